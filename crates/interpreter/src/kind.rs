@@ -1,4 +1,4 @@
-//! The kinds the native layer knows, by exact group and version.
+//! The kinds of the native layer, by exact group and version.
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ impl Kind {
         })
     }
 
-    /// Where the pod's metadata and spec are; empty for a Pod itself.
+    /// The path of the pod's metadata and spec; empty for a Pod itself.
     pub fn pod_template(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Deployment | Self::ReplicaSet | Self::StatefulSet | Self::DaemonSet | Self::Job => {

@@ -1,4 +1,4 @@
-//! The layers of the interpreter and the precedence among them.
+//! The layers of the interpreter and their precedence.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::Native;
 use crate::tree::text;
 
-/// A question about an object; the names are those of the configuration API.
+/// An interpreter operation; the names are those of the configuration API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     InterpretReplica,
@@ -36,10 +36,10 @@ impl Operation {
     ];
 }
 
-/// Why a question has no answer.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("{operation:?} is not known for {kind}")]
+    #[error("{operation:?} is not supported for {kind}")]
     NotSupported { operation: Operation, kind: String },
     #[error("{operation:?} of {kind} {name}: {detail}")]
     Malformed { operation: Operation, kind: String, name: String, detail: String },
@@ -56,25 +56,25 @@ impl Error {
     }
 }
 
-/// One source of answers. A method is called only for kinds and operations the layer is [`Layer::enabled`] for.
+/// One implementation of the operations. A method is called only for kinds and operations that are [`Layer::enabled`].
 pub trait Layer: Send + Sync {
     fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool;
 
-    /// Replicas of a template, and what each needs.
+    /// Returns the replicas of a template, and the requirements of one replica.
     fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error>;
 
-    /// The parts of a workload that runs several kinds of pods.
+    /// Returns the components of a workload with several pod templates.
     fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error>;
 
     fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error>;
 
-    /// Takes over into `desired` what the member cluster owns of `observed`.
+    /// Copies the values that the member cluster owns from `observed` to `desired`.
     fn retain(&self, desired: &mut Value, observed: &Value) -> Result<(), Error>;
 
-    /// Folds the members' statuses into the template's status. `now` is for conditions that turn.
+    /// Aggregates the members' statuses into the template's status. `now` is the time of changed conditions.
     fn aggregate_status(&self, template: &mut Value, items: &[AggregatedStatusItem], now: Time) -> Result<(), Error>;
 
-    /// What is reported of a member's object; `None` when it has no status.
+    /// Returns the part of a member object's status to collect; `None` if it has no status.
     fn reflect_status(&self, object: &Value) -> Result<Option<Value>, Error>;
 
     fn interpret_health(&self, object: &Value) -> Result<bool, Error>;
@@ -82,7 +82,7 @@ pub trait Layer: Send + Sync {
     fn get_dependencies(&self, template: &Value) -> Result<Vec<DependentObjectReference>, Error>;
 }
 
-/// The layers, strongest first.
+/// The layers in order of precedence.
 #[derive(Clone)]
 pub struct Interpreter {
     layers: Vec<Arc<dyn Layer>>,
@@ -101,13 +101,13 @@ impl std::fmt::Debug for Interpreter {
 }
 
 impl Interpreter {
-    /// `layers` come before the native one.
+    /// `layers` precede the native one.
     pub fn with_layers(mut layers: Vec<Arc<dyn Layer>>) -> Self {
         layers.push(Arc::new(Native));
         Self { layers }
     }
 
-    /// Whether any layer answers `operation` for the kind.
+    /// Whether any layer implements `operation` for the kind.
     pub fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
         self.layers.iter().any(|layer| layer.enabled(api_version, kind, operation))
     }
@@ -157,7 +157,7 @@ impl Interpreter {
 
     pub fn reflect_status(&self, object: &Value) -> Result<Option<Value>, Error> {
         let status = self.layer(object, Operation::InterpretStatus)?.reflect_status(object)?;
-        // What a Work can hold.
+        // A Work holds objects only.
         if status.as_ref().is_some_and(|status| !status.is_object()) {
             return Err(Error::malformed(Operation::InterpretStatus, object, "the status is not an object"));
         }
@@ -173,20 +173,20 @@ impl Interpreter {
     }
 }
 
-/// Which object it is.
+/// The identity of the object.
 fn identity(object: &Value) -> [&str; 4] {
     let paths: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata", "namespace"], &["metadata", "name"]];
     paths.map(|path| text(object, path))
 }
 
-/// Who changes an object must not make another of it: it would be written over whatever bears that name in a member.
-fn is_still(asked: &[String; 4], answered: &Value, operation: Operation) -> Result<(), Error> {
-    let answered = identity(answered);
-    if *asked == answered {
+/// A result must have the identity of the input: otherwise another object of a member would be overwritten.
+fn is_still(before: &[String; 4], after: &Value, operation: Operation) -> Result<(), Error> {
+    let after = identity(after);
+    if *before == after {
         return Ok(());
     }
-    let [api_version, kind, namespace, name] = answered;
-    let [_, asked_kind, _, asked_name] = asked;
-    let detail = format!("the answer is another object, {api_version} {kind} {namespace}/{name}");
-    Err(Error::Malformed { operation, kind: asked_kind.clone(), name: asked_name.clone(), detail })
+    let [api_version, kind, namespace, name] = after;
+    let [_, kind_before, _, name_before] = before;
+    let detail = format!("the result is another object, {api_version} {kind} {namespace}/{name}");
+    Err(Error::Malformed { operation, kind: kind_before.clone(), name: name_before.clone(), detail })
 }

@@ -1,9 +1,9 @@
-//! What a kind means to the system: how many replicas it has, what they need, what a member cluster owns of it, when it
-//! is healthy, what its status says, what it depends on.
+//! Interprets resources: replicas and their requirements, the values that a member cluster owns, health, status,
+//! dependencies.
 //!
-//! Questions are answered by layers in order of precedence: the first layer that has an answer for a kind and an
-//! operation gives it, and its error is final. [`Native`] knows the built-in kinds; scripts and webhooks are further
-//! layers before it. Nothing here reads a clock or the network.
+//! Layers implement the operations in order of precedence: the first layer that supports a kind and an operation
+//! executes it, and its error is final. [`Native`] supports the built-in kinds; scripts and webhooks are layers before
+//! it. The crate uses neither a clock nor the network.
 
 mod kind;
 mod layers;

@@ -1,4 +1,4 @@
-//! Layers made of scripts: the customizations users write, and those that are shipped.
+//! Layers of scripts: the users' customizations, and the shipped ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Error, Layer, Operation};
 mod tests;
 
 impl Operation {
-    /// The function a script defines for it.
+    /// The function that a script defines for it.
     pub fn function(self) -> &'static str {
         match self {
             Self::InterpretReplica => "GetReplicas",
@@ -36,7 +36,7 @@ impl Operation {
     }
 }
 
-/// The rules of a customization by operation; a rule without text is none.
+/// The rules of a customization by operation, without empty ones.
 pub fn rules(rules: &CustomizationRules) -> impl Iterator<Item = (Operation, &str)> {
     fn script(rule: &Option<LuaRule>) -> &str {
         rule.as_ref().map_or("", |rule| rule.lua_script.as_str())
@@ -70,8 +70,8 @@ impl Scripts {
         Self { engine, kinds: HashMap::new() }
     }
 
-    /// For each kind and operation the first script counts, by the names of the customizations; scripts for dependencies
-    /// count all.
+    /// For each kind and operation the first script counts, by the names of the customizations; for dependencies all
+    /// scripts count.
     pub fn of_customizations<'a>(
         engine: Engine,
         customizations: impl IntoIterator<Item = &'a ResourceInterpreterCustomization>,
@@ -88,7 +88,7 @@ impl Scripts {
         scripts
     }
 
-    /// A script that does not compile answers every question with that.
+    /// A script that does not compile returns that error for every call.
     fn add(&mut self, api_version: &str, kind: &str, operation: Operation, script: Script) {
         let rules = self.kinds.entry((api_version.to_owned(), kind.to_owned())).or_default();
         let scripts = rules.entry(operation).or_default();
@@ -111,7 +111,7 @@ impl Scripts {
         }
     }
 
-    /// Kinds that have scripts, and for which operations.
+    /// The kinds with scripts, and their operations.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, &str, Vec<Operation>)> {
         self.kinds
             .iter()
@@ -123,7 +123,7 @@ impl Scripts {
         self.kinds.get(&key).and_then(|rules| rules.get(&operation)).map_or(&[], Vec::as_slice)
     }
 
-    /// What the function of the first script returns for the object and what else it is given.
+    /// The results of the first script's function for the object and further arguments.
     fn call(
         &self,
         operation: Operation,
@@ -151,7 +151,7 @@ impl Scripts {
         self.engine.call(script, &call)
     }
 
-    /// The one table a function has to return.
+    /// The single table that a function must return.
     fn object(
         &self,
         operation: Operation,
@@ -166,7 +166,7 @@ impl Scripts {
     }
 }
 
-/// What a script calls the type of a value.
+/// Lua's name for the type of a value.
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "nil",
@@ -179,7 +179,7 @@ fn kind_of(value: &Value) -> &'static str {
 
 fn expected(operation: Operation, object: &Value, what: &str, got: &Value) -> Error {
     let kind = match got {
-        // A table, but of the other sort.
+        // A table of the other type.
         Value::Array(_) if what == "table" => "a list",
         Value::Object(_) if what == "table" => "a table that is no list",
         other => kind_of(other),
@@ -284,7 +284,7 @@ impl Layer for Scripts {
     }
 }
 
-/// The layer of the users' customizations, replaced as a whole whenever one of them changes.
+/// The layer of the users' customizations, replaced as a whole when one of them changes.
 #[derive(Debug)]
 pub struct Customizations(RwLock<Arc<Scripts>>);
 

@@ -1,5 +1,5 @@
-//! Customizations that come with the program: kinds of other projects. Each is one or more files of Lua in `lua/`,
-//! written against what scripts of users may do, with `lua/shared.lua` in front; the operations are the functions they
+//! Shipped customizations for kinds of other projects. Each is one or more files of Lua in `lua/`, with the same
+//! restrictions as users' scripts and with `lua/shared.lua` in front; the operations are the functions that they
 //! define.
 
 use std::sync::LazyLock;
@@ -28,7 +28,7 @@ macro_rules! shipped {
     };
 }
 
-/// A new kind is a file and a row; what several have in common is a file of its own behind theirs.
+/// A new kind is a file and a row; shared parts are a file of their own before it.
 pub const SHIPPED: &[Shipped] = shipped! {
     "apps.kruise.io/v1alpha1" "AdvancedCronJob" "kruise-advancedcronjob",
     "apps.kruise.io/v1alpha1" "BroadcastJob" "kruise-broadcastjob",
@@ -66,7 +66,7 @@ impl Shipped {
     }
 }
 
-/// The operations of each, looked up once for all interpreters of the process.
+/// The operations of each, computed once per process.
 static OPERATIONS: LazyLock<Vec<Vec<Operation>>> =
     LazyLock::new(|| SHIPPED.iter().map(|shipped| shipped.operations().collect()).collect());
 

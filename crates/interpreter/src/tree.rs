@@ -1,4 +1,4 @@
-//! Reading documents of kinds that have no Rust type: what is absent or of another type reads as the zero value.
+//! Reads documents of kinds without a Rust type: an absent value or one of another type reads as the zero value.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The object under `key`, made if it is absent or something else.
+/// The object under `key`, added if it is absent or of another type.
 pub fn object<'a>(value: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

@@ -1,5 +1,5 @@
-//! The layer of interpreter webhooks: which one is asked, what it is sent, what its answer means. The call itself is the
-//! caller's: a [`Conversation`] notes questions that have no answer yet, the caller asks them and decides once more.
+//! The layer of interpreter webhooks: selects the webhook, builds its request and reads its response. The caller sends
+//! it: a [`Conversation`] records requests without a response, the caller sends them and repeats the decision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::{Error, Layer, Operation};
 const API_VERSION: &str = "config.karmada.io/v1alpha1";
 const KIND: &str = "ResourceInterpreterContext";
 
-/// One webhook, by `configuration/webhook`.
+/// A webhook, by `configuration/webhook`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hook {
     pub name: String,
     pub webhook: ResourceInterpreterWebhook,
 }
 
-/// The webhooks there are, by name: the first that has a rule for a question is asked, and only that one.
+/// The webhooks by name: only the first one with a matching rule is called.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hooks(Vec<Hook>);
 
@@ -70,17 +70,17 @@ impl Hooks {
     }
 }
 
-/// What a webhook is to be asked.
+/// A request to a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
     /// `configuration/webhook`
     pub hook: String,
-    /// The request without its uid, as a text, so that the same question is known again.
+    /// The request without its uid, as text, so that equal requests compare equal.
     request: Arc<str>,
 }
 
 impl Question {
-    /// What is posted.
+    /// The body to post.
     pub fn body(&self, uid: &str) -> Value {
         let mut request: Value = serde_json::from_str(&self.request).expect("printed by ourselves");
         request["uid"] = json!(uid);
@@ -88,10 +88,10 @@ impl Question {
     }
 }
 
-/// An answer, or why there is none.
+/// A response, or why there is none.
 pub type Answer = Result<Response, String>;
 
-/// What a webhook says; see [`Response::decode`].
+/// The response of a webhook; see [`Response::decode`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Response {
@@ -116,10 +116,10 @@ struct Verdict {
 }
 
 impl Response {
-    /// Reads an answer to the request with `uid`.
+    /// Decodes the response to the request with `uid`.
     ///
     /// # Errors
-    /// It is no answer to that request, or says that the webhook failed.
+    /// The response is not for that request, or reports a failure of the webhook.
     pub fn decode(body: &[u8], uid: &str) -> Answer {
         #[derive(Deserialize)]
         struct Envelope {
@@ -138,7 +138,7 @@ impl Response {
     }
 }
 
-/// One decision's exchange with webhooks, as a layer. A question without an answer is noted and fails for now.
+/// The webhook calls of one decision, as a layer. A request without a response is recorded and fails for now.
 #[derive(Debug)]
 pub struct Conversation {
     hooks: Arc<Hooks>,
@@ -156,7 +156,7 @@ impl Conversation {
         Self { hooks, state: Mutex::default() }
     }
 
-    /// The questions since the last call that have no answer; none if the decision stands.
+    /// The requests since the last call that have no response; none if the decision is final.
     pub fn take_questions(&self) -> Vec<Question> {
         std::mem::take(&mut self.state.lock().asked)
     }
@@ -165,7 +165,7 @@ impl Conversation {
         self.state.lock().answers.insert(question, answer);
     }
 
-    /// The answer about `object`, with what else the operation gives the webhook.
+    /// The response for `object`, with the operation's further arguments.
     fn ask(&self, operation: Operation, object: &Value, more: &[(&str, Value)]) -> Result<Response, Error> {
         let (api_version, kind) = (text(object, &["apiVersion"]), text(object, &["kind"]));
         let Some(hook) = self.hooks.find(api_version, kind, operation) else {
@@ -197,12 +197,12 @@ impl Conversation {
                 if !state.asked.contains(&question) {
                     state.asked.push(question);
                 }
-                Err(failed(operation, object, &hook, "it has not answered yet"))
+                Err(failed(operation, object, &hook, "no response yet"))
             }
         }
     }
 
-    /// The object with the patch of an answer.
+    /// Applies the patch of a response to the object.
     fn patched(&self, operation: Operation, object: &mut Value, more: &[(&str, Value)]) -> Result<(), Error> {
         let response = self.ask(operation, object, more)?;
         let wrong = |why: &str| Error::malformed(operation, object, why);
@@ -210,7 +210,7 @@ impl Conversation {
             (None, None | Some("")) => return Ok(()),
             (Some(patch), Some("JSONPatch")) => patch,
             (Some(_), Some(other)) if !other.is_empty() => {
-                return Err(wrong(&format!("invalid response.patchType of {other:?}, only JSONPatch is known")));
+                return Err(wrong(&format!("invalid response.patchType of {other:?}, only JSONPatch is supported")));
             }
             _ => return Err(wrong("webhook returned only one of response.patch and response.patchType")),
         };
@@ -256,7 +256,7 @@ impl Layer for Conversation {
             .map_err(|error| Error::malformed(Operation::AggregateStatus, template, error.to_string()))?;
         let mut aggregated = template.clone();
         self.patched(Operation::AggregateStatus, &mut aggregated, &[("aggregatedStatus", items)])?;
-        // Only the status is taken, whatever else the patch changes.
+        // Only the status is used, whatever else the patch changes.
         match aggregated.get_mut("status").map(Value::take) {
             Some(status) => template["status"] = status,
             None => {
@@ -307,7 +307,7 @@ mod tests {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "ns"}, "spec": {"replicas": 1}})
     }
 
-    /// Asks, lets `response` be the answer, and asks again.
+    /// Decides, uses `response` as the response, and decides again.
     fn exchange<T>(response: Value, decide: impl Fn(&Interpreter) -> Result<T, Error>) -> (Value, Result<T, String>) {
         let conversation = Arc::new(Conversation::new(hooks()));
         let interpreter = Interpreter::with_layers(vec![conversation.clone()]);

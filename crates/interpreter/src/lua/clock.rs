@@ -8,7 +8,7 @@ use mlua::{Lua, Table, Value};
 
 use super::meter::Meter;
 
-/// Every time is UTC, whatever the machine says: what a script answers must not depend on where it runs.
+/// All times are UTC: a script's result must not depend on the machine.
 pub fn library(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
     let lib = lua.create_table()?;
     let m = meter.clone();
@@ -53,7 +53,7 @@ fn seconds(table: &Table) -> mlua::Result<f64> {
     let (year, month, day) = (field("year", None)?, field("month", None)?, field("day", None)?);
     let (hour, minute, second) = (field("hour", Some(12))?, field("min", Some(0))?, field("sec", Some(0))?);
     let wrong = |_| mlua::Error::runtime("date is out of range");
-    // Months and days beyond their range roll over, as mktime has it.
+    // Months and days beyond their range roll over, as in mktime.
     let months = year.saturating_mul(12).saturating_add(month - 1);
     let start = i16::try_from(months.div_euclid(12)).map_err(|_| mlua::Error::runtime("date is out of range"))?;
     let first = DateTime::new(start, months.rem_euclid(12) as i8 + 1, 1, 0, 0, 0, 0).map_err(wrong)?;

@@ -1,5 +1,5 @@
-//! Documents to Lua's values and back. Lua has one kind of table for lists and objects, so an empty one says nothing of
-//! which it is: documents the script was given are asked.
+//! Converts documents to Lua values and back. Lua has one type for lists and objects, so the type of an empty table is
+//! taken from the script's input documents.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Number, Value};
 
 use super::meter::Meter;
 
-/// Nesting of a result; documents have at most 128 levels.
+/// The maximum nesting of a result; documents have at most 128 levels.
 const MAX_DEPTH: usize = 120;
 
 fn error(text: impl Into<String>) -> mlua::Error {
     mlua::Error::runtime(text.into())
 }
 
-/// Members that are null vanish: a table has no such thing.
+/// Null fields are dropped: a table cannot represent them.
 pub fn to_lua(lua: &Lua, value: &Value, meter: &Meter) -> mlua::Result<LuaValue> {
     meter.charge(8)?;
     Ok(match value {
@@ -43,7 +43,7 @@ pub fn to_lua(lua: &Lua, value: &Value, meter: &Meter) -> mlua::Result<LuaValue>
 /// Reads results; an empty table becomes an empty list, see [`settle`].
 pub struct Reader<'a> {
     pub meter: &'a Meter,
-    /// Bytes the result may still have.
+    /// The remaining bytes of the result.
     pub left: usize,
     seen: HashSet<usize>,
 }
@@ -120,8 +120,8 @@ fn number(value: f64) -> mlua::Result<Value> {
     Number::from_f64(value).map(Value::Number).ok_or_else(|| error(format!("cannot encode {value} to JSON")))
 }
 
-/// Decides for each empty table within `result` what it is: an object where one of `references` has an empty object at
-/// the same path (indexes of lists do not count), a list where one has an empty list, and otherwise nothing at all.
+/// Sets the type of each empty table within `result`: an object if one of `references` has an empty object at the same
+/// path (list indices do not count), a list if one has an empty list; otherwise it is removed.
 pub fn settle(result: &mut Value, references: &[&Value]) {
     let mut known = Empty::default();
     for reference in references {
@@ -171,7 +171,7 @@ impl Empty {
             }
             Value::Array(items) => {
                 for item in items {
-                    // An element stays, or its neighbours would move.
+                    // List items stay, because removing one would move the others.
                     if !self.keep(item, path) {
                         *item = Value::Object(Map::new());
                     }
@@ -181,7 +181,7 @@ impl Empty {
         }
     }
 
-    /// False when an empty table has no counterpart.
+    /// Returns false when an empty table has no counterpart.
     fn keep(&self, value: &mut Value, path: &mut Path) -> bool {
         let empty = value.as_array().is_some_and(Vec::is_empty);
         if !empty {

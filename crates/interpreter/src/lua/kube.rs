@@ -1,4 +1,4 @@
-//! `require("kube")`: what scripts about workloads need.
+//! `require("kube")`: functions for scripts about workloads.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn quantity(text: &LuaString) -> mlua::Result<Quantity> {
     text.parse().map_err(|problem: ParseQuantityError| error(format!("{:?}: {problem}", &*text)))
 }
 
-/// A document from a script; an empty table within it has no meaning and is left out.
+/// A document from a script; empty tables are dropped.
 fn document(value: &Value, meter: &Meter) -> mlua::Result<serde_json::Value> {
     let mut document = Reader::new(meter, 3 << 20).read(value, 0)?;
     super::convert::settle(&mut document, &[]);

@@ -1,4 +1,4 @@
-//! One Lua state with the scripts it has compiled.
+//! A Lua state with its compiled scripts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use super::convert::{Reader, settle, to_lua};
 use super::meter::{Budget, Clock, GRAIN, Meter};
 use super::{Call, Script, ScriptError, Shape, clock, kube, strings, type_name};
 
-/// Compiled scripts kept: eight operations of thirty kinds.
+/// Compiled scripts to keep: eight operations of thirty kinds.
 const MAX_SCRIPTS: usize = 256;
-/// What is told of an error, in bytes: it goes into conditions and events.
+/// The maximum size of an error message in bytes: it becomes part of conditions and events.
 const MAX_ERROR: usize = 4096;
-/// A machine that holds more than this after a call collects its garbage.
+/// The heap size after a call above which a machine collects garbage.
 const COLLECT_ABOVE: usize = 4 << 20;
 
 pub struct Machine {
     lua: Lua,
     meter: Arc<Meter>,
-    /// Makes a new set of globals.
+    /// Creates a new set of globals.
     fresh: Function,
     /// By the scripts' numbers.
     compiled: HashMap<u64, Function>,
@@ -38,22 +38,22 @@ impl From<mlua::Error> for ScriptError {
     }
 }
 
-/// Values without a text of their own.
+/// Values without a string representation.
 const KINDS: [&str; 4] = ["function", "table", "thread", "userdata"];
 
-/// The error without the traces of the machine around it.
+/// The message of an error without the machine's stack traces.
 fn message(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => message(cause),
         mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
             let text = text.split("\nstack traceback:").next().unwrap_or_default();
-            // A place in our own prelude says nothing to a script's author.
+            // A position in our own prelude does not help the author.
             let text =
                 text.strip_prefix("prelude:").and_then(|text| text.split_once(": ")).map_or(text, |(_, text)| text);
-            // An error that is no text comes as its kind and its address, which says nothing to anybody.
+            // An error that is not a string prints as its type and address, which does not help.
             let kind = text.trim_start_matches('<').split_once(" 0x").map(|(kind, _)| kind.trim_end_matches(':'));
             match kind.filter(|kind| KINDS.contains(kind)) {
-                Some(kind) => format!("the error is a {kind}, not a text"),
+                Some(kind) => format!("the error is a {kind}, not a string"),
                 None => text.to_owned(),
             }
         }
@@ -80,7 +80,7 @@ impl Machine {
         Ok(Self { lua, meter, fresh, compiled: HashMap::new(), stopped: false })
     }
 
-    /// Whether the last call used up its budget.
+    /// Whether the last call exhausted its budget.
     pub fn is_exhausted(&self) -> bool {
         self.meter.end().is_some()
     }
@@ -141,7 +141,7 @@ impl Machine {
     }
 }
 
-/// Lua's own error of memory is a text, a library function's is an error's object.
+/// Lua's own out-of-memory error is a string, that of a library function is an error object.
 fn is_of_memory(error: &LuaValue) -> bool {
     fn cause(error: &mlua::Error) -> bool {
         match error {
@@ -174,7 +174,7 @@ fn natives(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
             if is_of_memory(&error) {
                 m.out_of_memory();
             }
-            // What our own functions raise is a text to scripts, as what Lua's raise is.
+            // Errors of our own functions are strings to scripts, like Lua's.
             match &error {
                 LuaValue::Error(raised) => lua.create_string(message(raised)).map(LuaValue::String),
                 _ => Ok(error),

@@ -1,4 +1,4 @@
-//! What a call may use, and counting it.
+//! The budget of a call, and its metering.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,17 +9,17 @@ use parking_lot::Mutex;
 /// Reads the time; the interpreter has no clock of its own.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Bounds of one call.
+/// The limits of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Virtual machine instructions; library calls cost as many as they take the time of. It ends a script even where
-    /// the clock stands still. 20 million take 0.2 s at the 100 million a second of one modest core.
+    /// Virtual machine instructions; library calls count in proportion to their time. This limit ends a script even if
+    /// the clock stands still. 20 million take 0.2 s at 100 million per second on one modest core.
     pub instructions: u64,
-    /// By the clock, running the script's text and its function together.
+    /// Elapsed time of the script's main chunk and its function together.
     pub time: SignedDuration,
-    /// Of Lua's heap, in bytes, over what the machine needs for itself.
+    /// Bytes of Lua's heap, beyond the machine's own.
     pub memory: usize,
-    /// Of the result, in bytes: one long string may appear in it many times.
+    /// Bytes of the result: one long string may occur in it many times.
     pub output: usize,
 }
 
@@ -29,18 +29,18 @@ impl Default for Budget {
             instructions: 20_000_000,
             time: SignedDuration::from_millis(800),
             memory: 15 << 20,
-            // An object in the store has at most 1.5 MiB.
+            // The maximum size of an object in the store is 1.5 MiB.
             output: 3 << 20,
         }
     }
 }
 
-/// How often the meter is read, in instructions; reading it costs as much as twenty of them. The slowest single
-/// instructions, turning a text of 500 KB into a number or comparing two such, take 2 to 5 ms, so a stop is at most a
-/// quarter of a second late. Only arithmetic on texts of several megabytes of digits ends a second later.
+/// The interval of metering, in instructions; one reading costs as much as twenty instructions. The slowest single
+/// instructions, converting a string of 500 KB to a number or comparing two such, take 2 to 5 ms, so a script stops at
+/// most a quarter of a second late. Only arithmetic on strings of several megabytes of digits stops a second later.
 pub const GRAIN: u32 = 50;
 
-/// The use of the call that runs.
+/// The usage of the current call.
 pub struct Meter {
     clock: Clock,
     left: AtomicU64,
@@ -48,7 +48,7 @@ pub struct Meter {
     end: Mutex<Option<End>>,
 }
 
-/// What a call used up.
+/// The exhausted limit of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum End {
     #[error("context deadline exceeded")]
@@ -73,19 +73,19 @@ impl Meter {
         *self.end.lock() = None;
     }
 
-    /// What the call used up; nothing the script does makes it none again.
+    /// The exhausted limit; a script cannot reset it.
     pub fn end(&self) -> Option<End> {
         *self.end.lock()
     }
 
-    /// The script ran into its bound of memory. That ends it as time does: a script that could catch it would collect
-    /// megabytes of garbage with every step that it takes at the bound.
+    /// Records that the script exceeded its memory. This ends it like a time-out: a script that could catch the error
+    /// would collect megabytes of garbage with every step at the limit.
     pub fn out_of_memory(&self) {
         self.end.lock().get_or_insert(End::Memory);
     }
 
     /// # Errors
-    /// The budget is used up. Scripts cannot catch it: whoever catches errors asks [`Meter::check`].
+    /// The budget is exhausted. Scripts cannot catch this: every function that catches errors calls [`Meter::check`].
     pub fn charge(&self, instructions: u64) -> mlua::Result<()> {
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(instructions), Ordering::Relaxed);

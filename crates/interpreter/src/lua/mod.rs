@@ -1,5 +1,5 @@
-//! Scripts in a sandbox: Lua 5.1 without files, processes, coroutines, metatables or anything kept between calls. A call
-//! ends within its [`Budget`] whatever the script does, and a script cannot catch that end.
+//! Runs scripts in a sandbox: Lua 5.1 without files, processes, coroutines, metatables or state between calls. Every
+//! call ends within its [`Budget`], and a script cannot catch that.
 
 mod clock;
 mod convert;
@@ -23,8 +23,8 @@ use machine::Machine;
 pub use meter::{Budget, Clock};
 use suspects::Suspects;
 
-/// Machines kept for the next call; more calls at once make machines that are thrown away afterwards. Each holds about
-/// 100 KiB and the scripts it has run.
+/// Machines to keep for later calls; further concurrent calls create temporary ones. Each takes about 100 KiB plus its
+/// scripts.
 const IDLE: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,13 +47,13 @@ impl std::fmt::Debug for Script {
 /// Compiles a script without running it.
 ///
 /// # Errors
-/// The compiler's complaint.
+/// The compiler's error.
 pub fn compiles(source: &str) -> Result<(), String> {
     let never: Clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
     Engine::new(never, Budget::default()).compile(source).map(drop).map_err(|error| error.to_string())
 }
 
-/// What a script calls the type of a value; a number is one, whole or not.
+/// Lua's name for the type of a value; all numbers are `number`.
 fn type_name(value: &mlua::Value) -> &'static str {
     match value {
         mlua::Value::Integer(_) => "number",
@@ -61,19 +61,19 @@ fn type_name(value: &mlua::Value) -> &'static str {
     }
 }
 
-/// What an empty table at the top of a result is.
+/// The type of an empty table at the top of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     Object,
     List,
 }
 
-/// A function to call, and how to read what it returns.
+/// A function call, and how to read its results.
 pub struct Call<'a> {
     pub function: &'static str,
     pub arguments: &'a [&'a Value],
     pub shape: Shape,
-    /// Documents that say what empty tables in the result are.
+    /// Documents that determine the type of empty tables in the result.
     pub references: &'a [&'a Value],
 }
 
@@ -81,7 +81,7 @@ pub struct Call<'a> {
 #[derive(Clone)]
 pub struct Engine(Arc<Shared>);
 
-/// Runs what it is given, wherever that is out of the way of others.
+/// Runs a closure where it does not block other tasks.
 pub type Aside = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
 struct Shared {
@@ -94,7 +94,7 @@ struct Shared {
     uses: [AtomicU64; 4],
 }
 
-/// How often machines were taken and given back since the engine was made.
+/// How often machines were taken and returned since the engine was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     pub from_pool: u64,
@@ -114,7 +114,7 @@ impl Engine {
         Self::with(clock, budget, None)
     }
 
-    /// Scripts are run by `aside`: one may take the better part of a second of its thread.
+    /// Runs scripts with `aside`: a script may block its thread for almost a second.
     pub fn running_aside(clock: Clock, budget: Budget, aside: Aside) -> Self {
         Self::with(clock, budget, Some(aside))
     }
@@ -125,27 +125,27 @@ impl Engine {
         Self(Arc::new(Shared { clock, budget, aside, suspects, scripts, idle, uses }))
     }
 
-    /// A script whose syntax is looked at when it is called.
+    /// A script whose syntax is checked when it is called.
     pub fn script(&self, source: &str) -> Script {
         Script { id: self.0.scripts.fetch_add(1, Ordering::Relaxed), source: source.into() }
     }
 
     /// # Errors
-    /// What is wrong with the script's syntax.
+    /// The syntax errors of the script.
     pub fn compile(&self, source: &str) -> Result<Script, ScriptError> {
         let script = self.script(source);
         self.with_machine(|machine| machine.prepare(&script))?;
         Ok(script)
     }
 
-    /// Runs the script's text, then its function. One value per returned value; nil is null.
+    /// Runs the script's main chunk, then its function. Returns one value per returned value; nil is null.
     ///
     /// # Errors
-    /// What the script ran into, or `context deadline exceeded` when it used up its budget, or did so a moment ago.
+    /// The script's error, or `context deadline exceeded` when it exhausts its budget, or did so recently.
     pub fn call(&self, script: &Script, call: &Call<'_>) -> Result<Vec<Value>, ScriptError> {
         let Shared { clock, suspects, aside, .. } = &*self.0;
         let from = clock();
-        let waits = || ScriptError("context deadline exceeded: a moment ago, and it is not run again yet".to_owned());
+        let waits = || ScriptError("context deadline exceeded recently; the script runs again later".to_owned());
         let run = suspects.enter(script.id, from).ok_or_else(waits)?;
         let (mut result, mut exhausted) = (Ok(Vec::new()), false);
         let mut call = || {
@@ -172,7 +172,7 @@ impl Engine {
             None => Machine::new(&self.0.clock)?,
         };
         let result = run(&mut machine);
-        // A machine that was stopped halfway may be full, or in a state nobody thought of.
+        // A machine that was stopped may be full, or in an inconsistent state.
         let kept = machine.reusable() && {
             let mut idle = self.0.idle.lock();
             let room = idle.len() < IDLE;
@@ -185,7 +185,7 @@ impl Engine {
         result
     }
 
-    /// What the pool of machines was used for.
+    /// The usage of the pool of machines.
     pub fn uses(&self) -> Uses {
         let [from_pool, new, to_pool, destroyed] =
             [0, 1, 2, 3].map(|it: usize| self.0.uses[it].load(Ordering::Relaxed));

@@ -1,21 +1,21 @@
-//! Lua's patterns, with every step counted: some patterns take time that grows with the power of the text's length.
+//! Lua's patterns, with every step metered: some patterns take time polynomial in the length of the text.
 
 use super::meter::Meter;
 
 /// As in Lua 5.1.
 const MAX_CAPTURES: usize = 32;
-/// Nested calls of the matcher: each is a few hundred bytes of stack.
+/// The maximum nesting of the matcher: each level takes a few hundred bytes of stack.
 const MAX_DEPTH: usize = 200;
 
-/// A captured piece of the text.
+/// A captured part of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
     Text(usize, usize),
-    /// `()` captures where it stands, counted from 1.
+    /// `()` captures its position, counted from 1.
     Position(usize),
 }
 
-/// Where a pattern was found, counted from 0, the end excluded.
+/// The position of a match, counted from 0, the end excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub start: usize,
@@ -25,7 +25,7 @@ pub struct Found {
 
 #[derive(Clone, Copy)]
 enum Open {
-    /// Begun at; its end is not known yet.
+    /// Starts here; its end is not known yet.
     Started(usize),
     Closed(Capture),
 }
@@ -42,7 +42,7 @@ fn malformed<T>(why: &str) -> mlua::Result<T> {
     Err(mlua::Error::runtime(format!("malformed pattern ({why})")))
 }
 
-/// The first place from `from` on where the pattern matches.
+/// The first match at or after `from`.
 pub fn find(text: &[u8], pattern: &[u8], from: usize, meter: &Meter) -> mlua::Result<Option<Found>> {
     let (anchored, pattern) = match pattern.split_first() {
         Some((b'^', rest)) => (true, rest),
@@ -62,7 +62,7 @@ pub fn find(text: &[u8], pattern: &[u8], from: usize, meter: &Meter) -> mlua::Re
     Ok(None)
 }
 
-/// The first place of a text without special characters.
+/// The first occurrence of a text without special characters.
 pub fn find_plain(text: &[u8], wanted: &[u8], from: usize, meter: &Meter) -> mlua::Result<Option<usize>> {
     if wanted.is_empty() {
         return Ok((from <= text.len()).then_some(from));
@@ -198,7 +198,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// `%bxy`: from an x to the y that closes it.
+    /// `%bxy`: from an x to the matching y.
     fn balanced(&self, at: usize, p: usize) -> mlua::Result<Option<usize>> {
         let (Some(&open), Some(&close)) = (self.pattern.get(p), self.pattern.get(p + 1)) else {
             return malformed("missing arguments to '%b'");
@@ -222,7 +222,7 @@ impl Matcher<'_> {
         Ok(None)
     }
 
-    /// `%f[set]`: the place between a byte outside the set and one inside. Gives where the pattern goes on.
+    /// `%f[set]`: the position between a byte outside the set and one inside. Returns where the pattern continues.
     fn frontier(&self, at: usize, p: usize) -> mlua::Result<Option<usize>> {
         if self.pattern.get(p) != Some(&b'[') {
             return malformed("missing '[' after '%f'");
@@ -234,7 +234,7 @@ impl Matcher<'_> {
         Ok(fits.then_some(end))
     }
 
-    /// `%1`: the text of a capture once more.
+    /// `%1`: the text of a capture again.
     fn same_again(&self, at: usize, digit: u8) -> mlua::Result<Option<usize>> {
         let index = usize::from(digit).checked_sub(usize::from(b'1'));
         let Some(Open::Closed(Capture::Text(from, to))) = index.and_then(|index| self.captures.get(index)).copied()
@@ -246,7 +246,7 @@ impl Matcher<'_> {
         Ok(fits.then_some(at + to - from))
     }
 
-    /// Where the single-character class that begins at `p` ends.
+    /// The end of the single-character class that starts at `p`.
     fn class_end(&self, p: usize) -> mlua::Result<usize> {
         match self.pattern[p] {
             b'%' if p + 1 >= self.pattern.len() => malformed("ends with '%'"),

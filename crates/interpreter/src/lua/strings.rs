@@ -1,4 +1,4 @@
-//! The string library: as much of Lua's as scripts may use, in bounded time. `format` follows Go's verbs.
+//! The string library: the supported part of Lua's, in bounded time. `format` has Go's verbs.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use mlua::{Lua, LuaString, MultiValue, Table, Value};
 use super::meter::Meter;
 use super::pattern::{self, Capture, Found};
 
-/// Longer arguments are refused.
+/// The maximum length of arguments.
 const MAX_ARGUMENT: usize = 1_000_000;
-/// Most digits, and the widest field, of `format`; as in Lua.
+/// The maximum precision and width of `format`, as in Lua.
 const MAX_WIDTH: usize = 99;
 
 type Result<T> = mlua::Result<T>;
@@ -22,14 +22,14 @@ fn bounded(text: &LuaString) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Positions count from 1, negative ones from the end; gives an index that may be past the end.
+/// Positions count from 1, negative ones from the end; returns an index that may be past the end.
 fn index(position: i64, length: usize) -> usize {
     let length = length as i64;
     let position = if position < 0 { (length + position + 1).max(1) } else { position.max(1) };
     (position - 1) as usize
 }
 
-/// The library, without `gmatch`, which the prelude builds on [`gmatch_step`].
+/// The library without `gmatch`, which the prelude implements with [`gmatch_step`].
 pub fn library(lua: &Lua, meter: &Arc<Meter>) -> Result<Table> {
     let lib = lua.create_table()?;
     let m = meter.clone();
@@ -165,7 +165,7 @@ fn number(value: usize) -> Value {
     Value::Number(value as f64)
 }
 
-/// The captures; or the whole match when there are none and `whole` is set.
+/// The captures; or the whole match if there are none and `whole` is set.
 fn captured(lua: &Lua, text: &[u8], found: &Found, whole: bool) -> Result<MultiValue> {
     if found.captures.is_empty() && whole {
         return Ok(MultiValue::from_iter([Value::String(lua.create_string(&text[found.start..found.end])?)]));
@@ -177,7 +177,7 @@ fn captured(lua: &Lua, text: &[u8], found: &Found, whole: bool) -> Result<MultiV
     found.captures.iter().map(value).collect()
 }
 
-/// One step of `gmatch`: where to go on (false at the end), then the captures.
+/// One step of `gmatch`: the next position (false at the end), then the captures.
 pub fn gmatch_step(lua: &Lua, meter: &Arc<Meter>) -> Result<mlua::Function> {
     let meter = meter.clone();
     lua.create_function(move |lua, (s, p, at): (LuaString, LuaString, f64)| {
@@ -186,7 +186,7 @@ pub fn gmatch_step(lua: &Lua, meter: &Arc<Meter>) -> Result<mlua::Function> {
         let Some(found) = pattern::find(&text, &wanted, at as usize - 1, &meter)? else {
             return Ok(MultiValue::from_iter([Value::Boolean(false)]));
         };
-        // An empty match moves on by one, or it would be found for ever.
+        // An empty match advances by one; otherwise it would repeat forever.
         let next = if found.end == found.start { found.end + 2 } else { found.end + 1 };
         let mut values = MultiValue::from_iter([number(next)]);
         values.extend(captured(lua, &text, &found, true)?);
@@ -202,7 +202,7 @@ struct Verb {
     precision: Option<usize>,
 }
 
-/// `fmt.Sprintf` for the verbs that make sense for Lua's values.
+/// `fmt.Sprintf` for the verbs that apply to Lua's values.
 fn format_go(format: &[u8], mut arguments: impl Iterator<Item = Value>) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(format.len());
     let mut bytes = format.iter().copied().peekable();
@@ -323,7 +323,7 @@ fn print(letter: u8, verb: &Verb, value: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// As Go prints a number of a script: whole ones in full, others as `%g`.
+/// Prints a script's number as Go does: whole ones in full, others as `%g`.
 pub fn number_text(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 9_223_372_036_854_775_808.0 {
         return (value as i64).to_string();
@@ -331,7 +331,7 @@ pub fn number_text(value: f64) -> String {
     general(value, None)
 }
 
-/// Go's `%g`: with an exponent where it is below -4 or not below the precision. Without a precision as many digits as the
+/// Go's `%g`: with an exponent if it is below -4 or at least the precision. Without a precision as many digits as the
 /// number needs, and an exponent from a million on.
 fn general(value: f64, precision: Option<usize>) -> String {
     if value.is_nan() {
@@ -368,7 +368,7 @@ fn exponent(number: f64, precision: usize) -> String {
     }
 }
 
-/// With at least two digits in the exponent.
+/// At least two digits in the exponent.
 fn two_digits(mantissa: &str, exponent: &str) -> String {
     match exponent.strip_prefix('-') {
         Some(digits) => format!("{mantissa}e-{digits:0>2}"),

@@ -1,14 +1,15 @@
-//! Scripts that used up their budget. They would do so again for every object and with every retry, and take the processor
-//! from all others: together they get one place, and that only for a share of the time.
+//! Scripts that exhausted their budget. They would do so again for every object and every retry, and take processor
+//! time from all others: together they share one slot, for a fraction of the time.
 
 use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-/// After a run that used up its budget nothing of the kind is run for so many times as long: a fifth of one core is lost.
+/// After a run that exhausts its budget, no such script runs for this many times its duration: at most a fifth of one
+/// core is used.
 const REST: i32 = 4;
-/// Scripts remembered; a customization that is changed is a new script.
+/// The maximum number of remembered scripts; a changed customization is a new script.
 const MOST: usize = 1024;
 
 #[derive(Default)]
@@ -21,7 +22,7 @@ struct State {
     rests_until: Timestamp,
 }
 
-/// How a script that may run is looked at.
+/// How a script runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
     Trusted,

@@ -10,7 +10,7 @@ fn engine() -> Engine {
     Engine::new(Arc::new(|| Timestamp::UNIX_EPOCH), Budget::default())
 }
 
-/// The value of an expression, in a function that is given one object.
+/// The value of an expression, in a function that receives one object.
 fn eval(expression: &str) -> Result<Value, String> {
     let source = format!("function F(o)\n {expression}\nend");
     let engine = engine();
@@ -84,7 +84,7 @@ fn the_language_and_its_libraries() {
             json!("Thu Thursday Jan January 01 1970-01-01 01 01 01 01 AM am 01 01:01:01 70 1970 +0000 UTC 4"),
         ),
         ("return os.clock, os.execute, os.getenv, os.exit", json!([null, null, null, null])),
-        // Bounds with which Lua's own library loses its memory, or hours.
+        // Arguments with which Lua's own library exhausts its memory, or takes hours.
         (
             "return pcall(unpack, {}, -2^31, 2^31 - 1), pcall(unpack, {}, 0/0, 2^31 - 1), pcall(unpack, {}, -1e300, 5)",
             json!([false, false, false, "too many results to unpack"]),
@@ -98,7 +98,7 @@ fn the_language_and_its_libraries() {
             "local t = {1, 2} table.insert(t, 5, 9) return t[5], pcall(table.insert, t, {}, 1) == false",
             json!([9, true]),
         ),
-        // What our own functions raise is caught as a text, as anything else is.
+        // Errors of our own functions are caught as strings, like all others.
         ("local ok, e = pcall(string.upper) return type(e), ok", json!(["string", false])),
         (
             "local ok, e = pcall(require('kube').resourceAdd, {}) return 'x: ' .. e",
@@ -192,7 +192,7 @@ fn results_are_documents() {
 }
 
 #[test]
-fn empty_tables_are_what_they_were() {
+fn empty_tables_keep_their_type() {
     let engine = engine();
     let script = engine.compile("function F(o) o.spec.new = {} return o end").unwrap();
     let object = json!({"spec": {"object": {}, "list": [], "items": [{"env": []}, {"env": [1]}]}});
@@ -201,7 +201,7 @@ fn empty_tables_are_what_they_were() {
 }
 
 #[test]
-fn what_is_refused() {
+fn unsupported_functions() {
     for (source, expected) in [
         ("return string.rep('x', 10)", "call function rep is not supported in karmada customized resourceinterpreter."),
         ("return setmetatable({}, {})", "call function setmetatable is not supported"),
@@ -246,7 +246,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn nothing_is_kept_between_calls() {
+fn no_state_between_calls() {
     let engine = engine();
     let script = engine
         .compile(
@@ -262,9 +262,9 @@ fn nothing_is_kept_between_calls() {
     }
 }
 
-/// Whatever a script can reach and change belongs to its call: globals, libraries, modules, and what it was given.
+/// All state that a script can access and change belongs to its call: globals, libraries, modules, and arguments.
 #[test]
-fn nothing_that_is_changed_reaches_another_call() {
+fn changes_do_not_reach_other_calls() {
     let engine = engine();
     let spoil = "function F(o) \
         for _, lib in pairs({string, table, math, os, package, package.loaded, require('kube'), _G}) do \
@@ -289,8 +289,8 @@ fn nothing_that_is_changed_reaches_another_call() {
     }
 }
 
-/// Scripts that would run for ever or fill the machine, by a clock that moves a microsecond with each look, so that the
-/// test does not depend on how busy the machine is.
+/// Scripts that would run forever or exhaust memory, with a clock that advances a microsecond per reading, so that the
+/// test does not depend on the machine's load.
 const HOSTILE: &[&str] = &[
     "while true do end",
     "local function f() return f() end return f()",
@@ -319,7 +319,7 @@ const HOSTILE: &[&str] = &[
     "error(setmetatable)",
 ];
 
-/// Their steps are slow for their number: only the clock ends them in time.
+/// Scripts whose instructions are slow: only the clock ends them in time.
 const SLOW: &[&str] = &[
     "local t = {} for i = 1, 2e5 do t[i] = i end for i = 1, 2e5 do t[i] = nil end while true do next(t) end",
     "local s = '1' for i = 1, 19 do s = s .. s end while true do local x = -s end",
@@ -358,14 +358,14 @@ fn hostile_scripts_end() {
     }
 }
 
-/// What the budget promises in seconds, by the processor's time of this thread: a busy machine changes nothing.
+/// The budget in seconds, by the processor time of this thread: the machine's load does not matter.
 #[test]
 fn hostile_scripts_end_within_a_second() {
     let now = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Timestamp::new(time.tv_sec, time.tv_nsec as i32).expect("a thread runs for seconds, not for ages")
     };
-    // A fifth of a second, so that the test is short: what matters is how late a stop may come.
+    // A fifth of a second keeps the test short: the delay of the stop matters.
     let time = jiff::SignedDuration::from_millis(200);
     let engine = Engine::new(Arc::new(now), Budget { instructions: u64::MAX, time, ..Budget::default() });
     let call = Call { function: "F", arguments: &[], shape: Shape::Object, references: &[] };
@@ -380,12 +380,12 @@ fn hostile_scripts_end_within_a_second() {
     assert!(slowest.0 < time + late, "{slowest:?}");
 }
 
-/// What is compared within the library counts: there are orders that take it a square of the size.
+/// Comparisons in the library are metered: some orders take a quadratic number of them.
 #[test]
 fn sorting_is_counted() {
     const SIZE: usize = 2000;
     let call = Call { function: "F", arguments: &[], shape: Shape::List, references: &[] };
-    // The values are settled while they are compared, each as late and as badly as can be.
+    // The values are fixed while they are compared, each as late and as unfavourably as possible.
     let worst = format!(
         "function F() local size, settled, last, values, places = {SIZE}, 0, 0, {{}}, {{}} \
          for i = 1, size do values[i], places[i] = size, i end \
@@ -420,9 +420,9 @@ fn errors_are_short() {
     assert!(error.len() < 5000 && error.starts_with("script:2: \u{e4}") && error.ends_with("\u{e4}..."), "{error}");
 }
 
-/// A script that used up its budget does not get another for every object that is asked about.
+/// A script that exhausts its budget does not get another one for every object.
 #[test]
-fn what_used_up_its_budget_waits() {
+fn scripts_that_exhaust_their_budget_wait() {
     let time = Arc::new(AtomicI64::new(0));
     let reads = time.clone();
     let clock: Clock = Arc::new(move || Timestamp::from_microsecond(reads.fetch_add(10, Ordering::Relaxed)).unwrap());
@@ -437,12 +437,12 @@ fn what_used_up_its_budget_waits() {
         (answer, time.load(Ordering::Relaxed) - from)
     };
     let (late, waits) =
-        ("context deadline exceeded", "context deadline exceeded: a moment ago, and it is not run again yet");
+        ("context deadline exceeded", "context deadline exceeded recently; the script runs again later");
     let second = 1_000_000;
     let (answer, took) = with(&bad, true);
     assert_eq!(answer.unwrap_err(), late);
     assert!(took > second / 2 && took < second, "{took}");
-    // Neither for this nor for another object, while other scripts run.
+    // It runs neither for this nor for another object, while other scripts run.
     for object in [true, false] {
         let (answer, took) = with(&bad, object);
         assert_eq!(answer.unwrap_err(), waits);
@@ -456,14 +456,14 @@ fn what_used_up_its_budget_waits() {
     time.fetch_add(2 * second, Ordering::Relaxed);
     assert_eq!(with(&bad, true).0.unwrap_err(), late);
     assert_eq!(with(&other, true).0.unwrap_err(), waits);
-    // Who answers in time is like any other.
+    // A script that ends in time is like any other.
     time.fetch_add(4 * second, Ordering::Relaxed);
     assert_eq!(with(&bad, false).0.unwrap(), [json!({"bad": false})]);
     assert_eq!(with(&bad, false).0.unwrap(), [json!({"bad": false})]);
 }
 
 #[test]
-fn scripts_run_where_they_are_told_to() {
+fn scripts_run_where_configured() {
     let runs = Arc::new(AtomicI64::new(0));
     let counted = runs.clone();
     let aside: Aside = Arc::new(move |run: &mut dyn FnMut()| {

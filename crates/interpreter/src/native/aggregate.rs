@@ -1,4 +1,4 @@
-//! From the statuses of the members to the status of the template.
+//! Aggregates the statuses of the members into the status of the template.
 
 use apimachinery::meta::Time;
 use karmada_api::work::v1alpha2::AggregatedStatusItem;
@@ -8,7 +8,7 @@ use super::{job_status, load_balancer, unsupported};
 use crate::tree::{at, int, list, object, text};
 use crate::{Error, Kind, Operation};
 
-/// A member's status; `Null` where none is known yet.
+/// A member's status; `Null` if unknown.
 pub(super) struct Item<'a> {
     pub cluster: &'a str,
     pub status: Value,
@@ -61,12 +61,12 @@ pub fn aggregate(template: &mut Value, items: &[AggregatedStatusItem], now: Time
     Ok(())
 }
 
-/// Members may say anything.
+/// Saturates: members may report any number.
 pub(super) fn sum(items: &[Item<'_>], field: &str) -> i64 {
     items.iter().map(|item| int(&item.status, &[field])).fold(0, i64::saturating_add)
 }
 
-/// The counters of a kind, and those written even when they are zero.
+/// The counters of a kind, and those that are written even if they are zero.
 fn counters(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
         Kind::Deployment => {
@@ -104,7 +104,8 @@ fn workload(kind: Kind, template: &mut Value, items: &[Item<'_>]) {
             status.remove(*field);
         }
     }
-    // Members that run an older template, or have not looked at the newest yet, hold the template's generation back.
+    // Members that run an older template, or have not observed the current one, hold the template's observed generation
+    // back.
     let caught_up = items.iter().all(|item| {
         int(&item.status, &["observedGeneration"]) >= int(&item.status, &["generation"])
             && int(&item.status, &["resourceTemplateGeneration"]) >= generation
@@ -114,7 +115,7 @@ fn workload(kind: Kind, template: &mut Value, items: &[Item<'_>]) {
     }
 }
 
-/// RFC 3339 texts in UTC with second precision: the latest is the greatest.
+/// RFC 3339 in UTC with second precision: the latest is the greatest string.
 fn latest(items: &[Item<'_>], field: &str) -> Option<String> {
     items.iter().filter_map(|item| item.status[field].as_str()).max().map(str::to_owned)
 }
@@ -150,7 +151,7 @@ fn pod(template: &mut Value, items: &[Item<'_>]) {
     const ORDER: &[&str] = &["Failed", "Pending", "Running", "Succeeded"];
     let phases: Vec<&str> = items.iter().map(|item| phase_or_pending(&item.status)).collect();
     let mut status = Map::new();
-    // The API server set it when the pod was made and keeps it: without it each fold would look like a change.
+    // The API server sets it at creation and keeps it: without it each aggregation would be a change.
     if let Some(class) = template["status"].get("qosClass") {
         status.insert("qosClass".to_owned(), class.clone());
     }
@@ -162,7 +163,7 @@ fn pod(template: &mut Value, items: &[Item<'_>]) {
             .iter()
             .flat_map(|item| list(&item.status, &[field]))
             .map(|container| {
-                // Whose container it is nobody says; what the API has in every status is there, as the server would add it.
+                // The container's cluster is not recorded; required fields are set as the server defaults them.
                 json!({
                     "name": "", "image": "", "imageID": "", "restartCount": 0, "lastState": {},
                     "ready": container["ready"].as_bool().unwrap_or_default(),
@@ -293,7 +294,7 @@ mod tests {
                 "numberMisscheduled": 8, "numberReady": 10, "updatedNumberScheduled": 12, "numberUnavailable": 14,
                 "observedGeneration": 2}),
         );
-        // Nothing is behind where there is nothing.
+        // Without statuses nothing is behind.
         check("apps/v1", "ReplicaSet", json!({}), json!({}), &[], json!({"replicas": 0, "observedGeneration": 2}));
         check(
             "apps/v1",
@@ -431,7 +432,7 @@ mod tests {
             ["Complete Completed: Job completed"]
         );
         assert_eq!(conditions(&[ended(&["Complete"]), json!({})]), [""; 0]);
-        assert_eq!(conditions(&[]), [""; 0], "nobody runs it");
+        assert_eq!(conditions(&[]), [""; 0], "no member runs it");
         let failed_not = json!({"conditions": [{"type": "Failed", "status": "False"}]});
         assert_eq!(conditions(&[failed_not]), [""; 0]);
     }

@@ -1,4 +1,4 @@
-//! What a template needs besides itself.
+//! The dependencies of a template.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub fn dependencies(template: &Value) -> Result<Vec<DependentObjectReference>, E
     if let Some(path) = kind.pod_template() {
         let mut found = pod_dependencies(at(template, path), namespace);
         if kind == Kind::StatefulSet {
-            // The StatefulSet makes the claims of its templates itself.
+            // The StatefulSet creates the claims of its templates itself.
             let own: BTreeSet<&str> = list(template, &["spec", "volumeClaimTemplates"])
                 .iter()
                 .map(|claim| text(claim, &["metadata", "name"]))
@@ -33,10 +33,10 @@ pub fn dependencies(template: &Value) -> Result<Vec<DependentObjectReference>, E
     }
 }
 
-/// Passes on references that name something.
+/// Checks that references are complete.
 ///
 /// # Errors
-/// The first that does not.
+/// The first incomplete reference.
 pub fn validated(
     template: &Value,
     references: Vec<DependentObjectReference>,
@@ -98,7 +98,7 @@ fn service_import(template: &Value, namespace: &str) -> Vec<DependentObjectRefer
     ]
 }
 
-/// Where in a volume the name of a Secret is.
+/// The paths of a Secret's name in a volume.
 const SECRET_IN_VOLUME: &[&[&str]] = &[
     &["secret", "secretName"],
     &["azureFile", "secretName"],
@@ -112,7 +112,7 @@ const SECRET_IN_VOLUME: &[&[&str]] = &[
     &["csi", "nodePublishSecretRef", "name"],
 ];
 
-/// The config maps, secrets, service account and claims of a pod template, each once, sorted by kind and name.
+/// The config maps, secrets, service account and claims of a pod template, without duplicates, sorted by kind and name.
 pub fn pod_dependencies(template: &Value, namespace: &str) -> Vec<DependentObjectReference> {
     let spec = &template["spec"];
     let mut found: BTreeSet<(&str, &str)> = BTreeSet::new();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_that_names_something() {
+    fn every_field_with_a_reference() {
         let of = |spec: Value| {
             found(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ns"}, "spec": spec}))
         };

@@ -1,4 +1,4 @@
-//! When an object is healthy.
+//! The health of an object.
 
 use serde_json::Value;
 
@@ -10,17 +10,17 @@ pub fn healthy(object: &Value) -> Result<bool, Error> {
     let kind = Kind::of(object).ok_or_else(|| unsupported(Operation::InterpretHealth, object))?;
     let status = |field: &str| int(object, &["status", field]);
     let observed = status("observedGeneration") == int(object, &["metadata", "generation"]);
-    // A template without replicas asks for nothing in particular.
+    // A template without replicas desires none.
     let wanted = at(object, &["spec", "replicas"]).as_i64().unwrap_or_default();
     Ok(match kind {
         Kind::Deployment => {
             observed && status("updatedReplicas") >= wanted && status("availableReplicas") >= status("updatedReplicas")
         }
         Kind::StatefulSet => {
-            // Pods below the partition are meant to stay as they are; available they must be all the same.
-            let held_back = int(object, &["spec", "updateStrategy", "rollingUpdate", "partition"]);
+            // Pods below the partition keep their version; they must be available too.
+            let below_partition = int(object, &["spec", "updateStrategy", "rollingUpdate", "partition"]);
             observed
-                && status("updatedReplicas") >= wanted.saturating_sub(held_back)
+                && status("updatedReplicas") >= wanted.saturating_sub(below_partition)
                 && status("availableReplicas") >= status("updatedReplicas").max(wanted)
         }
         Kind::ReplicaSet => observed && status("availableReplicas") >= wanted,
@@ -149,7 +149,7 @@ mod tests {
         ] {
             assert_eq!(healthy(&object).unwrap(), expected, "{object}");
         }
-        // Whose health nobody can tell.
+        // Kinds without a health interpretation.
         for (api_version, kind) in
             [("batch/v1", "Job"), ("batch/v1", "CronJob"), ("autoscaling/v2", "HorizontalPodAutoscaler")]
         {

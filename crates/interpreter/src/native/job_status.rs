@@ -10,7 +10,7 @@ fn has(status: &Value, type_: &str) -> bool {
     list(status, &["conditions"]).iter().any(|condition| condition["type"] == type_ && condition["status"] == "True")
 }
 
-/// An ended Job stays as it is.
+/// A finished Job is unchanged.
 pub(super) fn aggregate(template: &mut Value, items: &[Item<'_>], now: Time) {
     if has(&template["status"], "Complete") || has(&template["status"], "Failed") {
         return;
@@ -26,7 +26,7 @@ pub(super) fn aggregate(template: &mut Value, items: &[Item<'_>], now: Time) {
     if !conditions.is_empty() {
         status.insert("conditions".to_owned(), Value::Array(conditions));
     }
-    // RFC 3339 texts in UTC with second precision sort as the times do.
+    // RFC 3339 in UTC with second precision: strings sort like the times.
     let times = |field: &str| -> Option<Vec<String>> {
         items.iter().map(|item| item.status[field].as_str().map(str::to_owned)).collect()
     };

@@ -1,4 +1,4 @@
-//! The addresses at which load balancers of all members answer.
+//! The load balancer addresses of all members.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::tree::{int, list, text};
 /// Sorted by host name (absent last), address, mode (absent last).
 type Key = (bool, String, String, bool, String);
 
-/// A status with the union of the members' addresses. Addresses of Services are also told apart by their mode.
+/// A status with the union of the members' addresses. Addresses of Services are also distinguished by their mode.
 pub(super) fn union(items: &[Item<'_>], by_mode: bool) -> Value {
     let mut addresses: BTreeMap<Key, (Value, Vec<Value>)> = BTreeMap::new();
     for ingress in items.iter().flat_map(|item| list(&item.status, &["loadBalancer", "ingress"])) {

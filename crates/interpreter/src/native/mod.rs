@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{Error, Kind, Layer, Operation};
 
-/// The last layer: what the program itself knows.
+/// The last layer: the built-in interpretation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
@@ -97,7 +97,7 @@ impl Layer for Native {
     }
 }
 
-/// A layer was asked for a kind it is not enabled for.
+/// The error of a kind that the layer is not enabled for.
 pub fn unsupported(operation: Operation, object: &Value) -> Error {
     Error::NotSupported {
         operation,

@@ -1,4 +1,4 @@
-//! What is reported of a member's object.
+//! Selects the part of a member object's status to collect.
 
 use karmada_api::constants::annotations;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::tree::{at, int, text};
 use crate::{Error, Kind, Operation};
 
-/// Fields of a status that are reported, and those of them written even when they are zero.
+/// The collected fields of a status, and those of them that are written even if they are zero.
 fn fields(kind: Kind) -> Option<(&'static [&'static str], &'static [&'static str])> {
     Some(match kind {
         Kind::Deployment => (
@@ -34,7 +34,7 @@ fn fields(kind: Kind) -> Option<(&'static [&'static str], &'static [&'static str
             ],
             &["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"],
         ),
-        // Upstream leaves the observed generation out, and so never lets the template's advance; reporting it is ours.
+        // Upstream omits the observed generation, so the template's never advances; collecting it is our addition.
         Kind::StatefulSet => (
             &[
                 "availableReplicas",
@@ -96,7 +96,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// The generation in the member, and the template's generation it was made from.
+/// The generation in the member, and the template's generation that it was created from.
 fn generations(object: &Value, out: &mut Map<String, Value>) -> Result<(), Error> {
     let generation = int(object, &["metadata", "generation"]);
     if generation != 0 {
@@ -176,7 +176,7 @@ mod tests {
         ] {
             assert_eq!(reflect(&input).unwrap(), Some(expected), "{input}");
         }
-        // A kind that counts no generations, and a template from before they were counted.
+        // A kind without generations, and a template from before they were recorded.
         let mut uncounted = object("apps/v1", "Deployment", json!({"replicas": 2}));
         uncounted["metadata"] = json!({"annotations": {"resourcetemplate.karmada.io/generation": "0"}});
         assert_eq!(reflect(&uncounted).unwrap(), Some(json!({"replicas": 2})));

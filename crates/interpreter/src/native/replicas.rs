@@ -1,4 +1,4 @@
-//! Counting and setting replicas.
+//! Reads and sets replicas.
 
 use karmada_api::work::v1alpha2::ReplicaRequirements;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub fn get(template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error
     Ok((replicas, requirements))
 }
 
-/// Sets the field only where the template has it.
+/// Sets the field only if the template has it.
 pub fn revise(template: &mut Value, replicas: i32) -> Result<(), Error> {
     let field = match Kind::of(template) {
         Some(Kind::Job) => "parallelism",
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn revises_only_what_is_there() {
+    fn revises_existing_fields_only() {
         for (kind, api, before, after) in [
             ("Deployment", "apps/v1", json!({"replicas": 3}), json!({"replicas": 7})),
             ("Deployment", "apps/v1", json!({}), json!({})),

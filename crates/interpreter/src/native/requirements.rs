@@ -1,4 +1,4 @@
-//! What one pod of a template needs.
+//! The requirements of one pod of a template.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::tree::{at, list};
 
-/// The requirements of a pod template (or a Pod); `None` when it asks for nothing. The error says what is malformed.
+/// The requirements of a pod template (or a Pod); `None` if it has none. The error names the malformed field.
 pub fn replica_requirements(template: &Value) -> Result<Option<ReplicaRequirements>, String> {
     let spec = &template["spec"];
     let node_claim = node_claim(spec)?;
@@ -38,16 +38,16 @@ fn node_claim(spec: &Value) -> Result<Option<NodeClaim>, String> {
     Ok((claim != NodeClaim::default()).then_some(claim))
 }
 
-/// What limits mean where no request is given.
+/// The meaning of limits without requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limits {
-    /// They stand in for requests, as the API server's defaulting has it.
+    /// They replace requests, as the API server's defaulting does.
     StandIn,
     Ignored,
 }
 
-/// The effective request of a pod: the sum over its containers, or what an init container needs if that is more, plus
-/// the overhead. Only resources that are counted, and of which something is needed. The error says what is malformed.
+/// The effective request of a pod: the sum over its containers, or the largest init container if that is more, plus the
+/// overhead. Only counted resources with a positive request. The error names the malformed field.
 pub fn pod_request(spec: &Value, limits: Limits) -> Result<BTreeMap<String, Amount>, String> {
     let mut total = BTreeMap::new();
     for container in list(spec, &["containers"]) {
@@ -70,7 +70,7 @@ pub fn pod_request(spec: &Value, limits: Limits) -> Result<BTreeMap<String, Amou
     Ok(total)
 }
 
-/// Amounts in the notation of their resource.
+/// Quantities in the format of their resource.
 pub fn printed(amounts: BTreeMap<String, Amount>) -> ResourceList {
     amounts
         .into_iter()
@@ -91,7 +91,7 @@ fn container_request(container: &Value, limits: Limits) -> Result<BTreeMap<Strin
     Ok(request)
 }
 
-/// A resource list read from a document; what is absent is empty.
+/// Reads a resource list from a document; an absent one is empty.
 pub fn amounts(resources: &Value) -> Result<BTreeMap<String, Amount>, String> {
     let listed: ResourceList = decode(resources, "resources")?;
     listed
@@ -103,7 +103,7 @@ pub fn amounts(resources: &Value) -> Result<BTreeMap<String, Amount>, String> {
         .collect()
 }
 
-/// Resources the schedulers count: the native ones and those with a domain of their own.
+/// The resources that schedulers count: the native ones and those with a domain.
 fn counted(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pods")
         || name.starts_with("hugepages-")
@@ -152,14 +152,14 @@ mod tests {
                 json!({"cpu": "2", "example.com/y": "1"}))]})),
             "cpu=500m ephemeral-storage=1Gi example.com/x=2k example.com/y=1 hugepages-2Mi=4Mi memory=1000Mi"
         );
-        // Of a container that runs beside the others, it is not known that it does.
+        // A sidecar's init container is not distinguished.
         assert_eq!(
             request(json!({"containers": [one(json!({"cpu": "1"}), json!({}))],
                 "initContainers": [{"restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}]})),
             "cpu=1"
         );
         assert_eq!(request(json!({"containers": [one(json!({"cpu": "0", "widgets": "3"}), json!({}))]})), "");
-        // The names under which quotas speak of requests.
+        // The names of requests in quotas.
         assert_eq!(request(json!({"containers": [one(json!({"requests.example.com/gpu": "1"}), json!({}))]})), "");
         let malformed = json!({"containers": [one(json!({"cpu": "much"}), json!({}))]});
         assert!(pod_request(&malformed, Limits::StandIn).is_err());

@@ -1,4 +1,4 @@
-//! What a member cluster owns of an object, to be kept when the object is updated there.
+//! Retains the values that a member cluster owns when an object is updated there.
 
 use karmada_api::constants::labels;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn service(desired: &mut Value, observed: &Value) {
     }
 }
 
-/// What cannot be changed of a pod that runs is as the member has it, also where the member has nothing.
+/// Immutable fields of a running pod keep the member's value, also if it is absent.
 fn pod(desired: &mut Value, observed: &Value) {
     for field in ["nodeName", "serviceAccountName", "volumes"] {
         copy(desired.get_mut("spec"), at(observed, &["spec", field]), field);
@@ -78,7 +78,7 @@ fn pod(desired: &mut Value, observed: &Value) {
     }
 }
 
-/// Sets a field to a value, or takes it off where there is none.
+/// Sets a field to a value, or removes it if there is none.
 fn copy(target: Option<&mut Value>, value: &Value, field: &str) {
     let Some(fields) = target.and_then(Value::as_object_mut) else { return };
     if value.is_null() {
@@ -88,7 +88,7 @@ fn copy(target: Option<&mut Value>, value: &Value, field: &str) {
     }
 }
 
-/// Entries of both, the desired ones first, each name once.
+/// Entries of both, the desired ones first, without duplicate names.
 fn united(desired: &mut Value, observed: &Value, field: &str) {
     let mut entries = list(desired, &[field]).to_vec();
     for entry in list(observed, &[field]) {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_members_own() {
+    fn values_that_members_own() {
         let of = |api: &str, kind: &str, spec: Value| json!({"apiVersion": api, "kind": kind, "spec": spec});
         check(
             of("v1", "Service", json!({"ports": []})),
@@ -197,7 +197,7 @@ mod tests {
                 "initContainers": [{"name": "i", "volumeMounts": [3]}]}),
             ),
         );
-        // A pod's volumes cannot be changed, so those it has not got are not asked for either.
+        // A pod's volumes are immutable, so additional ones are not requested either.
         check(
             of(
                 "v1",
@@ -216,9 +216,9 @@ mod tests {
         check(deployment, of("apps/v1", "Deployment", json!({"replicas": 5})), expected);
     }
 
-    /// A Work can be written by hand, with whatever in it.
+    /// A Work may be written by hand, with any content.
     #[test]
-    fn jobs_that_are_none() {
+    fn malformed_jobs() {
         let observed = json!({"spec": {"selector": {"matchLabels": {"s": "1"}}, "template": {"metadata": {"labels": {"l": "1"}}}}});
         let of = |spec: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec});
         for odd in [

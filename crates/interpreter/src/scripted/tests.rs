@@ -13,7 +13,7 @@ fn engine() -> Engine {
     Engine::new(Arc::new(|| Timestamp::UNIX_EPOCH), Budget::default())
 }
 
-/// A customization named `name` of Widgets, with these scripts by field.
+/// A customization named `name` for Widgets, with these scripts by field.
 fn customization(name: &str, scripts: &[(&str, &str)]) -> ResourceInterpreterCustomization {
     of_kind(name, "example.io/v1", "Widget", scripts)
 }
@@ -35,7 +35,7 @@ fn widget() -> Value {
         "spec": {"n": 2, "map": {}, "list": [], "items": [{"env": []}]}})
 }
 
-/// What one function, given as its body, answers about a Widget.
+/// The result of a function with this body for a Widget.
 fn answer(field: &str, body: &str) -> Result<Value, String> {
     let (function, arguments) = match field {
         "replicaResource" => ("GetReplicas", "o"),
@@ -106,7 +106,7 @@ fn what_functions_may_return() {
         ),
         ("replicaRevision", "return nil", Err("type is table but got nil")),
         ("replicaRevision", "return n", Err("type is table but got number")),
-        // What is empty in either of both objects is so in the result; an object, where they differ.
+        // An empty value in either object is empty in the result; an object, if they differ.
         (
             "retention",
             "o.spec.theirs = there.spec.theirs o.spec.kept = {} return o",
@@ -156,7 +156,7 @@ fn what_functions_may_return() {
     }
 }
 
-/// For each operation the first name that has a script counts; dependencies are those of all.
+/// For each operation the first name with a script counts; dependencies are the union of all.
 #[test]
 fn several_customizations_of_a_kind() {
     let needs = |name: &str| {
@@ -195,8 +195,8 @@ fn several_customizations_of_a_kind() {
     assert!(layer.get_replicas(&other).is_err());
 }
 
-/// A customization goes before a webhook, a webhook before what is shipped, that before the built-in kinds: for the
-/// operations each of them answers, and with its errors.
+/// A customization precedes a webhook, a webhook precedes the shipped customizations, and these precede the built-in
+/// kinds: for the operations that each supports, and with its errors.
 #[test]
 fn layers_in_their_order() {
     let of_shipped = ("apps.kruise.io/v1alpha1", "CloneSet");
@@ -225,40 +225,40 @@ fn layers_in_their_order() {
         Arc::new(shipped::layer(engine())),
     ]);
     let object = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "generation": 1}, "spec": {"replicas": 3}});
-    let asked = || conversation.take_questions().len();
+    let calls = || conversation.take_questions().len();
 
-    // The customization, which no webhook is asked about.
+    // The customization; no webhook is called.
     assert_eq!(interpreter.interpret_health(&object("apps/v1", "Deployment")), Ok(true));
-    assert_eq!(asked(), 0);
+    assert_eq!(calls(), 0);
     // The webhook, not the built-in kind.
     assert!(interpreter.get_replicas(&object("apps/v1", "Deployment")).is_err());
-    assert_eq!(asked(), 1);
-    // The built-in kind, for what nobody else answers.
+    assert_eq!(calls(), 1);
+    // The built-in kind, for operations without another layer.
     let mut deployment = object("apps/v1", "Deployment");
     interpreter.revise_replica(&mut deployment, 9).unwrap();
-    assert_eq!((&deployment["spec"]["replicas"], asked()), (&json!(9), 0));
-    // An error is final, though a built-in rule would have an answer.
+    assert_eq!((&deployment["spec"]["replicas"], calls()), (&json!(9), 0));
+    // An error is final, although a built-in rule has a result.
     let error = interpreter.get_replicas(&object("apps/v1", "StatefulSet")).unwrap_err().to_string();
     assert!(error.contains("broken"), "{error}");
-    // The webhook, not what is shipped; the customization, not what is shipped; what is shipped.
+    // The webhook, not the shipped customization; the customization, not the shipped one; the shipped one.
     assert!(interpreter.interpret_health(&object(of_shipped.0, of_shipped.1)).is_err());
-    assert_eq!(asked(), 1);
+    assert_eq!(calls(), 1);
     assert_eq!(interpreter.get_replicas(&object(of_shipped.0, of_shipped.1)), Ok((40, None)));
     let mut shipped = object(of_shipped.0, of_shipped.1);
     interpreter.revise_replica(&mut shipped, 5).unwrap();
-    assert_eq!((&shipped["spec"]["replicas"], asked()), (&json!(5), 0));
-    // Nobody lists components of a built-in kind, and everybody's status can be told.
+    assert_eq!((&shipped["spec"]["replicas"], calls()), (&json!(5), 0));
+    // No layer returns components of a built-in kind, and all kinds have a status.
     assert!(!interpreter.enabled("apps/v1", "Deployment", Operation::InterpretComponent));
     assert!(interpreter.get_components(&object("apps/v1", "Deployment")).is_err());
     assert!(interpreter.enabled("any.example.io/v1", "Thing", Operation::InterpretStatus));
     assert!(
         !interpreter.enabled("apps/v2", "Deployment", Operation::InterpretReplica),
-        "kinds are known by their version"
+        "kinds are distinguished by version"
     );
 }
 
 #[test]
-fn an_answer_about_another_object_is_none() {
+fn a_result_for_another_object_is_an_error() {
     let object = |name: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "ns"}});
     for (change, fits) in [
         ("o.metadata.labels = {a = 'b'}", true),

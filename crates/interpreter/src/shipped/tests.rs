@@ -17,8 +17,8 @@ fn engine() -> Engine {
     Engine::new(Arc::new(|| Timestamp::UNIX_EPOCH), Budget::default())
 }
 
-/// The answer as a document.
-fn ask(layer: &Scripts, operation: Operation, mut object: Value, with: &Value) -> Result<Value, Error> {
+/// The result as a document.
+fn call(layer: &Scripts, operation: Operation, mut object: Value, with: &Value) -> Result<Value, Error> {
     use serde_json::from_value;
 
     Ok(match operation {
@@ -71,7 +71,7 @@ fn every_operation_of_every_kind() {
                 object["metadata"] = json!({"name": "x"});
             }
             covered.insert(format!("{kind} {}", operation.function()));
-            match ask(&layer, operation, object, &case["with"]) {
+            match call(&layer, operation, object, &case["with"]) {
                 Ok(got) if got == expected => {}
                 got => failures.push(format!("{kind} {}\n  want {expected}\n  got  {got:?}", operation.function())),
             }
