@@ -1,5 +1,4 @@
-//! Bootstrap tokens: `kube-public/cluster-info` carries a signature for each that may sign, and a token that expired is
-//! deleted.
+//! Bootstrap tokens: signs `kube-public/cluster-info` for each token that may sign, and deletes expired tokens.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +42,7 @@ fn cluster_info() -> ObjectKey {
     ObjectKey::namespaced("kube-public", "cluster-info")
 }
 
-/// The secret of a bootstrap token; other objects are `None`.
+/// The Secret of a bootstrap token; `None` for other objects.
 fn token(object: &Object) -> Option<Secret> {
     let here = object.namespace() == Some(NAMESPACE) && object.name().starts_with("bootstrap-token-");
     here.then(|| object.decode::<Secret>().ok()).flatten().filter(|secret| secret.type_ == TYPE)
@@ -55,7 +54,7 @@ impl Secret {
         String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
     }
 
-    /// `None` when it never expires, or says so in a way nobody understands.
+    /// `None` for a token that never expires or whose expiration is malformed.
     fn expiration(&self) -> Option<Time> {
         self.text("expiration")?.parse::<jiff::Timestamp>().ok().map(Time::new)
     }
@@ -122,7 +121,7 @@ async fn sign(context: &Context) -> Result<Next> {
     }
 }
 
-/// The merge patch from the signatures in `data` to those wanted.
+/// The merge patch from the signatures in `data` to the desired ones.
 fn changes(data: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> Map<String, Value> {
     let gone = data.keys().filter(|key| key.starts_with(SIGNATURE) && !wanted.contains_key(*key));
     let new = wanted.iter().filter(|(key, signature)| data.get(*key) != Some(signature));
@@ -159,7 +158,7 @@ async fn clean(context: &Context, key: &ObjectKey) -> Result<Next> {
     if let Some(wait) = wait(at, context.now()) {
         return Ok(Next::After(wait));
     }
-    // It may have been prolonged a moment ago; the event of that is on its way.
+    // Its expiration may have been extended, and the event may not have arrived yet.
     let live = context.client.get_opt(&SECRETS, key).await?;
     let Some(live) = live.filter(|live| expiry(live).is_some_and(|at| wait(at, context.now()).is_none())) else {
         return Ok(Next::Done);

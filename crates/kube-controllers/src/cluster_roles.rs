@@ -1,4 +1,4 @@
-//! Aggregated ClusterRoles: the rules of a role with an `aggregationRule` are those of the roles its selectors choose.
+//! Aggregated ClusterRoles: a role with an `aggregationRule` has the rules of the roles that its selectors select.
 
 use std::sync::Arc;
 
@@ -72,13 +72,13 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
         "metadata": {"name": key.name, "uid": object.uid()}, "rules": rules});
     let patch = Patch::Apply { manager: NAME.into(), force: true, value };
     match context.client.patch(&CLUSTER_ROLES, key, &patch, &PatchOptions::default()).await {
-        // Deleted, and perhaps made anew, meanwhile.
+        // Deleted, and possibly recreated, in the meantime.
         Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error.into()),
         _ => Ok(Next::Done),
     }
 }
 
-/// The rules of the chosen roles, selector by selector, in the order of the roles' names, each once.
+/// The rules of the selected roles, selector by selector, in the order of the roles' names, without duplicates.
 fn aggregate(name: &str, rule: &AggregationRule, roles: &[Arc<Object>]) -> Result<Vec<Value>> {
     let mut rules: Vec<Value> = Vec::new();
     for selector in &rule.cluster_role_selectors {

@@ -1,4 +1,4 @@
-//! What the controllers of one server share.
+//! The state that the controllers of one server share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use pki::{Authority, Signers};
 use tokio_util::sync::CancellationToken;
 use world::Level;
 
-/// What the controllers need besides the API. A controller whose part is missing does not run: it is not known what it
-/// should write then. Each part may change while they run.
+/// The inputs of the controllers besides the API. A controller without its input does not run, because it cannot
+/// compute its output. Each input may change while the controllers run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The authority of the server's certificate, for `kube-root-ca.crt` and token Secrets (`--root-ca-file`).
     pub root_ca_pem: Option<Arc<Level<Arc<str>>>>,
-    /// Signs the tokens kept in Secrets (`--service-account-private-key-file`).
+    /// Signs the tokens in Secrets (`--service-account-private-key-file`).
     pub token_signer: Option<Arc<Signers>>,
     /// Signs certificate requests (`--cluster-signing-cert-file`, `--cluster-signing-key-file`).
     pub signing_authority: Option<Arc<Level<Arc<Authority>>>>,
-    /// The longest life of a signed certificate (`--cluster-signing-duration`), a year by default.
+    /// The maximum lifetime of a signed certificate (`--cluster-signing-duration`), a year by default.
     pub signing_duration: Duration,
-    /// Passes of one controller at once. Upstream gives most controllers 5 threads and the garbage collector 20.
+    /// Concurrent reconciles per controller. Upstream gives most controllers 5 workers and the garbage collector 20.
     pub workers: usize,
 }
 
@@ -38,7 +38,7 @@ impl Default for Settings {
     }
 }
 
-/// Cheap to clone.
+/// The context of the controllers. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
     pub(crate) client: Client,
@@ -49,7 +49,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Calls `queue_all` when another root CA is published, until the controllers stop.
+    /// Calls `queue_all` when the root CA changes, until the controllers stop.
     pub(crate) fn on_new_root_ca(&self, queue_all: impl Fn() + Send + 'static) {
         let (root, stop) = (self.settings.root_ca_pem.clone(), self.stop.clone());
         tokio::spawn(stop.run_until_cancelled_owned(async move {
@@ -62,7 +62,7 @@ impl Context {
         }));
     }
 
-    /// The time as the API writes it.
+    /// The time in the API's format.
     pub(crate) fn now(&self) -> Time {
         Time::new(self.informers.world().now())
     }

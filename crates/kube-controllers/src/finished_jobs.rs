@@ -1,4 +1,4 @@
-//! Finished Jobs go `spec.ttlSecondsAfterFinished` after their end.
+//! Deletes finished Jobs `spec.ttlSecondsAfterFinished` after their end.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ struct Status {
 }
 
 impl Job {
-    /// When it may go; `None` while it runs, or when it shall stay.
+    /// When it expires; `None` while it runs, and without a TTL.
     fn expiry(&self) -> Option<Time> {
         let ttl = i64::from(self.spec.ttl_seconds_after_finished?);
         let is_end = |condition: &&Condition| {
@@ -78,7 +78,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     if let Some(wait) = expiry(&cached).and_then(|at| wait(at, context.now())) {
         return Ok(Next::After(wait));
     }
-    // Its time to live may have been raised a moment ago.
+    // Its TTL may have been increased.
     let Some(live) = context.client.get_opt(&JOBS, key).await? else { return Ok(Next::Done) };
     let job: Job = decoded(&live, live.decode())?;
     let Some(at) = job.expiry().filter(|_| !live.is_deleting() && live.uid() == cached.uid()) else {

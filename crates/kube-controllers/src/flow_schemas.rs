@@ -1,5 +1,5 @@
-//! Says of every FlowSchema whether the priority level it names is there. Upstream's API server does this itself; here it is
-//! a controller like the others, as nothing but the condition depends on it.
+//! Sets the condition of every FlowSchema on whether its priority level exists. Upstream's API server does this itself;
+//! here it is a controller, because only the condition depends on it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::resources::{FLOW_SCHEMAS, PRIORITY_LEVELS};
 use crate::running::Starting;
 
 const NAME: &str = "flowschema-controller";
-/// Who upstream says has written the condition.
+/// The field manager that upstream uses for the condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 #[derive(Debug, Default, Deserialize)]
@@ -56,7 +56,7 @@ pub(crate) async fn run(context: Context, starting: Starting) {
     }
     let (keys, known) = (queue.clone(), schemas.clone());
     levels.subscribe(move |_| {
-        // Levels come and go seldom; which schemas name them is found again.
+        // Levels change rarely, so the schemas that reference one are searched each time.
         for schema in known.cache().list(None) {
             keys.add(schema.name().into());
         }
@@ -75,24 +75,24 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let Some(object) = schemas.cache().get(key).filter(|schema| !schema.is_deleting()) else { return Ok(Next::Done) };
     let schema: FlowSchema = decoded(&object, object.decode())?;
     let level = &schema.spec.priority_level_configuration.name;
-    let is_there = context.informers.informer(&PRIORITY_LEVELS).cache().get(&ObjectKey::cluster(&**level)).is_some();
-    let Some(condition) = dangling(&schema, is_there, context.now()) else { return Ok(Next::Done) };
+    let exists = context.informers.informer(&PRIORITY_LEVELS).cache().get(&ObjectKey::cluster(&**level)).is_some();
+    let Some(condition) = dangling(&schema, exists, context.now()) else { return Ok(Next::Done) };
     let value = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema",
         "metadata": {"name": key.name, "uid": object.uid()}, "status": {"conditions": [condition]}});
     let patch = Patch::Apply { manager: MANAGER.into(), force: true, value };
     let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
     match context.client.patch(&FLOW_SCHEMAS, key, &patch, &options).await {
-        // Deleted, and perhaps made anew, meanwhile.
+        // Deleted, and possibly recreated, in the meantime.
         Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error.into()),
         _ => Ok(Next::Done),
     }
 }
 
-/// The condition as it has to be; `None` when it is so already.
-fn dangling(schema: &FlowSchema, is_there: bool, now: Time) -> Option<serde_json::Value> {
+/// The desired condition; `None` if the schema has it.
+fn dangling(schema: &FlowSchema, exists: bool, now: Time) -> Option<serde_json::Value> {
     let level = &schema.spec.priority_level_configuration.name;
     let begin = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?}");
-    let (status, reason, message) = if is_there {
+    let (status, reason, message) = if exists {
         ("False", "Found", format!("{begin} and it exists"))
     } else {
         ("True", "NotFound", format!("{begin} but there is no such object"))
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_is_there_or_not() {
+    fn a_level_exists_or_not() {
         let now = Time::new("2026-01-01T00:00:00Z".parse().expect("a time"));
         let schema = |conditions: serde_json::Value| -> FlowSchema {
             serde_json::from_value(
@@ -119,7 +119,7 @@ mod tests {
             )
             .expect("a schema")
         };
-        let found = dangling(&schema(json!(null)), true, now).expect("nobody has said so yet");
+        let found = dangling(&schema(json!(null)), true, now).expect("no condition yet");
         let message = r#"This FlowSchema references the PriorityLevelConfiguration object named "a" and it exists"#;
         assert_eq!(
             found,
@@ -127,7 +127,7 @@ mod tests {
                 "reason": "Found", "message": message})
         );
         assert_eq!(dangling(&schema(json!([found])), true, now), None);
-        let lost = dangling(&schema(json!([found])), false, now).expect("it has gone");
+        let lost = dangling(&schema(json!([found])), false, now).expect("the level is deleted");
         let message =
             r#"This FlowSchema references the PriorityLevelConfiguration object named "a" but there is no such object"#;
         assert_eq!(

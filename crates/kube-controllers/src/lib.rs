@@ -1,10 +1,10 @@
-//! What kube-controller-manager does that others notice: service accounts and their tokens, the root CA, the deletion of
-//! namespaces, garbage collection, aggregated roles, certificates, quotas, bootstrap tokens, finished Jobs, claims and
-//! volumes that are still in use, and flow schemas without a priority level. [`CONTROLLERS`] lists them all.
+//! The controllers of kube-controller-manager that clients depend on: service accounts and their tokens, the root CA,
+//! namespace deletion, garbage collection, aggregated roles, certificates, quotas, bootstrap tokens, finished Jobs,
+//! protection of claims and volumes in use, and conditions of flow schemas. [`CONTROLLERS`] lists them all.
 //!
-//! Every controller works through a [`client::Client`] and shared informers, so the control plane and each simulated
-//! member run the same code, beside their API server or far from it. What a controller decides is a function over data
-//! in a module of its own; nothing here knows Karmada, and nothing makes pods.
+//! Every controller uses a [`client::Client`] and shared informers, so the control plane and each simulated member run
+//! the same code, in the process of their API server or remotely. Each controller's decision is a function over data in
+//! a module of its own. The crate does not depend on Karmada and creates no pods.
 
 mod bootstrap_tokens;
 mod certificates;

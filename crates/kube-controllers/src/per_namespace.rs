@@ -1,5 +1,5 @@
-//! What every namespace holds: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`. Both are made for a
-//! new namespace and made again when somebody deletes or changes them.
+//! The content of every namespace: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`. Both are created
+//! for a new namespace and restored after a deletion or change.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::error::{Result, decoded};
 use crate::resources::{CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS};
 use crate::running::Starting;
 
-/// What kube-controller-manager writes beside the certificate.
+/// kube-controller-manager's description of the certificate.
 const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
     endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
     distributions of Kubernetes clusters.";
 
-/// One object wanted in every namespace.
+/// An object that every namespace contains.
 struct Wanted {
     controller: &'static str,
     resource: &'static ApiResource,
     name: &'static str,
-    /// The object without its namespace, as it is to be now.
+    /// The desired object without its namespace.
     object: Box<dyn Fn() -> Value + Send + Sync>,
-    /// The top-level fields that are put back when they differ; also the description annotation, if there is one.
+    /// The top-level fields that are restored; also the description annotation, if there is one.
     kept: &'static [&'static str],
 }
 
@@ -102,7 +102,7 @@ enum Action {
     Correct(Value),
 }
 
-/// `namespace` and `live` are what the caches know.
+/// `namespace` and `live` are from the caches.
 fn plan(namespace: Option<&Object>, live: Option<&Value>, wanted: &Value, kept: &[&str]) -> Action {
     let Some(namespace) = namespace.filter(|namespace| !namespace.is_deleting()) else { return Action::Nothing };
     let Some(live) = live else {
@@ -122,7 +122,7 @@ fn plan(namespace: Option<&Object>, live: Option<&Value>, wanted: &Value, kept: 
     if patch == json!({}) { Action::Nothing } else { Action::Correct(patch) }
 }
 
-/// The merge patch that makes one map of texts the other.
+/// The merge patch that turns one map of strings into the other.
 fn replacement(live: &Value, wanted: &Value) -> Value {
     let mut patch = wanted.clone();
     for key in live.as_object().into_iter().flat_map(|map| map.keys()) {
@@ -147,13 +147,13 @@ async fn reconcile(context: &Context, wanted: &Wanted, namespace: &str) -> Resul
     };
     match written {
         Ok(_) => Ok(Next::Done),
-        // The caches are a moment behind; the event that says so queues the namespace again if there is more to do.
+        // The caches are slightly behind; their next event queues the namespace again if needed.
         Err(error) if error.is_already_exists() || error.is_not_found() || is_terminating(&error) => Ok(Next::Done),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether a create was refused because its namespace is being deleted.
+/// Whether a create was rejected because the namespace is being deleted.
 fn is_terminating(error: &client::Error) -> bool {
     let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
     causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating")

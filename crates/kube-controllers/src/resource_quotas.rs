@@ -1,5 +1,5 @@
-//! Counts what the objects of a namespace use of its quotas. The API server writes down what it lets in; this takes out
-//! again what went, and counts everything anew now and then.
+//! Counts the usage of ResourceQuotas. The API server adds the usage of admitted objects; this controller subtracts
+//! that of deleted ones, and recounts periodically.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::running::Starting;
 
 /// kube-controller-manager's `--resource-quota-sync-period`.
 const RECOUNT: Duration = Duration::from_secs(300);
-/// Objects come and go in crowds; one count does for all of a moment.
+/// Objects change in bursts; one count covers all changes of a moment.
 const GATHER: Duration = Duration::from_millis(50);
-/// Before the server's line of changes is asked for again.
+/// The delay before the server's change stream is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(context: Context, starting: Starting) {
@@ -29,7 +29,7 @@ pub(crate) async fn run(context: Context, starting: Starting) {
     let quotas = context.informers.informer(&RESOURCE_QUOTAS);
     let keys = queue.clone();
     quotas.subscribe(move |event| {
-        // What the server or a count wrote into the status needs no count.
+        // The server's and the counts' own status writes need no count.
         let concerns = match event {
             Event::Added { .. } => true,
             Event::Updated { old, new } => differs(old, new),
@@ -59,7 +59,7 @@ fn differs(old: &Object, new: &Object) -> bool {
     spec(old) != spec(new)
 }
 
-/// Queues the quotas of a namespace in which something came or went. Servers far away are counted now and then only.
+/// Queues the quotas of a namespace after changes. Quotas of remote servers are only recounted periodically.
 async fn follow(context: Context, queue: Arc<WorkQueue<ObjectKey>>) {
     let quotas = context.informers.informer(&RESOURCE_QUOTAS);
     while context.client.is_in_process() {
@@ -67,7 +67,7 @@ async fn follow(context: Context, queue: Arc<WorkQueue<ObjectKey>>) {
             while let Some(change) = changes.following.next().await {
                 let Some(object) = change.current.as_ref().or(change.previous.as_ref()) else { continue };
                 let stays = change.current.is_some() && change.previous.is_some();
-                // Pods also end, and services and claims change what they use.
+                // Pods also end, and services and claims change their usage.
                 let changes_use =
                     ["core/pods", "core/services", "core/persistentvolumeclaims"].contains(&&*change.resource);
                 if stays && !changes_use || &*change.resource == "core/resourcequotas" {
@@ -100,7 +100,7 @@ async fn recount(context: &Context, key: &ObjectKey) -> Result<Next> {
     if object["status"] != status {
         object["status"] = status;
         match context.client.update_status(&RESOURCE_QUOTAS, &object).await {
-            // Somebody was let in meanwhile: count again.
+            // The server admitted an object in the meantime: count again.
             Err(error) if error.is_conflict() => return Ok(Next::After(GATHER)),
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
@@ -109,7 +109,7 @@ async fn recount(context: &Context, key: &ObjectKey) -> Result<Next> {
     Ok(Next::After(RECOUNT))
 }
 
-/// The resources of these groups and names that the server has, each in its preferred version.
+/// The served resources among these groups and names, each in its preferred version.
 async fn served(context: &Context, wanted: &BTreeSet<(String, String)>) -> Result<Vec<ApiResource>> {
     let find = |discovery: &client::Discovery| -> Vec<ApiResource> {
         let preferred = discovery.preferred().into_iter().map(|found| &found.resource);

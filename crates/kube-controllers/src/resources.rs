@@ -1,4 +1,4 @@
-//! The resources these controllers name themselves.
+//! The resources that the controllers refer to.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Controllers that run: when they are ready, and when they have ended.
+//! Running controllers: their readiness and their end.
 
 use std::convert::Infallible;
 
@@ -8,10 +8,10 @@ use tokio::task::JoinHandle;
 use crate::context::Context;
 use crate::table::Controller;
 
-/// Held by a controller until its caches are filled; dropped then, or when it has nothing to do.
-pub struct Starting(#[expect(dead_code, reason = "its end is the message")] mpsc::Sender<Infallible>);
+/// A controller holds it until its caches are synced, or until it has nothing to do.
+pub struct Starting(#[expect(dead_code, reason = "dropping it is the signal")] mpsc::Sender<Infallible>);
 
-/// The controllers that were started.
+/// The started controllers.
 pub struct Running {
     starting: mpsc::Receiver<Infallible>,
     tasks: Vec<JoinHandle<()>>,
@@ -26,7 +26,7 @@ impl Running {
         Self { starting, tasks }
     }
 
-    /// Waits until every controller knows the state of the server and works, or was stopped.
+    /// Waits until the caches of every controller are synced, or it has stopped.
     pub async fn synced(&mut self) {
         while self.starting.recv().await.is_some() {}
     }

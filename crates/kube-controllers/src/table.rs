@@ -1,4 +1,4 @@
-//! The table of controllers, and starting those that are selected.
+//! The table of controllers, and the start of the selected ones.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 use crate::context::{Context, Settings};
 use crate::running::{Running, Starting};
 
-/// One controller.
+/// A controller.
 pub struct Controller {
-    /// As in kube-controller-manager's `--controllers`.
+    /// The name in kube-controller-manager's `--controllers`.
     pub name: &'static str,
-    /// The name it had there before 1.28, which is still understood.
+    /// The name before Kubernetes 1.28, which is still accepted.
     pub alias: &'static str,
     pub watches: &'static [&'static str],
     pub writes: &'static [&'static str],
@@ -22,7 +22,7 @@ pub struct Controller {
     pub start: fn(Context, Starting) -> BoxFuture<'static, ()>,
 }
 
-/// Every controller there is. A new one is a module and a row.
+/// All controllers. A new one is a module and a row.
 pub static CONTROLLERS: &[Controller] = &[
     Controller {
         name: "serviceaccount-controller",
@@ -142,10 +142,10 @@ pub static CONTROLLERS: &[Controller] = &[
 #[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
 pub struct SelectionError(String);
 
-/// Whether every name in a selection is one of a controller.
+/// Validates a selection.
 ///
 /// # Errors
-/// The first that is not.
+/// The first name that is not a controller.
 pub fn check(selection: &[String]) -> Result<(), SelectionError> {
     for word in selection {
         let name = word.strip_prefix('-').unwrap_or(word);
@@ -156,12 +156,13 @@ pub fn check(selection: &[String]) -> Result<(), SelectionError> {
     Ok(())
 }
 
-/// Starts the selected controllers, each on a task of its own. `selection` is what `--controllers` takes: `*`, names,
-/// and `-name` to leave one out; the first that fits decides, and nothing means all. `informers` may be those of
-/// others on the same server: each resource is then watched and kept once. Must be called inside a tokio runtime.
+/// Starts the selected controllers, each on its own task. `selection` has the format of `--controllers`: `*`, names,
+/// and `-name` to exclude one; the first match decides, and an empty selection means all. `informers` may be shared
+/// with other controllers of the same server: each resource is then watched and cached once. Must be called inside a
+/// tokio runtime.
 ///
 /// # Errors
-/// A name that no controller has; nothing is started then.
+/// An unknown name; no controller is started then.
 pub fn start(
     client: Client,
     informers: &InformerSet,

@@ -1,10 +1,10 @@
-//! Waiting for a moment the API names.
+//! Waits until a time of the API.
 
 use std::time::Duration;
 
 use apimachinery::meta::Time;
 
-/// How long until then; `None` once it is reached.
+/// The time until then; `None` if it is past.
 pub(crate) fn wait(at: Time, now: Time) -> Option<Duration> {
     Duration::try_from(at.timestamp().duration_since(now.timestamp())).ok().filter(|wait| !wait.is_zero())
 }

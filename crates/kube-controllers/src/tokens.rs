@@ -1,7 +1,7 @@
-//! Tokens kept in Secrets: a Secret of type `kubernetes.io/service-account-token` that names a ServiceAccount is filled,
-//! and goes when the account goes.
+//! Tokens in Secrets: fills in Secrets of type `kubernetes.io/service-account-token` that name a ServiceAccount, and
+//! deletes them with the account.
 //!
-//! An account is taken for gone only when the server itself says so just before the Secret is deleted.
+//! A Secret is deleted only if the server returns NotFound for the account just before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,13 +48,13 @@ impl Secret {
         self.metadata.annotations.get(key).map(String::as_str).unwrap_or_default()
     }
 
-    /// The name of its account; `None` when this is no token Secret.
+    /// The name of its account; `None` if it is not a token Secret.
     fn account(&self) -> Option<&str> {
         Some(self.annotation(ACCOUNT_NAME)).filter(|name| self.type_ == TYPE && !name.is_empty())
     }
 }
 
-/// The account a Secret is for, as an index value.
+/// The account of a Secret, as an index value.
 fn account_index(object: &Object) -> Vec<String> {
     let Ok(secret) = object.decode::<Secret>() else { return Vec::new() };
     let account = secret.account().map(|name| format!("{}/{name}", object.namespace().unwrap_or_default()));
@@ -78,7 +78,7 @@ pub(crate) async fn run(context: Context, starting: Starting) {
     let accounts = context.informers.informer(&SERVICE_ACCOUNTS);
     let (keys, known) = (queue.clone(), secrets.clone());
     accounts.subscribe(move |event| {
-        // A token follows its account's end, or waits for its beginning.
+        // A token is created and deleted with its account.
         if !matches!(event, Event::Updated { .. }) {
             for secret in known.cache().by_index(BY_ACCOUNT, &event.object().key().to_string()) {
                 keys.add(secret.key());
@@ -136,13 +136,13 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     }
 }
 
-/// Whether a Secret is for this very account; one that names no uid takes any of the name.
+/// Whether a Secret belongs to this account; one without a UID belongs to any account of the name.
 fn is_of(secret: &Secret, account: &Object) -> bool {
     let wanted = secret.annotation(ACCOUNT_UID);
     wanted.is_empty() || wanted == account.uid()
 }
 
-/// The merge patch that completes a token Secret, but for the token itself; `None` when nothing is missing.
+/// The merge patch that completes a token Secret, except for the token itself; `None` if it is complete.
 fn missing(secret: &Secret, object: &Object, account: &Object, root_ca: Option<&str>) -> Option<Value> {
     let mut data = serde_json::Map::new();
     let namespace = object.namespace().unwrap_or_default();
@@ -156,7 +156,7 @@ fn missing(secret: &Secret, object: &Object, account: &Object, root_ca: Option<&
     if data.is_empty() && has_uid && secret.data.get("token").is_some_and(|token| !token.is_empty()) {
         return None;
     }
-    // Based on what was read: a token is not signed for a Secret that someone is changing.
+    // Conditional on the version that was read: no token is signed for a Secret that is being changed.
     let mut patch =
         json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()}, "data": data});
     if !has_uid {

@@ -1,5 +1,5 @@
-//! Lifts what the admission plugin StorageObjectInUseProtection puts on: a claim that is being deleted goes when no pod uses
-//! it any more, a volume when it is bound to no claim. Nothing is put on here: where the plugin is off, nobody asked for it.
+//! Removes the finalizers that the admission plugin StorageObjectInUseProtection adds: from a deleted claim that no pod
+//! uses, and from a deleted volume that is not bound. It adds none: without the plugin there is no protection.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) async fn run_claims(context: Context, starting: Starting) {
     follow(&context, &CLAIMS, CLAIM_PROTECTION, &queue);
     let keys = queue.clone();
     pods.subscribe(move |event| {
-        // A pod that runs on keeps what it keeps; one that ended, or is gone, may have been the last.
+        // A running pod keeps its claims; an ended or deleted pod may have been the last user.
         let object = event.object();
         let gone = matches!(event, Event::Deleted(_));
         if let Some(pod) = object.to_value().ok().filter(|pod| gone || !may_use(pod)) {
@@ -60,7 +60,7 @@ pub(crate) async fn run_volumes(context: Context, starting: Starting) {
     .await;
 }
 
-/// Queues the deleted objects that wait for this finalizer.
+/// Queues deleted objects with this finalizer.
 fn follow(
     context: &Context,
     resource: &'static ApiResource,
@@ -79,13 +79,13 @@ fn waits_for(object: &Object, finalizer: &str) -> bool {
     object.is_deleting() && object.finalizers().iter().any(|held| **held == *finalizer)
 }
 
-/// Whether a kubelet may have the pod's volumes in use: it has a node and has not ended.
+/// Whether a kubelet may use the pod's volumes: the pod is scheduled and has not ended.
 fn may_use(pod: &Value) -> bool {
     let has_node = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
     has_node && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
-/// The claims a pod names, and those that are made for it.
+/// The claims that a pod names, and those created for it.
 fn claims_of(pod: &Value) -> Vec<String> {
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let pod_name = pod["metadata"]["name"].as_str().unwrap_or_default();
@@ -104,12 +104,12 @@ async fn free_claim(context: &Context, key: &ObjectKey) -> Result<Next> {
     if !cached.is_some_and(|claim| waits_for(&claim, CLAIM_PROTECTION)) {
         return Ok(Next::Done);
     }
-    // The server is asked, not the cache: a pod may have got its node a moment ago.
+    // Reads from the server and not from the cache: a pod may have been scheduled a moment ago.
     let pods = context.client.list(&PODS, key.namespace(), &ListOptions::default()).await?;
     for pod in &pods.items {
         let pod: Value = decoded(pod, pod.decode())?;
         if may_use(&pod) && claims_of(&pod).contains(&key.name) {
-            // It is queued again when that pod ends.
+            // The end of that pod queues it again.
             return Ok(Next::Done);
         }
     }
@@ -125,7 +125,7 @@ async fn free_volume(context: &Context, key: &ObjectKey) -> Result<Next> {
     lift(context, &VOLUMES, key, VOLUME_PROTECTION).await
 }
 
-/// Takes the finalizer from the object as it is now, if it still is the one that waits.
+/// Removes the finalizer from the current object, if it is still the same one.
 async fn lift(context: &Context, resource: &ApiResource, key: &ObjectKey, finalizer: &str) -> Result<Next> {
     let Some(live) = context.client.get_opt(resource, key).await? else { return Ok(Next::Done) };
     if !waits_for(&live, finalizer) {

@@ -1,4 +1,4 @@
-//! Approves the client certificates kubelets ask for, if they may.
+//! Approves client certificate requests of kubelets with the required right.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn reconcile(context: Context, key: ObjectKey, object: Arc<Object>, csr: C
     if settled || csr.spec.signer_name != KUBELET_CLIENT {
         return Ok(Next::Done);
     }
-    // What is no kubelet's request is left to others.
+    // Requests of others are not handled here.
     let Ok(pem) = csr.pem() else { return Ok(Next::Done) };
     let Ok(request) = pki::request::read(&pem) else { return Ok(Next::Done) };
     if policy::check(KUBELET_CLIENT, &request, &csr.spec.usages).is_err() {
@@ -61,7 +61,7 @@ async fn may_create(context: &Context, csr: &Csr, subresource: &str) -> Result<b
     }
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     let answer = context.client.request(http::Method::POST, path, Some(review)).await?;
-    let unreadable = |source| Error::Decode { object: "the answer to a SubjectAccessReview".into(), source };
+    let unreadable = |source| Error::Decode { object: "the response to a SubjectAccessReview".into(), source };
     let answer: Value = serde_json::from_slice(&answer).map_err(unreadable)?;
     Ok(answer["status"]["allowed"] == true)
 }

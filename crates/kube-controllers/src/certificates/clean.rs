@@ -1,4 +1,4 @@
-//! Deletes requests that are settled, or that nobody attended to.
+//! Deletes settled and abandoned requests.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::resources::CERTIFICATE_REQUESTS;
 use crate::running::Starting;
 use crate::timing::wait;
 
-/// After it was issued, denied or failed.
+/// Seconds after which an issued, denied or failed request is deleted.
 const SETTLED: i64 = 3_600;
 const PENDING: i64 = 24 * 3_600;
 
@@ -30,7 +30,7 @@ async fn reconcile(context: Context, key: ObjectKey, object: Arc<Object>, csr: C
     let Some(live) = context.client.get_opt(&CERTIFICATE_REQUESTS, &key).await? else { return Ok(Next::Done) };
     let csr: Csr = decoded(&live, live.decode())?;
     if live.uid() != object.uid() || csr.expiry().is_none_or(|at| wait(at, context.now()).is_some()) {
-        // The event of what changed meanwhile is on its way.
+        // The object has changed; its event will queue it.
         return Ok(Next::Done);
     }
     let options = DeleteOptions::default().only_uid(live.uid());
@@ -41,7 +41,7 @@ async fn reconcile(context: Context, key: ObjectKey, object: Arc<Object>, csr: C
 }
 
 impl Csr {
-    /// When it may go; `None` while it is approved and waits for its signer.
+    /// When it expires; `None` while it is approved and not yet signed.
     fn expiry(&self) -> Option<Time> {
         let after = |time: Option<Time>, seconds| {
             time.map(|time| Time::new(time.timestamp() + jiff::SignedDuration::from_secs(seconds)))

@@ -1,4 +1,4 @@
-//! Certificate signing requests: kubelets' are approved, what is approved is signed, what is settled is cleaned up.
+//! Certificate signing requests: approves kubelets' requests, signs approved ones, deletes settled ones.
 
 mod approve;
 mod clean;
@@ -68,7 +68,7 @@ struct Status {
     conditions: Vec<Condition>,
 }
 
-/// Not the usual condition: it has the time of its last update, too.
+/// Unlike a usual condition, it has the time of its last update.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Condition {
@@ -103,7 +103,7 @@ impl Csr {
         String::from_utf8(bytes).map_err(|_| "spec.request is not PEM".to_owned())
     }
 
-    /// The conditions with one more.
+    /// The conditions with an additional one.
     fn conditions_with(&self, type_: &str, reason: &str, message: String, now: Time) -> Vec<Condition> {
         let mut conditions = self.status.conditions.clone();
         conditions.push(Condition {
@@ -118,7 +118,7 @@ impl Csr {
     }
 }
 
-/// Runs one of the three over every request.
+/// Runs one of the three controllers over all requests.
 async fn run_over_all<F, Fut>(context: Context, starting: Starting, name: &'static str, reconcile: F)
 where
     F: Fn(Context, ObjectKey, Arc<Object>, Csr) -> Fut + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What each signer of kube-controller-manager signs. Pure.
+//! The rules of kube-controller-manager's signers. Pure.
 
 use pki::request::Request;
 
@@ -17,7 +17,7 @@ pub(super) fn is_signer(name: &str) -> bool {
     matches!(name, CLIENT | KUBELET_CLIENT | KUBELET_SERVING | LEGACY)
 }
 
-/// Why a signer would refuse a request. `usages` are those of the object, not of the request in it.
+/// Why a signer rejects a request. `usages` are those of the object, not of the PEM request in it.
 pub(super) fn check(signer: &str, request: &Request, usages: &[String]) -> Result<(), String> {
     match signer {
         CLIENT => has_usages(usages, CLIENT_AUTH, &[CLIENT_AUTH]),
@@ -56,7 +56,7 @@ fn is_node(request: &Request) -> Result<(), String> {
     Ok(())
 }
 
-/// All of `required` and, besides them, only what every certificate of that purpose may have.
+/// All of `required`, and otherwise only the usages that every certificate of that purpose may have.
 fn has_usages(usages: &[String], purpose: &str, required: &[&str]) -> Result<(), String> {
     let allowed = |usage: &String| matches!(usage.as_str(), SIGNATURE | ENCIPHERMENT) || usage == purpose;
     let has = |usage: &&str| usages.iter().any(|given| given == usage);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_signer_signs_its_own_kind() {
+    fn each_signer_has_its_own_rules() {
         let request = |name: &str, organization: &str, names: &str| Request {
             common_name: name.into(),
             organizations: vec![organization.into()],

@@ -1,4 +1,4 @@
-//! Signs what was approved, for the signers of kube-controller-manager.
+//! Signs approved requests for the signers of kube-controller-manager.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::resources::CERTIFICATE_REQUESTS;
 use crate::running::Starting;
 
-/// Shorter wishes are not heard.
+/// The minimum lifetime; shorter requests are extended to it.
 const SHORTEST: Duration = Duration::from_secs(600);
 
 pub(crate) async fn run(context: Context, starting: Starting) {
@@ -43,7 +43,7 @@ async fn reconcile(context: Context, key: ObjectKey, object: Arc<Object>, csr: C
     }
 }
 
-/// The certificate, or why there will be none.
+/// The certificate, or why the request fails.
 fn sign(context: &Context, key: &ObjectKey, csr: &Csr) -> Result<std::result::Result<String, String>> {
     let pem = match csr.pem() {
         Ok(pem) => pem,
@@ -62,8 +62,8 @@ fn sign(context: &Context, key: &ObjectKey, csr: &Csr) -> Result<std::result::Re
     certificate.map(Ok).map_err(|source| failed(key, source))
 }
 
-fn lifetime(asked: Option<u32>, longest: Duration) -> Duration {
-    asked.map_or(longest, |seconds| Duration::from_secs(seconds.into()).max(SHORTEST).min(longest))
+fn lifetime(requested: Option<u32>, longest: Duration) -> Duration {
+    requested.map_or(longest, |seconds| Duration::from_secs(seconds.into()).max(SHORTEST).min(longest))
 }
 
 #[cfg(test)]
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn lifetimes_are_bounded() {
-        let check = |asked: Option<u32>, want: u64| {
-            assert_eq!(lifetime(asked, Duration::from_secs(86_400)), Duration::from_secs(want), "{asked:?}");
+        let check = |requested: Option<u32>, want: u64| {
+            assert_eq!(lifetime(requested, Duration::from_secs(86_400)), Duration::from_secs(want), "{requested:?}");
         };
         check(None, 86_400);
         check(Some(1), 600);

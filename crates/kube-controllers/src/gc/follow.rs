@@ -1,5 +1,5 @@
-//! Keeps the graph up to date: by the server's own line of all changes where there is one, else by a watch of the
-//! metadata of each resource that can be deleted.
+//! Updates the graph: from the server's change stream if it is in this process, else from a metadata watch of each
+//! deletable resource.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::graph::Graph;
 use crate::context::Context;
 use crate::running::Starting;
 
-/// Events are many, short-lived, and own nothing.
+/// Events are many and short-lived, and have no dependents.
 const IGNORED: [&str; 2] = ["core/events", "events.k8s.io/events"];
 
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often a server far away is asked what it serves; upstream asks as often.
+/// How often a remote server's discovery is read, as upstream.
 const REDISCOVERY: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(context: Context, collector: Arc<Collector>, starting: Starting) {
@@ -56,7 +56,7 @@ async fn follow_changes(context: &Context, collector: &Collector, starting: Star
     }
 }
 
-/// Nothing is looked at before every resource is known once: an owner might be let go before its dependents.
+/// No object is processed before every resource is listed: otherwise an owner could be released before its dependents.
 async fn follow_resources(context: &Context, collector: &Arc<Collector>, starting: Starting) {
     let mut informers: BTreeMap<Arc<str>, Informer> = BTreeMap::new();
     let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
@@ -80,7 +80,7 @@ async fn follow_resources(context: &Context, collector: &Arc<Collector>, startin
         }
         if starting.is_some() && !informers.is_empty() {
             let known = futures::future::join_all(informers.values().map(Informer::synced));
-            // A resource that cannot be watched may be one that the next discovery does not have.
+            // A resource that cannot be watched may be missing from the next discovery.
             if tokio::time::timeout(REDISCOVERY, known).await.is_err() {
                 let missing = informers.iter().filter(|(_, informer)| !informer.has_synced()).map(|(place, _)| place);
                 let missing = missing.map(|place| &**place).collect::<Vec<_>>().join(" ");
@@ -96,8 +96,8 @@ async fn follow_resources(context: &Context, collector: &Arc<Collector>, startin
     }
 }
 
-/// Starts an informer for each resource that is served, and stops those of resources that are not served any more. What
-/// a failed discovery leaves out stays.
+/// Starts an informer for each served resource, and stops those of resources that are no longer served. Resources of a
+/// group whose discovery failed are kept.
 fn match_informers(
     context: &Context,
     collector: &Arc<Collector>,
@@ -146,7 +146,7 @@ fn watch_one(context: &Context, collector: &Arc<Collector>, resource: &ApiResour
 }
 
 impl Collector {
-    /// Replaces the graph by what there is now.
+    /// Replaces the graph by the current state.
     fn begin(&self, changes: Changes) -> ChangeStream {
         let mut graph = Graph::default();
         for change in changes.initial.iter().filter(|change| !IGNORED.contains(&&*change.resource)) {
@@ -159,10 +159,10 @@ impl Collector {
         changes.following
     }
 
-    /// From here on the graph is whole.
+    /// Marks the graph as complete.
     fn open(&self) {
         let pending = self.graph.lock().pending();
-        self.whole.set(true);
+        self.complete.set(true);
         pending.into_iter().for_each(|uid| self.queue.add(uid));
     }
 
@@ -175,7 +175,7 @@ impl Collector {
             (None, Some(object)) => self.graph.lock().remove(object),
             (None, None) => return,
         };
-        if self.whole.get() {
+        if self.complete.get() {
             concerned.into_iter().for_each(|uid| self.queue.add(uid));
         }
     }

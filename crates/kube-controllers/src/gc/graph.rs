@@ -1,7 +1,7 @@
-//! Who depends on whom, as far as it was seen. Pure.
+//! The graph of owners and dependents, as observed. Pure.
 //!
-//! Only objects that have owners, or that are deleted and wait for their dependents, are kept; of all others only the
-//! uid is known, 16 bytes. The graph never decides: it names the objects that are worth a look at the server.
+//! It holds only objects that have owners, or that are deleted and wait for their dependents; of all others it holds
+//! the uid, 16 bytes. The graph makes no decisions: it returns the objects to check on the server.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use apimachinery::Object;
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 pub(super) const ORPHAN: &str = "orphan";
 
-/// A hash of a uid: owner references hold any text, and two texts that collide cost a look at the server, no more.
+/// A hash of a uid: owner references may contain any text, and a collision costs only an additional check on the
+/// server.
 pub(super) type Uid = u128;
 
 /// FNV-1a.
@@ -22,12 +23,12 @@ pub(super) fn uid(text: &str) -> Uid {
     })
 }
 
-/// Whether it goes only after those of its dependents that block it.
+/// Whether its deletion waits for the dependents that block it.
 pub(super) fn awaits_dependents(object: &Object) -> bool {
     object.is_deleting() && object.finalizers().iter().any(|name| &**name == FOREGROUND)
 }
 
-/// Whether it goes only after its dependents have forgotten it.
+/// Whether its deletion waits until its dependents are orphaned.
 pub(super) fn orphans_dependents(object: &Object) -> bool {
     object.is_deleting() && object.finalizers().iter().any(|name| &**name == ORPHAN)
 }
@@ -44,12 +45,12 @@ impl Node {
         self.object.owner_references().iter().map(|owner| uid(&owner.uid)).collect()
     }
 
-    /// Whether an owner that is deleted in the foreground waits for this object.
+    /// Whether a foreground deletion of the owner waits for this object.
     pub fn blocks(&self, owner: &str) -> bool {
         self.object.owner_references().iter().any(|r| r.uid == owner && r.block_owner_deletion == Some(true))
     }
 
-    /// Whether nothing differs that the graph knows.
+    /// Whether the relevant properties are equal.
     fn is_like(&self, other: &Self) -> bool {
         let state = |node: &Self| (awaits_dependents(&node.object), orphans_dependents(&node.object));
         state(self) == state(other) && self.object.owner_references() == other.object.owner_references()
@@ -72,7 +73,7 @@ impl Graph {
         self.dependents.get(&owner).into_iter().flatten().filter_map(|uid| self.nodes.get(uid))
     }
 
-    /// Takes an object in, new or changed; answers whom to look at because of it.
+    /// Adds or replaces an object; returns the objects to check.
     pub fn put(&mut self, resource: &Arc<str>, object: &Arc<Object>) -> BTreeSet<Uid> {
         let own = uid(object.uid());
         self.alive.insert(own);
@@ -101,7 +102,7 @@ impl Graph {
         concerned
     }
 
-    /// Forgets an object that was deleted; answers whom to look at because of it.
+    /// Removes a deleted object; returns the objects to check.
     pub fn remove(&mut self, object: &Object) -> BTreeSet<Uid> {
         let own = uid(object.uid());
         self.alive.remove(&own);
@@ -110,7 +111,7 @@ impl Graph {
         concerned
     }
 
-    /// Everyone worth a look, once everything there is has been put; in an order that is always the same.
+    /// All objects to check once the initial state is complete; in a stable order.
     pub fn pending(&self) -> BTreeSet<Uid> {
         let pending = |uid: &&Uid| {
             let waits = self.nodes.get(*uid).is_some_and(|node| is_waiting(node) || orphans_dependents(&node.object));
@@ -119,7 +120,7 @@ impl Graph {
         self.nodes.keys().filter(pending).copied().collect()
     }
 
-    /// Answers the owners that may have waited for this object.
+    /// Returns the owners that may have waited for this object.
     fn unlink(&mut self, own: Uid, old: &Node) -> BTreeSet<Uid> {
         let owners = old.owners();
         for owner in &owners {
@@ -133,7 +134,7 @@ impl Graph {
         owners.into_iter().filter(|owner| self.nodes.get(owner).is_some_and(is_waiting)).collect()
     }
 
-    /// Whether an owner is unknown here, or takes its dependents with it.
+    /// Whether an owner is unknown, or is deleted together with its dependents.
     fn may_have_lost_an_owner(&self, dependent: Uid) -> bool {
         let Some(node) = self.nodes.get(&dependent) else { return false };
         let lost = |owner: Uid| !self.alive.contains(&owner) || self.nodes.get(&owner).is_some_and(is_waiting);
@@ -151,7 +152,8 @@ mod tests {
 
     use super::*;
 
-    /// `a<b,!c` is `a`, owned by `b`, and by `c` which it blocks; a trailing `~` is deleted in the foreground, `^` orphans.
+    /// `a<b,!c` is `a`, owned by `b`, and by `c` which it blocks; a trailing `~` is deleted in the foreground, `^`
+    /// orphans.
     fn object(text: &str) -> Arc<Object> {
         let finalizer = if text.ends_with('~') { Some(FOREGROUND) } else { text.ends_with('^').then_some(ORPHAN) };
         let text = text.trim_end_matches(['~', '^']);
@@ -169,7 +171,7 @@ mod tests {
         Object::from_value(&tree).expect("an object").shared()
     }
 
-    /// Puts and removes (`-name`), and says whom the last step concerns.
+    /// Adds and removes (`-name`) objects, and compares the objects to check after the last step.
     fn check(steps: &[&str], concerned: &[&str]) {
         let mut graph = Graph::default();
         let resource: Arc<str> = "core/configmaps".into();
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_state_is_judged_as_a_whole() {
+    fn the_initial_state_is_checked_as_a_whole() {
         let mut graph = Graph::default();
         let resource: Arc<str> = "core/configmaps".into();
         for text in ["dependent<owner", "lost<nobody", "owner", "waiting~", "held<waiting", "leaving^"] {
@@ -207,6 +209,6 @@ mod tests {
         }
         assert_eq!(graph.pending(), ["lost", "waiting", "held", "leaving"].map(uid).into());
         assert_eq!(graph.dependents(uid("owner")).count(), 1);
-        assert!(graph.node(uid("owner")).is_none(), "nothing is kept of an object without owners");
+        assert!(graph.node(uid("owner")).is_none(), "an object without owners is not held");
     }
 }

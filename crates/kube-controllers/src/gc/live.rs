@@ -1,4 +1,4 @@
-//! What the garbage collector reads from the server just before it acts, and the small writes besides deleting.
+//! Reads from the server just before the garbage collector acts, and its writes other than deletions.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::graph::Node;
 use crate::context::Context;
 use crate::error::{Error, Result};
 
-/// Objects in one page of a list.
+/// The page size of lists.
 const PAGE: usize = 500;
 
-/// From `GROUP/PLURAL` to the version the server prefers.
+/// Resolves `GROUP/PLURAL` to the version that the server prefers.
 pub(super) async fn resource(context: &Context, place: &str) -> Result<ApiResource> {
     let (group, plural) = place.split_once('/').unwrap_or(("core", place));
     let group = if group == "core" { "" } else { group };
@@ -28,14 +28,14 @@ pub(super) async fn resource(context: &Context, place: &str) -> Result<ApiResour
     find(&*context.mapper.refresh().await?).ok_or_else(|| Error::NotServed(place.to_owned()))
 }
 
-/// `None` only when the server says that it serves the resource and has no such object.
+/// `None` only if the server serves the resource and returns NotFound for the object.
 pub(super) async fn get(context: &Context, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
     match context.client.get(resource, key).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if names(&error, key) => Ok(None),
         Err(error) => {
             if error.is_not_found() {
-                // The resource itself is gone, or in another version now.
+                // The resource is removed, or served in another version.
                 context.mapper.refresh().await?;
             }
             Err(error.into())
@@ -43,7 +43,7 @@ pub(super) async fn get(context: &Context, resource: &ApiResource, key: &ObjectK
     }
 }
 
-/// Whether a NotFound is about this object; one about a path names none.
+/// Whether a NotFound names this object; one about a path names none.
 fn names(error: &client::Error, key: &ObjectKey) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     error.is_not_found() && details.is_some_and(|details| details.name == key.name)
@@ -61,9 +61,9 @@ pub(super) async fn forget(context: &Context, node: &Node, owners: &[&str]) -> R
     write(context, node, json!({ "ownerReferences": kept })).await
 }
 
-/// Everything that names an owner, read from the server now; `None` when the graph is known to be as new as the owner
-/// (a server in this process tells all changes in their order). A dependent that is overlooked here would be deleted
-/// after its owner.
+/// Reads all dependents of an owner from the server; `None` when the graph is known to be as recent as the owner (a
+/// server in this process reports all changes in order). A dependent that is missed here would be deleted after its
+/// owner.
 pub(super) async fn dependents(context: &Context, owner: &Node) -> Result<Option<Vec<Node>>> {
     if context.client.is_in_process() {
         return Ok(None);
@@ -76,7 +76,7 @@ pub(super) async fn dependents(context: &Context, owner: &Node) -> Result<Option
     let namespace = owner.object.namespace();
     let mut dependents = Vec::new();
     for found in discovery.preferred().into_iter().filter(|found| follow::is_followed(found)) {
-        // What is owned across namespaces is not recognised as owned.
+        // References across namespaces are invalid.
         if namespace.is_some() && !found.resource.namespaced {
             continue;
         }
@@ -95,7 +95,7 @@ pub(super) async fn dependents(context: &Context, owner: &Node) -> Result<Option
     Ok(Some(dependents))
 }
 
-/// Reads a dependent again and removes the reference to an owner from it.
+/// Reads a dependent again and removes its reference to an owner.
 pub(super) async fn forget_owner(context: &Context, dependent: &Node, owner: &str) -> Result<()> {
     let resource = resource(context, &dependent.resource).await?;
     let Some(object) = get(context, &resource, &dependent.object.key()).await? else { return Ok(()) };
@@ -105,7 +105,7 @@ pub(super) async fn forget_owner(context: &Context, dependent: &Node, owner: &st
     forget(context, &Node { object, ..dependent.clone() }, &[owner]).await
 }
 
-/// Lets the owners of an object go before it; answers whether that was news.
+/// Removes the blocking references of an object; returns whether there were any.
 pub(super) async fn unblock_owners(context: &Context, node: &Node) -> Result<bool> {
     let mut owners = node.object.owner_references().to_vec();
     if owners.iter().all(|owner| owner.block_owner_deletion != Some(true)) {
@@ -115,7 +115,7 @@ pub(super) async fn unblock_owners(context: &Context, node: &Node) -> Result<boo
     write(context, node, json!({ "ownerReferences": owners })).await.map(|()| true)
 }
 
-/// Changes metadata of the very version that was read; empty lists are removed.
+/// Patches the metadata of exactly the version that was read; removes empty lists.
 async fn write(context: &Context, node: &Node, mut metadata: Value) -> Result<()> {
     let object = &node.object;
     for list in metadata.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {

@@ -1,9 +1,9 @@
-//! The garbage collector: what is owned goes with its last owner; the deletion of an owner in the foreground waits for
-//! what blocks it; an owner that orphans is forgotten first.
+//! The garbage collector: deletes objects with their last owner; completes foreground deletions when no dependent
+//! blocks them; removes references to owners that orphan.
 //!
-//! The graph only says whom to look at. Before anything is deleted the object and each of its owners are read from the
-//! server. An owner counts as gone when the server names it in a NotFound, or shows another object in its place; a
-//! kind that is not served, a failed discovery or any other error keeps the object.
+//! The graph only selects the objects to check. Before an object is deleted, it and each of its owners are read from
+//! the server. An owner counts as absent when the server returns NotFound for it, or an object with another UID; a kind
+//! that is not served, a failed discovery or any other error keeps the object.
 
 mod follow;
 mod graph;
@@ -26,15 +26,15 @@ use graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, awaits_dependents, orphans_dep
 use verdict::{Owner, Verdict, verdict};
 use world::Level;
 
-/// Dependents that are orphaned at once.
+/// Dependents that are orphaned concurrently.
 const ORPHANED_AT_ONCE: usize = 16;
 
 #[derive(Default)]
 struct Collector {
     graph: Mutex<Graph>,
     queue: Arc<WorkQueue<Uid>>,
-    /// Whether the graph has held everything there is once.
-    whole: Level<bool>,
+    /// Whether the graph is complete.
+    complete: Level<bool>,
 }
 
 pub(crate) async fn run(context: Context, starting: Starting) {
@@ -58,7 +58,7 @@ impl Collector {
         let Some(node) = self.graph.lock().node(uid).cloned() else { return Ok(Next::Done) };
         let resource = live::resource(context, &node.resource).await?;
         let object = live::get(context, &resource, &node.object.key()).await?;
-        // Another object of its name is none of ours.
+        // An object with the same name and another UID is another object.
         let Some(object) = object.filter(|object| object.uid() == node.object.uid()) else {
             self.forget(&node.object);
             return Ok(Next::Done);
@@ -71,17 +71,17 @@ impl Collector {
         } else if node.object.is_deleting() {
             Ok(Next::Done)
         } else {
-            self.judge(context, &node).await
+            self.check(context, &node).await
         }
     }
 
-    /// The server may not tell, when a resource is no longer served or changed its version meanwhile.
+    /// Removes an object without an event: its resource may no longer be served, or its version may have changed.
     fn forget(&self, gone: &Object) {
         let concerned = self.graph.lock().remove(gone);
         concerned.into_iter().for_each(|uid| self.queue.add(uid));
     }
 
-    /// Lets an owner go once nothing blocks it. Its dependents were queued together with it.
+    /// Completes the deletion of an owner that nothing blocks. Its dependents were queued together with it.
     async fn release(&self, context: &Context, owner: &Node) -> Result<Next> {
         let object = &owner.object;
         let blocked = self.graph.lock().dependents(uid(object.uid())).any(|dependent| dependent.blocks(object.uid()));
@@ -107,7 +107,7 @@ impl Collector {
         Ok(Next::Done)
     }
 
-    async fn judge(&self, context: &Context, node: &Node) -> Result<Next> {
+    async fn check(&self, context: &Context, node: &Node) -> Result<Next> {
         let object = &node.object;
         let references = object.owner_references();
         let mut owners = Vec::with_capacity(references.len());
@@ -127,7 +127,8 @@ impl Collector {
                 Ok(Next::Done)
             }
             Verdict::Delete(policy) => {
-                // Two that wait for each other would wait for ever. The next pass judges what this write makes.
+                // Owners that wait for each other would never be deleted. The next reconcile handles the result of this
+                // write.
                 if in_circle && live::unblock_owners(context, node).await? {
                     self.queue.add(uid(object.uid()));
                     return Ok(Next::Done);
@@ -137,7 +138,7 @@ impl Collector {
         }
     }
 
-    /// Deletes what was judged, not what became of it since.
+    /// Deletes exactly the version that was checked.
     async fn delete(&self, context: &Context, node: &Node, policy: &'static str) -> Result<Next> {
         let object = &node.object;
         let resource = live::resource(context, &node.resource).await?;
@@ -158,7 +159,7 @@ impl Collector {
     }
 }
 
-/// Asks the server for one owner of an object.
+/// Reads one owner of an object from the server.
 async fn ask(context: &Context, object: &Object, reference: &OwnerReference) -> Result<Owner> {
     let unknown = |why: String| Error::Owner { object: format!("{} {}", object.kind(), object.key()), why };
     let gvk = apimachinery::GroupVersionKind::from_api_version(&reference.api_version, &reference.kind);
@@ -167,7 +168,7 @@ async fn ask(context: &Context, object: &Object, reference: &OwnerReference) -> 
     let key = match (resource.namespaced, object.namespace()) {
         (true, Some(namespace)) => apimachinery::ObjectKey::namespaced(namespace, reference.name.as_str()),
         (false, _) => apimachinery::ObjectKey::cluster(reference.name.as_str()),
-        // A cluster-scoped object cannot say in which namespace its owner is.
+        // A cluster-scoped object cannot name the namespace of its owner.
         (true, None) => return Ok(Owner::Solid),
     };
     Ok(match live::get(context, &resource, &key).await? {

@@ -1,30 +1,30 @@
-//! What becomes of an object whose owners were asked for. Pure.
+//! Decides about an object whose owners were read. Pure.
 
 use apimachinery::Object;
 
 use super::graph::{FOREGROUND, ORPHAN};
 
-/// What the server says of one owner.
+/// The state of an owner on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// It is there, or nobody can say that it is not.
+    /// It exists, or its absence is not certain.
     Solid,
-    /// It is there and takes its dependents with it.
+    /// It exists and is deleted together with its dependents.
     Waiting,
-    /// The server answered that there is no such object, or another of its name.
+    /// The server returned NotFound, or an object with another UID.
     Absent,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Keep,
-    /// Forget the owners of these places in the list.
+    /// Remove the references at these indices.
     Forget(Vec<usize>),
-    /// With this propagation policy.
+    /// Delete with this propagation policy.
     Delete(&'static str),
 }
 
-/// `owners` are in the order of the object's references.
+/// `owners` is in the order of the object's references.
 pub(super) fn verdict(object: &Object, owners: &[Owner], has_dependents: bool) -> Verdict {
     let gone: Vec<usize> = (0..owners.len()).filter(|at| owners[*at] != Owner::Solid).collect();
     if gone.is_empty() {

@@ -1,24 +1,24 @@
-//! What a pass found in a namespace, and how the namespace's conditions say it. Pure.
+//! The remaining content of a namespace, and the conditions that report it. Pure.
 
 use std::collections::BTreeMap;
 
 use apimachinery::meta::{Condition, Time};
 use apimachinery::{ApiResource, Object};
 
-/// What a pass could not delete, or could not know.
+/// Content that could not be deleted or determined.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Content {
-    /// Group versions whose resources are unknown.
+    /// Group versions whose discovery failed.
     pub undiscovered: Vec<String>,
-    /// Why resources could not be listed or deleted.
+    /// Errors of lists and deletions.
     pub failures: Vec<String>,
     pub remaining: Vec<Remaining>,
 }
 
-/// The objects of one resource that wait for something.
+/// The remaining objects of one resource.
 #[derive(Debug, PartialEq)]
 pub(super) struct Remaining {
-    /// `PLURAL.GROUP`; the dot is there for the core group, too.
+    /// `PLURAL.GROUP`; the dot is present for the core group, too.
     resource: String,
     objects: usize,
     finalizers: BTreeMap<Box<str>, usize>,
@@ -42,7 +42,7 @@ impl Content {
         self.undiscovered.is_empty() && self.failures.is_empty() && self.remaining.is_empty()
     }
 
-    /// Type, whether it is true, reason and message of each condition, in kube-controller-manager's words.
+    /// Type, status, reason and message of each condition, with kube-controller-manager's messages.
     fn conditions(&self) -> [(&'static str, bool, &'static str, String); 5] {
         let or = |bad: bool, reason: &'static str, message: String, good: &'static str, fine: &str| {
             if bad { (true, reason, message) } else { (false, good, fine.to_owned()) }
@@ -84,7 +84,7 @@ impl Content {
             "ContentHasNoFinalizers",
             "All content-preserving finalizers finished",
         );
-        // The client drops what discovery names in a way that cannot be parsed, so this never fails here.
+        // The client drops unparsable names from discovery, so this never fails here.
         let parsing = (false, "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned());
         let rows = [
             ("NamespaceDeletionDiscoveryFailure", discovery),
@@ -115,7 +115,7 @@ impl Content {
     }
 }
 
-/// The conditions as they should be; `None` when they are so already. Conditions of other types stay.
+/// The desired conditions; `None` if they are unchanged. Conditions of other types are kept.
 pub(super) fn updated(old: &[Condition], content: &Content, now: Time) -> Option<Vec<Condition>> {
     let mut conditions = old.to_vec();
     for (type_, is_true, reason, message) in content.conditions() {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_say_what_remains() {
+    fn conditions_report_remaining_content() {
         let now = Time::new("2026-11-21T00:00:00Z".parse().expect("a time"));
         let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
         let foos = ApiResource::namespaced("example.com", "v1", "Foo", "foos");

@@ -1,8 +1,8 @@
-//! The end of namespaces: everything in a namespace that is being deleted is deleted, whatever its kind, and only when
-//! the server shows that nothing is left does the namespace lose the finalizer `kubernetes`.
+//! Namespace deletion: deletes all content of a namespace that is being deleted, whatever its kind, and removes the
+//! finalizer `kubernetes` only when the server returns no more objects.
 //!
-//! Kinds are taken from discovery at each pass. A group that cannot be discovered, or a resource that cannot be listed,
-//! keeps the namespace: what is in it is unknown.
+//! Each reconcile reads discovery. A group whose discovery fails, or a resource that cannot be listed, keeps the
+//! namespace: its content is unknown.
 
 mod conditions;
 
@@ -24,10 +24,10 @@ use conditions::{Content, Remaining};
 
 const FINALIZER: &str = "kubernetes";
 
-/// Other replicas of a server far away may still take new content for a moment; upstream waits as long.
+/// Other replicas of a remote server may accept new content for a moment; upstream waits as long.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Objects in one page of a list over a socket.
+/// The page size of lists over a socket.
 const PAGE: usize = 500;
 
 #[derive(Debug, Default, Deserialize)]
@@ -84,7 +84,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
         return Ok(Next::Done);
     }
     let content = delete_content(context, &key.name).await?;
-    // A namespace that goes with the next request is not worth a write.
+    // The namespace is removed with the next request, so a status write is not needed.
     if !content.is_empty() || !object.finalizers().is_empty() {
         report(context, key, &namespace.status, &content).await?;
     }
@@ -94,21 +94,21 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     Ok(Next::After(pause(object.deletion_timestamp(), context.now())))
 }
 
-/// How long to wait for others' finalizers: short at first, up to the 8 s upstream waits.
+/// How long to wait for foreign finalizers: short at first, up to upstream's 8 s.
 fn pause(deleted: Option<&str>, now: Time) -> Duration {
     let since = deleted.and_then(|text| text.parse::<jiff::Timestamp>().ok());
     let waited = since.map_or(Duration::ZERO, |since| now.timestamp().duration_since(since).unsigned_abs());
     (waited / 4).clamp(Duration::from_millis(250), Duration::from_secs(8))
 }
 
-/// Deletes what is there, and tells what is there still.
+/// Deletes the content, and returns what remains.
 async fn delete_content(context: &Context, namespace: &str) -> Result<Content> {
     let discovery = context.mapper.refresh().await?;
     let mut content =
         Content { undiscovered: discovery.failed.iter().map(ToString::to_string).collect(), ..Content::default() };
     let deletable = |found: &&DiscoveredResource| found.resource.namespaced && found.can("list") && found.can("delete");
     let mut resources: Vec<_> = discovery.preferred().into_iter().filter(deletable).collect();
-    // Pods use what else is here, so they go first, and the rest once they are gone.
+    // Pods use other content, so they are deleted first, and the rest after them.
     resources.sort_by_key(|found| !is_pods(&found.resource));
     for found in resources {
         match delete_all(context, found, namespace).await {
@@ -119,7 +119,7 @@ async fn delete_content(context: &Context, namespace: &str) -> Result<Content> {
                 }
             }
             Ok(None) => {}
-            // Not found, too, is a failure: the next pass asks discovery whether the resource is gone.
+            // NotFound is a failure too: the next reconcile reads from discovery whether the resource still exists.
             Err(error) => content.failures.push(error.to_string()),
         }
     }
@@ -181,12 +181,12 @@ async fn report(context: &Context, key: &ObjectKey, status: &Status, content: &C
     }
 }
 
-/// Takes the namespace's leave; other finalizers, if there are any, are others' business.
+/// Removes the namespace's own finalizer; other finalizers belong to other controllers.
 async fn finalize(context: &Context, object: &Object, spec: &Spec) -> Result<Next> {
     let mut tree: Value = decoded(object, object.to_value())?;
     let left: Vec<_> = spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     tree["spec"]["finalizers"] = json!(left);
-    // Based on the newest version: only the finalizer is taken, whatever was written meanwhile.
+    // Based on the current version: only the finalizer is removed, whatever was written in the meantime.
     if let Some(metadata) = tree["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
     }

@@ -12,7 +12,7 @@ fn token_secret(account: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_namespace_has_its_account_and_the_root_certificate() {
+async fn every_namespace_has_an_account_and_the_root_certificate() {
     let plane = Plane::start(&["serviceaccount", "root-ca-cert-publisher"]).await;
     let (accounts, maps) = (resource("v1", "ServiceAccount"), resource("v1", "ConfigMap"));
     plane.create(namespace("later")).await;
@@ -47,7 +47,7 @@ async fn every_namespace_has_its_account_and_the_root_certificate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn token_secrets_are_filled_and_go_with_their_account() {
+async fn token_secrets_are_filled_and_deleted_with_their_account() {
     let plane = Plane::start(&["serviceaccount-token"]).await;
     let (accounts, secrets) = (resource("v1", "ServiceAccount"), resource("v1", "Secret"));
     let account = plane
@@ -83,7 +83,7 @@ async fn token_secrets_are_filled_and_go_with_their_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_secret_of_nobody_goes_and_others_stay() {
+async fn a_token_secret_without_an_account_is_deleted() {
     let plane = Plane::start(&["serviceaccount-token"]).await;
     let secrets = resource("v1", "Secret");
     let mut opaque = token_secret("nobody");

@@ -1,4 +1,4 @@
-//! Certificate signing requests, from the API server's side and the controllers'.
+//! Certificate signing requests, at the API server and in the controllers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -44,17 +44,17 @@ fn requests() -> apimachinery::ApiResource {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_approved_is_signed_and_later_cleaned_up() {
+async fn approved_requests_are_signed_and_later_deleted() {
     let plane = Plane::start(&["csrsigning", "csrcleaner"]).await;
     let created = plane.create(csr("ann", CLIENT, "ann", &["dev"])).await;
     assert_eq!(created.to_value().expect("an object")["spec"]["username"], "system:test");
-    // Only the endpoints for it decide and sign.
+    // Only the subresources can approve and sign.
     plane.merge(&requests(), "ann", approval("Approved")).await;
     let conditions = approval("Approved")["status"]["conditions"].clone();
     plane.merge_status(&requests(), "ann", json!({"status": {"conditions": conditions}})).await;
     assert_eq!(plane.condition("ann", "Approved").await, None);
 
-    // An approver may say more than a decision, and mark what he has looked at.
+    // An approver may add conditions and annotations besides the decision.
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/ann/approval";
     let mut looked = plane.get(&requests(), "ann").await.expect("it is there");
     looked["metadata"]["annotations"] = json!({"looked": "at"});
@@ -86,7 +86,7 @@ async fn what_is_approved_is_signed_and_later_cleaned_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_signer_does_not_sign_fails_and_what_is_denied_stays_so() {
+async fn rejected_requests_fail_and_denials_are_final() {
     let plane = Plane::start(&["csrsigning"]).await;
     plane.create(csr("odd", "kubernetes.io/kubelet-serving", "ann", &["dev"])).await;
     plane.approve("odd", approval("Approved")).await.expect("approved");
@@ -106,7 +106,7 @@ async fn what_a_signer_does_not_sign_fails_and_what_is_denied_stays_so() {
         assert!(live["status"]["certificate"].is_null(), "{live}");
     }
     let masters = csr("masters", CLIENT, "ann", &["system:masters"]);
-    let refused = plane.client.create(&requests(), &masters).await.expect_err("nobody gets that");
+    let refused = plane.client.create(&requests(), &masters).await.expect_err("the group is reserved");
     assert!(refused.to_string().contains("system:masters group is not allowed"), "{refused}");
     plane.shutdown().await;
 }

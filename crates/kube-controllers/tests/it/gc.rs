@@ -11,7 +11,7 @@ fn maps() -> ApiResource {
     resource("v1", "ConfigMap")
 }
 
-/// `name` or `namespace/name`, in `demo` if not told.
+/// `name` or `namespace/name`; `demo` by default.
 fn config_map(name: &str, owners: &[Value]) -> Value {
     let (namespace, name) = name.split_once('/').unwrap_or(("demo", name));
     json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -23,7 +23,7 @@ fn owner(object: &Object, blocks: bool) -> Value {
         "blockOwnerDeletion": blocks})
 }
 
-fn nobody(kind: &str) -> Value {
+fn absent_owner(kind: &str) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "name": "nobody", "uid": "0e0e0e0e-0000-4000-8000-000000000000"})
 }
 
@@ -51,10 +51,10 @@ impl Plane {
 #[tokio::test(start_paused = true)]
 async fn dependents_go_with_their_last_owner() {
     let mut plane = Plane::idle().await;
-    // These were there before the collector.
+    // These exist before the collector starts.
     let a = plane.map("a", &[]).await;
     let b = plane.map("b", &[owner(&a, true)]).await;
-    plane.map("lost", &[nobody("Secret")]).await;
+    plane.map("lost", &[absent_owner("Secret")]).await;
     plane.run(&["garbagecollector"]).await;
     plane.map("c", &[owner(&b, true)]).await;
     let other = plane.map("other", &[]).await;
@@ -73,7 +73,7 @@ async fn dependents_go_with_their_last_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreground_deletion_waits_for_what_blocks_it() {
+async fn a_foreground_deletion_waits_for_blocking_dependents() {
     let plane = Plane::start(&["garbagecollector"]).await;
     let a = plane.map("a", &[]).await;
     let mut held = config_map("held", &[owner(&a, true)]);
@@ -96,7 +96,7 @@ async fn a_foreground_deletion_waits_for_what_blocks_it() {
     assert!(deleting("a").await && deleting("held").await && deleting("free").await);
     plane.merge(&maps(), "demo/held", json!({"metadata": {"finalizers": null}})).await;
     plane.until_all_gone(&["held", "a"]).await;
-    // It never blocked its owner, and goes when its own finalizer does.
+    // It does not block its owner, and is removed with its own finalizer.
     assert!(plane.is_there("free").await);
     plane.merge(&maps(), "demo/free", json!({"metadata": {"finalizers": null}})).await;
     plane.until_all_gone(&["free"]).await;
@@ -117,7 +117,7 @@ async fn a_circle_of_owners_can_be_deleted_in_the_foreground() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_forget_their_owner_and_stay() {
+async fn orphans_lose_their_references_and_stay() {
     let plane = Plane::start(&["garbagecollector"]).await;
     let a = plane.map("a", &[]).await;
     let b = plane.map("b", &[owner(&a, true)]).await;
@@ -131,16 +131,16 @@ async fn orphans_forget_their_owner_and_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_known_is_kept() {
+async fn objects_with_uncertain_owners_are_kept() {
     let plane = Plane::start(&["garbagecollector"]).await;
     let a = plane.map("a", &[]).await;
-    let mut unknown_kind = nobody("Gadget");
+    let mut unknown_kind = absent_owner("Gadget");
     unknown_kind["apiVersion"] = "gadgets.example/v1".into();
     plane.map("unknown-kind", &[unknown_kind.clone()]).await;
-    plane.map("unknown-and-absent", &[unknown_kind, nobody("Secret")]).await;
+    plane.map("unknown-and-absent", &[unknown_kind, absent_owner("Secret")]).await;
     // A cluster-scoped object cannot have an owner in a namespace.
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "role", "ownerReferences": [owner(&a, false), nobody("Secret")]}});
+        "metadata": {"name": "role", "ownerReferences": [owner(&a, false), absent_owner("Secret")]}});
     plane.create(role).await;
     plane.settle().await;
     for name in ["unknown-kind", "unknown-and-absent"] {
@@ -155,7 +155,7 @@ async fn what_cannot_be_known_is_kept() {
 async fn an_owner_of_the_same_name_is_another_owner() {
     let plane = Plane::start(&["garbagecollector"]).await;
     plane.map("a", &[]).await;
-    let mut previous = nobody("ConfigMap");
+    let mut previous = absent_owner("ConfigMap");
     previous["name"] = "a".into();
     plane.map("b", &[previous]).await;
     plane.until_all_gone(&["b"]).await;
@@ -163,12 +163,12 @@ async fn an_owner_of_the_same_name_is_another_owner() {
     plane.shutdown().await;
 }
 
-/// The same from far away, where each resource is watched for itself.
+/// The same over a socket, where each resource has its own watch.
 #[tokio::test]
 async fn a_server_behind_a_socket_is_collected_too() {
     let mut plane = Plane::idle().await;
     plane.serve().await;
-    plane.map("lost", &[nobody("Secret")]).await;
+    plane.map("lost", &[absent_owner("Secret")]).await;
     plane.run(&["garbagecollector"]).await;
     plane.until_all_gone(&["lost"]).await;
 

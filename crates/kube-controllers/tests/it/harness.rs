@@ -17,7 +17,7 @@ use world::World;
 
 pub struct Plane {
     pub client: Client,
-    /// The controllers' own; what they ask is counted here.
+    /// The controllers' client, which counts their requests.
     pub controlled: Client,
     pub world: World,
     pub settings: Settings,
@@ -32,20 +32,20 @@ pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     found.next().unwrap_or_else(|| panic!("{api_version} {kind} is served"))
 }
 
-/// The resource of an object that is about to be written.
+/// The resource of an object to write.
 fn resource_of(object: &Value) -> ApiResource {
     resource(object["apiVersion"].as_str().expect("apiVersion"), object["kind"].as_str().expect("kind"))
 }
 
 impl Plane {
-    /// With the selected controllers.
+    /// Starts a server with the selected controllers.
     pub async fn start(controllers: &[&str]) -> Self {
         let mut plane = Self::idle().await;
         plane.run(controllers).await;
         plane
     }
 
-    /// The server alone, with the namespaces `default` and `demo`.
+    /// Starts only the server, with the namespaces `default` and `demo`.
     pub async fn idle() -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let config = ServerConfig {
@@ -82,7 +82,7 @@ impl Plane {
         plane
     }
 
-    /// Returns once they are ready.
+    /// Returns when they are ready.
     pub async fn run(&mut self, controllers: &[&str]) {
         let informers = InformerSet::until(self.controlled.clone(), self.world.clone(), self.stop.clone());
         let selection: Vec<String> = controllers.iter().map(|name| (*name).to_owned()).collect();
@@ -93,7 +93,7 @@ impl Plane {
         self.running.push(running);
     }
 
-    /// The controllers reach the server through a socket; time is the machine's then.
+    /// Connects the controllers over a socket, with real time.
     pub async fn serve(&mut self) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = client::Endpoint {
@@ -153,12 +153,12 @@ impl Plane {
         self.until(&format!("{} {key} is gone", resource.kind), gone).await;
     }
 
-    /// Lets everything that is under way come to rest.
+    /// Waits until all work in progress is done.
     pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_secs(30)).await;
     }
 
-    /// What the controllers sent, by verb and resource, without lists and watches.
+    /// The controllers' requests by verb and resource, without lists and watches.
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let rows = self.controlled.request_counts().into_iter();
         rows.filter(|row| row.verb != "watch" && row.verb != "list")

@@ -21,7 +21,7 @@ fn widgets() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_in_a_namespace_goes_with_it_and_nothing_else_does() {
+async fn the_content_of_a_namespace_and_nothing_else_is_deleted() {
     let plane = Plane::start(&["namespace", "serviceaccount"]).await;
     let (namespaces, maps) = (resource("v1", "Namespace"), resource("v1", "ConfigMap"));
     plane.create(widgets()).await;
@@ -42,7 +42,7 @@ async fn everything_in_a_namespace_goes_with_it_and_nothing_else_does() {
         assert_eq!(plane.get(resource, key).await, None, "{key}");
     }
     assert!(plane.get(&maps, "default/a").await.is_some());
-    // One bulk delete for each resource that had something in it, and the end; no status in between.
+    // One bulk delete for each resource with objects, and the finalization; no status write in between.
     let mut requests = plane.requests();
     requests.remove("create serviceaccounts");
     let want = [
@@ -59,7 +59,7 @@ async fn everything_in_a_namespace_goes_with_it_and_nothing_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_waits_for_finalizers_and_says_so() {
+async fn a_namespace_waits_for_finalizers_and_reports_them() {
     let plane = Plane::start(&["namespace"]).await;
     let (namespaces, maps) = (resource("v1", "Namespace"), resource("v1", "ConfigMap"));
     plane.create(config_map("held", &["example.com/hold"])).await;
@@ -84,7 +84,7 @@ async fn a_namespace_waits_for_finalizers_and_says_so() {
 
     plane.settle().await;
     let before = plane.requests();
-    assert_eq!(before.get("deletecollection configmaps"), Some(&1), "what waits is not deleted again");
+    assert_eq!(before.get("deletecollection configmaps"), Some(&1), "waiting objects are not deleted again");
     plane.merge(&maps, "demo/held", json!({"metadata": {"finalizers": null}})).await;
     plane.until_gone(&namespaces, "demo").await;
     plane.shutdown().await;

@@ -44,7 +44,7 @@ fn job(name: &str, ttl: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finished_jobs_go_when_their_time_is_up() {
+async fn finished_jobs_are_deleted_after_their_ttl() {
     let plane = Plane::start(&["ttl-after-finished"]).await;
     let jobs = resource("batch/v1", "Job");
     for (name, ttl) in [("short", json!(100)), ("raised", json!(100)), ("kept", Value::Null), ("running", json!(0))] {
@@ -61,7 +61,7 @@ async fn finished_jobs_go_when_their_time_is_up() {
     assert!(plane.get(&jobs, "demo/short").await.is_some(), "its time is not up");
     plane.merge(&jobs, "demo/raised", json!({"spec": {"ttlSecondsAfterFinished": 500}})).await;
     let told = async || {
-        // Nothing else runs here that would take the finalizer of the foreground deletion.
+        // No garbage collector runs here, so the test removes the finalizer of the foreground deletion.
         let job = plane.get(&jobs, "demo/short").await?;
         job["metadata"]["deletionTimestamp"].is_string().then_some(job)
     };
@@ -75,22 +75,22 @@ async fn finished_jobs_go_when_their_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn flow_schemas_say_whether_their_level_is_there() {
+async fn flow_schemas_report_whether_their_level_exists() {
     let plane = Plane::start(&["flowschema"]).await;
     let schemas = resource("flowcontrol.apiserver.k8s.io/v1", "FlowSchema");
     let schema = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "s"},
         "spec": {"priorityLevelConfiguration": {"name": "missing"}, "rules": [{"subjects": [{"kind": "User", "user": {"name": "a"}}],
         "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}]}});
     plane.create(schema).await;
-    let says = async |status: &str| {
+    let status_is = async |status: &str| {
         let schema = plane.get(&schemas, "s").await?;
         let condition = schema["status"]["conditions"].as_array()?.first()?.clone();
         (condition["type"] == "Dangling" && condition["status"] == status).then_some(())
     };
-    plane.until("it names nothing", || says("True")).await;
+    plane.until("it names nothing", || status_is("True")).await;
     let level = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
         "metadata": {"name": "missing"}, "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}});
     plane.create(level).await;
-    plane.until("it names a level", || says("False")).await;
+    plane.until("it names a level", || status_is("False")).await;
     plane.shutdown().await;
 }

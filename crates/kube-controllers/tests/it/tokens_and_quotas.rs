@@ -1,4 +1,4 @@
-//! Bootstrap tokens, and what namespaces use of their quotas.
+//! Bootstrap tokens, and the usage of ResourceQuotas.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn token(id: &str, expiration: Option<&str>) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_info_is_signed_for_every_token_that_may() {
+async fn cluster_info_is_signed_for_every_signing_token() {
     let plane = Plane::start(&["bootstrapsigner", "tokencleaner"]).await;
     for name in ["kube-system", "kube-public"] {
         plane.create(namespace(name)).await;
@@ -39,7 +39,7 @@ async fn cluster_info_is_signed_for_every_token_that_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn quotas_say_what_is_used() {
+async fn quotas_report_their_usage() {
     let plane = Plane::start(&["resourcequota"]).await;
     let hard = json!({"pods": "5", "requests.cpu": "2", "count/configmaps": "10", "count/jobs.batch": "1"});
     plane

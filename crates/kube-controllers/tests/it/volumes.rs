@@ -1,4 +1,4 @@
-//! Claims and volumes that are deleted while they are in use.
+//! Deletion of claims and volumes in use.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn a_claim_stays_while_a_pod_uses_it() {
     plane.until_gone(&claims, "demo/idle").await;
     plane.settle().await;
     assert!(plane.get(&claims, "demo/used").await.is_some(), "a pod runs with it");
-    let kept = plane.get(&claims, "demo/kept").await.expect("nobody deleted it");
+    let kept = plane.get(&claims, "demo/kept").await.expect("it was not deleted");
     assert_eq!(kept["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
     plane.merge_status(&pods, "demo/p", json!({"status": {"phase": "Succeeded"}})).await;
     plane.until_gone(&claims, "demo/used").await;
