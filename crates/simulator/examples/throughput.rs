@@ -1,7 +1,8 @@
-//! How fast a member is, and how small: `cargo run --release -p simulator --example throughput [DEPLOYMENTS] [MEMBERS]`.
+//! Measures the speed and memory of members: `cargo run --release -p simulator --example throughput [DEPLOYMENTS]
+//! [MEMBERS]`.
 //!
 //! Creates Deployments of two replicas in one in-memory member and waits until the last is available; then starts idle
-//! members and divides the memory they take.
+//! members and divides their memory by their number.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a member's API server does differently from a control plane's: its pods run, its volume claims are bound.
+//! The differences of a member's API server from a control plane's: its pods run, its volume claims are bound.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use kubernetes_api::services::Ranges;
 use serde_json::{Value, json};
 use world::World;
 
-/// The component under which the member's own controllers write.
+/// The component name of the member's own controllers.
 pub(crate) const COMPONENT: &str = "member";
 const USER: &str = "system:member";
 
-/// The built-in kinds, as a member serves them.
+/// The built-in kinds as a member serves them.
 pub(crate) fn resources() -> Vec<Resource> {
     let mut resources = kubernetes_api::resources();
     for resource in &mut resources {
@@ -31,8 +31,8 @@ pub(crate) fn resources() -> Vec<Resource> {
     resources
 }
 
-/// kube-apiserver's admission plugins, but for those that wait for a controller a member does not have: nothing finds out
-/// that a node is ready or that storage is no longer in use.
+/// kube-apiserver's admission plugins, except those that depend on controllers a member does not have: no controller
+/// reports that a node is ready or that storage is no longer in use.
 pub(crate) fn admission(world: &World) -> Result<Vec<Arc<dyn Admission>>, SwitchError> {
     let without = ["TaintNodesByCondition", "StorageObjectInUseProtection"].map(str::to_owned);
     plugins::built_in(Ranges::default(), world, &Switches { enable: Vec::new(), disable: without.into() })
@@ -40,14 +40,14 @@ pub(crate) fn admission(world: &World) -> Result<Vec<Arc<dyn Admission>>, Switch
 
 #[derive(Clone, Copy)]
 enum Special {
-    /// As any API server has them, and two short cuts for the member's own controllers: a pod may be created together
-    /// with its status, and a status that nominates a node binds the pod to it.
+    /// The usual strategy with two shortcuts for the member's own controllers: a pod may be created together with its
+    /// status, and a status that nominates a node binds the pod to it.
     Pod,
-    /// Bound from the start: there is no storage that could be missing.
+    /// Bound at creation: there is no storage to wait for.
     Claim,
 }
 
-/// A built-in kind, but for what is special about it.
+/// A built-in kind with its special strategy.
 struct Own {
     inner: Arc<dyn Strategy>,
     kind: Special,
@@ -70,7 +70,7 @@ impl Strategy for Own {
         let given = object["status"].take();
         self.inner.prepare_create(context, object);
         match self.kind {
-            // What the server says itself stays where nothing else is given: the class is never changed later.
+            // The server's defaults are kept if there is no other value: the class is never changed later.
             Special::Pod if context.user == USER => {
                 if let (Some(status), Value::Object(given)) = (object["status"].as_object_mut(), given) {
                     status.extend(given);

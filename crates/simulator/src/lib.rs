@@ -1,7 +1,7 @@
-//! Simulated member clusters: our own API server with nodes, pods and the workload controllers that make it look alive.
+//! Simulated member clusters: our own API server with nodes, pods and the workload controllers.
 //!
-//! `plan` decides and is pure: objects and the time in, actions out. `shell` keeps the caches, runs the plans and
-//! writes what they ask for. Nothing runs in a simulated pod: it becomes ready, or a Job's pod ends, after a while.
+//! `plan` decides and is pure: objects and the time in, actions out. `shell` has the caches, runs the plans and
+//! executes their actions. Nothing runs in a simulated pod: after a delay it becomes ready, or a Job's pod succeeds.
 
 mod flavour;
 mod member;

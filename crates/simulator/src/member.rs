@@ -1,4 +1,4 @@
-//! A member cluster as a value: its API server and everything that runs behind it.
+//! A member cluster: its API server and its controllers.
 
 use std::sync::Arc;
 
@@ -23,20 +23,20 @@ use crate::plan::kubelet::Pace;
 use crate::plan::{Kind, node};
 use crate::shell::Shell;
 
-/// The namespaces every cluster has.
+/// The namespaces of every cluster.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Who may use the member's API server, and what it answers besides objects.
+/// The users of the member's API server, and its routes besides objects.
 pub struct Access {
     pub authentication: Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>,
     pub authorization: Authorization,
     pub routes: Vec<Arc<dyn Route>>,
-    /// What service accounts, tokens and certificate requests are made with; without keys there are none.
+    /// The keys of service accounts, tokens and certificate requests; without keys there are none.
     pub controllers: kube_controllers::Settings,
 }
 
 impl Default for Access {
-    /// Callers in this process only, who may do everything.
+    /// Callers in this process only, with all rights.
     fn default() -> Self {
         Self {
             authentication: Box::new(|_| Authentication::default()),
@@ -70,8 +70,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// Answers when the API server serves, the namespaces exist and the controllers run. What the store holds from
-    /// before is taken up.
+    /// Returns when the API server serves, the namespaces exist and the controllers run. Continues with the content of
+    /// the store.
     ///
     /// # Errors
     /// When the store cannot be read, or the first objects cannot be written.
@@ -117,7 +117,7 @@ impl Member {
         &self.name
     }
 
-    /// A client in this process, with every right.
+    /// A client in this process, with all rights.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -127,7 +127,7 @@ impl Member {
         self.server.service()
     }
 
-    /// Ends the controllers, then the server. The store stays open: it is the caller's.
+    /// Stops the controllers, then the server. The store stays open: it belongs to the caller.
     pub async fn stop(self) {
         self.stop.cancel();
         self.controllers.ended().await;
@@ -138,7 +138,7 @@ impl Member {
     }
 }
 
-/// The namespaces and nodes of a new member; what is there is left alone.
+/// Creates the namespaces and nodes of a new member; existing ones are unchanged.
 async fn bootstrap(client: &Client, options: &MemberOptions, world: &World) -> Result<(), StartError> {
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     for name in NAMESPACES {

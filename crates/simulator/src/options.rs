@@ -1,20 +1,20 @@
-//! What a simulated member looks like.
+//! Options of a simulated member.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use apimachinery::quantity::{Format, Quantity};
 
-/// One node. All of its capacity can be allocated.
+/// A node. All of its capacity is allocatable.
 #[derive(Clone, Debug)]
 pub struct NodeShape {
     pub cpu: Quantity,
     /// In bytes.
     pub memory: Quantity,
     pub pods: u32,
-    /// What `spec.providerID` begins with; without it there is none.
+    /// The prefix of `spec.providerID`, if it has one.
     pub provider: Option<String>,
-    /// Besides those every node has (`kubernetes.io/hostname`, ...).
+    /// In addition to the labels of every node (`kubernetes.io/hostname`, ...).
     pub labels: BTreeMap<String, String>,
 }
 
@@ -35,18 +35,18 @@ impl Default for NodeShape {
 pub struct MemberOptions {
     /// Nodes are named after it: `NAME-node-1`, ...
     pub name: String,
-    /// Nodes that do not exist are created at the start; others are left as they are.
+    /// Nodes to create at the start; existing nodes are unchanged.
     pub nodes: Vec<NodeShape>,
-    /// From the moment a pod has a node until its containers are ready.
+    /// The time between a pod's scheduling and its readiness.
     pub pod_start: Duration,
     /// How long a Job's pod runs.
     pub job_run: Duration,
-    /// Objects are kept as they are written: no workload runs, and no node gives a sign of life.
+    /// Objects are only stored: no workload runs, and nodes send no heartbeats.
     pub bare: bool,
 }
 
 impl MemberOptions {
-    /// Two nodes of the default shape; pods start at once, Jobs take a second.
+    /// Two nodes of the default shape; pods start immediately, Jobs take a second.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

@@ -1,4 +1,4 @@
-//! DaemonSets: one pod on every node that suits the template.
+//! DaemonSets: one pod on every node that matches the template.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ pub(crate) struct Status {
     updated_number_scheduled: i64,
 }
 
-/// What every daemon tolerates: daemons run on nodes that are in trouble or cordoned.
+/// The tolerations of every daemon: daemons run on unhealthy and cordoned nodes too.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -104,7 +104,7 @@ pub(crate) fn plan<'v>(
     }
 }
 
-/// The pod template with what every daemon tolerates.
+/// The pod template with the tolerations of every daemon.
 fn template(set: &DaemonSet, hash: &str) -> Value {
     let mut template = set.spec.template.clone();
     let mut tolerations = template["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
@@ -138,7 +138,7 @@ fn steps(
         }
     }
     for (node, pods) in at {
-        // The oldest of several stays; ended pods are replaced.
+        // The oldest of several pods stays; ended pods are replaced.
         let mut living: Vec<&PodFacts> = pods.iter().filter(|pod| pod.is_active()).copied().collect();
         living.sort_by_key(|pod| (pod.created, pod.key.clone()));
         let keep = usize::from(wanted.contains(node));
@@ -148,7 +148,7 @@ fn steps(
     if actions.is_empty() { outdated(set, wanted, at, hash, now) } else { actions }
 }
 
-/// Outdated pods, as many as may be unavailable at once; those that serve nobody first.
+/// Outdated pods, at most as many as may be unavailable; unavailable ones first.
 fn outdated(
     set: &DaemonSet,
     wanted: &BTreeSet<&str>,
@@ -195,7 +195,7 @@ fn status(set: &DaemonSet, wanted: &BTreeSet<&str>, at: &Places<'_>, hash: &str,
     }
 }
 
-/// The first four are always shown.
+/// The first four are always written.
 fn printed(status: &Status) -> Value {
     let mut printed = json!({
         "currentNumberScheduled": status.current_number_scheduled,

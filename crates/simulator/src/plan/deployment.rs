@@ -1,5 +1,5 @@
-//! Deployments: which ReplicaSet is the new one, and what a pass does about them. How far a rollout may go at once is
-//! in `rollout`, what the status says in `deployment_status`.
+//! Deployments: finds the new ReplicaSet, and reconciles the ReplicaSets. `rollout` computes their sizes,
+//! `deployment_status` the status.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-repl
 pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Annotations that a Deployment does not pass on to its ReplicaSets.
+/// Annotations that a Deployment does not copy to its ReplicaSets.
 const OWN_ANNOTATIONS: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -35,7 +35,7 @@ const OWN_ANNOTATIONS: [&str; 6] = [
 pub(crate) struct Deployment {
     pub metadata: Meta,
     pub spec: DeploymentSpec,
-    /// As it stands; [`deployment_status`] compares and replaces it.
+    /// The current status; [`deployment_status`] compares and replaces it.
     pub status: Value,
 }
 
@@ -71,8 +71,8 @@ impl Deployment {
         self.spec.strategy.type_ == "Recreate"
     }
 
-    /// How many pods there may be beyond the wanted ones, and how many of the wanted may be missing. Not both are zero,
-    /// or a rollout could never move.
+    /// The number of pods that may exceed the desired ones, and of desired ones that may be missing. They are not both
+    /// zero, because a rollout could never progress.
     pub fn slack(&self) -> (i64, i64) {
         if self.recreates() {
             return (0, 0);
@@ -89,7 +89,7 @@ impl Deployment {
     }
 }
 
-/// A ReplicaSet of the Deployment, and how many pods it has that have not ended.
+/// A ReplicaSet of the Deployment, and the number of its active pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Owned {
     pub set: ReplicaSet,
@@ -160,7 +160,7 @@ fn sort<'s>(deployment: &Deployment, owned: &'s [Owned], hash: &str) -> Sets<'s>
     Sets { new, old }
 }
 
-/// A template without what the server or this controller adds.
+/// A template without the fields that the server or this controller adds.
 fn bare(template: &Value) -> Value {
     let mut bare = template.clone();
     if let Some(metadata) = bare["metadata"].as_object_mut() {
@@ -176,7 +176,7 @@ fn same_template(a: &Value, b: &Value) -> bool {
     bare(a) == bare(b)
 }
 
-/// Names the template. Upstream hashes a print of Go's structures; any hash that is stable serves.
+/// The hash of a template. Upstream hashes a dump of Go's structures; any stable hash works.
 fn template_hash(template: &Value) -> String {
     safe_encode(fnv1a32(bare(template).to_string().as_bytes()))
 }
@@ -185,7 +185,7 @@ fn revision(sets: &[&Owned]) -> i64 {
     sets.iter().filter_map(|owned| owned.set.metadata.number(REVISION)).max().unwrap_or(0)
 }
 
-/// The annotations a ReplicaSet takes over.
+/// The annotations that a ReplicaSet inherits.
 fn passed_on(deployment: &Deployment) -> BTreeMap<&str, String> {
     let annotations = deployment.metadata.annotations.iter();
     annotations
@@ -225,8 +225,7 @@ fn new_set(deployment: &Deployment, sets: &Sets<'_>, hash: &str) -> Value {
     })
 }
 
-/// Brings what the new ReplicaSet says of the Deployment up to date; an old one that became the new one gets a new
-/// revision.
+/// Updates the new ReplicaSet's annotations; an old one that became the new one gets a new revision.
 fn caught_up(deployment: &Deployment, sets: &Sets<'_>, new: &Owned) -> Option<Action> {
     let set = &new.set;
     let mut annotations = passed_on(deployment);
@@ -251,8 +250,7 @@ fn caught_up(deployment: &Deployment, sets: &Sets<'_>, new: &Owned) -> Option<Ac
     differs.then(|| Action::Patch(Kind::ReplicaSet, set.metadata.key(), patch))
 }
 
-/// Patches of the ReplicaSets whose size, or whose record of the Deployment's size, changes. Sets not named are
-/// left alone.
+/// Patches of the ReplicaSets whose size, or whose record of the Deployment's size, changes. Others are unchanged.
 fn resize(deployment: &Deployment, sets: &Sets<'_>, sizes_by_uid: &BTreeMap<String, i64>) -> Vec<Action> {
     let records = sizes(deployment);
     let patch = |owned: &Owned| {

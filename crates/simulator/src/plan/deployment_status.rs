@@ -1,4 +1,4 @@
-//! What a Deployment's status says: counts, and the conditions Available and Progressing.
+//! The status of a Deployment: counts, and the conditions Available and Progressing.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Action, Kind, Plan};
 
 const DEFAULT_DEADLINE: i64 = 600;
 
-/// Creation times are whole seconds, so this waits for one second at least.
+/// Creation times are whole seconds, so this waits for at least one second.
 const FIRST_COUNT: Duration = Duration::from_secs(2);
 
 /// The numbers of a status.
@@ -66,15 +66,15 @@ pub(crate) fn is_complete(deployment: &Deployment, sets: &Sets<'_>) -> bool {
 
 /// Status, reason and message of a condition.
 #[derive(Clone, Debug, PartialEq)]
-struct Said {
+struct NewCondition {
     status: &'static str,
     reason: &'static str,
     message: String,
-    /// Its time of update is brought forward even when nothing else changes.
+    /// The update time is set even if nothing else changes.
     renewed: bool,
 }
 
-/// Writes the status if it differs from the one there is.
+/// Plans a status write if the status changes.
 pub(crate) fn plan(deployment: &Deployment, sets: &Sets<'_>, now: jiff::Timestamp) -> Plan {
     if let Some(fresh) = sets.all().find_map(|owned| fresh(&owned.set, now)) {
         return Plan::after(fresh);
@@ -84,8 +84,8 @@ pub(crate) fn plan(deployment: &Deployment, sets: &Sets<'_>, now: jiff::Timestam
     let (progressing, again) = progressing(deployment, sets, counts, now);
     let mut conditions: Vec<Value> = deployment.status["conditions"].as_array().cloned().unwrap_or_default();
     set(&mut conditions, "Available", &available(deployment, counts), time);
-    if let Some(said) = &progressing {
-        set(&mut conditions, "Progressing", said, time);
+    if let Some(new_condition) = &progressing {
+        set(&mut conditions, "Progressing", new_condition, time);
     }
     let mut status = json!({"observedGeneration": deployment.metadata.generation, "conditions": conditions});
     for (field, count) in [
@@ -106,14 +106,14 @@ pub(crate) fn plan(deployment: &Deployment, sets: &Sets<'_>, now: jiff::Timestam
     }
     let mut body = deployment.metadata.with_status(status);
     if let (true, Some(revision)) = (revised, revision) {
-        // The status endpoint of built-in kinds takes annotations as well, which saves a write.
+        // The status subresource of built-in kinds accepts annotations as well, which saves a write.
         body["metadata"]["annotations"][REVISION] = revision.as_str().into();
     }
     Plan { actions: vec![Action::Status(Kind::Deployment, body)], again }
 }
 
-/// How long to wait for a ReplicaSet's first count. A moment after its creation it counts nothing yet, and a status that
-/// says so would be written for nothing; a set that still counts nothing later has trouble, and that is told.
+/// How long to wait for a ReplicaSet's first count. Just after its creation it counts nothing, and a status write with
+/// that would be wasted; a set that still counts nothing later has a problem, which is reported.
 fn fresh(set: &ReplicaSet, now: jiff::Timestamp) -> Option<Duration> {
     let created = set.metadata.creation_timestamp?.timestamp();
     let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
@@ -121,48 +121,50 @@ fn fresh(set: &ReplicaSet, now: jiff::Timestamp) -> Option<Duration> {
     (set.status.observed_generation == 0).then_some(left)
 }
 
-fn available(deployment: &Deployment, counts: Counts) -> Said {
+fn available(deployment: &Deployment, counts: Counts) -> NewCondition {
     let (_, unavailable) = deployment.slack();
     let (status, reason, message) = if counts.available >= deployment.replicas() - unavailable {
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     } else {
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
-    Said { status, reason, message: message.to_owned(), renewed: false }
+    NewCondition { status, reason, message: message.to_owned(), renewed: false }
 }
 
-/// The condition as it shall be, `None` to leave it; and when the deadline for progress passes.
+/// The desired condition, `None` if it is unchanged; and the deadline for progress.
 fn progressing(
     deployment: &Deployment,
     sets: &Sets<'_>,
     counts: Counts,
     now: jiff::Timestamp,
-) -> (Option<Said>, Option<Duration>) {
-    let said = |status, reason, message: String| Some(Said { status, reason, message, renewed: false });
+) -> (Option<NewCondition>, Option<Duration>) {
+    let new_condition =
+        |status, reason, message: String| Some(NewCondition { status, reason, message, renewed: false });
     let before = condition(&deployment.status, "Progressing");
     let reason = before.and_then(|before| before["reason"].as_str()).unwrap_or_default();
     if deployment.spec.paused {
-        return (said("Unknown", "DeploymentPaused", "Deployment is paused".to_owned()), None);
+        return (new_condition("Unknown", "DeploymentPaused", "Deployment is paused".to_owned()), None);
     }
     if reason == "DeploymentPaused" {
-        return (said("Unknown", "DeploymentResumed", "Deployment is resumed".to_owned()), None);
+        return (new_condition("Unknown", "DeploymentResumed", "Deployment is resumed".to_owned()), None);
     }
     let name = sets.new.map_or(&deployment.metadata.name, |new| &new.set.metadata.name);
     let kind = if sets.new.is_some() { "ReplicaSet" } else { "Deployment" };
     if counts.complete(deployment.replicas()) {
         let text = format!("{kind} {name:?} has successfully progressed.");
-        return (said("True", "NewReplicaSetAvailable", text), None);
+        return (new_condition("True", "NewReplicaSetAvailable", text), None);
     }
     let told = before.and_then(|before| before["message"].as_str()).unwrap_or_default();
     let is_news = sets.new.is_some() && !told.contains(&format!("{name:?}"));
     if reason == "NewReplicaSetAvailable" && counts.replicas == counts.updated && !is_news {
-        // Pods were lost, or the Deployment was resized, after the rollout; that is no rollout.
+        // Pods were lost, or the Deployment was scaled, after the rollout; this is not a rollout.
         return (None, None);
     }
     if is_news {
         let back = sets.new.is_some_and(|new| new.set.metadata.annotations.contains_key(REVISION_HISTORY));
         let (reason, verb) = if back { ("FoundNewReplicaSet", "Found") } else { ("NewReplicaSetCreated", "Created") };
-        let news = Said { status: "True", reason, message: format!("{verb} new replica set {name:?}"), renewed: true };
+        let news =
+            NewCondition { status: "True", reason, message: format!("{verb} new replica set {name:?}"), renewed: true };
         return (Some(news), Some(deadline(deployment)));
     }
     if before.is_none() {
@@ -170,7 +172,7 @@ fn progressing(
     }
     if counts.progressed_from(Counts::read(&deployment.status)) {
         let message = format!("{kind} {name:?} is progressing.");
-        let news = Said { status: "True", reason: "ReplicaSetUpdated", message, renewed: true };
+        let news = NewCondition { status: "True", reason: "ReplicaSetUpdated", message, renewed: true };
         return (Some(news), Some(deadline(deployment)));
     }
     if reason == "ProgressDeadlineExceeded" {
@@ -180,7 +182,7 @@ fn progressing(
         Some(left) => (None, Some(left)),
         None => {
             let text = format!("{kind} {name:?} has timed out progressing.");
-            (said("False", "ProgressDeadlineExceeded", text), None)
+            (new_condition("False", "ProgressDeadlineExceeded", text), None)
         }
     }
 }
@@ -201,17 +203,18 @@ fn condition<'s>(status: &'s Value, type_: &str) -> Option<&'s Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
 }
 
-/// Puts a condition in its place; what has not changed keeps its times.
-fn set(conditions: &mut Vec<Value>, type_: &str, said: &Said, now: Time) {
+/// Sets a condition; an unchanged one keeps its times.
+fn set(conditions: &mut Vec<Value>, type_: &str, new_condition: &NewCondition, now: Time) {
     let position = conditions.iter().position(|condition| condition["type"] == type_);
     let before = position.map(|position| &conditions[position]);
-    let same_status = before.filter(|before| before["status"] == said.status);
-    let unchanged = same_status.is_some_and(|b| b["reason"] == said.reason && b["message"] == said.message.as_str());
-    if unchanged && !said.renewed {
+    let same_status = before.filter(|before| before["status"] == new_condition.status);
+    let unchanged = same_status
+        .is_some_and(|b| b["reason"] == new_condition.reason && b["message"] == new_condition.message.as_str());
+    if unchanged && !new_condition.renewed {
         return;
     }
     let since = same_status.map_or_else(|| json!(now), |before| before["lastTransitionTime"].clone());
-    let news = json!({"type": type_, "status": said.status, "reason": said.reason, "message": said.message,
+    let news = json!({"type": type_, "status": new_condition.status, "reason": new_condition.reason, "message": new_condition.message,
         "lastUpdateTime": now, "lastTransitionTime": since});
     match position {
         Some(position) => conditions[position] = news,

@@ -1,4 +1,4 @@
-//! Jobs: pods until enough of them have ended well.
+//! Jobs: pods until enough of them have succeeded.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{Action, Kind, Plan};
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// The most pods one pass creates or deletes.
+/// The maximum number of pods that a reconcile creates or deletes.
 const BURST: usize = 500;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -38,7 +38,7 @@ pub(crate) struct Spec {
     template: Value,
 }
 
-/// The pods of a Job, by what they came to.
+/// The pods of a Job by phase.
 struct Tally<'t> {
     active: Vec<&'t PodFacts>,
     ready: usize,
@@ -46,7 +46,7 @@ struct Tally<'t> {
     failed: usize,
 }
 
-/// How a Job ends: condition, reason, message.
+/// The end of a Job: condition, reason, message.
 type End = (&'static str, &'static str, &'static str);
 
 const COMPLETE: End = ("Complete", "CompletionsReached", "Reached expected number of succeeded pods");
@@ -103,7 +103,7 @@ fn end(job: &Job, tally: &Tally<'_>, left: Option<Duration>) -> Option<End> {
     let succeeded = count(tally.succeeded.len());
     let done = match job.spec.completions {
         Some(completions) => succeeded >= completions,
-        // A queue of work: the first success says it is empty.
+        // A work queue: the first success means that it is empty.
         None => succeeded > 0 && tally.active.is_empty(),
     };
     match () {
@@ -114,7 +114,7 @@ fn end(job: &Job, tally: &Tally<'_>, left: Option<Duration>) -> Option<End> {
     }
 }
 
-/// The time left until the Job's deadline, zero when it has passed; `None` when it has none, or has not started.
+/// The time until the Job's deadline, zero when it has passed; `None` without a deadline, or before the start.
 fn left(job: &Job, now: jiff::Timestamp) -> Option<Duration> {
     let start: jiff::Timestamp = job.status["startTime"].as_str()?.parse().ok()?;
     let end = start + jiff::SignedDuration::from_secs(job.spec.active_deadline_seconds?);
@@ -157,7 +157,7 @@ fn pod(job: &Job, index: Option<i64>) -> Action {
     Action::Create(Kind::Pod, pod)
 }
 
-/// Pods for the lowest indexes that nobody works on.
+/// Pods for the lowest indexes without an active pod.
 fn indexed(job: &Job, tally: &Tally<'_>, missing: usize) -> Vec<Action> {
     let taken: BTreeSet<i64> =
         tally.active.iter().chain(&tally.succeeded).filter_map(|pod| index_of(job, pod)).collect();
@@ -233,7 +233,7 @@ fn conditions(job: &Job, end: Option<End>, now: Time) -> Vec<Value> {
     conditions
 }
 
-/// `0-3,5,6`: two in a row are no range.
+/// `0-3,5,6`: two consecutive numbers are not a range.
 fn ranges(numbers: &BTreeSet<i64>) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for &number in numbers {

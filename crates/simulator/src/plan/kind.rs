@@ -1,4 +1,4 @@
-//! The kinds a member's controllers watch and write.
+//! The kinds that a member's controllers watch and write.
 
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ static RESOURCES: LazyLock<[ApiResource; 11]> = LazyLock::new(|| {
 });
 
 impl Kind {
-    /// Those with a cache, in the order of the enum.
+    /// The kinds with a cache, in the order of the enum.
     pub const WATCHED: [Self; 10] = [
         Self::Node,
         Self::Pod,
@@ -56,7 +56,7 @@ impl Kind {
         &RESOURCES[self as usize]
     }
 
-    /// The kind of a controller that an owner reference names.
+    /// The kind of a controller in an owner reference.
     pub fn of_owner(api_version: &str, kind: &str) -> Option<Self> {
         Self::WATCHED.into_iter().find(|known| {
             let resource = known.resource();

@@ -1,4 +1,4 @@
-//! The life of a pod: what comes next, and the status it then has. Nothing runs; time passes.
+//! The life cycle of a pod: the next step, and the status after it. Nothing runs; only time passes.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use serde_json::{Map, Value, json};
 use super::pod::{Container, Pod};
 use super::resources::qos_class;
 
-/// How fast simulated pods are.
+/// The delays of simulated pods.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// From the moment a pod has a node until its containers are ready.
+    /// The time between a pod's scheduling and its readiness.
     pub start: Duration,
     /// How long a Job's pod runs.
     pub job_run: Duration,
 }
 
-/// What is to be done about a pod now.
+/// The next step of a pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Step {
     Nothing,
     Wait(Duration),
-    /// It needs a node.
+    /// The pod needs a node.
     Place,
-    /// Its containers are ready.
+    /// The pod's containers are ready.
     Run,
-    /// Its containers have ended well.
+    /// The pod's containers have succeeded.
     Succeed,
-    /// It is being deleted, and its containers have ended.
+    /// The pod is being deleted, and its containers have ended.
     Remove,
 }
 
@@ -67,21 +67,22 @@ fn is_of_job(pod: &Pod) -> bool {
     pod.metadata.controller().is_some_and(|owner| owner.kind == "Job" && owner.api_version == "batch/v1")
 }
 
-/// The status of a pod that has got a node and waits for its containers. `nominatedNodeName` names the node to the
-/// member's API server, which binds the pod in the same write.
+/// The status of a scheduled pod whose containers are not ready. The member's API server binds the pod to
+/// `nominatedNodeName` in the same write.
 pub(crate) fn scheduled(pod: &Pod, node: &str, now: Time) -> Value {
     json!({"phase": "Pending", "nominatedNodeName": node, "qosClass": qos_class(&pod.spec),
         "conditions": [condition(pod, now, "PodScheduled", "True", "", "")]})
 }
 
-/// The status of a pod that no node has room for; `None` when it says so already.
+/// The status of a pod that fits no node; `None` if it is unchanged.
 pub(crate) fn unschedulable(pod: &Pod, message: &str, now: Time) -> Option<Value> {
-    let said = pod.condition("PodScheduled").is_some_and(|said| said.status == "False" && said.message == message);
+    let written =
+        pod.condition("PodScheduled").is_some_and(|written| written.status == "False" && written.message == message);
     let scheduled = condition(pod, now, "PodScheduled", "False", "Unschedulable", message);
-    (!said).then(|| json!({"phase": "Pending", "qosClass": qos_class(&pod.spec), "conditions": [scheduled]}))
+    (!written).then(|| json!({"phase": "Pending", "qosClass": qos_class(&pod.spec), "conditions": [scheduled]}))
 }
 
-/// Where a pod runs, and under which addresses.
+/// The node of a pod, and its addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Home<'a> {
     pub node: &'a str,
@@ -119,7 +120,7 @@ pub(crate) fn running(pod: &Pod, home: Home<'_>, now: Time) -> Value {
     status
 }
 
-/// The status of a pod whose containers have ended well, from the one it has.
+/// The status of a pod whose containers have succeeded, from its current one.
 pub(crate) fn succeeded(pod: &Pod, status: &Value, now: Time) -> Value {
     let mut status = status.clone();
     let ended = terminated(pod.status.start_time.unwrap_or(now), now);
@@ -153,7 +154,7 @@ fn containers(pod: &Pod, containers: &[Container], state: &Value, ready: bool) -
     containers.iter().map(status).collect()
 }
 
-/// The time of the last transition stays while the status does.
+/// The time of the last transition is kept while the status is unchanged.
 fn condition(pod: &Pod, now: Time, type_: &str, status: &str, reason: &str, message: &str) -> Value {
     let before = pod.condition(type_).filter(|before| before.status == status);
     let since = before.and_then(|before| before.last_transition_time).unwrap_or(now);
@@ -212,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_said_is_not_said_again() {
+    fn an_unchanged_status_is_not_written_again() {
         let now = Time::new(time("00:00:05"));
         let waiting = pod(json!({"containers": [{"name": "c"}]}), json!({}));
         let status = unschedulable(&waiting, "0/1 nodes are available: 1 Too many pods.", now).expect("news");
-        let said = pod(json!({}), status);
-        assert_eq!(unschedulable(&said, "0/1 nodes are available: 1 Too many pods.", now), None);
-        let news = unschedulable(&said, "0/2 nodes are available: 2 Too many pods.", Time::new(time("00:00:09")));
+        let written = pod(json!({}), status);
+        assert_eq!(unschedulable(&written, "0/1 nodes are available: 1 Too many pods.", now), None);
+        let news = unschedulable(&written, "0/2 nodes are available: 2 Too many pods.", Time::new(time("00:00:09")));
         let news = news.expect("news");
         assert_eq!(news["conditions"][0]["lastTransitionTime"], "2026-11-21T00:00:05Z");
         assert_eq!(news["conditions"][0]["reason"], "Unschedulable");

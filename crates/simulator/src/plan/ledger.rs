@@ -1,7 +1,8 @@
-//! The books of the member: every pod and node in short, what is taken on each node, and which node a pod gets.
+//! The ledger of the member: a summary of every pod and node, the used resources of each node, and the choice of a
+//! node.
 //!
-//! A pod is charged to its node from the moment the decision is made, before the API server has heard of it, so that
-//! decisions made at the same time do not share the same room.
+//! A pod is charged to its node when the decision is made, before the API server stores it, so that concurrent
+//! decisions do not use the same capacity.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -13,7 +14,7 @@ use super::pod::{PodFacts, PodSpec};
 use super::resources::Request;
 use super::scheduling::{accepts, untolerated};
 
-/// Pods get addresses from 10.0.0.0/8, each its own while it lives.
+/// Pods get unique addresses from 10.0.0.0/8.
 const FIRST_ADDRESS: u32 = 0x0a00_0001;
 const LAST_ADDRESS: u32 = 0x0aff_fffe;
 
@@ -22,7 +23,7 @@ pub(crate) struct Ledger {
     nodes: BTreeMap<Box<str>, NodeBook>,
     pods: HashMap<ObjectKey, PodFacts>,
     by_owner: HashMap<Box<str>, BTreeSet<ObjectKey>>,
-    /// What is charged for each pod: its node, and how much.
+    /// The charge of each pod: its node and its request.
     charges: HashMap<ObjectKey, (Box<str>, Request)>,
     addresses: HashSet<Ipv4Addr>,
     next_address: u32,
@@ -30,7 +31,7 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct NodeBook {
-    /// `None` while pods name a node that is not there.
+    /// `None` while pods name a node that does not exist.
     facts: Option<NodeFacts>,
     used: Request,
     pods: i64,
@@ -76,7 +77,7 @@ impl Ledger {
         self.pods.get(key)
     }
 
-    /// The pods on a node, whether it is there or not.
+    /// The pods on a node, whether the node exists or not.
     pub fn on_node(&self, node: &str) -> impl Iterator<Item = &PodFacts> {
         self.pods.values().filter(move |pod| pod.node.as_ref() == node)
     }
@@ -86,12 +87,12 @@ impl Ledger {
         self.by_owner.get(uid).into_iter().flatten().filter_map(|key| self.pods.get(key))
     }
 
-    /// Answers what was known of it before.
+    /// Returns the previous summary.
     pub fn set_pod(&mut self, facts: PodFacts) -> Option<PodFacts> {
         let key = facts.key.clone();
         let old = self.forget(&key);
         if facts.is_terminal() || facts.node.is_empty() {
-            // A decision whose write is under way stays charged.
+            // A decision whose write is in flight stays charged.
             if facts.is_terminal() || old.as_ref().is_some_and(|old| !old.node.is_empty()) {
                 self.release(&key);
             }
@@ -127,7 +128,7 @@ impl Ledger {
         Some(old)
     }
 
-    /// Takes room on a node; what the pod took elsewhere is given back.
+    /// Charges a pod to a node; an earlier charge of the pod is released.
     pub fn charge(&mut self, key: ObjectKey, node: &str, request: Request) {
         if self.charges.get(&key).is_some_and(|(at, much)| at.as_ref() == node && *much == request) {
             return;
@@ -139,7 +140,7 @@ impl Ledger {
         self.charges.insert(key, (node.into(), request));
     }
 
-    /// Gives back what a pod took.
+    /// Releases the charge of a pod.
     pub fn release(&mut self, key: &ObjectKey) {
         let Some((node, request)) = self.charges.remove(key) else { return };
         if let Some(book) = self.nodes.get_mut(&node) {
@@ -151,11 +152,11 @@ impl Ledger {
         }
     }
 
-    /// An address no living pod has.
+    /// An address that no living pod has.
     pub fn next_address(&mut self) -> Ipv4Addr {
         loop {
             let address = Ipv4Addr::from_bits(self.next_address);
-            // 16 million addresses, and a node of 110 pods each would need 150,000 nodes: one is free.
+            // 16 million addresses, and nodes of 110 pods each, would need 150,000 nodes: one is free.
             self.next_address = if self.next_address == LAST_ADDRESS { FIRST_ADDRESS } else { self.next_address + 1 };
             if self.addresses.insert(address) {
                 return address;
@@ -163,10 +164,10 @@ impl Ledger {
         }
     }
 
-    /// The node with most room left among those that suit the pod.
+    /// The node with the most free resources among those that match the pod.
     ///
     /// # Errors
-    /// Why no node does, in kube-scheduler's words.
+    /// Why no node matches, with kube-scheduler's messages.
     pub fn place(&self, spec: &PodSpec) -> Result<Box<str>, String> {
         let request = Request::of_pod(spec);
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -197,9 +198,9 @@ impl Ledger {
 }
 
 impl NodeBook {
-    /// Why the pod does not fit; the first filter that refuses says everything it finds, as upstream's.
+    /// Why the pod does not fit; the first rejecting filter reports all its reasons, as upstream's.
     fn against(&self, node: &NodeFacts, spec: &PodSpec, request: Request) -> Vec<String> {
-        // Upstream cordons by a taint too; a pod that tolerates it is let through by both.
+        // Upstream also cordons by a taint; a pod that tolerates it is accepted by both.
         let cordon = super::scheduling::Taint {
             key: "node.kubernetes.io/unschedulable".into(),
             value: String::new(),
@@ -228,7 +229,7 @@ impl NodeBook {
         reasons
     }
 
-    /// The mean share of CPU and memory that is taken with the pod on it.
+    /// The mean utilization of CPU and memory with the pod.
     fn taken_with(&self, node: &NodeFacts, request: Request) -> f64 {
         let share = |used: i64, all: i64| if all > 0 { used as f64 / all as f64 } else { 1.0 };
         let then = self.used.plus(request);
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_go_where_most_room_is_until_there_is_none() {
+    fn pods_go_to_the_emptiest_node_until_none_fits() {
         let mut ledger = Ledger::default();
         assert_eq!(ledger.place(&spec("1")), Err("no nodes available to schedule pods".to_owned()));
         for name in ["a", "b", "c"] {
@@ -281,7 +282,7 @@ mod tests {
         }
         assert_eq!(places, "abcabc");
         assert_eq!(ledger.place(&spec("1")), Err("0/3 nodes are available: 3 Insufficient cpu.".to_owned()));
-        assert!(ledger.place(&spec("0")).is_ok(), "what asks for nothing fits");
+        assert!(ledger.place(&spec("0")).is_ok(), "a pod without requests fits");
         ledger.release(&ObjectKey::namespaced("ns", "4"));
         assert_eq!(ledger.place(&spec("1")).as_deref(), Ok("b"));
     }
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_books_follow_the_pods() {
+    fn the_ledger_follows_the_pods() {
         let mut ledger = Ledger::default();
         ledger.set_node(node("a", 2, 10));
         let full = |ledger: &Ledger| ledger.place(&spec("1")).is_err();
@@ -319,7 +320,7 @@ mod tests {
         set(&mut ledger, "a", "Running");
         assert!(full(&ledger));
         set(&mut ledger, "a", "Succeeded");
-        assert!(!full(&ledger), "an ended pod takes no room");
+        assert!(!full(&ledger), "an ended pod uses nothing");
         set(&mut ledger, "a", "Running");
         ledger.remove_pod(&key);
         assert!(!full(&ledger));

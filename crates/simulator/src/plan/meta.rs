@@ -1,4 +1,4 @@
-//! The metadata the plans look at. Narrower than `apimachinery::meta::ObjectMeta`: managed fields, the largest part, are
+//! The metadata that plans use. Narrower than `apimachinery::meta::ObjectMeta`: managed fields, the largest part, are
 //! not decoded.
 
 use std::collections::BTreeMap;
@@ -48,19 +48,19 @@ impl Meta {
         self.annotations.get(annotation)?.parse().ok()
     }
 
-    /// Older objects first; of one second the name decides.
+    /// Older objects first; within a second, by name.
     pub fn age_order(&self) -> (Option<Time>, &str) {
         (self.creation_timestamp, &self.name)
     }
 
-    /// The reference a dependent carries.
+    /// The owner reference of a dependent.
     pub fn owned_by_this(&self, api_version: &str, kind: &str) -> Value {
         json!([{"apiVersion": api_version, "kind": kind, "name": self.name, "uid": self.uid,
             "controller": true, "blockOwnerDeletion": true}])
     }
 
-    /// The body of a status write. What the status endpoint of built-in kinds takes besides the status has to be in it:
-    /// a write without them removes an object's labels and owners.
+    /// The body of a status write. It includes the metadata that the status subresource of built-in kinds accepts: a
+    /// write without it removes an object's labels and owners.
     pub fn with_status(&self, status: Value) -> Value {
         json!({"metadata": {"name": self.name, "namespace": self.namespace, "resourceVersion": self.resource_version,
                 "labels": self.labels, "annotations": self.annotations, "finalizers": self.finalizers,
@@ -69,12 +69,12 @@ impl Meta {
     }
 }
 
-/// The owner that manages the object.
+/// The owner that controls the object.
 pub(crate) fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|owner| owner.controller == Some(true))
 }
 
-/// The key of an object that is still a tree.
+/// The key of an object in tree form.
 pub(crate) fn key_of(object: &Value) -> ObjectKey {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     ObjectKey::namespaced(text("namespace"), text("name"))

@@ -1,5 +1,5 @@
-//! What the controllers of a member decide: objects and the time in, actions out. Nothing here awaits, reads a clock or
-//! draws a random number.
+//! The decisions of a member's controllers: objects and the time in, actions out. The module never awaits, reads no
+//! clock and draws no random numbers.
 
 pub(crate) mod daemon_set;
 pub(crate) mod deployment;
@@ -29,26 +29,26 @@ use serde_json::Value;
 
 pub(crate) use kind::Kind;
 
-/// One write.
+/// A write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// A pod without a name gets a random one from its `generateName`.
     Create(Kind, Value),
-    /// Created unless there is one of that name.
+    /// Creates the object unless one of that name exists.
     Ensure(Kind, Value),
-    /// A merge patch that names the resourceVersion it is based on.
+    /// A merge patch conditional on a resourceVersion.
     Patch(Kind, ObjectKey, Value),
-    /// The name, the resourceVersion it is based on, the new status, and perhaps annotations.
+    /// The name, the resourceVersion it is conditional on, the new status, and optionally annotations.
     Status(Kind, Value),
-    /// Only the object with this uid; `now` leaves no time for a graceful end.
+    /// Deletes only the object with this uid; `now` skips the grace period.
     Delete { kind: Kind, key: ObjectKey, uid: String, now: bool },
 }
 
-/// What one look at an object leads to.
+/// The result of reconciling an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     pub actions: Vec<Action>,
-    /// When to look again, if nothing happens before.
+    /// When to reconcile again without an event.
     pub again: Option<Duration>,
 }
 

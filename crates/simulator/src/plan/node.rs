@@ -1,4 +1,4 @@
-//! Nodes: the object a member registers for each of its shapes, and what the scheduler needs to know of a node.
+//! Nodes: the object for each shape of a member, and the scheduler's summary of a node.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -46,7 +46,7 @@ struct Address {
     address: String,
 }
 
-/// A node as the scheduler sees it.
+/// A node as the scheduler uses it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeFacts {
     pub name: Box<str>,

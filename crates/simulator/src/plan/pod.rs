@@ -1,4 +1,4 @@
-//! A pod as the plans see it, and the pods that controllers make.
+//! A pod as plans use it, and the pods that controllers create.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -97,7 +97,7 @@ impl Pod {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// The ports its containers name.
+    /// The ports that its containers name.
     pub fn named_ports(&self) -> BTreeMap<String, i64> {
         let ports = self.spec.containers.iter().flat_map(|container| &container.ports);
         let named = ports.filter(|port| !port.name.is_empty());
@@ -109,7 +109,7 @@ impl Pod {
     }
 }
 
-/// What everyone but the kubelet needs to know of a pod; kept for every pod of the member.
+/// The summary of a pod for everything but the kubelet; kept for every pod of the member.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PodFacts {
     pub key: ObjectKey,
@@ -118,15 +118,15 @@ pub(crate) struct PodFacts {
     /// The uid of its controller.
     pub owner: Option<Box<str>>,
     pub created: Option<Time>,
-    /// Empty while it has none.
+    /// Empty while it is not scheduled.
     pub node: Box<str>,
     pub request: Request,
     pub phase: Phase,
-    /// Since when it has been ready without a break.
+    /// Since when it has been ready.
     pub ready_since: Option<Time>,
     pub deleting: bool,
     pub ip: Option<Ipv4Addr>,
-    /// What tells the pods of one template from those of another.
+    /// The label that distinguishes pods of different templates.
     pub template_hash: Box<str>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) enum Phase {
     Failed,
 }
 
-/// The labels by which controllers tell pods of different templates apart.
+/// The labels by which controllers distinguish pods of different templates.
 const TEMPLATE_LABELS: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
 
 impl PodFacts {
@@ -166,12 +166,12 @@ impl PodFacts {
         }
     }
 
-    /// What its controller and its services look at.
+    /// The properties that its controller and its services use.
     pub fn shown(&self) -> impl PartialEq + use<> {
         (self.phase, self.ready_since, self.deleting, self.ip, self.node.clone())
     }
 
-    /// Whether its controller counts it: neither ended nor about to.
+    /// Whether its controller counts it: neither ended nor being deleted.
     pub fn is_active(&self) -> bool {
         !self.deleting && !self.is_terminal()
     }
@@ -184,14 +184,14 @@ impl PodFacts {
         self.ready_since.is_some() && !self.is_terminal()
     }
 
-    /// Since when it has been available, which is `min_ready_seconds` after it became ready; perhaps in the future.
+    /// Since when it has been available: `min_ready_seconds` after it became ready; may be in the future.
     pub fn available_since(&self, min_ready_seconds: i64) -> Option<jiff::Timestamp> {
         let since = self.ready_since.filter(|_| self.is_ready())?;
         Some(since.timestamp() + jiff::SignedDuration::from_secs(min_ready_seconds))
     }
 }
 
-/// A pod of a controller's template. `labels` are added to the template's.
+/// A pod from a controller's template. `labels` are added to the template's.
 pub(crate) fn from_template(
     template: &Value,
     owner: &Meta,

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods of one template as wanted.
+//! ReplicaSets: the desired number of pods of one template.
 
 use apimachinery::meta::{LabelSelector, null_as_default};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use super::meta::Meta;
 use super::pod::{self, PodFacts};
 use super::{Action, Kind, Plan};
 
-/// The most pods one pass creates or deletes; upstream's burst.
+/// The maximum number of pods that a reconcile creates or deletes; upstream's burst.
 const BURST: usize = 500;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -73,7 +73,7 @@ pub(crate) fn delete(pod: &PodFacts) -> Action {
     Action::Delete { kind: Kind::Pod, key: pod.key.clone(), uid: pod.uid.to_string(), now: false }
 }
 
-/// Pods that lose least go first: without a node, then not running, then not ready, then the youngest.
+/// The order of deletion: unscheduled pods first, then not running, then not ready, then the youngest.
 pub(crate) fn leaves_last(pod: &PodFacts) -> impl Ord + use<> {
     let youngest_first = |time: Option<apimachinery::meta::Time>| std::cmp::Reverse(time);
     (
@@ -86,7 +86,7 @@ pub(crate) fn leaves_last(pod: &PodFacts) -> impl Ord + use<> {
     )
 }
 
-/// The status, and when it changes by the passing of time alone.
+/// The status, and when it changes without an event.
 fn status(
     set: &ReplicaSet,
     active: &[&PodFacts],
@@ -107,7 +107,7 @@ fn status(
     (status, again)
 }
 
-/// Counts of zero are left out, but for the first.
+/// Zero counts are omitted, except for the first.
 fn printed(status: &ReplicaSetStatus) -> Value {
     let mut printed = json!({"replicas": status.replicas, "observedGeneration": status.observed_generation});
     for (field, count) in [
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_made_deleted_and_counted() {
+    fn pods_are_created_deleted_and_counted() {
         check(2, 0, &["a node ready"], expect![[r#"create "rs-""#]]);
         check(
             1,

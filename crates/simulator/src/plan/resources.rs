@@ -1,4 +1,4 @@
-//! Amounts of CPU and memory: what pods ask for and nodes have.
+//! CPU and memory: the requests of pods and the capacity of nodes.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ pub(crate) struct Requirements {
     pub limits: BTreeMap<String, Amount>,
 }
 
-/// A quantity; the API takes it as a text or a number.
+/// A quantity, which the API accepts as a string or a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "serde_json::Value")]
 pub(crate) struct Amount(pub Quantity);
 
 impl From<serde_json::Value> for Amount {
-    /// What is no quantity counts as nothing.
+    /// An invalid quantity counts as zero.
     fn from(value: serde_json::Value) -> Self {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         Self(text.parse().unwrap_or_default())
     }
 }
 
-/// What is summed up on a node, in thousandths of a CPU and bytes.
+/// The sum on a node, in millicores and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
     pub cpu_milli: i64,
@@ -43,7 +43,7 @@ impl Request {
         Self { cpu_milli: amount("cpu").milli_value(), memory: amount("memory").value() }
     }
 
-    /// What a pod asks for: its containers together or its largest init container, and the overhead. A limit
+    /// The request of a pod: the sum of its containers or its largest init container, plus the overhead. A limit
     /// without a request counts as the request.
     pub fn of_pod(spec: &PodSpec) -> Self {
         let of = |container: &Container| {
@@ -77,7 +77,7 @@ impl Request {
     }
 }
 
-/// The class kubectl shows: how well the pod's requests and limits are stated.
+/// The QoS class of a pod.
 pub(crate) fn qos_class(spec: &PodSpec) -> &'static str {
     let containers = || spec.containers.iter().chain(&spec.init_containers);
     let states_nothing = |container: &Container| {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_ask_for_the_sum_of_their_containers() {
+    fn pods_request_the_sum_of_their_containers() {
         check(
             json!({"containers": [{"name": "a", "resources": {}}, {"name": "b", "resources": null}]}),
             0,

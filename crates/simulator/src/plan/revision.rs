@@ -1,4 +1,4 @@
-//! The history of templates that StatefulSets and DaemonSets keep: a ControllerRevision for each.
+//! The template history of StatefulSets and DaemonSets: a ControllerRevision for each template.
 
 use apimachinery::hash::{fnv1a32, safe_encode};
 use apimachinery::meta::null_as_default;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::meta::Meta;
 use super::{Action, Kind};
 
-/// The label by which pods name the template they were made from.
+/// The label with the hash of a pod's template.
 pub(crate) const HASH_LABEL: &str = "controller-revision-hash";
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -26,14 +26,14 @@ impl ControllerRevision {
     }
 }
 
-/// Names a template: `(hash, name)`.
+/// The hash and name of a template: `(hash, name)`.
 pub(crate) fn name(owner: &Meta, template: &Value) -> (String, String) {
     let hash = safe_encode(fnv1a32(template.to_string().as_bytes()));
     let name = format!("{}-{hash}", owner.name);
     (hash, name)
 }
 
-/// Records a template that is new, and makes one that came back the newest.
+/// Records a new template, or makes a known one the most recent.
 pub(crate) fn record(owner: &Meta, kind: &str, template: &Value, known: &[ControllerRevision]) -> Option<Action> {
     let (hash, name) = name(owner, template);
     let newest = known.iter().map(|known| known.revision).max().unwrap_or(0);
@@ -63,7 +63,7 @@ pub(crate) fn record(owner: &Meta, kind: &str, template: &Value, known: &[Contro
     }
 }
 
-/// Old templates beyond the history limit, apart from those in use.
+/// Old templates beyond the history limit, except those in use.
 pub(crate) fn surplus(known: &[ControllerRevision], limit: Option<i64>, in_use: &[&str]) -> Vec<Action> {
     let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or(0);
     let mut old: Vec<&ControllerRevision> =

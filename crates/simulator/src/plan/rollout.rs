@@ -1,5 +1,5 @@
-//! How large the ReplicaSets of a Deployment are to be: rollouts step by step, and changes of size in the middle of one.
-//! Everything answers sizes by uid; sets that are not named stay as they are.
+//! The sizes of a Deployment's ReplicaSets: the steps of a rollout, and scaling during one. All functions return sizes
+//! by uid; other sets are unchanged.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ pub(crate) fn to_zero(sets: &[&Owned]) -> Sizes {
     sets.iter().map(|owned| named(owned, 0)).collect()
 }
 
-/// The size a ReplicaSet starts with.
+/// The initial size of a ReplicaSet.
 pub(crate) fn first_size(deployment: &Deployment, sets: &Sets<'_>) -> i64 {
     if deployment.recreates() { deployment.replicas() } else { grown(deployment, sets, 0) }
 }
 
-/// The size the new ReplicaSet may grow to while the old ones are as they are.
+/// The size that the new ReplicaSet may grow to while the old ones are unchanged.
 fn grown(deployment: &Deployment, sets: &Sets<'_>, size: i64) -> i64 {
     let (surge, _) = deployment.slack();
     let room = deployment.replicas() + surge - spec_total(sets.all());
@@ -55,7 +55,7 @@ fn shrunk(deployment: &Deployment, sets: &Sets<'_>, new: &Owned) -> Sizes {
     let least = deployment.replicas() - unavailable;
     let new_missing = new.set.replicas() - new.set.status.available_replicas;
     let mut sizes: Vec<(&Owned, i64)> = sets.old.iter().map(|owned| (*owned, owned.set.replicas())).collect();
-    // Pods that serve nobody go first: they cost no availability.
+    // Unavailable pods are removed first: they cost no availability.
     let mut allowed = spec_total(sets.all()) - least - new_missing;
     let mut cleaned = 0;
     for (owned, size) in &mut sizes {
@@ -77,8 +77,8 @@ fn shrunk(deployment: &Deployment, sets: &Sets<'_>, new: &Owned) -> Sizes {
         .collect()
 }
 
-/// The sizes after the Deployment's own size changed: alone a set takes it all; during a rollout each set gets its
-/// share, so that the rollout goes on from where it was.
+/// The sizes after the Deployment was scaled: a single set gets all replicas; during a rollout each set gets its share,
+/// so that the rollout continues from the same state.
 pub(crate) fn scale(deployment: &Deployment, sets: &Sets<'_>) -> Sizes {
     let active: Vec<&Owned> = sets.all().filter(|owned| owned.set.replicas() > 0).collect();
     let latest = active.last().copied().or(sets.new).or(sets.old.last().copied());
@@ -119,7 +119,7 @@ fn shares(deployment: &Deployment, mut active: Vec<&Owned>) -> Sizes {
     active.iter().zip(sizes).map(|(owned, size)| named(owned, size)).collect()
 }
 
-/// By how much a set changes so that it keeps its part of the whole.
+/// The change of a set's size that keeps its proportion.
 fn share(deployment: &Deployment, owned: &Owned, most: i64) -> i64 {
     let size = owned.set.replicas();
     if deployment.replicas() == 0 {

@@ -1,4 +1,4 @@
-//! Which nodes suit a pod, apart from room: node selector, required node affinity, taints.
+//! The nodes that match a pod, apart from resources: node selector, required node affinity, taints.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub(crate) struct Toleration {
     pub effect: String,
 }
 
-/// Whether selector and required affinity accept a node.
+/// Whether selector and required affinity match a node.
 pub(crate) fn accepts(spec: &PodSpec, node: &str, labels: &BTreeMap<String, String>) -> bool {
     let selected = spec.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value));
     let required = spec.affinity.node_affinity.required.as_ref();
@@ -79,7 +79,7 @@ pub(crate) fn accepts(spec: &PodSpec, node: &str, labels: &BTreeMap<String, Stri
 }
 
 impl NodeSelectorTerm {
-    /// A term that asks for nothing fits nothing.
+    /// An empty term matches nothing.
     fn fits(&self, node: &str, labels: &BTreeMap<String, String>) -> bool {
         if self.match_expressions.is_empty() && self.match_fields.is_empty() {
             return false;
@@ -100,12 +100,12 @@ impl Expression {
             "Lt" => Operator::LessThan,
             _ => return false,
         };
-        // The keys of fields are no label keys; only the values are compared here.
+        // Field keys are not label keys; only the values are compared here.
         Requirement::new("value", operator, self.values.clone()).is_ok_and(|requirement| requirement.matches(value))
     }
 }
 
-/// The first taint of one of the effects that is not tolerated.
+/// The first untolerated taint with one of the effects.
 pub(crate) fn untolerated<'t>(tolerations: &[Toleration], taints: &'t [Taint], effects: &[&str]) -> Option<&'t Taint> {
     let concerns = |taint: &&Taint| effects.contains(&taint.effect.as_str());
     taints.iter().filter(concerns).find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))

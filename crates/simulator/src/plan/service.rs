@@ -1,4 +1,4 @@
-//! Services: an EndpointSlice for each, with the pods its selector finds.
+//! Services: an EndpointSlice for each, with the pods that its selector matches.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
-/// The API's bound on the endpoints of one slice; a service with more pods shows the first.
+/// The API's limit of endpoints per slice; for a service with more pods the first ones are listed.
 const MOST_ENDPOINTS: usize = 1000;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -51,16 +51,16 @@ struct Port {
     target_port: Value,
 }
 
-/// A pod the service selects.
+/// A pod that the service selects.
 pub(crate) struct Backend<'b> {
     pub facts: &'b PodFacts,
     pub zone: Option<&'b str>,
-    /// The ports its containers name.
+    /// The ports that its containers name.
     pub ports: BTreeMap<String, i64>,
 }
 
 impl Service {
-    /// Whether it has a selector, and that finds a pod with these labels.
+    /// Whether it has a selector that matches the pod's labels.
     pub fn selects(&self, pod: &Object) -> bool {
         self.selects_any() && self.spec.selector.iter().all(|(key, value)| pod.label(key) == Some(value))
     }
@@ -70,7 +70,7 @@ impl Service {
     }
 }
 
-/// `slices` are those that carry the service's name.
+/// `slices` are those with the service's name.
 pub(crate) fn plan(service: &Service, backends: &[Backend<'_>], slices: &[Value]) -> Plan {
     if service.metadata.is_deleting() {
         return Plan::nothing();
@@ -125,7 +125,7 @@ fn endpoint(service: &Service, backend: &Backend<'_>) -> Value {
     endpoint
 }
 
-/// A port that the service names and no container has is left out.
+/// A named port that no container has is omitted.
 fn port(port: &Port, named: Option<&BTreeMap<String, i64>>) -> Option<Value> {
     let number = match &port.target_port {
         Value::Number(number) => number.as_i64()?,

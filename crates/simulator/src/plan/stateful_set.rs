@@ -1,4 +1,4 @@
-//! StatefulSets: pods with a name and a place in an order, made, ended and replaced one by one.
+//! StatefulSets: pods with a name and an ordinal, created, deleted and replaced one by one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::{Action, Kind, Plan};
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 
-/// The most pods one pass creates or deletes where the order does not matter.
+/// The maximum number of pods that a reconcile creates or deletes with parallel pod management.
 const BURST: usize = 500;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -93,12 +93,12 @@ impl StatefulSet {
     }
 }
 
-/// A set with everything a pass looks at.
+/// A set with its pods and revisions.
 struct View<'v> {
     set: &'v StatefulSet,
     pods: BTreeMap<i64, &'v PodFacts>,
     known: &'v [ControllerRevision],
-    /// Hashes of the template that is, and of the one that shall be.
+    /// The hashes of the current and of the updated template.
     current: String,
     update: String,
     now: jiff::Timestamp,
@@ -144,8 +144,8 @@ impl View<'_> {
         Some(std::time::Duration::try_from(next.duration_since(self.now)).unwrap_or_default())
     }
 
-    /// Missing pods from the lowest, surplus pods from the highest, outdated pods from the highest; in order each waits
-    /// for the one before to be available.
+    /// Creates missing pods from the lowest ordinal, deletes surplus pods from the highest, replaces outdated pods from
+    /// the highest; with ordered pod management each waits until the previous one is available.
     fn steps(&self) -> Vec<Action> {
         let mut actions = Vec::new();
         for ordinal in self.set.ordinals() {
@@ -191,7 +191,7 @@ impl View<'_> {
         Vec::new()
     }
 
-    /// A pod below the partition comes back as it was.
+    /// A pod below the partition keeps the current template.
     fn create(&self, ordinal: i64) -> Vec<Action> {
         let set = self.set;
         let keeps = ordinal < set.spec.update_strategy.rolling_update.partition;
@@ -217,7 +217,7 @@ impl View<'_> {
         actions
     }
 
-    /// The volume claim of one pod; it outlives the pod.
+    /// The volume claim of a pod; it outlives the pod.
     fn claim(&self, template: &Value, pod: &str) -> Action {
         let mut claim = template.clone();
         claim["apiVersion"] = "v1".into();
@@ -230,7 +230,7 @@ impl View<'_> {
         Action::Ensure(Kind::PersistentVolumeClaim, claim)
     }
 
-    /// The status, and whether every pod is of the newest template.
+    /// The status, and whether every pod has the updated template.
     fn status(&self) -> (Status, bool) {
         let set = self.set;
         let full = |hash: &str| format!("{}-{hash}", set.metadata.name);
@@ -267,7 +267,7 @@ fn claim_name(template: &Value, pod: &str) -> String {
     format!("{}-{pod}", template.as_str().unwrap_or_default())
 }
 
-/// Gives the pod its claim under the template's name, in place of a volume of that name.
+/// Mounts the pod's claim under the template's name, replacing a volume of that name.
 fn mount(pod: &mut Value, template: &Value, name: &str) {
     let volume = json!({"name": template, "persistentVolumeClaim": {"claimName": claim_name(template, name), "readOnly": false}});
     let mut volumes = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! How a workload replaces its pods, as Deployments, StatefulSets and DaemonSets all say it: the name of a way, and what
-//! the rolling one is told, which differs by kind.
+//! The update strategy of Deployments, StatefulSets and DaemonSets: a type, and the parameters of the rolling update,
+//! which differ by kind.
 
 use apimachinery::meta::null_as_default;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! From changes of the caches to keys in the queue, and the books kept up to date on the way.
+//! Turns cache events into queue keys, and updates the ledger.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::plan::node::{Node, NodeFacts};
 use crate::plan::pod::{Pod, PodFacts};
 use crate::plan::service::{SERVICE_NAME, Service};
 
-/// Owners look once at what happened to many dependents within this time: one status write instead of ten.
+/// Owners process all changes of their dependents within this time at once: one status write instead of ten.
 const GATHER: Duration = Duration::from_millis(10);
 
 impl Engine {
@@ -23,14 +23,14 @@ impl Engine {
             Kind::Node => self.on_node(event),
             Kind::Pod => self.on_pod(event),
             Kind::EndpointSlice => self.on_endpoint_slice(event.object()),
-            Kind::ControllerRevision => self.tell_owner(event.object()),
+            Kind::ControllerRevision => self.queue_owner(event.object()),
             Kind::PersistentVolumeClaim => {}
             Kind::Service => self.on_service(event),
             Kind::ReplicaSet | Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
                 self.on_workload(kind, event);
             }
         }
-        // Last: who waits for the revision finds the books in order.
+        // Last: a waiter for the revision must find the ledger updated.
         let revision = event.object().revision();
         self.watched(kind).seen.send_if_modified(|seen| {
             let news = revision > *seen;
@@ -69,9 +69,9 @@ impl Engine {
             self.waiting.lock().remove(&key);
             let gone = self.ledger.lock().remove_pod(&key);
             if gone.is_some_and(|gone| !gone.node.is_empty()) {
-                self.room_again();
+                self.retry_unschedulable();
             }
-            self.tell_others(object);
+            self.queue_dependents_of(object);
             return;
         }
         let pod: Pod = match object.decode() {
@@ -83,10 +83,10 @@ impl Engine {
         let shown = facts.shown();
         let old = self.ledger.lock().set_pod(facts);
         if ended && old.as_ref().is_some_and(|old| !old.is_terminal()) {
-            self.room_again();
+            self.retry_unschedulable();
         }
         if old.is_none_or(|old| old.shown() != shown) {
-            self.tell_others(object);
+            self.queue_dependents_of(object);
         }
         let key = Key::Object(Kind::Pod, key);
         match kubelet::step(&pod, self.pace, self.world.now()) {
@@ -101,7 +101,7 @@ impl Engine {
         if !matches!(event, Event::Deleted(_)) && concerns_itself(kind, event) {
             self.queue.add(Key::Object(kind, object.key()));
         }
-        self.tell_owner(object);
+        self.queue_owner(object);
     }
 
     fn on_service(&self, event: &Event) {
@@ -125,16 +125,16 @@ impl Engine {
         }
     }
 
-    /// Pods that found no node try again.
-    fn room_again(&self) {
+    /// Queues the pods that no node fits.
+    fn retry_unschedulable(&self) {
         if !self.waiting.lock().is_empty() {
             self.queue.add_after(Key::Waiting, GATHER);
         }
     }
 
-    /// A pod concerns its controller, and the services that select it.
-    fn tell_others(&self, pod: &Object) {
-        self.tell_owner(pod);
+    /// Queues the controller of a pod, and the services that select it.
+    fn queue_dependents_of(&self, pod: &Object) {
+        self.queue_owner(pod);
         let namespace = pod.namespace().unwrap_or_default();
         let services = self.services.lock();
         let here = services.range(ObjectKey::namespaced(namespace, "")..);
@@ -145,7 +145,7 @@ impl Engine {
         }
     }
 
-    fn tell_owner(&self, object: &Object) {
+    fn queue_owner(&self, object: &Object) {
         let Some(owner) = controller(object.owner_references()) else { return };
         let Some(kind) = Kind::of_owner(&owner.api_version, &owner.kind) else { return };
         let key = ObjectKey::namespaced(object.namespace().unwrap_or_default(), owner.name.as_str());
@@ -162,7 +162,7 @@ fn concerns_itself(kind: Kind, event: &Event) -> bool {
         annotations
     };
     match kind {
-        // Its deadline counts from a status we write.
+        // Its deadline starts with a status that we write.
         Kind::Job => true,
         Kind::Deployment => event.changes_generation() || annotations(old) != annotations(new),
         _ => event.changes_generation(),

@@ -1,5 +1,5 @@
-//! Keeps the caches, runs the plans and writes what they ask for. Everything of one member goes through one queue; an
-//! idle member has a task for each kind it watches and one for the queue, and none of them polls.
+//! Runs the caches and the plans, and executes their actions. A member has one queue; an idle member has a task for
+//! each watched kind and one for the queue, and none of them polls.
 
 mod events;
 mod passes;
@@ -22,7 +22,7 @@ use crate::plan::kubelet::Pace;
 use crate::plan::ledger::Ledger;
 use crate::plan::service::{SERVICE_NAME, Service};
 
-/// Passes at once. In memory two would do; with a durable store they share its group commits.
+/// Concurrent reconciles. In memory two suffice; with a durable store they share its group commits.
 const WORKERS: usize = 16;
 
 /// The index of ReplicaSets and ControllerRevisions by the uid of their controller.
@@ -31,11 +31,11 @@ const OWNER: &str = "owner";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Object(Kind, ObjectKey),
-    /// Every pod that found no node.
+    /// All pods that fit no node.
     Waiting,
 }
 
-/// What the passes share.
+/// The state that reconciles share.
 struct Engine {
     client: Client,
     world: World,
@@ -43,16 +43,16 @@ struct Engine {
     queue: Arc<WorkQueue<Key>>,
     watched: Vec<Watched>,
     ledger: Mutex<Ledger>,
-    /// The pods that found no node. They try again when there may be room.
+    /// The pods that fit no node. They are retried when there may be capacity.
     waiting: Mutex<BTreeSet<ObjectKey>>,
-    /// Every service with a selector: each change of a pod asks which of its namespace select it.
+    /// All services with a selector: each change of a pod looks up those that select it.
     services: Mutex<BTreeMap<ObjectKey, Service>>,
 }
 
 /// One kind's cache, in the order of [`Kind::WATCHED`].
 struct Watched {
     informer: Informer,
-    /// The newest revision the handlers have seen.
+    /// The latest revision that the handlers have processed.
     seen: watch::Sender<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Engine {
 pub(crate) struct Shell(JoinHandle<()>);
 
 impl Shell {
-    /// Answers once the caches hold everything; the passes then begin.
+    /// Returns when the caches are synced; then the reconciles start.
     pub async fn start(informers: &InformerSet, world: World, pace: Pace, stop: CancellationToken) -> Self {
         let watched = Kind::WATCHED
             .into_iter()
@@ -105,9 +105,9 @@ impl Shell {
         Self(tokio::spawn(run_workers("member", queue, WORKERS, stop, reconcile)))
     }
 
-    /// Waits for the running passes, after the token was cancelled.
+    /// Waits for the running reconciles, after the token was cancelled.
     pub async fn ended(self) {
-        // A pass that panicked has been reported by the worker; there is nothing else to learn from the task.
+        // The worker has reported a panic of a reconcile; the task has no other result.
         let _ = self.0.await;
     }
 }

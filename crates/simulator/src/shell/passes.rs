@@ -1,4 +1,4 @@
-//! One pass over one key: read the caches, plan, write.
+//! One reconcile of one key: reads the caches, plans, writes.
 
 use apimachinery::Object;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Engine {
             Key::Waiting => return Ok(self.retry_waiting()),
         };
         if kind == Kind::Node {
-            self.carry_out(self.leave_node(&key.name)?).await?;
+            self.execute(self.leave_node(&key.name)?).await?;
             return Ok(Next::Done);
         }
         let Some(object) = self.watched(kind).informer.cache().get(&key) else { return Ok(Next::Done) };
@@ -41,16 +41,16 @@ impl Engine {
             Kind::DaemonSet => self.daemon_set(&object)?,
             Kind::Job => self.job(&object)?,
             Kind::Service => self.service(&object)?,
-            // They are looked at through their owners.
+            // Their owners reconcile them.
             Kind::Node | Kind::ControllerRevision | Kind::EndpointSlice | Kind::PersistentVolumeClaim => {
                 return Ok(Next::Done);
             }
         };
-        self.carry_out(plan.actions).await?;
+        self.execute(plan.actions).await?;
         Ok(plan.again.map_or(Next::Done, Next::After))
     }
 
-    /// Oldest name first is as fair as any order: each gets its turn again with the next room.
+    /// In the order of names: each pod is retried whenever capacity is freed.
     fn retry_waiting(&self) -> Next {
         for key in self.waiting.lock().iter() {
             self.queue.add(Key::Object(Kind::Pod, key.clone()));
@@ -148,7 +148,7 @@ impl Engine {
         Ok(service::plan(&service, &backends, &slices))
     }
 
-    /// Pods do not outlive their node, nor stay where a NoExecute taint is that they do not tolerate.
+    /// Deletes the pods of a removed node, and those that do not tolerate a NoExecute taint.
     fn leave_node(&self, name: &str) -> Result<Vec<Action>, WriteError> {
         let ledger = self.ledger.lock();
         let node = ledger.node(name);

@@ -1,5 +1,5 @@
-//! Carrying out what a plan asks for, and waiting until the caches show it: a pass never sees the world as it was before
-//! its own last writes.
+//! Executes the actions of a plan, and waits until the caches contain them: a reconcile always reads its own last
+//! writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::plan::pod::Pod;
 use crate::plan::resources::Request;
 use crate::plan::{Action, Kind};
 
-/// Writes of one pass at once: enough to share a durable store's group commits.
+/// Concurrent writes of one reconcile: enough to share a durable store's group commits.
 const AT_ONCE: usize = 16;
 
-/// Longer than a restarted watch takes. A pass that gives up is repeated.
+/// Longer than the restart of a watch. A reconcile that gives up is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const SUFFIX: usize = 5;
@@ -36,9 +36,9 @@ pub(super) enum WriteError {
 }
 
 impl Engine {
-    pub(super) async fn carry_out(&self, actions: Vec<Action>) -> Result<(), WriteError> {
+    pub(super) async fn execute(&self, actions: Vec<Action>) -> Result<(), WriteError> {
         let writes = futures::stream::iter(actions).map(|action| self.write(action)).buffer_unordered(AT_ONCE);
-        // All are tried: one refusal does not hold up the others.
+        // All are attempted: one failure does not block the others.
         let results: Vec<Result<(), WriteError>> = writes.collect().await;
         results.into_iter().collect()
     }
@@ -72,8 +72,8 @@ impl Engine {
         }
     }
 
-    /// Gives a controller's pod its name. Where pods start at once, it is bound and running from its creation, which
-    /// saves two of three writes.
+    /// Names a controller's pod. Where pods start immediately, it is bound and running at its creation, which saves two
+    /// of three writes.
     async fn create_pod(&self, mut object: Value) -> Result<(), WriteError> {
         if object["metadata"]["name"].is_null() {
             let base = object["metadata"]["generateName"].as_str().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Finds a node (unless the pod has one) and an address, and answers the status of the running pod.
+    /// Chooses a node (unless the pod has one) and an address, and returns the status of the running pod.
     pub(super) fn settle(&self, pod: &Pod, now: Time) -> Result<(Box<str>, Value), String> {
         let mut ledger = self.ledger.lock();
         let node: Box<str> = match pod.spec.node_name.as_str() {
@@ -127,13 +127,13 @@ impl Engine {
         let mut options = DeleteOptions::background().only_uid(uid);
         options.grace_period_seconds = now.then_some(0);
         match self.client.delete(kind.resource(), &key, &options).await {
-            // It is gone already, or another has its name.
+            // It is deleted already, or another object has its name.
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
             Err(source) => Err(failed("deleting", kind, key, source)),
             Ok(()) => {
                 let going = || {
                     let found = self.watched(kind).informer.cache().get(&key);
-                    // Finalizers are their owners' business.
+                    // Other controllers remove finalizers.
                     let waits = |object: &Object| object.is_deleting() && (!now || !object.finalizers().is_empty());
                     found.is_none_or(|object| object.uid() != uid || waits(&object))
                 };
@@ -150,7 +150,7 @@ impl Engine {
         written: client::Result<Arc<Object>>,
     ) -> Result<(), WriteError> {
         match written {
-            // It has been deleted meanwhile: there is nothing left to change.
+            // It has been deleted in the meantime: there is nothing left to change.
             Err(error) if error.is_not_found() && action != "creating" => Ok(()),
             Err(source) => Err(failed(action, kind, key, source)),
             Ok(object) => {

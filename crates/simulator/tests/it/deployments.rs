@@ -30,7 +30,7 @@ async fn a_deployment_gets_running_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_take_their_time_and_are_bound_in_between() {
+async fn pods_are_bound_before_they_are_ready() {
     let member = member(MemberOptions { pod_start: Duration::from_secs(10), ..MemberOptions::new("m1") }).await;
     create(&member, deployment("web", 2, "100m")).await;
     settle().await;
@@ -47,7 +47,7 @@ async fn pods_take_their_time_and_are_bound_in_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_beyond_the_room_wait_for_it() {
+async fn pods_wait_for_capacity() {
     let member = member(MemberOptions::new("m1")).await;
     create(&member, deployment("big", 3, "3")).await;
     settle().await;

@@ -1,4 +1,4 @@
-//! A member of a test, on virtual time.
+//! A simulated member for tests, on virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub async fn member(options: MemberOptions) -> Member {
     on(Arc::new(MemoryStore::new()), options, world).await
 }
 
-/// A member on a store that may hold a former life of it.
+/// A member on a store that may contain earlier state.
 pub async fn on(store: Arc<MemoryStore>, options: MemberOptions, world: World) -> Member {
     Member::start(options, store, world, Access::default()).await.expect("the member starts")
 }
@@ -66,7 +66,7 @@ pub async fn list(member: &Member, kind: &str) -> Vec<Value> {
     list.items.iter().map(|item| item.to_value().expect("JSON")).collect()
 }
 
-/// Lets everything happen that needs no more than a second.
+/// Waits until everything that takes less than a second has happened.
 pub async fn settle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }

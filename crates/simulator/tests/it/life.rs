@@ -1,5 +1,5 @@
-//! What happens to objects besides their own controllers: services find pods, owners take their dependents along, nodes
-//! leave, a member starts again.
+//! Effects beyond an object's own controller: services select pods, dependents are deleted with their owners, nodes are
+//! removed, a member restarts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn a_service_finds_its_pods() {
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}});
     let service = create(&member, service).await;
-    assert_eq!(service["spec"]["clusterIP"], "10.96.1.1", "the first addresses are left to who names them");
+    assert_eq!(service["spec"]["clusterIP"], "10.96.1.1", "the first addresses are reserved for explicit requests");
     settle().await;
     let slices = list(&member, "EndpointSlice").await;
     assert_eq!(column(&slices, "/metadata/labels/kubernetes.io~1service-name"), "web");
@@ -37,7 +37,7 @@ async fn a_service_finds_its_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_takes_its_pods_along() {
+async fn pods_are_deleted_with_their_deployment() {
     let member = member(MemberOptions::new("m1")).await;
     create(&member, deployment("web", 2, "100m")).await;
     settle().await;
@@ -48,7 +48,7 @@ async fn a_deployment_takes_its_pods_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_takes_everything_along() {
+async fn the_content_of_a_namespace_is_deleted_with_it() {
     let member = member(MemberOptions::new("m1")).await;
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
@@ -67,7 +67,7 @@ async fn a_namespace_takes_everything_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_leave_a_node_that_is_gone_and_start_elsewhere() {
+async fn pods_of_a_removed_node_are_recreated_elsewhere() {
     let member = member(MemberOptions::new("m1")).await;
     create(&member, deployment("web", 4, "100m")).await;
     settle().await;
@@ -82,7 +82,7 @@ async fn pods_leave_a_node_that_is_gone_and_start_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_goes_on_after_a_restart() {
+async fn a_member_continues_after_a_restart() {
     let store = Arc::new(MemoryStore::new());
     let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 3);
     let options = MemberOptions { pod_start: Duration::from_secs(20), ..MemberOptions::new("m1") };

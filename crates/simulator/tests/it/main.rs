@@ -1,4 +1,4 @@
-//! Simulated members as their users see them: objects in, objects out, on virtual time.
+//! Simulated members through their API, on virtual time.
 
 mod deployments;
 mod harness;

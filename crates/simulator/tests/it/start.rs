@@ -1,4 +1,4 @@
-//! What is there when a member has started.
+//! The objects of a new member.
 
 use apimachinery::{ApiResource, ObjectKey};
 use simulator::MemberOptions;

@@ -1,4 +1,4 @@
-//! One row is a Deployment, its ReplicaSets, and what a pass does.
+//! One row is a Deployment, its ReplicaSets, and the actions of a reconcile.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn deployment(text: &str) -> Deployment {
             }
             None if word == "paused" => object["spec"]["paused"] = true.into(),
             None if word == "recreate" => object["spec"]["strategy"] = json!({"type": "Recreate"}),
-            other => panic!("{other:?} is no word of a Deployment"),
+            other => panic!("{other:?} is not a property of a Deployment"),
         }
     }
     serde_json::from_value(object).expect("a Deployment")
@@ -135,7 +135,7 @@ fn a_template_that_comes_back_is_a_new_revision() {
 }
 
 #[test]
-fn the_conditions_tell_how_a_rollout_goes() {
+fn the_conditions_report_the_rollout() {
     let new = "new=2/2 of=2,3";
     let late = "status MinimumReplicasUnavailable ProgressDeadlineExceeded";
     let order = |text: &str| {
@@ -162,7 +162,7 @@ fn the_conditions_tell_how_a_rollout_goes() {
 }
 
 #[test]
-fn old_sets_beyond_the_history_go() {
+fn old_sets_beyond_the_history_are_deleted() {
     let mut deployment = deployment("replicas=1 surge=1 unavailable=1");
     deployment.spec.revision_history_limit = Some(1);
     let sets: Vec<Owned> =

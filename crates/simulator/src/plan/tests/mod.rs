@@ -1,3 +1,3 @@
-//! Deployments as tables: sets in, sizes and conditions out.
+//! Tables for Deployments: sets in, sizes and conditions out.
 
 mod deployments;
