@@ -1,4 +1,4 @@
-//! The series of one family, found by the values of their labels.
+//! The series of one family, by the values of their labels.
 
 use std::cmp::Ordering as Order;
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use parking_lot::RwLock;
 
 use crate::{Description, Kind};
 
-/// Series per family. Labels hold kinds, clusters and outcomes: 10,000 members times ten outcomes fit; beyond it a new
-/// series is dropped, so that no caller can fill the memory.
+/// The maximum number of series per family. Labels are kinds, clusters and outcomes: 10,000 members times ten outcomes
+/// fit; beyond it new series are dropped, which bounds memory.
 const MAX_SERIES: usize = 100_000;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Family {
 struct All {
     /// Sorted by label values.
     sorted: Vec<Series>,
-    /// By a hash of the label values, the first series that has it; the others are found in `sorted`.
+    /// By a hash of the label values, the first series with that hash; others are found in `sorted`.
     hashed: HashMap<u64, Series, BuildHasherDefault<Hashed>>,
 }
 
@@ -46,17 +46,17 @@ pub(crate) struct Series {
     pub value: Arc<Cells>,
 }
 
-/// The numbers of a series: one, or per bucket and a sum.
+/// The numbers of a series: one, or one per bucket and a sum.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    /// Counters count in whole numbers, gauges and sums keep the bits of a float, histograms the sum's.
+    /// Counters are integers; gauges and sums are the bits of a float; for histograms, the bits of the sum.
     pub main: AtomicU64,
-    /// Observations per bucket (not cumulated), the last above all bounds.
+    /// Observations per bucket (not cumulative); the last bucket is above all bounds.
     pub buckets: Box<[AtomicU64]>,
 }
 
-/// A hash of label values, computed several times for each request. Values with the same hash are found by a search, so it need not
-/// resist those who choose values.
+/// A hash of label values, computed several times per request. Collisions are resolved by a search, so it need not be
+/// collision resistant.
 fn hash(values: &[&str]) -> u64 {
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
     let mut hash = 0;
@@ -68,7 +68,7 @@ fn hash(values: &[&str]) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// Takes a hash for what it is.
+/// A hasher that returns its input.
 #[derive(Clone, Debug, Default)]
 struct Hashed(u64);
 
@@ -99,7 +99,7 @@ impl Family {
         Self { description, bounds, series: RwLock::default() }
     }
 
-    /// The series with these values, made if need be; `None` when there are too many.
+    /// The series with these values, created if absent; `None` above the maximum.
     pub fn series(&self, values: &[&str]) -> Option<Arc<Cells>> {
         debug_assert_eq!(values.len(), self.description.labels.len(), "{}", self.description.name);
         let hash = hash(values);
@@ -166,7 +166,7 @@ fn add_float(cell: &AtomicU64, value: f64) {
     }
 }
 
-/// Numbers that only grow.
+/// Counters.
 #[derive(Clone, Debug)]
 pub struct Counters(pub(crate) Arc<Family>);
 
@@ -186,13 +186,13 @@ impl Counters {
         self.0.series(values).map_or(0, |cells| cells.main.load(Ordering::Relaxed))
     }
 
-    /// Drops every series that has these values of these labels.
+    /// Drops every series with these label values.
     pub fn remove(&self, labels: &[(&str, &str)]) {
         self.0.remove(labels);
     }
 }
 
-/// Numbers that go up and down.
+/// Gauges.
 #[derive(Clone, Debug)]
 pub struct Gauges(pub(crate) Arc<Family>);
 
@@ -203,7 +203,7 @@ impl Gauges {
         }
     }
 
-    /// Negative to go down.
+    /// A negative difference decreases the value.
     pub fn add(&self, values: &[&str], difference: f64) {
         if let Some(cells) = self.0.series(values) {
             add_float(&cells.main, difference);
@@ -214,13 +214,13 @@ impl Gauges {
         self.0.series(values).map_or(0.0, |cells| f64::from_bits(cells.main.load(Ordering::Relaxed)))
     }
 
-    /// Drops every series that has these values of these labels.
+    /// Drops every series with these label values.
     pub fn remove(&self, labels: &[(&str, &str)]) {
         self.0.remove(labels);
     }
 }
 
-/// Distributions.
+/// Histograms.
 #[derive(Clone, Debug)]
 pub struct Histograms(pub(crate) Arc<Family>);
 
@@ -231,18 +231,18 @@ impl Histograms {
         }
     }
 
-    /// In seconds.
+    /// Observes a duration in seconds.
     pub fn took(&self, values: &[&str], duration: Duration) {
         self.observe(values, duration.as_secs_f64());
     }
 
-    /// How many observations there were.
+    /// The number of observations.
     pub fn count(&self, values: &[&str]) -> u64 {
         let cells = self.0.series(values);
         cells.map_or(0, |cells| cells.buckets.iter().map(|count| count.load(Ordering::Relaxed)).sum())
     }
 
-    /// Drops every series that has these values of these labels.
+    /// Drops every series with these label values.
     pub fn remove(&self, labels: &[(&str, &str)]) {
         self.0.remove(labels);
     }

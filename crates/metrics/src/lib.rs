@@ -1,8 +1,9 @@
-//! Counters, gauges and histograms, as Prometheus reads them.
+//! Counters, gauges and histograms for Prometheus.
 //!
-//! A family is described once, as a constant with its labels; a [`Registry`] keeps the numbers. An observation looks its
-//! series up by borrowed label values and touches one atomic: nothing is allocated once a series exists. A registry is a
-//! value: one per process, or one per server in a test. There is no global one, and no clock: durations are handed in.
+//! A family is described once, as a constant with its labels; a [`Registry`] has the numbers. An observation looks up
+//! its series by borrowed label values and changes one atomic: nothing is allocated once a series exists. A registry is
+//! a value: one per process, or one per server in a test. There is no global registry and no clock: callers pass
+//! durations.
 
 mod family;
 mod registry;
@@ -11,11 +12,11 @@ mod text;
 pub use family::{Counters, Gauges, Histograms};
 pub use registry::{Collector, Registry, Samples};
 
-/// What a family counts.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Counter,
-    /// A counter of a sum that is not whole, such as seconds.
+    /// A counter of a fractional sum, such as seconds.
     Sum,
     Gauge,
     /// Upper bounds of the buckets, ascending.
@@ -27,7 +28,7 @@ pub enum Kind {
 pub enum Buckets {
     /// 5 ms to 10 s in eleven steps.
     Default,
-    /// `start`, `start * factor`, ... `count` of them.
+    /// `count` bounds: `start`, `start * factor`, ...
     Exponential {
         start: f64,
         factor: f64,
@@ -48,7 +49,7 @@ impl Buckets {
     }
 }
 
-/// A family of series: its name, type, labels and meaning.
+/// A family of series: its name, type, labels and help text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Description {
     pub name: &'static str,
@@ -79,7 +80,7 @@ impl Description {
         Self { name, kind: Kind::Histogram(buckets), labels, help }
     }
 
-    /// The word of the `# TYPE` line.
+    /// The type in the `# TYPE` line.
     pub fn type_name(&self) -> &'static str {
         match self.kind {
             Kind::Counter | Kind::Sum => "counter",

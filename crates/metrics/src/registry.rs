@@ -8,10 +8,10 @@ use parking_lot::RwLock;
 use crate::family::Family;
 use crate::{Counters, Description, Gauges, Histograms, text};
 
-/// Says its numbers when it is asked, for what is counted elsewhere already; false when it has none any more.
+/// Returns numbers on request, for values that are counted elsewhere; returns false when it has ended.
 pub type Collector = Box<dyn Fn(&mut Samples) -> bool + Send + Sync>;
 
-/// Cheap to clone; clones share the families.
+/// The metric families of a process. Cheap to clone; clones share the families.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<Inner>);
 
@@ -37,7 +37,7 @@ impl Registry {
         Arc::clone(family)
     }
 
-    /// The family of a description, shared by everyone who asks for it.
+    /// The family of a description; all callers share it.
     pub fn counters(&self, description: &Description) -> Counters {
         Counters(self.family(description))
     }
@@ -50,12 +50,12 @@ impl Registry {
         Histograms(self.family(description))
     }
 
-    /// Asks `collector` whenever the numbers are read, until it answers false. It must not wait for anything.
+    /// Calls `collector` whenever the metrics are read, until it returns false. It must not block.
     pub fn collect(&self, collector: impl Fn(&mut Samples) -> bool + Send + Sync + 'static) {
         self.0.collectors.write().push(Box::new(collector));
     }
 
-    /// All numbers in Prometheus' text form (version 0.0.4).
+    /// All metrics in Prometheus' text format (version 0.0.4).
     pub fn text(&self) -> String {
         let mut samples = Samples { families: self.0.families.read().values().cloned().collect() };
         let mut asked = Samples { families: Vec::new() };
@@ -66,7 +66,7 @@ impl Registry {
     }
 }
 
-/// Numbers a collector hands in.
+/// The numbers of a collector.
 #[derive(Debug)]
 pub struct Samples {
     families: Vec<Arc<Family>>,
@@ -86,7 +86,7 @@ impl Samples {
         Counters(self.family(description)).add(values, count);
     }
 
-    /// Of a family of sums.
+    /// For a family of sums.
     pub fn sum(&mut self, description: &Description, values: &[&str], sum: f64) {
         Gauges(self.family(description)).add(values, sum);
     }
@@ -114,7 +114,7 @@ mod tests {
     const DEPTH: Description = Description::gauge("depth", &["name"], "Waiting.");
 
     #[test]
-    fn every_kind_is_written_as_prometheus_reads_it() {
+    fn every_kind_is_in_prometheus_format() {
         let registry = Registry::default();
         let requests = registry.counters(&REQUESTS);
         requests.increment(&["get", "200"]);

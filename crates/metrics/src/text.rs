@@ -1,4 +1,4 @@
-//! Prometheus' text form, version 0.0.4.
+//! Prometheus' text format, version 0.0.4.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::Kind;
 use crate::family::{Cells, Family};
 
-/// Families without a series are left out, as Prometheus' own clients do.
+/// Families without series are omitted, as in Prometheus' own clients.
 pub(crate) fn write(families: &[Arc<Family>]) -> String {
     let mut out = String::new();
     for family in families {

@@ -1,4 +1,4 @@
-//! A certificate authority: makes itself, and issues server and client certificates.
+//! Certificate authorities: creates them, and issues server and client certificates.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use world::World;
 
 use crate::{Error, Holder, holder, subject};
 
-/// How long an authority lives: ten years, as kubeadm's.
+/// The lifetime of an authority: ten years, as kubeadm's.
 pub const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// How long the certificates of the control plane itself live: a year, as kubeadm's. The process that owns the authority
-/// renews them while it runs.
+/// The lifetime of the control plane's own certificates: a year, as kubeadm's. The process that owns the authority
+/// renews them.
 pub const ISSUED_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Certificates are valid from a little before now, for peers whose clocks are late.
+/// Certificates are backdated, for peers with slow clocks.
 pub const BACKDATE: Duration = Duration::from_secs(5 * 60);
 
 /// A certificate chain and its private key (PKCS #8), both in PEM.
@@ -34,7 +34,7 @@ impl std::fmt::Debug for KeyPairPem {
     }
 }
 
-/// Names and addresses under which a server is reached.
+/// The names and addresses of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerNames {
     pub common_name: String,
@@ -43,7 +43,7 @@ pub struct ServerNames {
 }
 
 impl ServerNames {
-    /// The names every API server answers to, and `extra` ones, each a DNS name or an address.
+    /// The names of every API server, and `extra` ones, each a DNS name or an address.
     pub fn api_server(common_name: &str, extra: &[String]) -> Self {
         let mut names = Self { common_name: common_name.to_owned(), ..Self::default() };
         let usual = [
@@ -82,7 +82,7 @@ impl ServerNames {
 pub struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
-    /// The end of its certificate, in seconds since the epoch; nothing it issues lasts longer.
+    /// The end of its certificate, in seconds since the epoch; no issued certificate ends later.
     not_after: i64,
 }
 
@@ -93,12 +93,12 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new authority with a P-256 key: a key is made in microseconds, and every Kubernetes client verifies it.
+    /// A new authority with a P-256 key, which is created in microseconds and supported by every Kubernetes client.
     pub fn generate(common_name: &str, world: &World) -> Result<(Self, KeyPairPem), Error> {
         Self::with_key(common_name, KeyPair::generate().map_err(Error::GenerateKey)?, world)
     }
 
-    /// The certificate of a new authority whose key (PEM) exists already.
+    /// The certificate of a new authority for an existing key (PEM).
     pub(crate) fn complete(common_name: &str, key: &str, world: &World) -> Result<KeyPairPem, Error> {
         let key = KeyPair::from_pem(key).map_err(Error::ParseKey)?;
         Ok(Self::with_key(common_name, key, world)?.1)
@@ -112,7 +112,7 @@ impl Authority {
         Ok((Self { certificate, issuer: Issuer::new(params, key), not_after }, pem))
     }
 
-    /// Takes up an authority made earlier, by us or by others.
+    /// Loads an existing authority.
     pub fn from_pem(pem: &KeyPairPem) -> Result<Self, Error> {
         let key = KeyPair::from_pem(&pem.key).map_err(Error::ParseKey)?;
         let issuer = Issuer::from_ca_cert_pem(&pem.certificate, key).map_err(Error::ParseAuthority)?;
@@ -120,8 +120,8 @@ impl Authority {
         Ok(Self { certificate: pem.certificate.clone(), issuer, not_after })
     }
 
-    /// A certificate (PEM) for the key of `other`, by which a client that trusts only this authority verifies what the
-    /// other one signs. It ends with this authority.
+    /// A certificate (PEM) for the key of `other`, with which a client that trusts only this authority verifies the
+    /// other one's certificates. It ends with this authority.
     pub fn cross_sign(&self, other: &Self, common_name: &str, world: &World) -> Result<String, Error> {
         let mut params = authority_params(common_name, world, self.not_after);
         params.use_authority_key_identifier_extension = true;
@@ -146,7 +146,7 @@ impl Authority {
         self.issue(params, &names.common_name)
     }
 
-    /// A certificate whose holder is `user` in `groups`.
+    /// A client certificate for `user` in `groups`.
     pub fn issue_client(&self, user: &str, groups: &[String], world: &World) -> Result<KeyPairPem, Error> {
         self.issue_client_for(user, groups, ISSUED_LIFETIME, world)
     }
@@ -207,7 +207,8 @@ fn authority_params(common_name: &str, world: &World, latest: i64) -> Certificat
     params
 }
 
-/// Parameters that are valid from now for `lifetime`, but not after `latest`, with a random serial number.
+/// Parameters of a certificate that is valid from now for `lifetime`, but not after `latest`, with a random serial
+/// number.
 pub(crate) fn params(world: &World, lifetime: Duration, latest: i64) -> CertificateParams {
     let mut params = CertificateParams::default();
     let epoch = rcgen::date_time_ymd(1970, 1, 1);

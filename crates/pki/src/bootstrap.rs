@@ -1,5 +1,5 @@
-//! Bootstrap tokens `ID.SECRET`: their form, the signature that they put under `cluster-info`, and the pins by which a new
-//! cluster recognizes the certificate of its control plane.
+//! Bootstrap tokens `ID.SECRET`: their format, the signatures in `cluster-info`, and the pins by which a new cluster
+//! verifies the certificate of its control plane.
 
 use aws_lc_rs::{constant_time, hmac, rand};
 use base64::Engine as _;
@@ -11,10 +11,10 @@ use crate::{Error, holder};
 
 const ID_LENGTH: usize = 6;
 const SECRET_LENGTH: usize = 16;
-/// 32 of 36 characters: each takes five bits of a random byte, and all are equally likely.
+/// 32 of 36 characters: each takes five bits of a random byte, and all have the same probability.
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// The id and the secret of a token; `None` when the text is no token.
+/// The id and the secret of a token; `None` if the text is not a token.
 pub fn split(token: &str) -> Option<(&str, &str)> {
     token.split_once('.').filter(|(id, secret)| is_id(id) && is_part(secret, SECRET_LENGTH))
 }
@@ -28,10 +28,10 @@ fn is_part(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
-/// A new token, from the random numbers of the cryptographic library.
+/// A new token from the cryptographic library's random numbers.
 ///
 /// # Errors
-/// There are no random numbers.
+/// The library has no random numbers.
 pub fn generate() -> Result<String, Error> {
     let mut bytes = [0; ID_LENGTH + SECRET_LENGTH];
     rand::fill(&mut bytes).map_err(|_| Error::Random)?;
@@ -40,12 +40,12 @@ pub fn generate() -> Result<String, Error> {
     Ok(text)
 }
 
-/// Compares secrets in a time that does not depend on where they differ.
+/// Compares secrets in constant time.
 pub fn is_same(one: &str, other: &str) -> bool {
     constant_time::verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }
 
-/// Whether `signature` is the [`detached_signature`] of the content by this token.
+/// Whether `signature` is the [`detached_signature`] of the content with this token.
 pub fn is_signed(token_id: &str, token_secret: &str, content: &[u8], signature: &str) -> bool {
     is_same(&detached_signature(token_id, token_secret, content), signature)
 }
@@ -60,14 +60,14 @@ pub fn pin(certificate: &str) -> Result<String, Error> {
     Ok(format!("sha256:{}", hex::encode(Sha256::digest(parsed.public_key().raw))))
 }
 
-/// Each certificate of a bundle (PEM), as PEM of its own.
+/// The certificates of a bundle (PEM), each as PEM.
 pub fn certificates(bundle: &str) -> Vec<String> {
     const END: &str = "-----END CERTIFICATE-----";
     let begins = |part: &&str| part.contains("-----BEGIN CERTIFICATE-----");
     bundle.split_inclusive(END).filter(begins).map(|part| format!("{}\n", part.trim())).collect()
 }
 
-/// A compact JWS (RFC 7515, HS256) without its payload. The key is the token's secret, its id the token's.
+/// A compact JWS (RFC 7515, HS256) without its payload. The key is the token's secret, the key id the token's id.
 pub fn detached_signature(token_id: &str, token_secret: &str, content: &[u8]) -> String {
     let header = URL_SAFE_NO_PAD.encode(serde_json::json!({"alg": "HS256", "kid": token_id}).to_string());
     let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(content));

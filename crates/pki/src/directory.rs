@@ -1,8 +1,8 @@
-//! The key material of one control plane in one directory: made at the first start, taken up at every later one, and
-//! renewed when [`crate::rotation`] requires it.
+//! The key material of a control plane in a directory: created at the first start, loaded at later ones, and renewed
+//! when [`crate::rotation`] requires it.
 //!
-//! Authorities are never overwritten: a successor is one more file. The certificates of the server and the administrator
-//! are each one file with their key, which is replaced.
+//! Authorities are never overwritten: a successor is an additional file. The certificates of the server and the
+//! administrator are each in one file with their key, which is replaced.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,30 +20,30 @@ use crate::{Error, Holder, holder, serving, token};
 
 const SERVER: &str = "apiserver.pem";
 const ADMIN: &str = "admin.pem";
-/// Where earlier versions kept the administrator's certificate.
+/// The administrator's certificate in earlier versions.
 const EARLIER_ADMIN: [&str; 2] = ["admin.crt", "admin.key"];
 const TOKEN_KEY: &str = "sa.key";
 
-/// What a control plane needs. Every part is loaded; nothing is read later.
+/// The key material of a control plane. All of it is loaded; nothing is read later.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Signs what is requested of the control plane: certificates of its servers, its users and its agents.
+    /// Signs certificates of servers, users and agents.
     pub authority: Arc<Authority>,
-    /// The certificates of all generations of it that have not expired, in PEM. The last ones may sign nothing yet.
+    /// The certificates of all its unexpired generations, in PEM. The last ones may not sign yet.
     pub trusted: String,
-    /// Signs the client certificate with which the API server speaks to aggregated servers.
+    /// Signs the client certificate that the API server uses with aggregated servers.
     pub front_proxy_authority: Arc<Authority>,
     pub server: KeyPairPem,
     /// `kubernetes-admin` in group `system:masters`.
     pub admin: KeyPairPem,
     /// The private key that signs service account tokens, in PEM.
     pub service_account_key: String,
-    /// Keys that signed tokens before, in PEM: tokens signed with them are valid.
+    /// Previous keys in PEM: tokens signed with them are valid.
     pub earlier_service_account_keys: Vec<String>,
-    /// Every certificate with its expiry.
+    /// All certificates with their expiry.
     pub certificates: Vec<Certificate>,
-    /// When the directory is to be opened again, in seconds since the epoch.
+    /// When the directory must be opened again, in seconds since the epoch.
     pub due: i64,
 }
 
@@ -57,32 +57,32 @@ pub struct Certificate {
     pub role: Role,
 }
 
-/// What a certificate is for at one moment.
+/// The role of a certificate at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// An authority that signs.
     Signs,
-    /// A successor that clients trust already; it signs from then on, in seconds since the epoch.
+    /// A successor that clients already trust; it signs from then on, in seconds since the epoch.
     SignsFrom(i64),
-    /// An authority that signs no longer; what it has signed is valid.
+    /// An authority that no longer signs; its certificates are valid.
     Trusted,
     /// An authority that has expired and has successors.
     Retired,
-    /// Renewed by the server that serves with it.
+    /// Renewed by the server that uses it.
     Issued,
 }
 
-/// Which names the server's certificate carries.
+/// The names in the server's certificate.
 #[derive(Clone, Copy, Debug)]
 pub enum Names<'n> {
     Exactly(&'n ServerNames),
-    /// Those it carries already; none is issued if there is none.
+    /// The existing names; without a certificate none is issued.
     AsPresent,
 }
 
 impl Directory {
-    /// Takes up what is in the directory, makes what is missing, and renews what is due. Fails, without changing anything,
-    /// when a half of a pair is missing or unreadable.
+    /// Loads the directory, creates missing parts, and renews due ones. Fails without changes if half of a pair is
+    /// missing or unreadable.
     pub fn open(path: &Path, names: &ServerNames, world: &World) -> Result<Self, Error> {
         files::private_directory(path)?;
         let present = settle(path, Names::Exactly(names), world)?;
@@ -95,7 +95,7 @@ impl Directory {
     }
 }
 
-/// Carries out what is due until nothing is.
+/// Executes due steps until there are none.
 fn settle(path: &Path, names: Names<'_>, world: &World) -> Result<Present, Error> {
     loop {
         let present = Present::read(path, true, world)?;
@@ -107,18 +107,18 @@ fn settle(path: &Path, names: Names<'_>, world: &World) -> Result<Present, Error
     }
 }
 
-/// Every certificate of a directory; nothing is changed.
+/// All certificates of a directory, without changes.
 ///
 /// # Errors
-/// A file that cannot be read, half a pair.
+/// A file cannot be read, or half of a pair is missing.
 pub fn certificates(path: &Path, world: &World) -> Result<Vec<Certificate>, Error> {
     Present::read(path, false, world)?.certificates(world)
 }
 
-/// What [`renew`] would do: what is due, and `requested`.
+/// The plan of [`renew`]: due steps, and `requested`.
 ///
 /// # Errors
-/// A file that cannot be read, half a pair.
+/// A file cannot be read, or half of a pair is missing.
 pub fn renewal(path: &Path, requested: &[Step], world: &World) -> Result<Plan, Error> {
     let present = Present::read(path, false, world)?;
     let mut plan = rotation::plan(&present.facts(Names::AsPresent, world)?, world.now().as_second());
@@ -131,10 +131,10 @@ pub fn renewal(path: &Path, requested: &[Step], world: &World) -> Result<Plan, E
     Ok(plan)
 }
 
-/// Makes new certificates and keys beside a server, which takes them up.
+/// Creates new certificates and keys for a running server, which loads them.
 ///
 /// # Errors
-/// A file that cannot be read or written.
+/// A file cannot be read or written.
 pub fn renew(path: &Path, requested: &[Step], world: &World) -> Result<(), Error> {
     let plan = renewal(path, requested, world)?;
     for step in plan.steps {
@@ -244,7 +244,7 @@ impl Present {
         EARLIER_ADMIN.iter().try_for_each(|name| files::remove(&self.path.join(name)))
     }
 
-    /// The public half of the present key is kept first: at no moment is a token of either key refused.
+    /// The current public key is kept first: tokens of both keys are valid at all times.
     fn make_token_key(&self) -> Result<(), Error> {
         if let Some(present) = &self.token_key {
             let public = token::Signer::from_pem(present)?.public_pem().to_owned();
@@ -323,7 +323,7 @@ fn admin(directory: &Path) -> Result<Option<KeyPairPem>, Error> {
         return Ok(Some(split(&text)));
     }
     let [certificate, key] = EARLIER_ADMIN.map(|name| files::read(&directory.join(name)));
-    // Half a pair is useless, and another one can be issued.
+    // Half of a pair is useless, and a new one can be issued.
     Ok(certificate?.zip(key?).map(|(certificate, key)| KeyPairPem { certificate, key }))
 }
 
@@ -348,8 +348,7 @@ fn names_of(certificate: &str) -> Result<ServerNames, Error> {
     Ok(ServerNames { common_name: Holder::from_der(&der)?.user, dns, addresses })
 }
 
-/// Whether a certificate carries exactly these names. A name that is no longer wanted counts too: a server must not answer
-/// to it any more.
+/// Whether a certificate has exactly these names. A removed name counts too: the server must no longer use it.
 fn carries(certificate: &str, names: &ServerNames) -> Result<bool, Error> {
     let present = names_of(certificate)?;
     let dns: BTreeSet<String> = present.dns.into_iter().collect();

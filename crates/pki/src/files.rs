@@ -1,4 +1,4 @@
-//! Writing key material: the whole file or none of it, and never over an existing one unless asked.
+//! Writes files of key material: atomically, and without overwriting existing files unless requested.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -11,7 +11,7 @@ use crate::Error;
 pub enum Access {
     /// Readable by its owner only (0600): keys, kubeconfigs.
     Private,
-    /// Readable by everyone (0644): certificates.
+    /// Readable by all users (0644): certificates.
     Public,
 }
 
@@ -24,7 +24,7 @@ impl Access {
     }
 }
 
-/// Makes the directory if need be, and sees to it that only its owner can look into it (0700).
+/// Creates the directory if absent, and restricts it to its owner (0700).
 pub fn private_directory(path: &Path) -> Result<(), Error> {
     let make = || -> std::io::Result<()> {
         let mut builder = fs::DirBuilder::new();
@@ -36,7 +36,7 @@ pub fn private_directory(path: &Path) -> Result<(), Error> {
             use std::os::unix::fs::PermissionsExt;
             if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
                 match fs::set_permissions(path, fs::Permissions::from_mode(0o700)) {
-                    // A volume of another owner, as pods have it: who may read it is decided there.
+                    // A volume of another owner, as in pods: its owner controls access.
                     Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
                     other => other?,
                 }
@@ -47,8 +47,7 @@ pub fn private_directory(path: &Path) -> Result<(), Error> {
     make().map_err(|error| failed("create the directory", path, error))
 }
 
-/// `None` when the file does not exist. Every other failure is an error, so that a key which cannot be read is never
-/// mistaken for one that must be made.
+/// `None` if the file does not exist. Any other failure is an error, so that an unreadable key is not recreated.
 pub fn read(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -57,7 +56,7 @@ pub fn read(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// The names of the files in a directory, sorted; none if it does not exist.
+/// The names of the files in a directory, sorted; empty if it does not exist.
 pub fn names(directory: &Path) -> Result<Vec<String>, Error> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries.collect::<std::io::Result<Vec<_>>>(),
@@ -70,8 +69,8 @@ pub fn names(directory: &Path) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Replaces the file: written beside it, synced, renamed over it, and the directory synced. After a crash either the
-/// old content or the new one is there.
+/// Replaces the file: writes a temporary file, syncs it, renames it, and syncs the directory. After a crash the file
+/// has either the old or the new content.
 pub fn replace(path: &Path, content: &[u8], access: Access) -> Result<(), Error> {
     let staged = stage(path, content, access)?;
     crash::point(path)?;
@@ -80,21 +79,21 @@ pub fn replace(path: &Path, content: &[u8], access: Access) -> Result<(), Error>
     sync_directory(path)
 }
 
-/// Creates the file, or fails with [`ErrorKind::AlreadyExists`] and leaves what is there. A hard link is used because
-/// a rename would replace.
+/// Creates the file, or fails with [`ErrorKind::AlreadyExists`] without changes. It uses a hard link because a rename
+/// would replace.
 pub fn create_new(path: &Path, content: &[u8], access: Access) -> Result<(), Error> {
     let staged = stage(path, content, access)?;
     crash::point(path)?;
     let linked = fs::hard_link(&staged, path).map_err(|error| failed("create", path, error));
     crash::point(path)?;
-    // The staged copy is only another name of the same file by now.
+    // The temporary name is now a second name of the same file.
     fs::remove_file(&staged).map_err(|error| failed("remove", &staged, error))?;
     linked?;
     crash::point(path)?;
     sync_directory(path)
 }
 
-/// Removes the file if it is there.
+/// Removes the file if it exists.
 pub fn remove(path: &Path) -> Result<(), Error> {
     crash::point(path)?;
     match fs::remove_file(path) {
@@ -107,7 +106,7 @@ fn stage(path: &Path, content: &[u8], access: Access) -> Result<PathBuf, Error> 
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
     let staged = path.with_file_name(name);
-    // A leftover of a crash is nobody's: it was never renamed.
+    // A leftover of a crash is unused: it was never renamed.
     match fs::remove_file(&staged) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &staged, error)),
         _ => {}
@@ -136,7 +135,7 @@ pub(crate) fn failed(attempt: &'static str, path: &Path, source: std::io::Error)
     Error::File { attempt, path: path.display().to_string(), source }
 }
 
-/// Between two changes of the file system the process may end.
+/// The process may end between any two changes of the file system.
 #[cfg(not(test))]
 mod crash {
     #[allow(clippy::unnecessary_wraps, reason = "tests end here")]
@@ -153,7 +152,7 @@ pub(crate) mod crash {
         static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
     }
 
-    /// The process ends after so many points; never with `None`.
+    /// Ends the process after this many points; `None` never.
     pub fn after(points: Option<usize>) {
         LEFT.set(points);
     }
@@ -161,7 +160,7 @@ pub(crate) mod crash {
     pub fn point(path: &std::path::Path) -> Result<(), crate::Error> {
         match LEFT.get() {
             None => Ok(()),
-            // Dead processes stay so.
+            // An ended process stays ended.
             Some(0) => Err(super::failed("crash at", path, std::io::Error::other("the process ended"))),
             Some(left) => {
                 LEFT.set(Some(left - 1));

@@ -1,5 +1,5 @@
-//! The generations of one authority in a directory: `NAME.crt` with `NAME.key`, then `NAME-2.pem` and so on, each a
-//! certificate, the same key certified by the generation before it, and the private key. A file is never overwritten.
+//! The generations of one authority in a directory: `NAME.crt` with `NAME.key`, then `NAME-2.pem` and so on, each with
+//! a certificate, the same key certified by the previous generation, and the private key. Files are never overwritten.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Generation {
     pub path: PathBuf,
     pub authority: Arc<Authority>,
     pub validity: Validity,
-    /// Certified by the generation before; empty for the first one, and when that one had expired.
+    /// Certified by the previous generation; empty for the first one, and if the previous one had expired.
     cross: String,
 }
 
@@ -34,7 +34,7 @@ impl Generation {
         let (own, other) = (holder::pem_to_der(self.authority.certificate())?, holder::pem_to_der(certificate)?);
         let (_, own) = X509Certificate::from_der(&own).map_err(|error| unreadable(&error))?;
         let (_, other) = X509Certificate::from_der(&other).map_err(|error| unreadable(&error))?;
-        // What cannot be verified for want of an algorithm goes by its name.
+        // A certificate with an unsupported algorithm is compared by name.
         let refuted = || {
             let verified = other.verify_signature(Some(own.public_key()));
             matches!(verified, Err(X509Error::SignatureVerificationError | X509Error::InvalidSignatureValue))
@@ -47,14 +47,14 @@ impl Generation {
 pub(crate) struct Generations {
     directory: PathBuf,
     name: &'static str,
-    /// Of the first generation's subject.
+    /// The first generation's subject.
     common_name: &'static str,
     all: Vec<Generation>,
 }
 
 impl Generations {
-    /// `repairs`: nothing was issued with these keys yet, so that a key alone, which a crash at the first start leaves, gets
-    /// its certificate.
+    /// `repairs`: nothing was issued with these keys yet, so a key without a certificate, which a crash at the first
+    /// start leaves, gets one.
     pub fn read(
         directory: &Path,
         (name, common_name): (&'static str, &'static str),
@@ -73,7 +73,7 @@ impl Generations {
                 files::create_new(&certificate_path, pem.certificate.as_bytes(), Access::Public)?;
                 all.push(Generation::new(certificate_path, &pem, String::new())?);
             }
-            // A restored backup looks the same, so a person decides.
+            // A restored backup looks the same, so a user must decide.
             (certificate, _) => {
                 let (present, missing) =
                     if certificate.is_some() { (certificate_path, key_path) } else { (key_path, certificate_path) };
@@ -107,8 +107,8 @@ impl Generations {
         self.all.iter()
     }
 
-    /// What signs, and the certificates that a server shows behind its own so that clients which trust an older generation
-    /// only can verify it.
+    /// The signing generation, and the certificates that a server sends after its own so that clients that trust only
+    /// an older generation can verify it.
     pub fn signer(&self, now: i64) -> Option<(&Arc<Authority>, String)> {
         let standing = self.standing(now);
         let signer = standing.signer?;
@@ -117,7 +117,7 @@ impl Generations {
         Some((&self.all[signer].authority, chain))
     }
 
-    /// The certificates of all that have not expired, in PEM.
+    /// The certificates of all unexpired generations, in PEM.
     pub fn trusted(&self, now: i64) -> String {
         self.standing(now).trusted.into_iter().map(|at| self.all[at].authority.certificate()).collect()
     }
@@ -132,7 +132,7 @@ impl Generations {
         Ok(None)
     }
 
-    /// Makes the first generation or a successor.
+    /// Creates the first generation or a successor.
     pub fn make(&self, world: &World) -> Result<(), Error> {
         let Some(last) = self.all.last() else {
             let (_, pem) = Authority::generate(self.common_name, world)?;

@@ -1,4 +1,4 @@
-//! What a client certificate says about its holder: the common name is the user, the organizations are the groups.
+//! The holder of a client certificate: the common name is the user, the organizations are the groups.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,7 @@ pub struct Holder {
     /// Seconds since the epoch.
     pub not_before: i64,
     pub not_after: i64,
-    /// Whether the certificate may be used by a client; one without extended key usages may be used for everything.
+    /// Whether the certificate is valid for clients; one without extended key usages is valid for all uses.
     pub client_auth: bool,
 }
 
@@ -55,7 +55,7 @@ pub fn pem_to_der(text: &str) -> Result<Vec<u8>, Error> {
     Ok(block.contents)
 }
 
-/// Every certificate of a PEM text in its own PEM block; blocks of other kinds are left out.
+/// The certificates of a PEM text, each in its own PEM block; other blocks are skipped.
 pub fn certificates(text: &str) -> Result<Vec<String>, Error> {
     let blocks = x509_parser::pem::Pem::iter_from_buffer(text.as_bytes()).collect::<Result<Vec<_>, _>>();
     let blocks = blocks.map_err(|error| unreadable(&error))?;

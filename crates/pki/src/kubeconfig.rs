@@ -1,4 +1,4 @@
-//! Kubeconfig documents with everything embedded: what a client needs to reach one server as one user.
+//! Kubeconfig documents with embedded credentials, for one server and one user.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -37,7 +37,7 @@ pub struct Cluster {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub certificate_authority_data: String,
     pub server: String,
-    /// The name in the server's certificate, where it is not the host of `server`.
+    /// The name in the server's certificate, if it is not the host of `server`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tls_server_name: String,
 }
@@ -86,7 +86,7 @@ impl User {
 }
 
 impl Kubeconfig {
-    /// One cluster, one user, one context, all named after the cluster (the user `NAME-USER` as kubeadm does it).
+    /// One cluster, one user and one context, all named after the cluster (the user `NAME-USER`, as in kubeadm).
     pub fn new(cluster: &str, server: &str, authority_pem: &str, user_name: &str, user: User) -> Self {
         Self {
             api_version: "v1".into(),
@@ -109,7 +109,7 @@ impl Kubeconfig {
         }
     }
 
-    /// Clients verify the server's certificate by this name instead of the host of its URL.
+    /// Clients verify the server's certificate with this name instead of the host of its URL.
     pub fn with_server_name(mut self, name: &str) -> Self {
         for cluster in &mut self.clusters {
             name.clone_into(&mut cluster.cluster.tls_server_name);

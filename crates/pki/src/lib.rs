@@ -1,8 +1,8 @@
-//! Certificates, keys and tokens: the control plane's own authority, the certificates and kubeconfigs it hands out,
-//! service account tokens, and what a client certificate says about its holder.
+//! Certificates, keys and tokens: the control plane's own authority, its certificates and kubeconfigs, service account
+//! tokens, and the holders of client certificates.
 //!
 //! Times and serial numbers come from [`world::World`]; private keys come from the cryptographic library's own
-//! generator, because nothing else may. This crate opens no connection and knows no API object.
+//! generator only. The crate opens no connections and uses no API objects.
 
 pub mod authority;
 pub mod bootstrap;
@@ -24,7 +24,7 @@ pub use kubeconfig::Kubeconfig;
 pub use serving::ServingCertificate;
 pub use token::{Claims, Signer, Signers, Verifier};
 
-/// What failed; the inner error is the source.
+/// The failed operation; the cause is the source.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot generate a private key")]
@@ -39,7 +39,7 @@ pub enum Error {
     Issue { subject: String, source: rcgen::Error },
     #[error("cannot sign with the private key")]
     Sign(#[source] rcgen::Error),
-    #[error("{0:?} is not a name that a certificate can carry")]
+    #[error("{0:?} is not a valid name in a certificate")]
     ServerName(String),
     #[error("cannot parse the certificate: {0}")]
     ParseCertificate(String),
@@ -47,7 +47,7 @@ pub enum Error {
     ParseRequest(#[source] rcgen::Error),
     #[error("cannot {attempt} {path}")]
     File { attempt: &'static str, path: String, source: std::io::Error },
-    #[error("{present} exists but {missing} does not: restore it, or remove both to have new ones made")]
+    #[error("{present} exists but {missing} does not: restore it, or remove both to create new ones")]
     HalfAPair { present: String, missing: String },
     #[error("the directory of keys has no authority that is valid now: check the clock of this machine")]
     NoAuthority,

@@ -1,4 +1,4 @@
-//! Certificate signing requests: reading them, and signing them as kube-controller-manager's `csrsigning` does.
+//! Certificate signing requests: reads them, and signs them as kube-controller-manager's `csrsigning` does.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use x509_parser::prelude::FromDer;
 use crate::authority::{Authority, params};
 use crate::{Error, holder, subject};
 
-/// The part of a request that policy looks at.
+/// The properties of a request that policies use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     pub common_name: String,
@@ -21,7 +21,7 @@ pub struct Request {
     pub alternative_names: AlternativeNames,
 }
 
-/// Which kinds of subject alternative names a request asks for.
+/// The kinds of subject alternative names in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlternativeNames {
     pub dns: bool,
@@ -30,7 +30,7 @@ pub struct AlternativeNames {
     pub uri: bool,
 }
 
-/// Reads a PEM request and checks that it is signed by the key it carries.
+/// Reads a PEM request and verifies that it is signed with its own key.
 pub fn read(pem: &str) -> Result<Request, Error> {
     let parsed = parse(pem)?;
     let der = holder::pem_to_der(pem)?;
@@ -53,8 +53,8 @@ fn alternative_names(names: &[SanType]) -> AlternativeNames {
     }
 }
 
-/// Signs a PEM request. Subject, names and key are the request's; usages (in the words of `certificates.k8s.io`) and
-/// lifetime are the caller's; no certificate outlives the authority. Unknown usages are left out.
+/// Signs a PEM request. Subject, names and key are from the request; usages (the names of `certificates.k8s.io`) and
+/// lifetime are from the caller; no certificate outlives the authority. Unknown usages are ignored.
 pub fn sign(
     authority: &Authority,
     pem: &str,

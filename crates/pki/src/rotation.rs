@@ -1,17 +1,17 @@
-//! When certificates are renewed: what is there, with its validity, and now → what to make, what signs, what is trusted,
-//! and when the next change is due. Values and rules; [`crate::directory`] reads and writes.
+//! The rules of rotation: from the existing certificates and the time to the certificates to create, the signing and
+//! the trusted ones, and the time of the next change. Pure; [`crate::directory`] reads and writes.
 //!
-//! An authority has generations. A new one is published, as a trusted certificate, long before it signs, and an old one
-//! is trusted until it expires, so that a client that reads its trust bundle now and then misses none.
+//! An authority has generations. A new one is published as a trusted certificate long before it signs, and an old one
+//! is trusted until it expires, so that a client that reads its trust bundle occasionally misses none.
 
 use crate::authority::ISSUED_LIFETIME;
 
 const DAY: i64 = 24 * 3600;
 
-/// A certificate with less time left than this is renewed, or with less than a quarter of its life.
+/// A certificate is renewed when its remaining time is less than this, or less than a quarter of its lifetime.
 pub const RENEW_BEFORE: i64 = 90 * DAY;
 
-/// From when to when a certificate is valid, in seconds since the epoch; both ends count.
+/// The validity of a certificate, in seconds since the epoch, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     pub not_before: i64,
@@ -28,26 +28,26 @@ impl Validity {
     }
 }
 
-/// The generations of one authority at one moment, by their places in the list.
+/// The state of one authority's generations at a time, by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Signs new certificates; `None` when all have expired.
     pub signer: Option<usize>,
     /// Those that have not expired, the oldest first.
     pub trusted: Vec<usize>,
-    /// A successor is to be made now.
+    /// A successor must be created now.
     pub make: bool,
     /// When this changes next.
     pub changes_at: i64,
 }
 
-/// When the last fifth of its life begins, a successor is made: after eight of ten years.
+/// A successor is created when the last fifth of the lifetime begins: after eight of ten years.
 fn succeeded_at(signer: Validity) -> i64 {
     signer.not_after.saturating_sub(signer.lifetime() / 5)
 }
 
-/// From when a successor signs: when it was published for a tenth of its predecessor's life (a year of ten), but while the
-/// predecessor still has a twentieth.
+/// A successor signs when it has been published for a tenth of its predecessor's lifetime (one year of ten), and at the
+/// latest when the predecessor has a twentieth left.
 fn signs_at(predecessor: Validity, successor: Validity) -> i64 {
     let lifetime = predecessor.lifetime();
     let published = successor.not_before.saturating_add(lifetime / 10);
@@ -81,18 +81,18 @@ pub fn authority(generations: &[Validity], now: i64) -> Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
     pub validity: Validity,
-    /// The end of the generation that signed it; `None` when that is not trusted.
+    /// The end of the generation that signed it; `None` if it is not trusted.
     pub issuer: Option<i64>,
 }
 
-/// Whether a certificate is to be renewed, or when.
+/// Whether a certificate must be renewed, or when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     Now,
     At(i64),
 }
 
-/// `signer` is the end of the generation that would sign the new one.
+/// `signer` is the end of the generation that would sign the new certificate.
 pub fn leaf(leaf: Leaf, signer: i64, now: i64) -> Renewal {
     let Some(issuer) = leaf.issuer else { return Renewal::Now };
     let ends = leaf.validity.not_after.min(issuer);
@@ -101,7 +101,7 @@ pub fn leaf(leaf: Leaf, signer: i64, now: i64) -> Renewal {
     let next = now.saturating_add(i64::try_from(ISSUED_LIFETIME.as_secs()).unwrap_or(i64::MAX)).min(signer);
     match due > now {
         true => Renewal::At(due),
-        // The signer ends as early: a new one would gain nothing.
+        // The signer ends as early: a new certificate would not last longer.
         false if next.saturating_sub(ends) <= DAY => Renewal::At(now.saturating_add(DAY)),
         false => Renewal::Now,
     }
@@ -112,24 +112,25 @@ pub fn leaf(leaf: Leaf, signer: i64, now: i64) -> Renewal {
 pub enum Kind {
     /// Signs the certificates of servers, users and agents.
     Clients,
-    /// Signs the client certificates of API servers that pass requests on.
+    /// Signs the client certificates of API servers that forward requests.
     FrontProxy,
 }
 
-/// What a directory holds.
+/// The state of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     pub authority: Vec<Validity>,
     pub front_proxy: Vec<Validity>,
-    /// `None` when there is none; `Some(None)` with one that carries other names than it must.
+    /// `None` without a certificate; `Some(None)` if its names differ from the required ones.
     pub server: Option<Option<Leaf>>,
-    /// A server certificate is to be kept. A command beside a server issues none that is missing: it does not know the names.
+    /// Whether a server certificate is maintained. A command beside a server does not issue a missing one, because it
+    /// does not know the names.
     pub serves: bool,
     pub admin: Option<Leaf>,
     pub has_token_key: bool,
 }
 
-/// A change of a directory. Each is one file that appears or is replaced, so that a crash leaves it done or not done.
+/// A change of a directory. Each creates or replaces one file, so that a crash leaves it either done or not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A new generation: the first one, or a successor.
@@ -139,7 +140,7 @@ pub enum Step {
     TokenKey,
 }
 
-/// What is to be done, and when to look next. Steps may enable further ones: after them the plan is made again.
+/// The steps to execute, and when to plan again. Steps may enable further ones: after them a new plan is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<Step>,
@@ -172,10 +173,10 @@ pub fn plan(facts: &Facts, now: i64) -> Plan {
     plan
 }
 
-/// The days left at which an expiry is reported, the last one first.
+/// The remaining days at which an expiry is reported, the last one first.
 const WARNED_AT: [i64; 3] = [1, 7, 30];
 
-/// The smallest of 30, 7 and 1 days that is not less than what a certificate has left; `None` with more time.
+/// The smallest of 30, 7 and 1 days that is not less than the remaining time; `None` with more time.
 pub fn warning(not_after: i64, now: i64) -> Option<i64> {
     WARNED_AT.into_iter().find(|days| not_after.saturating_sub(now) <= days * DAY)
 }
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn generations_follow_one_another() {
         for (generations, years, signer, trusted, make, changes) in [
-            // What is there, now, who signs, who is trusted, whether a successor is made, when to look again.
+            // Generations, time, signer, trusted ones, whether a successor is created, when to plan again.
             ("", 1.0, None, vec![], true, f64::INFINITY),
             ("0-10", 1.0, Some(0), vec![0], false, 8.0),
             ("0-10", 7.9, Some(0), vec![0], false, 8.0),
@@ -207,17 +208,18 @@ mod tests {
             ("0-10 8-18", 8.0, Some(0), vec![0, 1], false, 9.0),
             ("0-10 8-18", 9.0, Some(1), vec![0, 1], false, 10.0),
             ("0-10 8-18", 10.1, Some(1), vec![1], false, 16.0),
-            // The server was off for long: the successor signs at once, as the old one has no year left.
+            // The server was off for long: the successor signs immediately, because the old one has less than a year
+            // left.
             ("0-10", 9.9, Some(0), vec![0], true, 10.0),
             ("0-10 9.9-19.9", 9.9, Some(1), vec![0, 1], false, 10.0),
             ("0-10", 12.0, None, vec![], true, f64::INFINITY),
             ("0-10 12-22", 12.0, Some(1), vec![1], false, 20.0),
-            // An authority of an operator's own that lives for a year.
+            // An operator's own authority with a lifetime of a year.
             ("0-1", 0.5, Some(0), vec![0], false, 0.8),
             ("0-1 0.8-10.8", 0.85, Some(0), vec![0, 1], false, 0.9),
-            // A clock that was moved back.
+            // A clock that was set back.
             ("5-15", 4.0, Some(0), vec![0], false, 13.0),
-            // Requested by hand, early.
+            // Requested by a user, early.
             ("0-10 3-13", 3.5, Some(0), vec![0, 1], false, 4.0),
             ("0-10 3-13 3.2-13.2", 4.5, Some(2), vec![0, 1, 2], false, 10.0),
         ] {

@@ -1,5 +1,4 @@
-//! A serving certificate that the operator brings: the names it covers, how long it is valid, and what clients need to
-//! verify it.
+//! A serving certificate of the operator: its names, its validity, and the anchors that clients need to verify it.
 
 use std::net::IpAddr;
 
@@ -8,24 +7,24 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::{Error, holder};
 
-/// The certificate at the head of a PEM file, with the issuers behind it.
+/// The first certificate of a PEM file, with the issuers after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServingCertificate {
-    /// DNS names, in lower case; one may begin with `*.`.
+    /// DNS names in lower case; the first label may be `*`.
     pub dns: Vec<String>,
     pub addresses: Vec<IpAddr>,
     /// Seconds since the epoch.
     pub not_before: i64,
     pub not_after: i64,
-    /// In PEM: the certificates behind the first one. A certificate that stands alone is its own anchor.
+    /// In PEM: the certificates after the first one. A single certificate is its own anchor.
     pub anchors: String,
 }
 
 impl ServingCertificate {
-    /// Reads the first certificate of a PEM text and the chain behind it; blocks of other kinds are skipped.
+    /// Reads the first certificate of a PEM text and the chain after it; other blocks are skipped.
     ///
     /// # Errors
-    /// Text without a certificate, or one that cannot be parsed.
+    /// The text has no certificate, or one that cannot be parsed.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let unreadable = |error: &dyn std::fmt::Display| Error::ParseCertificate(error.to_string());
         let blocks = Pem::iter_from_buffer(text.as_bytes()).collect::<Result<Vec<_>, _>>();
@@ -43,7 +42,7 @@ impl ServingCertificate {
         Ok(Self { dns, addresses, not_before, not_after, anchors })
     }
 
-    /// Whether a client that connects by this name or address accepts the certificate (RFC 6125: a `*` stands for one
+    /// Whether a client that connects by this name or address accepts the certificate (RFC 6125: `*` matches one
     /// label).
     pub fn covers(&self, host: &str) -> bool {
         if let Ok(address) = host.parse::<IpAddr>() {
@@ -57,20 +56,20 @@ impl ServingCertificate {
         })
     }
 
-    /// A name by which clients can verify the certificate whatever address they connect to; `None` if it has none.
+    /// A name by which clients can verify the certificate whatever address they connect to; `None` without one.
     pub fn server_name(&self) -> Option<String> {
         let whole = self.dns.iter().find(|name| !name.starts_with("*."));
         let wildcard = || Some(format!("kubernetes.{}", self.dns.first()?.strip_prefix("*.")?));
         whole.cloned().or_else(|| self.addresses.first().map(ToString::to_string)).or_else(wildcard)
     }
 
-    /// All names, as a message shows them.
+    /// All names, for messages.
     pub fn names(&self) -> Vec<String> {
         self.dns.iter().cloned().chain(self.addresses.iter().map(ToString::to_string)).collect()
     }
 }
 
-/// DNS names and addresses of the subject alternative name; the common name counts for no client.
+/// DNS names and addresses of the subject alternative name; clients ignore the common name.
 pub(crate) fn names(certificate: &X509Certificate<'_>) -> Result<(Vec<String>, Vec<IpAddr>), Error> {
     let present = certificate.subject_alternative_name().map_err(|error| Error::ParseCertificate(error.to_string()))?;
     let (mut dns, mut addresses) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! Subject names as Kubernetes uses them: one common name and any number of organizations. The certificate library
-//! keeps one value per attribute, so a subject with several groups is put into the finished certificate and signed
-//! again; a request's subject is copied byte by byte.
+//! supports one value per attribute, so a subject with several groups is inserted into the finished certificate, which
+//! is signed again; a request's subject is copied byte by byte.
 
 use std::ops::Range;
 
@@ -33,13 +33,13 @@ fn attribute(identifier: &[u8], value: &str) -> Vec<u8> {
     tagged(SET, &tagged(SEQUENCE, &pair))
 }
 
-/// The certificate with another subject, signed anew by `key`.
+/// The certificate with another subject, signed again by `key`.
 pub(crate) fn replace(certificate: &[u8], subject: &[u8], key: &KeyPair) -> Result<Vec<u8>, Error> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| broken(&error))?;
     splice(certificate, parsed.tbs_certificate.subject.as_raw(), subject, key)
 }
 
-/// The same for a signing request.
+/// As [`replace`], for a signing request.
 pub(crate) fn replace_in_request(request: &[u8], subject: &[u8], key: &KeyPair) -> Result<Vec<u8>, Error> {
     let (_, parsed) = X509CertificationRequest::from_der(request).map_err(|error| broken(&error))?;
     splice(request, parsed.certification_request_info.subject.as_raw(), subject, key)
@@ -49,8 +49,8 @@ fn broken(error: &dyn std::fmt::Display) -> Error {
     Error::ParseCertificate(error.to_string())
 }
 
-/// `SEQUENCE { body, algorithm, signature }` with the `old` part of the body replaced and the body signed again.
-/// `old` is a slice of `document`.
+/// `SEQUENCE { body, algorithm, signature }` with the `old` part of the body replaced and the body signed again. `old`
+/// is a slice of `document`.
 fn splice(document: &[u8], old: &[u8], new: &[u8], key: &KeyPair) -> Result<Vec<u8>, Error> {
     let misplaced = || broken(&"its parts are not where they should be");
     let outer = element(document).ok_or_else(misplaced)?;
@@ -86,7 +86,7 @@ fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Where the content of the first element lies.
+/// The range of the first element's content.
 fn element(bytes: &[u8]) -> Option<Range<usize>> {
     let (start, length) = match usize::from(*bytes.get(1)?) {
         short if short < 0x80 => (2, short),

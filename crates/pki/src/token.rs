@@ -1,7 +1,7 @@
 //! Service account tokens: JSON Web Tokens with Kubernetes' claims, signed and verified.
 //!
-//! This says whether a token is genuine and what it claims; whether it is in time, for whom it is meant, and whether
-//! the account still exists is the authenticator's business.
+//! A verifier checks the signature and returns the claims. The authenticator checks validity, audience and whether the
+//! account exists.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, holder};
 
-/// What a bound token refers to by name and uid.
+/// The name and uid of an object that a bound token refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reference {
@@ -38,13 +38,13 @@ pub struct Bound {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<Reference>,
     pub serviceaccount: Reference,
-    /// Seconds since the epoch; set on tokens that were given more time than they asked for.
+    /// Seconds since the epoch; set on tokens whose lifetime is extended beyond the requested one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warnafter: Option<i64>,
 }
 
-/// The claims of bound tokens and of legacy ones (those kept in Secrets), which have their own names for the same
-/// things. Times are seconds since the epoch.
+/// The claims of bound and of legacy tokens (those in Secrets), which have different names for the same claims. Times
+/// are seconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Claims {
@@ -72,11 +72,11 @@ pub struct Claims {
     pub sub: String,
 }
 
-/// Issuer of the tokens kept in Secrets.
+/// The issuer of the tokens in Secrets.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
 impl Claims {
-    /// A token without end for a Secret of type `kubernetes.io/service-account-token`.
+    /// A token without expiry for a Secret of type `kubernetes.io/service-account-token`.
     pub fn legacy(namespace: &str, account: &str, uid: &str, secret: &str) -> Self {
         Self {
             iss: LEGACY_ISSUER.into(),
@@ -103,12 +103,12 @@ fn one_or_many<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<
     })
 }
 
-/// A new P-256 key that signs tokens, in PEM (PKCS #8).
+/// A new P-256 key for tokens, in PEM (PKCS #8).
 pub fn generate_key() -> Result<String, Error> {
     Ok(KeyPair::generate().map_err(Error::GenerateKey)?.serialize_pem())
 }
 
-/// Signs tokens, with a key that can be replaced.
+/// Signs tokens with a replaceable key.
 #[derive(Debug)]
 pub struct Signers(RwLock<Arc<Signer>>);
 
@@ -140,7 +140,7 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Takes a private key in PEM: RSA (RS256), P-256 (ES256) or P-384 (ES384).
+    /// Loads a private key in PEM: RSA (RS256), P-256 (ES256) or P-384 (ES384).
     pub fn from_pem(private_key: &str) -> Result<Self, Error> {
         let pair = KeyPair::from_pem(private_key).map_err(Error::ParseKey)?;
         let algorithm = match pair.algorithm() {
@@ -164,13 +164,13 @@ impl Signer {
         jsonwebtoken::encode(&self.header, claims, &self.key).map_err(Error::SignToken)
     }
 
-    /// The public half, for [`Verifier::from_pems`].
+    /// The public key, for [`Verifier::from_pems`].
     pub fn public_pem(&self) -> &str {
         &self.public_pem
     }
 }
 
-/// base64url(SHA-256(DER of the public key)), as kube-apiserver names its keys.
+/// base64url(SHA-256(DER of the public key)), as in kube-apiserver.
 pub(crate) fn key_id(public_pem: &str) -> Result<String, Error> {
     Ok(URL_SAFE_NO_PAD.encode(Sha256::digest(holder::pem_to_der(public_pem)?)))
 }
@@ -181,7 +181,7 @@ struct PublicKey {
     key: DecodingKey,
 }
 
-/// Verifies tokens with any of several public keys. They can be replaced, so that keys can be rotated.
+/// Verifies tokens with any of several public keys. They are replaceable, for rotation.
 pub struct Verifier {
     keys: RwLock<Arc<Vec<PublicKey>>>,
     replaced: AtomicU64,
@@ -194,15 +194,15 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// Takes keys in PEM, public or private.
+    /// Loads keys in PEM, public or private.
     pub fn from_pems<'a>(keys: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
         Ok(Self { keys: RwLock::new(Arc::new(public_keys(keys)?)), replaced: AtomicU64::new(0) })
     }
 
-    /// Accepts these keys instead.
+    /// Replaces the keys.
     ///
     /// # Errors
-    /// A key that cannot be read; the present ones stay then.
+    /// A key cannot be read; the previous keys are kept.
     pub fn replace<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
         let keys = public_keys(keys)?;
         let same = self.keys.read().iter().map(|key| &key.id).eq(keys.iter().map(|key| &key.id));
@@ -213,12 +213,12 @@ impl Verifier {
         Ok(())
     }
 
-    /// How often the keys were replaced: what was verified before may have been signed with a key that is gone.
+    /// How often the keys were replaced: a token that was verified before may be signed with a removed key.
     pub fn replaced(&self) -> u64 {
         self.replaced.load(Ordering::Acquire)
     }
 
-    /// The claims of a genuine token, whatever they say. `None` for a token of others or a forged one.
+    /// The claims of a token with a valid signature, unchecked. `None` for a foreign or forged token.
     pub fn verify(&self, token: &str) -> Option<Claims> {
         let header = jsonwebtoken::decode_header(token).ok()?;
         let keys = Arc::clone(&self.keys.read());
@@ -228,7 +228,7 @@ impl Verifier {
         candidates.into_iter().find_map(|key| {
             let mut validation = Validation::new(key.algorithm);
             validation.required_spec_claims.clear();
-            // Judged by the authenticator, on the world's clock.
+            // The authenticator checks it, on the world's clock.
             validation.validate_exp = false;
             validation.validate_aud = false;
             jsonwebtoken::decode::<Claims>(token, &key.key, &validation).ok().map(|decoded| decoded.claims)
@@ -257,7 +257,7 @@ impl Verifier {
     }
 }
 
-/// Each key once.
+/// Without duplicates.
 fn public_keys<'a>(pems: impl IntoIterator<Item = &'a str>) -> Result<Vec<PublicKey>, Error> {
     let mut keys: Vec<PublicKey> = Vec::new();
     for pem in pems {

@@ -1,8 +1,9 @@
-//! What the API server and its clients exchange: HTTP requests and responses, over a socket or inside one process.
+//! The messages between the API server and its clients: HTTP requests and responses, over a socket or inside one
+//! process.
 //!
-//! Inside one process two things travel beside the HTTP message, as extensions that no socket can carry: the caller's
-//! [`Identity`] (only in-process code can attach it) and, in the reply, a [`Payload`] of shared objects, so that a
-//! cache fed by the server next door holds the server's own bytes. A peer that ignores both still has plain HTTP.
+//! Inside one process, extensions accompany the HTTP message: the caller's [`Identity`] (only code in the process can
+//! attach it) and, in the response, a [`Payload`] of shared objects, so that a cache in the server's process shares the
+//! server's objects. A peer that ignores both uses plain HTTP.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,10 +22,10 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 pub type Request = http::Request<Body>;
 pub type Response = http::Response<Body>;
 
-/// An API server as a value. It never fails: every failure is a response.
+/// An API server as a value. Every failure is a response.
 pub type ApiService = tower::util::BoxCloneSyncService<Request, Response, Infallible>;
 
-/// A body held in memory.
+/// A body in memory.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     http_body_util::Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
@@ -33,7 +34,7 @@ pub fn empty() -> Body {
     http_body_util::Empty::new().map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// A body that is written as it comes, frame by frame.
+/// A body that is sent frame by frame.
 pub fn stream<S>(frames: S) -> Body
 where
     S: Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
@@ -42,7 +43,8 @@ where
     http_body_util::StreamBody::new(frames.map_ok(http_body::Frame::data)).boxed_unsync()
 }
 
-/// Who is asking. As a request extension it replaces authentication; authorization, admission and audit still run.
+/// The identity of the caller. As a request extension it replaces authentication; authorization, admission and audit
+/// still apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     pub user: String,
@@ -52,7 +54,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A component of this process, with every right.
+    /// A component of this process, with all rights.
     pub fn system(component: &str) -> Self {
         Self {
             user: format!("system:{component}"),
@@ -62,18 +64,18 @@ impl Identity {
     }
 }
 
-/// Request extension: the caller can take a [`Payload`] instead of bytes.
+/// Request extension: the caller accepts a [`Payload`] instead of bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct AcceptPayload;
 
-/// Request extension: a write of an object itself writes its status too, which is two writes for everybody else. For a
-/// controller in this process that decides both at once.
+/// Request extension: a write of an object also writes its status, which other clients write separately. For
+/// controllers in this process that change both.
 #[derive(Clone, Copy, Debug)]
 pub struct WithStatus;
 
-/// Request extension of a create: the objects that come to be, instead of a body. Each is judged and stored as if it had come
-/// alone; the reply is [`Payload::Created`]. For a caller in this process that makes many small ones of a kind at once, which
-/// then are neither encoded nor decoded on the way. The first taker gets them.
+/// Request extension of a create: new objects instead of a body. Each is validated and stored as in a request of its
+/// own; the response is [`Payload::Created`]. For callers in this process that create many small objects of a kind,
+/// which are then neither encoded nor decoded. The first receiver takes them.
 #[derive(Clone)]
 pub struct NewObjects(pub Arc<Mutex<Vec<Value>>>);
 
@@ -83,18 +85,18 @@ pub enum WatchEvent {
     Modified(Arc<Object>),
     /// The last state, with the revision of the deletion.
     Deleted(Arc<Object>),
-    /// Everything up to this revision has been sent; `initial_end` marks the end of `sendInitialEvents`.
+    /// All events up to this revision have been sent; `initial_end` marks the end of `sendInitialEvents`.
     Bookmark {
         resource_version: u64,
         initial_end: bool,
     },
-    /// The stream ends after this; `Expired` asks the client to list again.
+    /// The last event of the stream; after `Expired` the client must list again.
     Error(Box<Status>),
 }
 
 pub type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
 
-/// A list as the server holds it.
+/// A list of the server's objects.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectList {
     pub items: Vec<Arc<Object>>,
@@ -104,16 +106,16 @@ pub struct ObjectList {
     pub remaining: Option<u64>,
 }
 
-/// Request extension of a caller in the same process: instead of an answer to the request it gets [`Changes`]. The caller
-/// must be allowed to watch everything.
+/// Request extension of a caller in this process: the response is [`Changes`]. The caller must be authorized to watch
+/// everything.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchEverything;
 
-/// Every object of a server, and every change after that in the order of revisions: one line instead of a watch for
-/// each resource. Objects are in their stored version; their metadata is the same in all.
+/// All objects of a server, and all later changes in the order of revisions: one stream instead of a watch per
+/// resource. Objects are in their stored version; metadata is the same in all versions.
 pub struct Changes {
     pub initial: Vec<Change>,
-    /// Ends when the receiver falls too far behind, or the server stops.
+    /// Ends when the receiver is too slow, or the server stops.
     pub following: ChangeStream,
 }
 
@@ -123,20 +125,20 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Change> + Send>>;
 pub struct Change {
     /// `GROUP/PLURAL`, with `core` for the core group.
     pub resource: Arc<str>,
-    /// `None` when the object was deleted.
+    /// `None` for a deleted object.
     pub current: Option<Arc<Object>>,
     pub previous: Option<Arc<Object>>,
 }
 
-/// Response extension, present only when the request carried [`AcceptPayload`] and succeeded; the body is then empty.
+/// Response extension, present only if the request had [`AcceptPayload`] and succeeded; the body is then empty.
 #[derive(Clone)]
 pub enum Payload {
     Object(Arc<Object>),
     List(ObjectList),
-    /// Extensions must be `Clone`, streams are not: the first taker gets it.
+    /// Extensions must be `Clone`, and streams are not: the first receiver takes it.
     Watch(Arc<Mutex<Option<WatchStream>>>),
     Everything(Arc<Mutex<Option<Changes>>>),
-    /// What became of each of [`NewObjects`], in their order.
+    /// The result of each of [`NewObjects`], in their order.
     Created(Vec<Result<Arc<Object>, Box<Status>>>),
 }
 

@@ -1,5 +1,5 @@
-//! Requests to a member directly and over a tunnel, in one process over loopback:
-//! `cargo run --release -p tunnel --example throughput`.
+//! Compares requests to a member directly and over a tunnel, in one process over loopback: `cargo run --release -p
+//! tunnel --example throughput`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tunnel::decide::Destinations;
 const SMALL: usize = 2 << 10;
 const LARGE: usize = 4 << 20;
 
-/// Answers `/N` with N bytes.
+/// Responds to `/N` with N bytes.
 async fn member() -> std::io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);

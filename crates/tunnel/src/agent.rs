@@ -1,4 +1,4 @@
-//! The agent's end: it opens the tunnel, again and again, and connects the control plane to the API server of its member.
+//! The agent's end: keeps the tunnel open, and connects the control plane to the API server of its member.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,23 +26,23 @@ use crate::decide::{self, Destinations, Refusal};
 use crate::metrics::AGENT;
 use crate::{PROTOCOL, path};
 
-/// For the member's API server, which is near, to accept a connection.
+/// The time-out for a connection to the member's API server, which is close.
 const CONNECT: Duration = Duration::from_secs(5);
-/// For the control plane to answer the request for a tunnel.
+/// The time-out for the control plane's response to the request for a tunnel.
 const OPEN: Duration = Duration::from_secs(30);
-/// Bytes of the control plane's reason that are read.
+/// The maximum size of the control plane's error message.
 const REASON: usize = 16 << 10;
-/// What is copied at once, in each direction of each connection: 512 connections hold at most 16 MiB.
+/// The buffer of each direction of a connection: 512 connections hold at most 16 MiB.
 const COPY: usize = 16 << 10;
 /// Pauses between attempts.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// Pauses while the control plane refuses tunnels.
+/// Pauses while the control plane rejects tunnels.
 const REFUSED_PAUSES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(600)];
 
 /// Opens a connection to the member's API server.
 pub type Connect = Arc<dyn Fn() -> BoxFuture<'static, Result<Stream, BoxError>> + Send + Sync>;
 
-/// What an agent connects the control plane to.
+/// The API server that an agent connects the control plane to.
 #[derive(Clone)]
 pub struct Member {
     pub connect: Connect,
@@ -52,7 +52,7 @@ pub struct Member {
 /// An agent that keeps a tunnel open.
 pub struct Agent {
     pub cluster: String,
-    /// To the control plane, as this cluster's agent.
+    /// A client of the control plane, authenticated as this cluster's agent.
     pub control: Client,
     pub member: Member,
     pub world: World,
@@ -134,7 +134,7 @@ fn read(body: transport::Body) -> BoxFuture<'static, Bytes> {
 /// Serves one tunnel until it ends.
 ///
 /// # Errors
-/// How it broke.
+/// Why the connection broke.
 pub async fn serve<S>(io: S, member: Member, stop: CancellationToken) -> Result<(), hyper::Error>
 where
     S: Read + Write + Send + Unpin + 'static,

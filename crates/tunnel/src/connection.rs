@@ -1,4 +1,4 @@
-//! HTTP/2 as both ends of a tunnel speak it, and its limits.
+//! HTTP/2 settings and limits of both ends of a tunnel.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use hyper_util::rt::TokioTimer;
 use tokio_util::sync::CancellationToken;
 
-/// Connections to the member over one tunnel. Each is a TCP connection at the agent's side.
+/// The maximum number of connections to the member per tunnel. Each is a TCP connection of the agent.
 pub const STREAMS: usize = 512;
-/// What a stream may send before its reader takes something: 1 MiB/s at a round trip of 128 ms.
+/// The flow-control window of a stream: 1 MiB/s at a round trip of 128 ms.
 pub const STREAM_WINDOW: u32 = 128 << 10;
-/// All streams together. Stalled streams never use up what others need, so it is the sum: at most 64 MiB are held for the
-/// readers of one tunnel, and only if all of its streams stall.
+/// The window of all streams together. It is the sum, so that stalled streams do not block others: a tunnel buffers at
+/// most 64 MiB, and only if all of its streams stall.
 pub const WINDOW: u32 = STREAM_WINDOW * STREAMS as u32;
-/// Written and not sent yet, of each stream: the next frames, while the last ones are on the wire.
+/// The send buffer of a stream: the next frames, while the last ones are sent.
 pub const SEND_BUFFER: usize = 64 << 10;
-/// Head of a request or an answer: there is nothing in it but an address, or a code.
+/// The maximum size of headers: they have only an address or a status code.
 pub const HEADERS: u32 = 16 << 10;
-/// After this much silence the other end is pinged; one that does not answer in `PING_TIMEOUT` is gone.
+/// After this idle time the peer is pinged; without a response within `PING_TIMEOUT` the connection is closed.
 pub const PING: Duration = Duration::from_secs(15);
 pub const PING_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! The control plane's end: it holds the tunnels that agents opened, and opens connections to members over them.
+//! The control plane's end: keeps the tunnels that agents opened, and opens connections to members over them.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -22,14 +22,14 @@ use crate::decide::{self, Way};
 use crate::lines::{Lines, Sender, Tunnel};
 use crate::metrics::{CONNECTED, OPENED, STREAMS as CARRIED};
 
-/// For the first answer of an agent. Who does not answer is no agent.
+/// The time-out for the agent's first response.
 const GREETING: Duration = Duration::from_secs(10);
-/// For one tunnel to connect; two fit into what a client waits for a connection.
+/// The time-out for a connection over one tunnel; two attempts fit into a client's time-out.
 const ATTEMPT: Duration = Duration::from_secs(7);
-/// Bytes of an agent's reason that are read.
+/// The maximum size of an agent's error message.
 const REASON: usize = 1 << 10;
 
-/// Why a tunnel ended or did not connect.
+/// Why a tunnel ended or a connection failed.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("the agent does not answer within {} s", .0.as_secs())]
@@ -54,7 +54,7 @@ struct Inner {
     opened: OnceLock<Counters>,
 }
 
-/// The right to one more tunnel of a cluster.
+/// The permission for one more tunnel of a cluster.
 pub struct Place {
     tunnels: Tunnels,
     cluster: String,
@@ -63,9 +63,9 @@ pub struct Place {
 }
 
 impl Tunnels {
-    /// Shows in `registry` what is connected.
+    /// Exposes the tunnels in `registry`.
     pub fn count_in(&self, registry: &Registry) {
-        // Only the first counts; a process has one server with tunnels.
+        // Only the first call counts; a process has one server with tunnels.
         let _ = self.0.opened.set(registry.counters(&OPENED));
         let inner = Arc::downgrade(&self.0);
         registry.collect(move |samples| {
@@ -78,13 +78,13 @@ impl Tunnels {
         });
     }
 
-    /// A place for one more tunnel; `None` when the cluster has too many.
+    /// A permission for one more tunnel; `None` at the limit.
     pub fn place(&self, cluster: &str) -> Option<Place> {
         let (permit, end) = self.0.lines.place(cluster)?;
         Some(Place { tunnels: self.clone(), cluster: cluster.to_owned(), end, _permit: permit })
     }
 
-    /// Ends the tunnels of a Cluster that was deleted.
+    /// Ends the tunnels of a deleted Cluster.
     pub fn forget(&self, cluster: &str) {
         self.0.lines.forget(cluster);
         if let Some(opened) = self.0.opened.get() {
@@ -96,18 +96,18 @@ impl Tunnels {
         !self.0.lines.connected(cluster).is_empty()
     }
 
-    /// Whether the cluster has a tunnel, or lost it a moment ago.
+    /// Whether the cluster has a tunnel, or lost it recently.
     pub fn is_expected(&self, cluster: &str) -> bool {
         self.0.lines.is_expected(cluster)
     }
 
-    /// How many tunnels a cluster has, and the connections that they carry.
+    /// The number of tunnels of a cluster, and of their connections.
     pub fn counts(&self, cluster: &str) -> (usize, usize) {
         let counts = self.0.lines.counts().into_iter().find(|(name, ..)| name == cluster);
         counts.map_or((0, 0), |(_, tunnels, streams)| (tunnels, streams))
     }
 
-    /// The way to the member of a cluster in Pull mode.
+    /// The [`Dial`] of a cluster in Pull mode.
     pub fn to(&self, cluster: &str) -> Arc<dyn Dial> {
         Arc::new(To { tunnels: self.clone(), cluster: cluster.to_owned() })
     }
@@ -168,7 +168,7 @@ impl Dial for To {
 }
 
 impl Place {
-    /// Holds the tunnel that an agent opened with an upgraded connection, until it breaks, the Cluster is deleted, or
+    /// Keeps the tunnel that an agent opened with an upgraded connection, until it breaks, the Cluster is deleted, or
     /// `ending` is cancelled.
     pub fn hold<S>(self, io: S, ending: CancellationToken) -> BoxFuture<'static, ()>
     where
@@ -211,7 +211,7 @@ impl Place {
     }
 }
 
-/// Takes a tunnel off its line, however it ends.
+/// Removes a tunnel when it ends.
 struct Connected<'a> {
     lines: &'a Lines,
     cluster: &'a str,
@@ -244,7 +244,7 @@ impl Drop for Connected<'_> {
     }
 }
 
-/// Both directions work, and an agent answers.
+/// Verifies that both directions work and that the peer is an agent.
 async fn greeting(sender: &mut Sender) -> Result<(), Failed> {
     let mut request = Request::new(Empty::new());
     *request.method_mut() = Method::OPTIONS;
@@ -271,7 +271,7 @@ async fn open(tunnel: Tunnel, authority: &str) -> Result<Stream, Failed> {
     Err(Failed::Refused(if reason.is_empty() { format!("the agent answers {code}") } else { reason }))
 }
 
-/// A stream that counts as one of its tunnel's while it exists.
+/// A stream that counts for its tunnel while it exists.
 struct Tunnelled {
     io: Upgraded,
     _permit: OwnedSemaphorePermit,

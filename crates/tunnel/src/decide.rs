@@ -1,20 +1,20 @@
-//! What is decided, as values: which tunnel a connection takes, what an agent connects to, when a refused agent tries again,
-//! and the words for all of it.
+//! The decisions as pure functions: the tunnel for a connection, an agent's destinations, when a rejected agent
+//! retries, and the messages.
 
 use std::time::Duration;
 
 use http::Uri;
 use karmada_api::cluster::{NEAR_ENDPOINT, TUNNEL};
 
-/// A cluster whose last tunnel ended this recently still counts as reachable: its agent is probably restarting. Its
-/// requests fail for that time, where otherwise its objects would vanish from lists over all members.
+/// A cluster whose last tunnel ended within this time still counts as reachable: its agent is probably restarting. Its
+/// requests fail during that time; otherwise its objects would disappear from lists over all members.
 pub const GRACE: Duration = Duration::from_secs(60);
 
 /// A connected tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     pub id: u64,
-    /// Streams that it can still carry.
+    /// The number of streams that it can still carry.
     pub free: usize,
 }
 
@@ -23,13 +23,13 @@ pub struct Standing {
 pub enum Way {
     /// No agent is connected: the endpoint is dialled.
     Direct,
-    /// Over these tunnels, one after the other until one connects.
+    /// Over these tunnels, in order, until one connects.
     Tunnels(Vec<u64>),
-    /// Every tunnel carries as many streams as it may.
+    /// Every tunnel has the maximum number of streams.
     Full,
 }
 
-/// `tunnels` in the order of their arrival. The newest comes first: of two, the older one is more likely dead.
+/// `tunnels` is in the order of arrival. The newest is used first: the older one is more likely dead.
 pub fn way(tunnels: &[Standing]) -> Way {
     if tunnels.is_empty() {
         return Way::Direct;
@@ -38,12 +38,12 @@ pub fn way(tunnels: &[Standing]) -> Way {
     if free.is_empty() { Way::Full } else { Way::Tunnels(free) }
 }
 
-/// Whether lists over all members include a cluster with so many tunnels, whose last one ended so long ago.
+/// Whether lists over all members include a cluster with this many tunnels, whose last one ended this long ago.
 pub fn is_expected(connected: usize, lost: Option<Duration>) -> bool {
     connected > 0 || lost.is_some_and(|lost| lost < GRACE)
 }
 
-/// The endpoint was dialled because there is no tunnel, in vain.
+/// The endpoint was dialled because there is no tunnel, and did not respond.
 pub fn unreachable(cluster: &str, authority: &str, why: &str) -> String {
     format!(
         "cluster {cluster:?} is registered in Pull mode, its endpoint {authority} cannot be reached ({why}) and no agent \
@@ -52,7 +52,7 @@ pub fn unreachable(cluster: &str, authority: &str, why: &str) -> String {
     )
 }
 
-/// The Cluster has no endpoint either; the first words are upstream's.
+/// The Cluster has no endpoint either; the first part of the message is upstream's.
 pub fn no_endpoint(cluster: &str) -> String {
     format!(
         "API endpoint of cluster {cluster} should not be empty: it is registered in Pull mode and no agent tunnel is \
@@ -67,13 +67,13 @@ pub fn full(cluster: &str, most: usize) -> String {
     )
 }
 
-/// What an agent connects to: host and port, in lower case.
+/// The destinations of an agent: host and port, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destinations(Vec<String>);
 
 impl Destinations {
-    /// `own` is the server in the agent's kubeconfig, `endpoint` the value of `--cluster-api-endpoint`. All are names of the
-    /// one API server that the agent connects to.
+    /// `own` is the server in the agent's kubeconfig, `endpoint` the value of `--cluster-api-endpoint`. All are names
+    /// of the one API server that the agent connects to.
     pub fn new(own: &str, endpoint: &str) -> Self {
         let mut names = vec![own.to_owned()];
         for url in [endpoint, NEAR_ENDPOINT] {
@@ -83,7 +83,7 @@ impl Destinations {
         Self(names)
     }
 
-    /// Why a destination is refused, if it is.
+    /// Why a destination is rejected, if it is.
     pub fn refusal(&self, authority: &str) -> Option<String> {
         let known = self.0.iter().any(|name| name.eq_ignore_ascii_case(authority));
         (!known).then(|| {
@@ -100,12 +100,12 @@ impl Destinations {
 /// Why a control plane did not open the tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Until something is changed there: logged once, tried again from time to time.
+    /// The cause must be fixed first: logged once, retried rarely.
     Lasting(String),
     Passing(String),
 }
 
-/// From the answer to the agent's request.
+/// From the response to the agent's request.
 pub fn refusal(cluster: &str, code: u16, message: &str) -> Refusal {
     let message = if message.is_empty() { "no reason was given" } else { message };
     match code {
@@ -119,13 +119,13 @@ pub fn refusal(cluster: &str, code: u16, message: &str) -> Refusal {
     }
 }
 
-/// The message of a Status, or the text of another answer.
+/// The message of a Status, or the text of another response.
 pub fn reason(body: &[u8]) -> String {
     let status: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     readable(status["message"].as_str().map_or(body, str::as_bytes))
 }
 
-/// Text of the other side, for messages and logs: one line, and not much of it.
+/// The peer's text for messages and logs: one line of limited length.
 pub fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|it| if it.is_control() { ' ' } else { it }).take(512).collect::<String>().trim().to_owned()
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_tunnel_with_room_comes_first() {
+    fn the_newest_tunnel_with_a_free_stream_comes_first() {
         let of = |standings: &[(u64, usize)]| {
             way(&standings.iter().map(|&(id, free)| Standing { id, free }).collect::<Vec<_>>())
         };
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_that_last_are_not_repeated_at_once() {
+    fn lasting_refusals_are_retried_later() {
         for (code, lasts, text) in [
             (401, true, "verb create on clusters/tunnel named m1"),
             (403, true, "ClusterRole system:karmada:m1:agent"),

@@ -1,11 +1,11 @@
-//! The reverse tunnel: how the control plane reaches the API server of a member that accepts no connections from outside.
+//! The reverse tunnel: how the control plane reaches the API server of a member that accepts no inbound connections.
 //!
-//! The agent of the member requests an upgrade of `clusters/NAME/tunnel`; then the roles turn around. On that connection the
-//! control plane is the HTTP/2 client and the agent the server. Each connection to the member is one `CONNECT` request
-//! (RFC 9113, 8.5): TLS, tokens and upgrades stay between the control plane and the member's API server. The agent copies
-//! bytes, to that server only, and cannot read them.
+//! The agent of the member requests an upgrade of `clusters/NAME/tunnel`; then the roles are reversed. On that
+//! connection the control plane is the HTTP/2 client and the agent the server. Each connection to the member is one
+//! `CONNECT` request (RFC 9113, 8.5): TLS, tokens and upgrades are end to end between the control plane and the
+//! member's API server. The agent copies bytes, to that server only, and cannot read them.
 //!
-//! Not here: who may open a tunnel, and which clusters have one; the API server decides both.
+//! The API server authorizes tunnels, and maps them to clusters.
 
 pub mod agent;
 mod connection;
@@ -19,7 +19,7 @@ use karmada_api::cluster::TUNNEL;
 pub use agent::Agent;
 pub use control::{Place, Tunnels};
 
-/// The protocol of the upgrade: HTTP/2 with the roles turned around.
+/// The protocol of the upgrade: HTTP/2 with reversed roles.
 pub const PROTOCOL: &str = "h2-reverse";
 
 /// The path of a cluster's tunnel.

@@ -1,4 +1,4 @@
-//! The tunnels of all clusters: who is connected, in the order of arrival.
+//! The connected tunnels of all clusters, in the order of arrival.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::STREAMS;
 use crate::decide::{self, Standing};
 
-/// Tunnels of one cluster; one more replaces the oldest. Agents are one or two, and one that lost its connection without
-/// notice leaves a dead tunnel for half a minute.
+/// The maximum number of tunnels per cluster; one more replaces the oldest. A cluster has one or two agents, and an
+/// agent that loses its connection silently leaves a dead tunnel for half a minute.
 const TUNNELS: usize = 4;
-/// Those and the ones that say hello or are being replaced.
+/// Those, and the ones that are being opened or replaced.
 const PLACES: usize = 2 * TUNNELS;
 
 pub(crate) type Sender = SendRequest<Empty<Bytes>>;
@@ -55,7 +55,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The right to open one more tunnel, and what ends it; `None` when there are too many.
+    /// The permission to open one more tunnel, and its cancellation; `None` at the limit.
     pub fn place(&self, cluster: &str) -> Option<(OwnedSemaphorePermit, CancellationToken)> {
         let mut lines = self.lines.lock();
         let line = lines.entry(cluster.to_owned()).or_default();
@@ -87,14 +87,14 @@ impl Lines {
         }
     }
 
-    /// Ends all tunnels of a cluster that is gone.
+    /// Ends all tunnels of a removed cluster.
     pub fn forget(&self, cluster: &str) {
         if let Some(line) = self.lines.lock().remove(cluster) {
             line.end.cancel();
         }
     }
 
-    /// Those that are connected, in the order of arrival.
+    /// The connected tunnels in the order of arrival.
     pub fn connected(&self, cluster: &str) -> Vec<Tunnel> {
         let lines = self.lines.lock();
         let tunnels = lines.get(cluster).map(|line| line.tunnels.as_slice()).unwrap_or_default();
@@ -107,7 +107,7 @@ impl Lines {
         decide::is_expected(line.tunnels.len(), line.lost.map(|lost| lost.elapsed()))
     }
 
-    /// Of each cluster that had one: how many tunnels, and the connections that they carry.
+    /// For each cluster with a tunnel: the number of tunnels and of their connections.
     pub fn counts(&self) -> Vec<(String, usize, usize)> {
         let lines = self.lines.lock();
         let count = |(cluster, line): (&String, &Line)| {

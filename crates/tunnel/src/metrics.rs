@@ -1,4 +1,4 @@
-//! What tunnels count.
+//! The metrics of tunnels.
 
 use metrics::Description;
 

@@ -3,8 +3,8 @@
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// A value that changes, and those who wait for what it becomes. They are woken in the order in which they began to wait,
-/// so that a simulation is the same each time: `tokio::sync::watch` wakes them in an order that no seed governs.
+/// A changing value that tasks wait for. Waiters are woken in the order in which they started to wait, so that
+/// simulations are reproducible: `tokio::sync::watch` wakes them in an unseeded order.
 #[derive(Debug, Default)]
 pub struct Level<T> {
     value: Mutex<T>,
@@ -27,17 +27,17 @@ impl<T: Clone> Level<T> {
         });
     }
 
-    /// Those who wait look again if `change` says that there is something new to see.
+    /// Changes the value; waiters check it again if `change` returns true.
     pub fn change(&self, change: impl FnOnce(&mut T) -> bool) {
         if change(&mut self.value.lock()) {
             self.changed.notify_waiters();
         }
     }
 
-    /// Answers the first value seen that is `enough`; not every value is seen.
+    /// Returns the first observed value that is `enough`; intermediate values may be missed.
     pub async fn wait_for(&self, mut enough: impl FnMut(&T) -> bool) -> T {
         loop {
-            // Made before the look: a change after it is not missed.
+            // Created before the check, so that a change after it is not missed.
             let changed = self.changed.notified();
             {
                 let value = self.value.lock();
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_longest_is_woken_first() {
+    async fn the_longest_waiter_is_woken_first() {
         let (level, woken) = (Arc::new(Level::new(0)), Arc::new(Mutex::new(Vec::new())));
         let waiters: Vec<_> = (0..20)
             .map(|n| {

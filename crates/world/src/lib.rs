@@ -1,5 +1,5 @@
-//! Where time and randomness come from. `Instant::now`, `SystemTime::now` and thread-local randomness appear in this
-//! crate only; everything else is handed a [`World`], which tests make virtual.
+//! The clock and the source of randomness. `Instant::now`, `SystemTime::now` and thread-local randomness appear in this
+//! crate only; all other code receives a [`World`], which tests make virtual.
 
 mod level;
 
@@ -11,8 +11,8 @@ use rand::{RngExt, SeedableRng};
 
 pub use level::Level;
 
-/// A clock and a source of randomness, shared by cloning. Sleeping is `tokio::time`'s business: a paused runtime and a
-/// virtual world move together.
+/// A clock and a source of randomness; clones share them. Code sleeps with `tokio::time`: a paused runtime and a
+/// virtual world advance together.
 #[derive(Clone, Debug)]
 pub struct World(Arc<Inner>);
 
@@ -25,14 +25,14 @@ struct Inner {
 #[derive(Debug)]
 enum Clock {
     System,
-    /// Wall time is `start` plus what tokio's clock has advanced since `origin`.
+    /// Wall time is `start` plus the time that tokio's clock has advanced since `origin`.
     Virtual {
         start: jiff::Timestamp,
         origin: tokio::time::Instant,
     },
 }
 
-/// The letters of generated names: no vowels, and no digits that look like letters (upstream's
+/// The alphabet of generated names: no vowels, and no digits that resemble letters (upstream's
 /// `k8s.io/apimachinery/pkg/util/rand`).
 const NAME_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
@@ -43,8 +43,8 @@ impl World {
         Self(Arc::new(Inner { clock: Clock::System, rng: Mutex::new(rand::make_rng()) }))
     }
 
-    /// For tests: time starts at `start` and advances with tokio's (pausable) clock; randomness comes from `seed`. Must
-    /// be called inside a tokio runtime.
+    /// For tests: time starts at `start` and advances with tokio's (pausable) clock; randomness is seeded with `seed`.
+    /// Must be called inside a tokio runtime.
     pub fn simulated(start: jiff::Timestamp, seed: u64) -> Self {
         let clock = Clock::Virtual { start, origin: tokio::time::Instant::now() };
         Self(Arc::new(Inner { clock, rng: Mutex::new(StdRng::seed_from_u64(seed)) }))
@@ -67,7 +67,7 @@ impl World {
         self.0.rng.lock().random()
     }
 
-    /// `len` characters of the alphabet that generated names use.
+    /// `len` characters of the alphabet of generated names.
     pub fn random_suffix(&self, len: usize) -> String {
         let mut rng = self.0.rng.lock();
         (0..len).map(|_| char::from(NAME_ALPHABET[rng.random_range(0..NAME_ALPHABET.len())])).collect()

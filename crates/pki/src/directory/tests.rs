@@ -14,7 +14,7 @@ fn world() -> World {
     World::simulated("2026-11-23T00:00:00Z".parse().expect("a time"), 7)
 }
 
-/// Everything but what a crash leaves beside.
+/// All files except leftovers of a crash.
 fn content(path: &Path) -> BTreeMap<String, String> {
     let names = files::names(path).expect("listed").into_iter().filter(|name| !name.ends_with(".new"));
     names.map(|name| (name.clone(), std::fs::read_to_string(path.join(name)).expect("a file"))).collect()
@@ -28,7 +28,7 @@ fn copy(files: &BTreeMap<String, String>) -> tempfile::TempDir {
     directory
 }
 
-/// Lets `act` crash at every point; afterwards what was there must be usable, and `act` must succeed.
+/// Runs `act` with a crash at every point; the directory must stay usable, and `act` must succeed when repeated.
 fn at_every_crash(
     before: &BTreeMap<String, String>,
     world: &World,
@@ -42,12 +42,12 @@ fn at_every_crash(
         crash::after(None);
         let opened = Directory::open(directory.path(), &names(), world).expect("usable after the crash");
         check(&opened, directory.path());
-        act(directory.path()).expect("nothing is in the way");
+        act(directory.path()).expect("the retry succeeds");
         if !crashed {
             return points;
         }
     }
-    unreachable!("an act has an end");
+    unreachable!("the number of crash points is finite");
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +71,7 @@ async fn a_crash_at_any_point_leaves_a_usable_directory() {
         }
         assert!(opened.trusted.starts_with(&before["ca.crt"]), "the first authority stays trusted");
         assert_eq!(holder::certificates(&opened.trusted).expect("a bundle").len(), 2);
-        assert!(!path.join("admin.key").exists(), "what has been replaced is gone");
+        assert!(!path.join("admin.key").exists(), "replaced files are removed");
     });
 
     let token = token::Signer::from_pem(&first.service_account_key).expect("a key").sign(&crate::Claims::default());
@@ -85,7 +85,7 @@ async fn a_crash_at_any_point_leaves_a_usable_directory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_years_and_more_pass_by() {
+async fn more_than_ten_years_pass() {
     let world = world();
     let directory = tempfile::tempdir().expect("a directory");
     let open = || Directory::open(directory.path(), &names(), &world).expect("opened");
@@ -100,7 +100,7 @@ async fn ten_years_and_more_pass_by() {
         assert!(opened.due > now, "month {month}");
         let signer = opened.authority.certificate().to_owned();
         if signers.last() != Some(&signer) {
-            assert!(bundles.contains(&signer), "it was published a month ago at least");
+            assert!(bundles.contains(&signer), "it was published at least a month ago");
             signers.push(signer);
         }
         bundles = opened.trusted.clone();
@@ -130,7 +130,7 @@ async fn a_directory_that_was_off_for_years_opens() {
 }
 
 #[tokio::test]
-async fn renewals_by_hand_do_what_they_announce() {
+async fn requested_renewals_match_their_plan() {
     let world = world();
     let directory = tempfile::tempdir().expect("a directory");
     let first = Directory::open(directory.path(), &names(), &world).expect("made");

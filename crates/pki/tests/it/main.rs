@@ -1,4 +1,4 @@
-//! Key material as its users see it.
+//! Key material through the public API.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ async fn a_directory_is_made_once_and_kept() {
     assert_eq!(renewed.authority.certificate(), first.authority.certificate());
     assert_eq!(renewed.admin, first.admin);
     let fewer = Directory::open(temporary.path(), &names, &world).expect("renewed");
-    assert_ne!(fewer.server, renewed.server, "a name that is no longer wanted must go");
+    assert_ne!(fewer.server, renewed.server, "a removed name must not remain");
     assert_eq!(fewer.authority.certificate(), first.authority.certificate());
     let in_capitals = ServerNames::api_server("karmada-apiserver", &["API.example.org".into()]);
     let issued = Directory::open(temporary.path(), &in_capitals, &world).expect("renewed").server;

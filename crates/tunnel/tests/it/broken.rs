@@ -1,4 +1,4 @@
-//! Peers that are no agents, or no longer there.
+//! Peers that are not agents, or that disappear.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tunnel::Tunnels;
 
 use crate::member::{agent, connected, echo, member, open, text, until};
 
-/// A tunnel whose other end is played by the test.
+/// A tunnel whose other end the test controls.
 fn opened(tunnels: &Tunnels, cluster: &str) -> (DuplexStream, tokio::task::JoinHandle<()>) {
     let (near, far) = tokio::io::duplex(64 << 10);
     let place = tunnels.place(cluster).expect("a place");
@@ -17,7 +17,7 @@ fn opened(tunnels: &Tunnels, cluster: &str) -> (DuplexStream, tokio::task::JoinH
 }
 
 #[tokio::test(start_paused = true)]
-async fn nonsense_is_no_tunnel() {
+async fn invalid_peers_get_no_tunnel() {
     let tunnels = Tunnels::default();
     let _agent = agent(&tunnels, "m1", member(|stream| echo("one", stream))).await;
     let settings_then = |more: &[u8]| [&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], more].concat();
@@ -25,11 +25,11 @@ async fn nonsense_is_no_tunnel() {
         b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         vec![0xff; 4096],
         Vec::new(),
-        // Frames of HTTP/2 that no server sends: data of no stream, a push, a window that overflows.
+        // HTTP/2 frames that no server sends: data of no stream, a push, a window that overflows.
         settings_then(&[0, 0, 1, 0, 0, 0, 0, 0, 9, 0]),
         settings_then(&[0, 0, 4, 5, 4, 0, 0, 0, 1, 0, 0, 0, 2]),
         settings_then(&[0, 0, 4, 8, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff]),
-        // A greeting answered with 200 (index 8 of the static table) instead of 204.
+        // A greeting with the response 200 (index 8 of the static table) instead of 204.
         settings_then(&[0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88]),
     ] {
         let (mut far, holding) = opened(&tunnels, "m1");
@@ -37,7 +37,7 @@ async fn nonsense_is_no_tunnel() {
         if nonsense.is_empty() {
             drop(far);
         } else {
-            // Whatever it reads of the other side's.
+            // It may read some of the other side's bytes.
             let mut read = vec![0; 1024];
             while let Ok(1..) = far.read(&mut read).await {}
         }
@@ -49,7 +49,7 @@ async fn nonsense_is_no_tunnel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_no_tunnel() {
+async fn silent_peers_get_no_tunnel() {
     let tunnels = Tunnels::default();
     let (_far, holding) = opened(&tunnels, "m1");
     let began = tokio::time::Instant::now();
@@ -57,7 +57,7 @@ async fn silence_is_no_tunnel() {
     assert!(began.elapsed() <= Duration::from_secs(11) && !tunnels.is_connected("m1"));
 }
 
-/// The machine of the agent is gone: nothing is closed, nothing answers.
+/// The agent's machine is lost: connections are neither closed nor do they respond.
 #[tokio::test(start_paused = true)]
 async fn dead_connections_are_found_by_pings() {
     let tunnels = Tunnels::default();

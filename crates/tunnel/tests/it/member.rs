@@ -1,4 +1,4 @@
-//! A member behind an agent, and a control plane that holds the tunnel; a pipe between them.
+//! A member with an agent, and a control plane with the tunnel; a pipe connects them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tunnel::decide::Destinations;
 
 pub const MEMBER: &str = "m1.example:6443";
 
-/// What the pipe of a tunnel holds; far less than the streams over it.
+/// The buffer of a tunnel's pipe; far smaller than the streams over it.
 const PIPE: usize = 64 << 10;
 
-/// A member whose connections are served by `serve`, with its agent's name first.
+/// A member whose connections `serve` handles, with its agent's name first.
 pub fn member<F>(serve: impl Fn(DuplexStream) -> F + Send + Sync + 'static) -> Member
 where
     F: Future<Output = ()> + Send + 'static,
@@ -30,7 +30,7 @@ where
     Member { connect, destinations: Destinations::new(MEMBER, "") }
 }
 
-/// Says who it is, then repeats what it reads.
+/// Sends its name, then repeats what it reads.
 pub async fn echo(name: &'static str, mut stream: DuplexStream) {
     let mut buffer = vec![0; 16 << 10];
     if stream.write_all(name.as_bytes()).await.is_err() {
@@ -59,7 +59,7 @@ pub async fn agent(tunnels: &Tunnels, cluster: &str, member: Member) -> Cancella
     kill
 }
 
-/// Tunnels of a cluster, as the metric has it.
+/// The number of tunnels of a cluster, from the metric.
 pub fn connected(tunnels: &Tunnels, cluster: &str) -> usize {
     tunnels.counts(cluster).0
 }
@@ -84,7 +84,7 @@ pub async fn open_to(tunnels: &Tunnels, cluster: &str, authority: &str) -> Resul
     dialling.await.map(TokioIo::new).map_err(|error| error.to_string())
 }
 
-/// Reads so many bytes as text.
+/// Reads this many bytes as text.
 pub async fn text(stream: &mut TokioIo<Stream>, length: usize) -> String {
     let mut bytes = vec![0; length];
     stream.read_exact(&mut bytes).await.expect("bytes");

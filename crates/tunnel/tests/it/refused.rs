@@ -1,4 +1,4 @@
-//! Agents that control planes refuse: how often they try again.
+//! Rejected agents: how often they retry.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use world::World;
 
 use crate::member::{echo, member};
 
-/// Requests within an hour by an agent that is answered so.
+/// The number of requests within an hour by an agent that gets this response.
 async fn attempts(reason: StatusReason) -> u32 {
     let count = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&count);
@@ -48,7 +48,7 @@ async fn attempts(reason: StatusReason) -> u32 {
 
 #[tokio::test(start_paused = true)]
 async fn agents_back_off() {
-    // Lasting refusals: 1, 2, 4, 8, 10, ... minutes and up to half of each more. Others: up to 30 s and half of that.
+    // Lasting refusals: 1, 2, 4, 8, 10, ... minutes plus up to half of each. Others: up to 30 s plus half of that.
     for (reason, least, most) in [
         (StatusReason::Forbidden, 6, 10),
         (StatusReason::NotFound, 6, 10),

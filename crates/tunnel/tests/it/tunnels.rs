@@ -1,4 +1,4 @@
-//! Connections over tunnels: many at once, slow ones, several agents, and what ends them.
+//! Connections over tunnels: concurrent and slow ones, several agents, and their ends.
 
 use futures::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -15,7 +15,7 @@ async fn two_hundred_connections_share_a_tunnel() {
         async move {
             let mut stream = open(&tunnels, "m1").await.expect("a connection");
             assert_eq!(text(&mut stream, 3).await, "one");
-            // More than the windows of all streams could hold of a tunnel that does not flow.
+            // More than the windows of all streams can hold if a tunnel stalls.
             let sent = vec![number as u8; 300_000];
             let (mut read, mut write) = tokio::io::split(stream);
             let writing = async {
@@ -33,7 +33,7 @@ async fn two_hundred_connections_share_a_tunnel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_nobody_reads_block_no_others() {
+async fn unread_streams_block_no_others() {
     let tunnels = Tunnels::default();
     let flood = member(|mut stream| async move { while stream.write_all(&[7; 64 << 10]).await.is_ok() {} });
     let _agent = agent(&tunnels, "m1", flood).await;
@@ -57,7 +57,7 @@ async fn streams_that_nobody_reads_block_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_agents_the_newest_comes_first_and_the_other_takes_over() {
+async fn of_two_agents_the_newest_is_used_and_the_other_takes_over() {
     let tunnels = Tunnels::default();
     assert_eq!(open(&tunnels, "m1").await.err().as_deref(), Some("direct"));
     let _one = agent(&tunnels, "m1", member(|stream| echo("one", stream))).await;
@@ -65,17 +65,17 @@ async fn of_two_agents_the_newest_comes_first_and_the_other_takes_over() {
     let mut stream = open(&tunnels, "m1").await.expect("a connection");
     assert_eq!(text(&mut stream, 3).await, "two");
     two.cancel();
-    // What it carried ends, as with any broken connection.
+    // Its connections end, as with any broken connection.
     assert!(matches!(stream.read(&mut [0]).await, Ok(0) | Err(_)));
     let mut stream = open(&tunnels, "m1").await.expect("a connection");
     assert_eq!(text(&mut stream, 3).await, "one");
     until(|| connected(&tunnels, "m1") == 1).await;
-    // Tunnels are of one cluster only.
+    // Tunnels belong to one cluster.
     assert_eq!(open(&tunnels, "m2").await.err().as_deref(), Some("direct"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_whose_member_is_gone_leaves_the_way_to_another() {
+async fn an_agent_without_its_member_is_skipped() {
     let tunnels = Tunnels::default();
     let _one = agent(&tunnels, "m1", member(|stream| echo("one", stream))).await;
     let mut lost = member(|stream| echo("two", stream));
