@@ -1,7 +1,7 @@
-//! How much processor time each command of `karmadactl` takes from its start to its first request, over TLS.
+//! Measures the processor time of each command of `karmadactl` from its start to its first request, over TLS.
 //!
-//! A relay stands before an API server. The second packet of the first connection holds the first request: the packet before
-//! is TLS's greeting.
+//! A relay precedes an API server. The second packet of the first connection contains the first request: the one before
+//! is the TLS handshake.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Milliseconds of one run, which is ended then; `None` if it sends no request.
+/// Milliseconds of one run, which is killed then; `None` if it sends no request.
 async fn sample(
     binary: &Path,
     command: &str,

@@ -1,4 +1,4 @@
-//! The control plane and members that are measured: our own, started here, or any others by their kubeconfigs.
+//! The measured control plane and members: our own, started here, or any others by their kubeconfigs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ pub struct Member {
     pub client: Client,
 }
 
-/// What was started here.
+/// The processes started here.
 pub struct Started {
     pub plane: Process,
     pub members: Vec<Process>,
@@ -71,7 +71,7 @@ impl Fleet {
         let control = connect(&plane.kubeconfig).await?;
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         for name in (1..=wanted.count).map(|n| format!("member{n}")) {
-            // Room for every pod of the load.
+            // Capacity for every pod of the load.
             let mut args = vec!["member", &name, "--nodes", "40", "--cpu", "64", "--memory", "256Gi", "--pods", "500"];
             if wanted.bare {
                 args.push("--bare");

@@ -1,4 +1,4 @@
-//! What requests cost the API server's own code: in this process, without sockets and disk, one after another. The
+//! The cost of requests in the API server's own code: in this process, without sockets and disk, sequentially. The
 //! figures are the CPU time of one thread, so that other work on the machine disturbs them little.
 
 use std::sync::Arc;
@@ -28,15 +28,15 @@ pub struct Args {
     /// ConfigMaps, and Deployments; each is written and read once in each phase.
     #[arg(long, default_value_t = 1000)]
     objects: usize,
-    /// Each list is asked for so often.
+    /// How often each list is requested.
     #[arg(long, default_value_t = 10)]
     lists: usize,
-    /// A phase that is repeated so often, for a profiler.
+    /// A phase to repeat this many times, for a profiler.
     #[arg(long, num_args = 2, value_names = ["PHASE", "TIMES"])]
     repeat: Vec<String>,
 }
 
-/// One request, as often as a number is given to it.
+/// A request, repeated for a range of numbers.
 struct Phase {
     name: &'static str,
     count: usize,
@@ -133,7 +133,7 @@ async fn call(service: &ApiService, request: http::request::Builder, body: bytes
     Ok(body.len())
 }
 
-/// What this thread has used, by the scheduler's own count.
+/// The CPU time of this thread, by the scheduler's accounting.
 fn cpu_micros() -> anyhow::Result<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").context("reading schedstat")?;
     let nanos: f64 = text.split_whitespace().next().context("an empty schedstat")?.parse()?;

@@ -1,5 +1,5 @@
-//! Measurements that need processes. They report; they never judge. `cargo xtask bench` runs this program from a release
-//! build, so that the load costs little beside what it loads.
+//! Measurements that need processes. They report figures and never fail on them. `cargo xtask bench` runs this program
+//! from a release build, so that the load itself costs little.
 
 mod abuse;
 mod apiserver;
@@ -14,7 +14,7 @@ mod seen;
 
 use clap::Parser;
 
-/// The binary's own allocator, so that [`handlers`] measures what it runs with.
+/// The binary's own allocator, so that [`handlers`] measures with it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! A measured process of this machine: what it has used, as Linux's `/proc` tells.
+//! A measured process of this machine: its usage by Linux's `/proc`.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-/// What a process has used so far.
+/// The usage of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub cpu_seconds: f64,
@@ -23,7 +23,7 @@ impl Usage {
     }
 }
 
-/// Ends with its owner.
+/// Killed when dropped.
 pub struct Process {
     child: Child,
     pub kubeconfig: PathBuf,
@@ -45,7 +45,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Ends it at once, as a failing machine would, and starts it again as it was started.
+    /// Kills it, as a failing machine would, and starts it again with the same arguments.
     pub fn restart(&mut self, binary: &Path, args: &[&str], data_dir: &Path) -> anyhow::Result<()> {
         self.child.kill().context("killing the process")?;
         self.child.wait().context("waiting for the process")?;
@@ -62,7 +62,7 @@ impl Process {
     /// Seconds of CPU in user and kernel mode so far.
     pub fn cpu_seconds(&self) -> anyhow::Result<f64> {
         let stat = self.proc("stat")?;
-        // Fields 14 and 15 of proc_pid_stat(5), counted after the command name, which may hold anything.
+        // Fields 14 and 15 of proc_pid_stat(5), counted after the command name, which may contain any character.
         let fields = stat.rsplit_once(')').context("reading stat")?.1;
         let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
         let ticks: f64 = ticks.sum::<Result<f64, _>>().context("reading stat")?;
@@ -80,7 +80,7 @@ impl Process {
         field("VmRSS").zip(field("VmHWM")).context("reading status")
     }
 
-    /// Makes the present resident memory the most it has been.
+    /// Resets the peak of resident memory to the current value.
     pub fn reset_peak(&self) -> anyhow::Result<()> {
         let path = format!("/proc/{}/clear_refs", self.child.id());
         std::fs::write(&path, "5").with_context(|| format!("writing {path}"))

@@ -1,4 +1,4 @@
-//! The functions of the C library that work on files, as this program and all that is linked into it call them.
+//! Replaces the C library's file functions for this program and its libraries.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_long, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use libc::{off64_t, size_t, ssize_t};
 
 use crate::disk::{self, Call, Change, Turn};
 
-/// Refers to the functions, so that the linker takes them from here.
+/// References the functions, so that the linker uses these.
 pub(crate) fn link() {
     let functions: [*const (); 16] = [
         open as *const (),
@@ -106,12 +106,12 @@ fn size(fd: c_int) -> u64 {
     }
 }
 
-/// As much of a write as ends with a sector of 512 bytes.
+/// The part of a write that ends with a sector of 512 bytes.
 fn whole_sectors(offset: u64, length: usize) -> usize {
     length.saturating_sub(((offset + length as u64) % 512) as usize)
 }
 
-/// Writes by `call`, which gets the number of bytes.
+/// Writes with `call`, which receives the number of bytes.
 ///
 /// # Safety
 /// `data` has `length` bytes.
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn pwrite64(fd: c_int, data: *const c_void, length: size_t
     unsafe { put(fd, data, length, offset as u64, call) }
 }
 
-/// The disk is a record: nothing need be written to a real one.
+/// The disk is a record: a real one need not be written.
 fn sync(fd: c_int, number: c_long) -> c_int {
     let call = |_| match disk::is_ours(fd) {
         true => (0, Some(Change::Synced)),
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void)
     unsafe { fcntl64(fd, command, argument) }
 }
 
-/// Waits a hundredth of the time: SQLite tries a lock again and again for ten seconds, and so it does here.
+/// Waits a hundredth of the time: SQLite retries a lock for ten seconds, and so it does here.
 ///
 /// # Safety
 /// As of `nanosleep(2)`.

@@ -1,4 +1,4 @@
-//! Random choices that follow from a seed.
+//! Random choices from a seed.
 
 #[derive(Clone, Debug)]
 pub struct Dice(u64);

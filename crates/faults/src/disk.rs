@@ -1,4 +1,4 @@
-//! The directories under test: which call fails, and the record of all changes.
+//! The directories under test: which calls fail, and the record of all changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a program asks of a file.
+/// A file operation of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Call {
     Open,
@@ -31,10 +31,10 @@ pub enum Call {
 pub enum Failure {
     /// EIO, whatever the call.
     Broken,
-    /// ENOSPC, where a file is made or grows; other calls are not counted. Shared memory is refilled with the space that it
-    /// had before.
+    /// ENOSPC where a file is created or grows; other calls are not counted. Shared memory is refilled with the space
+    /// that it had before.
     Full,
-    /// ENOSPC, where a file is made, written or renamed, as file systems have it that copy on write.
+    /// ENOSPC where a file is created, written or renamed, as in copy-on-write file systems.
     FullCopyOnWrite,
 }
 
@@ -186,17 +186,17 @@ impl Disk {
         self.with(|state| state.failed.clone())
     }
 
-    /// The calls that a plan has counted since it was made.
+    /// The number of calls since the plan was made.
     pub fn counted(&self) -> u64 {
         self.with(|state| state.counted)
     }
 
-    /// Records all changes from now on. What is there is taken for durable.
+    /// Records all changes from now on. Existing content counts as durable.
     pub fn record(&self) {
         self.with(|state| state.record = Some(Vec::new()));
     }
 
-    /// The number of each file that is there, by name, for [`super::PowerFailure`].
+    /// The number of each existing file, by name, for [`super::PowerFailure`].
     pub fn files(&self) -> BTreeMap<String, usize> {
         self.with(|state| state.names.clone())
     }
@@ -239,7 +239,7 @@ impl State {
         }
     }
 
-    /// The error of a call that is to fail, and whether a part of it happens.
+    /// The error of a call that must fail, and whether a part of it is executed.
     fn verdict(&mut self, call: Call, name: &str) -> Option<(c_int, bool)> {
         let plan = self.plan.as_ref().filter(|plan| plan.failure.concerns(call, name))?;
         let place = self.counted;
@@ -279,7 +279,7 @@ fn at<T>(path: &Path, act: impl FnOnce(&mut State, &str) -> T) -> Option<T> {
     Some(act(state, &name))
 }
 
-/// Opens a path by `open`, unless that is to fail.
+/// Opens a path with `open`, unless that must fail.
 pub(crate) fn open(path: &Path, flags: c_int, open: impl Fn() -> c_int) -> Result<c_int, c_int> {
     let opened = at(path, |state, name| {
         let (create, exists) = (flags & libc::O_CREAT != 0, name.is_empty() || state.names.contains_key(name));
@@ -345,7 +345,7 @@ pub(crate) fn duplicated(from: c_int, to: c_int) {
     }
 }
 
-/// What happens in place of a call on a file.
+/// What is executed in place of a call on a file.
 pub(crate) enum Turn {
     /// The call, whole.
     Pass,
@@ -353,8 +353,8 @@ pub(crate) enum Turn {
     Tear(c_int),
 }
 
-/// Runs a call on a file descriptor, unless it is to fail. `act` gets the turn and returns the result of the call,
-/// and what to record of it.
+/// Runs a call on a file descriptor, unless it must fail. `act` receives the turn and returns the result of the call,
+/// and the change to record.
 pub(crate) fn on<T>(fd: c_int, call: Call, act: impl FnOnce(Turn) -> (T, Option<Change>)) -> Result<T, c_int> {
     if !is_open(fd) {
         return Ok(act(Turn::Pass).0);

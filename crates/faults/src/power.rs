@@ -1,9 +1,9 @@
-//! What a disk holds after a power failure.
+//! The contents of a disk after a power failure.
 //!
-//! What was synced is there. Everything else was on its way: each sector that was written has the content of one of the moments
-//! since the last sync of its file, whatever its neighbours have, and the names of files that were made, renamed or
-//! removed since the last sync of the directory are there or not. As file systems do, a sector never has content that it
-//! never had, and a file that was cut and written again does not show the new end behind the old cut.
+//! Synced changes are present. All others are in flight: each written sector has the content of any time since the last
+//! sync of its file, independently of its neighbours, and the names of files that were created, renamed or removed
+//! since the last sync of the directory may be present or not. As in file systems, a sector never has content that it
+//! never had, and a truncated and rewritten file does not have the new end behind the old cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ enum Name {
     Removed { name: String },
 }
 
-/// A directory whose record is played up to some moment.
+/// A directory whose record is replayed up to a position.
 #[derive(Clone, Debug, Default)]
 pub struct PowerFailure {
     files: BTreeMap<usize, File>,
@@ -40,14 +40,14 @@ pub struct PowerFailure {
 }
 
 impl PowerFailure {
-    /// What was there, durably, when the record began.
+    /// The durable content when the record began.
     pub fn new(names: BTreeMap<String, usize>, contents: &Files) -> Self {
         let durable = |name: &String| contents.get(name).cloned().unwrap_or_default();
         let file = |(name, file): (&String, &usize)| (*file, File { durable: durable(name), pending: Vec::new() });
         Self { files: names.iter().map(file).collect(), names, pending: Vec::new() }
     }
 
-    /// Goes on by one change.
+    /// Replays one change.
     pub fn follow(&mut self, change: &Recorded) {
         match change {
             Recorded::Created { name, file } => {
@@ -77,7 +77,7 @@ impl PowerFailure {
         self.files.entry(file).or_default()
     }
 
-    /// The names after those pending changes that are kept. One that is not kept holds up all later ones of its names.
+    /// The names after the pending changes that are kept. A change that is not kept blocks all later ones of its names.
     fn named(&self, mut keep: impl FnMut(usize) -> bool) -> BTreeMap<String, usize> {
         let mut names = self.names.clone();
         let mut held: BTreeSet<&String> = BTreeSet::new();
@@ -99,7 +99,7 @@ impl PowerFailure {
         names
     }
 
-    /// Everything, as a process that was killed leaves it.
+    /// All changes, as a killed process leaves them.
     pub fn whole(&self) -> Files {
         let contents = |(name, file): (String, usize)| {
             let mut file = self.files.get(&file).cloned().unwrap_or_default();
@@ -109,9 +109,9 @@ impl PowerFailure {
         self.named(|_| true).into_iter().map(contents).collect()
     }
 
-    /// One of the states in which the disk may be.
+    /// One of the possible states of the disk.
     pub fn state(&self, dice: &mut Dice) -> Files {
-        // Some failures lose nearly nothing, some nearly all.
+        // Some failures lose almost nothing, some almost everything.
         let chances = [0, 0, 10, 50, 90, 100];
         let chance = chances[dice.below(chances.len())];
         let sector = [512, 4096][dice.below(2)];
@@ -133,10 +133,10 @@ impl File {
         self.durable = content;
     }
 
-    /// `chance`: of each sector to reach the disk each time it is written.
+    /// `chance`: that a sector reaches the disk each time it is written.
     fn state(&self, dice: &mut Dice, chance: usize, sector: usize) -> Vec<u8> {
         let (mut cache, mut disk) = (self.durable.clone(), self.durable.clone());
-        // Nothing beyond a cut that did not reach the disk does.
+        // If a truncation did not reach the disk, nothing beyond it does.
         let mut limit = usize::MAX;
         for change in &self.pending {
             change.apply(&mut cache);
@@ -185,7 +185,7 @@ mod tests {
         Recorded::Wrote { file: 0, offset, data: vec![byte; length] }
     }
 
-    /// Each state that the disk may be in, as the first byte of each sector of file `a`; `-` if the file is missing.
+    /// Each possible state of the disk, as the first byte of each sector of file `a`; `-` if the file is missing.
     fn states(changes: &[Recorded]) -> BTreeSet<String> {
         let before = Files::from([("a".to_owned(), vec![b'0'; 1024])]);
         let mut disk = PowerFailure::new(BTreeMap::from([("a".to_owned(), 0)]), &before);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_synced_is_there_and_of_the_rest_any_part() {
+    fn synced_changes_are_present_and_others_in_part() {
         let synced = Recorded::Synced { file: 0 };
         let cut = |length| Recorded::Truncated { file: 0, length };
         let removed = Recorded::Removed { name: "a".into() };

@@ -1,4 +1,4 @@
-//! The greedy client: reaches its height, reports that in a line, goes on for a while, and ends with its count.
+//! The greedy client: reaches its full load, reports that in a line, continues for a while, and ends with its counts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const MERGE: &str = "application/merge-patch+json";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
-    /// LIST streams on one connection that accepts no byte of an answer.
+    /// LIST streams on one connection that accepts no byte of a response.
     ZeroWindow,
     /// Watchers that never read, while objects change.
     Watchers,
@@ -37,7 +37,7 @@ pub enum Kind {
     Patches,
     /// Connections without credentials.
     Connections,
-    /// CustomResourceDefinitions that come and go.
+    /// CustomResourceDefinitions that are created and deleted.
     Definitions,
 }
 
@@ -59,7 +59,7 @@ pub struct Sizes {
     /// Connections without credentials.
     #[arg(long, default_value_t = 10_000)]
     connections: usize,
-    /// Definitions that come and go.
+    /// Definitions that are created and deleted.
     #[arg(long, default_value_t = 200)]
     definitions: usize,
 }
@@ -131,7 +131,7 @@ pub struct Args {
     sizes: Sizes,
 }
 
-/// Answers of the server to the greedy client.
+/// The server's responses to the greedy client.
 #[derive(Default)]
 struct Count {
     done: AtomicUsize,
@@ -173,7 +173,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let Count { done, refused, conflicts, failed } = &*count;
     let [done, refused, conflicts, failed] = [done, refused, conflicts, failed].map(|count| count.load(Relaxed));
     println!("{done} done, {refused} refused (429, 503), {conflicts} conflicts, {failed} failed");
-    // What is still in flight ends with the process.
+    // Requests in flight end with the process.
     std::process::exit(0)
 }
 
@@ -181,7 +181,7 @@ fn patch(n: usize) -> Call {
     Call::send(Method::PATCH, first(NAMESPACE), MERGE, format!(r#"{{"data":{{"p":"{n}"}}}}"#))
 }
 
-/// Keeps `size` requests in flight; those that are refused come back after the second the server names.
+/// Keeps `size` requests in flight; rejected ones are retried after the second that the server specifies.
 async fn many(
     target: &Target,
     size: usize,
@@ -232,7 +232,7 @@ async fn zero_window(target: &Target, size: usize, span: Duration) -> anyhow::Re
         let connection = connection.clone();
         held.push(tokio::spawn(async move {
             let response = connection.send(Call::get(config_maps(NAMESPACE))).await?;
-            // Kept open; nothing of it is read.
+            // The stream stays open and is not read.
             std::future::pending::<()>().await;
             drop(response);
             anyhow::Ok(())
@@ -277,7 +277,7 @@ async fn watchers(target: &Target, size: usize, span: Duration, count: &Arc<Coun
     Ok(())
 }
 
-/// Each does a handshake and sends nothing; what the server closes is opened again.
+/// Each handshakes and sends nothing; connections that the server closes are reopened.
 async fn connections(target: &Target, size: usize, span: Duration, count: &Arc<Count>) -> anyhow::Result<()> {
     println!("{UNDERWAY}");
     for n in 0..size {

@@ -1,6 +1,6 @@
-//! One greedy client and one neighbor: what a user who does little notices while another user, or a client without
-//! credentials, loads the server in one of several ways, and what that costs in memory. The greedy client is a process
-//! of its own with the lowest CPU priority, because on a real network it runs on another machine.
+//! One greedy client and one neighbor: what a light user notices while another user, or a client without credentials,
+//! loads the server in one of several ways, and the memory that this costs. The greedy client is a process of its own
+//! with the lowest CPU priority, because on a real network it runs on another machine.
 
 pub mod load;
 mod neighbor;
@@ -100,14 +100,14 @@ fn report(before: &Seen, during: &Seen) {
     line("  another user's failures", during.failures);
 }
 
-/// The greedy client at work.
+/// The running greedy client.
 struct Load {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Load {
-    /// Answers when the load is at its height.
+    /// Returns when the load has reached its full size.
     async fn start(server: &Process, kind: Kind, args: &Args) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new("nice");
@@ -123,7 +123,7 @@ impl Load {
         Ok(Self { child, lines })
     }
 
-    /// Waits for the end; the load's own count.
+    /// Waits for the end; returns the load's own counts.
     async fn end(&mut self) -> anyhow::Result<String> {
         let last = self.lines.next_line().await.context("reading the output of the load")?;
         self.child.wait().await.context("waiting for the load")?;
@@ -131,7 +131,7 @@ impl Load {
     }
 }
 
-/// Grants both users everything and creates the objects of both.
+/// Grants both users all rights and creates their objects.
 async fn fill(connection: &Connection, objects: usize) -> anyhow::Result<()> {
     let binding = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"bench"},
         "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},

@@ -1,5 +1,4 @@
-//! The user who does little: one get and one patch of an own object every few milliseconds, and a new connection now and
-//! then.
+//! The light user: one get and one patch of an own object every few milliseconds, and a new connection occasionally.
 
 use std::time::Duration;
 
@@ -14,14 +13,14 @@ pub const NAMESPACE: &str = "neighbor";
 /// 100 rounds a second: 1,000 samples of each kind in a load of ten seconds.
 const PAUSE: Duration = Duration::from_millis(10);
 const BETWEEN_CONNECTS: Duration = Duration::from_millis(250);
-/// What takes longer counts as this long, and as a failure.
+/// The time-out of a request; a slower one counts with this time, and as a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the neighbor noticed.
+/// The measurements of the neighbor.
 pub struct Seen {
     pub gets: Latencies,
     pub patches: Latencies,
-    /// From the first packet to the answer of the first request.
+    /// From the first packet to the first response.
     pub connects: Latencies,
     pub failures: usize,
 }

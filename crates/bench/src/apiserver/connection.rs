@@ -1,4 +1,4 @@
-//! A client that costs little: one HTTP/2 connection, headers and bodies as they are, nothing parsed.
+//! A cheap client: one HTTP/2 connection; headers and bodies are not parsed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// What Go's client gives a stream, and enough for many streams on one connection.
+/// The window of Go's client per stream, and enough for many streams on one connection.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 
-/// A server and how to prove who one is.
+/// A server and the client's credentials.
 #[derive(Clone)]
 pub struct Target {
     address: String,
@@ -58,7 +58,7 @@ impl Target {
         Ok(Self { address: address.to_owned(), name, roots, tls: Arc::new(tls), token: None })
     }
 
-    /// The same server without a certificate, for the holder of a bearer token or for a client without credentials.
+    /// The same server without a client certificate, for a bearer token or without credentials.
     pub fn with_token(&self, token: Option<&str>) -> anyhow::Result<Self> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut tls = ClientConfig::builder_with_provider(provider)
@@ -86,7 +86,7 @@ impl Target {
         Ok(TlsConnector::from(Arc::clone(&self.tls)).connect(self.name.clone(), stream).await?)
     }
 
-    /// A connection and the future that drives it; `window` is what each answer may send unread.
+    /// A connection and the future that drives it; `window` is the number of unread bytes per response.
     pub async fn dial(&self, window: u32) -> anyhow::Result<(Connection, Driver)> {
         let stream = self.handshake().await?;
         let (sender, driver) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
@@ -160,13 +160,13 @@ impl Call {
 }
 
 impl Connection {
-    /// The body of the answer, which must be a success.
+    /// The body of a successful response.
     pub async fn call(&self, call: Call) -> anyhow::Result<Bytes> {
         let response = self.open(call).await?;
         Ok(response.collect().await.context("reading the answer")?.to_bytes())
     }
 
-    /// How many bytes the answer has; they are not kept.
+    /// The size of a response, whose bytes are dropped.
     pub async fn count(&self, call: Call) -> anyhow::Result<usize> {
         let mut body = self.open(call).await?;
         let mut count = 0;
@@ -176,13 +176,13 @@ impl Connection {
         Ok(count)
     }
 
-    /// The answer, a success or not, without its body.
+    /// The response, successful or not, without its body.
     pub async fn send(&self, call: Call) -> anyhow::Result<http::Response<Incoming>> {
         let request = call.request(&self.authority, self.token.as_deref())?;
         Ok(self.sender.clone().send_request(request).await?)
     }
 
-    /// The answer as it comes.
+    /// The response as a stream.
     pub async fn open(&self, call: Call) -> anyhow::Result<Incoming> {
         let what = format!("{} {}", call.method, call.path);
         let response = self.send(call).await.with_context(|| what.clone())?;

@@ -1,4 +1,4 @@
-//! A closed loop of requests against the server, what it cost, and the row that says so.
+//! A closed loop of requests to the server, its costs, and the row that reports them.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Load {
     pub connection: Connection,
 }
 
-/// What the server has used since a moment.
+/// The server's usage since a time.
 pub struct Meter {
     begun: Instant,
     usage: Usage,
@@ -32,7 +32,7 @@ impl Load {
         Ok(Self { server, target, connection })
     }
 
-    /// `make` says the `n`th request; `connections` are under way at once.
+    /// `make` returns the `n`th request; `connections` are in flight concurrently.
     pub async fn phase(
         &self,
         scenario: &str,
@@ -60,7 +60,7 @@ impl Load {
         Ok(Meter { syncs: self.syncs().await, usage: self.server.usage()?, begun: Instant::now() })
     }
 
-    /// `count` operations since the meter was read; they may be others than those whose latencies are given.
+    /// `count` operations since the meter was read; they may differ from those with latencies.
     pub async fn report(
         &self,
         scenario: &str,
@@ -99,7 +99,7 @@ impl Load {
         Ok(())
     }
 
-    /// How often the server has told the disk to sync, if it counts that.
+    /// The number of the store's syncs, if the server exposes it.
     async fn syncs(&self) -> Option<f64> {
         let text = self.connection.call(Call::get("/metrics")).await.ok()?;
         let text = String::from_utf8_lossy(&text);
@@ -107,7 +107,7 @@ impl Load {
     }
 }
 
-/// The columns of [`Load::report`]; in parentheses what that is of upstream's figure.
+/// The columns of [`Load::report`]; in parentheses the proportion of upstream's figure.
 pub fn heading() {
     println!(
         "| scenario | operations/s | server CPU ms/operation | upstream's | p50 ms | p99 ms | syncs/operation | KiB written/operation |"

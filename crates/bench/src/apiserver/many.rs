@@ -24,7 +24,7 @@ pub async fn run(binary: &Path, count: usize) -> anyhow::Result<()> {
     let create = |n| Call::send(Method::POST, path.clone(), JSON, config_map(n, "all"));
     load.phase(&format!("create {count} ConfigMaps, C=64"), count, 64, create).await?;
     load.memory("filled")?;
-    // Killed, not asked to end: what follows is a start after a crash.
+    // Killed, not stopped: a start after a crash follows.
     drop(load);
     let load = start(binary, directory.path(), "start on the full store").await?;
     load.memory("full, idle")?;
@@ -43,7 +43,7 @@ async fn reads(load: &Load, path: &str, count: usize) -> anyhow::Result<()> {
     load.phase("list everything, full store", 3, 1, |_| Call::get(path)).await
 }
 
-/// A watch that begins with everything there is.
+/// A watch that starts with all objects.
 async fn first_events(load: &Load, path: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";

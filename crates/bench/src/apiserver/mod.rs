@@ -1,5 +1,5 @@
-//! The API server alone, over TLS as clients reach it: operations a second, latency, and what each costs the server.
-//! Client and server share the machine, so rates are lower bounds; the server's CPU is what to compare.
+//! The API server alone, over TLS: operations per second, latency, and the server's cost of each. Client and server
+//! share the machine, so rates are lower bounds; compare the server's CPU.
 
 pub mod connection;
 mod load;
@@ -71,7 +71,7 @@ async fn small(binary: &Path, args: &Args) -> anyhow::Result<()> {
     load.memory("emptied")
 }
 
-/// Starts a server and says how long that took.
+/// Starts a server and reports the duration.
 async fn start(binary: &Path, directory: &Path, what: &str) -> anyhow::Result<Load> {
     let begun = Instant::now();
     let server = Process::start(binary, &["apiserver", "--secure-port", "0"], directory, "karmada-apiserver.config")?;

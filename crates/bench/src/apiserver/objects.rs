@@ -1,4 +1,4 @@
-//! The objects of the load, encoded by hand: the client is not what is measured.
+//! The objects of the load, encoded by hand so that the client's cost is low.
 
 use bytes::Bytes;
 
@@ -36,7 +36,7 @@ pub fn deployment(n: usize, replicas: usize) -> Bytes {
     .into()
 }
 
-/// What a controller reports of a Deployment.
+/// The status that a controller reports for a Deployment.
 pub fn status(replicas: usize) -> Bytes {
     format!(
         concat!(

@@ -1,5 +1,5 @@
-//! What kube-apiserver 1.36 with etcd 3.5 took for the same scenarios, on two cores and 24 GiB, with little else on the
-//! machine: the figures that ours are printed beside.
+//! The figures of kube-apiserver 1.36 with etcd 3.5 for the same scenarios, on two otherwise idle cores and 24 GiB;
+//! ours are printed beside them.
 
 /// One scenario of upstream's. CPU is that of both server processes.
 pub struct Upstream {

@@ -1,5 +1,5 @@
-//! Watchers, each with a connection of its own, while objects are created: from sending the create until an event of it
-//! has arrived, over all watchers.
+//! Watchers, each with a connection of its own, while objects are created: the time from sending the create until its
+//! event has arrived, over all watchers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ async fn follow(mut body: Incoming, sent: Arc<Vec<Mutex<Option<Instant>>>>) -> a
     Ok(samples)
 }
 
-/// Which of the created objects an event is about. The metadata comes before the data.
+/// The created object of an event. The metadata precedes the data.
 fn number(event: &[u8]) -> Option<usize> {
     let head = &event[..event.len().min(1024)];
     let prefix = br#""name":"object-"#;
@@ -91,7 +91,7 @@ fn number(event: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn events_are_told_apart_by_name() {
+    fn events_are_distinguished_by_name() {
         let event = br#"{"type":"ADDED","object":{"metadata":{"labels":{},"name":"object-000123"}}}"#;
         assert_eq!(super::number(event), Some(123));
         assert_eq!(super::number(br#"{"name":"object-999999"}"#), None);

@@ -9,7 +9,7 @@ use super::{config_maps, namespace};
 
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
-/// The namespaces of the creates at 16 and at 64 at once; later phases use what is in them.
+/// The namespaces of the creates at 16 and at 64 at once; later phases use their content.
 pub const MAIN: &str = "bench-16";
 const SECOND: &str = "bench-64";
 pub const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/bench-16/deployments";

@@ -1,4 +1,4 @@
-//! What the control plane's API server was asked to write, and how often its store synced, as `/metrics` tells.
+//! The writes to the control plane's API server, and the syncs of its store, from `/metrics`.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Counts {
 
 impl Counts {
     /// # Errors
-    /// When the server cannot be asked.
+    /// When the server does not respond.
     pub async fn now(client: &Client) -> anyhow::Result<Self> {
         let bytes = client.request(Method::GET, "/metrics", None).await.context("reading /metrics")?;
         Ok(Self::read(&String::from_utf8_lossy(&bytes)))
@@ -56,7 +56,7 @@ impl Counts {
         *self.writes.entry(format!("{verb} {resource}{slash}{part}")).or_default() += value;
     }
 
-    /// What came since, for each of `templates`.
+    /// The increase since then, for each of `templates`.
     pub fn report(&self, phase: &str, now: &Self, templates: usize) {
         let each = |count: f64| count / templates.max(1) as f64;
         let mut all = 0.0;
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_told_apart() {
+    fn writes_are_distinguished() {
         let text = concat!(
             "# HELP apiserver_request_total x\n",
             "apiserver_request_total{verb=\"PATCH\",group=\"apps\",resource=\"deployments\",subresource=\"status\",code=\"200\"} 3\n",

@@ -1,4 +1,4 @@
-//! What is created.
+//! The created objects.
 
 use anyhow::Context as _;
 use apimachinery::ApiResource;
@@ -9,7 +9,7 @@ use crate::fleet::Fleet;
 
 pub(crate) const NAMESPACE: &str = "karmada-bench";
 
-/// An object of an earlier run is as good.
+/// An object of an earlier run is reused.
 pub(crate) async fn create(client: &Client, resource: &ApiResource, object: &Value) -> anyhow::Result<()> {
     match client.create(resource, object).await {
         Err(error) if !error.is_already_exists() => {

@@ -1,5 +1,5 @@
-//! Deployments and one ClusterPropagationPolicy: from the first create until they exist in every member, and what that
-//! costs.
+//! Deployments and one ClusterPropagationPolicy: the time from the first create until they exist in every member, and
+//! the cost.
 
 mod counted;
 pub(crate) mod documents;
@@ -123,10 +123,10 @@ async fn bulk(fleet: &Fleet, watched: &Watched, args: &Args) -> anyhow::Result<(
     line("bulk: all bindings FullyApplied (s)", format!("{:.2}", last.as_secs_f64()));
     let samples = sent.iter().filter_map(|(name, sent)| Some(*present.get(name)? - *sent)).collect();
     line("bulk: create to present in every member", Latencies::new(samples).report());
-    // The status comes back for a while after everything is applied.
+    // Statuses arrive for a while after everything is applied.
     tokio::time::sleep(Duration::from_secs(args.rest)).await;
     cpu.report("bulk: until settled", fleet, names.len())?;
-    // Other servers may not tell.
+    // Other servers may not expose it.
     if let (Ok(before), Ok(now)) = (counts, Counts::now(&fleet.control).await) {
         before.report("bulk", &now, names.len());
     }

@@ -1,4 +1,4 @@
-//! A control plane that is killed and started again with all it has to look after.
+//! A control plane that is killed and restarted with all its objects.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::watched::Watched;
 use crate::figures::line;
 use crate::fleet::{Fleet, connect};
 
-/// Kills the control plane as `kill -9` does, starts it again, and creates one more Deployment as soon as that is possible.
+/// Kills the control plane as `kill -9` does, restarts it, and creates one more Deployment as soon as that is possible.
 pub(super) async fn restart(fleet: &mut Fleet, watched: &Watched, replicas: u32) -> anyhow::Result<()> {
     let Some(started) = &mut fleet.started else { return Ok(()) };
     let begun = Instant::now();

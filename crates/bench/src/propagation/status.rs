@@ -21,8 +21,8 @@ use crate::fleet::Fleet;
 const PATIENCE: Duration = Duration::from_secs(60);
 const NAME: &str = "karmada-bench-ingresses";
 
-/// Ingresses, as nothing in a simulated member changes their status: `count` of them are propagated to the first member,
-/// and get a load balancer there one after the other, so that none waits for another.
+/// Uses Ingresses, whose status no controller of a simulated member changes: `count` of them are propagated to the
+/// first member, and get a load balancer there one after the other, so that none waits for another.
 pub(super) async fn latency(fleet: &Fleet, count: usize) -> anyhow::Result<()> {
     let Some(member) = fleet.members.first().filter(|_| count > 0) else { return Ok(()) };
     create(&fleet.control, &cluster_policies(), &policy(&member.name)).await?;
@@ -47,7 +47,7 @@ pub(super) async fn latency(fleet: &Fleet, count: usize) -> anyhow::Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // The first status of all of them is on its way.
+    // The first statuses are in flight.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut samples = Vec::new();
     for (n, name) in names.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! When objects were first seen where they should come to be.
+//! Records when objects were first observed in their targets.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::documents::{NAMESPACE, deployments};
 use crate::fleet::Fleet;
 use crate::seen::{Seen, informer};
 
-/// Members and bindings, followed.
+/// Watches members and bindings.
 pub(super) struct Watched {
     members: Vec<(String, Arc<Seen>, Informer)>,
     bindings: Arc<Seen>,
@@ -39,7 +39,7 @@ impl Watched {
         watched
     }
 
-    /// When each of these was there in the last of the members.
+    /// When each object existed in the last of the members.
     pub async fn present(&self, names: &[String]) -> anyhow::Result<HashMap<String, Instant>> {
         let mut last: HashMap<String, Instant> = HashMap::new();
         for (member, seen, _) in &self.members {
@@ -69,7 +69,7 @@ fn ours(object: &Object) -> Option<&Object> {
     (object.namespace() == Some(NAMESPACE)).then_some(object)
 }
 
-/// The template's name, once its binding says that every member has it.
+/// The template's name, when its binding reports that every member has it.
 fn fully_applied(binding: &Object) -> Option<String> {
     let tree = binding.to_value().ok()?;
     let conditions = tree["status"]["conditions"].as_array()?;

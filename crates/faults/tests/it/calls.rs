@@ -12,7 +12,7 @@ use crate::life::{End, Life, Notes, directory, must_be_well, must_go_on};
 use crate::model::Model;
 use crate::old;
 
-/// How calls fail: which, how many one after another, and whether a write is torn.
+/// How calls fail: which, how many in a row, and whether a write is torn.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     failure: Failure,
@@ -30,7 +30,7 @@ const KINDS: [Kind; 7] = [
     Kind { failure: Failure::FullCopyOnWrite, count: u64::MAX, torn: false },
 ];
 
-/// Calls between two that are made to fail.
+/// The distance between calls that fail.
 fn stride(calls: usize) -> usize {
     match std::env::var("FAULTS") {
         Ok(all) if all == "all" => 1,
@@ -39,7 +39,7 @@ fn stride(calls: usize) -> usize {
     }
 }
 
-/// Lives of one store: what it does is the same each time, up to the first failure.
+/// Runs of one store; its operations are the same each time, up to the first failure.
 fn live(dir: &Path, disk: &Disk, model: &mut Model, reads: bool, what: &str) {
     let mut dice = Dice::new(11);
     for (number, end) in [End::Closed, End::Dropped, End::Closed].into_iter().enumerate() {
@@ -57,7 +57,7 @@ fn live(dir: &Path, disk: &Disk, model: &mut Model, reads: bool, what: &str) {
     }
 }
 
-/// Fails calls of the lives of a store that begins as `prepare` leaves it, until there are no more calls.
+/// Fails calls in runs of a store that starts as `prepare` leaves it, until there are no more calls.
 fn every_call(prepare: impl Fn(&Path) -> Model) {
     let mut seen = BTreeSet::new();
     for kind in KINDS {
@@ -71,7 +71,7 @@ fn every_call(prepare: impl Fn(&Path) -> Model) {
             let what = format!("{kind:?}, call {first}");
             let reads = kind.failure != Failure::Broken;
             if first == 0 {
-                // How many calls there are.
+                // The number of calls.
                 let disk = Disk::new(&dir).unwrap();
                 disk.fail(kind.failure, u64::MAX, 0, false);
                 live(&dir, &disk, &mut model.clone(), reads, &what);
@@ -100,16 +100,16 @@ fn every_call(prepare: impl Fn(&Path) -> Model) {
 }
 
 #[test]
-fn a_call_that_fails_loses_nothing() {
+fn failing_calls_lose_nothing() {
     every_call(|_| Model::empty());
 }
 
 #[test]
-fn a_call_that_fails_while_a_store_is_upgraded_loses_nothing() {
+fn failing_calls_during_an_upgrade_lose_nothing() {
     every_call(old::make);
 }
 
-/// A full disk: reads go on, also after a restart, and writes do when there is space again.
+/// A full disk: reads succeed, also after a restart, and writes do when there is space again.
 #[test]
 fn a_store_on_a_disk_without_space_can_be_read() {
     let root = directory();

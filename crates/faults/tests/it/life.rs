@@ -1,4 +1,4 @@
-//! Lives of a store: it opens, is compared with what it acknowledged, works for a while, and ends.
+//! Runs of a store: it opens, is compared with the acknowledged state, works for a while, and ends.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use storage::{Error, KeyRange, Op, RangeRequest, Result, Store, Txn, TxnOutcome}
 
 use crate::model::{Model, Ops, State};
 
-/// In memory where there is a place for that: a disk is simulated, and a real one adds nothing.
+/// In memory if possible: the disk is simulated, and a real one adds nothing.
 pub fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
-/// How a life ends.
+/// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Closed,
-    /// As a killed process, or one whose machine failed.
+    /// As a killed process, or a failed machine.
     Dropped,
 }
 
-/// What a life consists of.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Life<'a> {
     pub dir: &'a Path,
-    /// Notes go into its record.
+    /// The disk whose record receives notes.
     pub disk: Option<&'a Disk>,
     pub steps: usize,
     pub end: End,
-    /// Reads must be answered although calls fail: the disk is only full.
+    /// Reads must succeed although calls fail: the disk is only full.
     pub reads: bool,
 }
 
@@ -47,12 +47,12 @@ fn run<T>(life: impl Future<Output = T>) -> T {
 }
 
 impl Life<'_> {
-    /// Lives. An error if the store does not open.
+    /// Executes the run. An error if the store does not open.
     pub fn live(&self, model: &mut Model, notes: &mut Notes, dice: &mut Dice, what: &str) -> Result<()> {
         run(async {
             let options = Options { keep_revisions: 60, ..Options::default() };
             let store = EmbeddedStore::open(self.dir, options).await?;
-            // While calls fail a read may fail too; the life after this one looks again.
+            // While calls fail a read may fail too; the next run compares again.
             if self.disk.is_none_or(|disk| disk.failed().is_empty()) && self.steps == 0 {
                 model.settle(&store, what).await;
             } else {
@@ -69,7 +69,7 @@ impl Life<'_> {
         })
     }
 
-    /// Settles what was in doubt by the revision alone.
+    /// Settles doubtful transactions by the revision only.
     async fn glance(&self, store: &EmbeddedStore, model: &mut Model, what: &str) {
         let revision = store.revision().await.unwrap();
         let more = revision.checked_sub(model.state.revision).unwrap_or_else(|| panic!("{what}: back to {revision}"));
@@ -119,7 +119,7 @@ impl Life<'_> {
         }
     }
 
-    /// Transactions side by side; they are carried out in this order.
+    /// Concurrent transactions; they are executed in this order.
     async fn write(&self, store: &EmbeddedStore, model: &mut Model, notes: &mut Notes, dice: &mut Dice, count: usize) {
         let mut state = model.state.clone();
         let all: Vec<Ops> = (0..count).map(|_| transaction(&mut state, dice)).collect();
@@ -133,7 +133,7 @@ impl Life<'_> {
                 Ok(TxnOutcome::Committed { revision }) => model.acknowledged(ops, revision),
                 Ok(outcome) => panic!("{outcome:?}"),
                 Err(Error::NoSpace | Error::Failed(_)) => model.doubtful.push(ops),
-                // What it replaces could not be read.
+                // The replaced value could not be read.
                 Err(Error::Damaged(_)) if self.has_failed() => model.doubtful.push(ops),
                 Err(error) => panic!("{error}"),
             }
@@ -146,7 +146,7 @@ impl Life<'_> {
         model.synced = Some(before);
         self.note(model, notes);
         if known(store.postpone_syncs().await, what).is_none() {
-            // Commits may still be synced, or not.
+            // Commits may be synced later, or not.
             return;
         }
         for _ in 0..dice.below(5) {
@@ -171,7 +171,7 @@ impl Life<'_> {
     }
 }
 
-/// An error of a disk leaves nothing but these.
+/// A disk error causes only these errors.
 fn known<T>(outcome: Result<T>, what: &str) -> Option<T> {
     match outcome {
         Ok(value) => Some(value),
@@ -208,14 +208,14 @@ fn request(ops: &Ops) -> Txn {
     Txn { guards: vec![], ops: ops.iter().map(op).collect() }
 }
 
-/// Opens a store on a disk that is well, which must succeed, and compares it with what was acknowledged.
+/// Opens a store on a healthy disk, which must succeed, and compares it with the acknowledged state.
 pub fn must_be_well(dir: &Path, model: &mut Model, what: &str) {
     let life = Life { dir, disk: None, steps: 0, end: End::Closed, reads: true };
     let opened = life.live(model, &mut Notes::new(), &mut Dice::new(0), what);
     opened.unwrap_or_else(|error| panic!("{what}: the disk is well, and the store does not open: {error}"));
 }
 
-/// The same for a store that then goes on.
+/// The same for a store that then continues.
 pub fn must_go_on(dir: &Path, model: &mut Model, what: &str) {
     must_be_well(dir, model, what);
     let mut dice = Dice::new(model.state.revision);

@@ -1,4 +1,4 @@
-//! The store over disks that fail: calls that return errors, full disks, power failures.
+//! The store on failing disks: calls that return errors, full disks, power failures.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 

@@ -1,4 +1,4 @@
-//! What a store must hold, given what it acknowledged.
+//! The expected content of a store, given what it acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,14 +37,14 @@ impl State {
     }
 }
 
-/// What is known of a store from its answers.
+/// The knowledge about a store from its responses.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// All that was acknowledged.
+    /// Acknowledged changes.
     pub state: State,
-    /// What was requested since and was not acknowledged: some of the first of them may be there.
+    /// Later requests without acknowledgement: a prefix of them may be stored.
     pub doubtful: Vec<Ops>,
-    /// While commits are not synced: what is there even after a power failure, and what was acknowledged since.
+    /// While commits are not synced: the content even after a power failure, and the changes acknowledged since.
     pub synced: Option<(State, Vec<Ops>)>,
     pub leases: Vec<LeaseId>,
     pub compacted: u64,
@@ -53,7 +53,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Of a store with nothing in it.
+    /// An empty store.
     pub fn empty() -> Self {
         Self { state: State { revision: 1, ..State::default() }, ..Self::default() }
     }
@@ -67,14 +67,14 @@ impl Model {
         }
     }
 
-    /// What a power failure leaves to be certain of.
+    /// The certain content after a power failure.
     pub fn after_power_failure(&self) -> Self {
         let Some((state, since)) = &self.synced else { return self.clone() };
         let doubtful = since.iter().chain(&self.doubtful).cloned().collect();
         Self { state: state.clone(), doubtful, synced: None, ..self.clone() }
     }
 
-    /// Compares a store that was opened with what is known, and settles what was in doubt.
+    /// Compares an opened store with the model, and settles doubtful transactions.
     pub async fn settle(&mut self, store: &EmbeddedStore, what: &str) {
         let revision = store.revision().await.unwrap_or_else(|error| panic!("{what}: {error}"));
         let more = revision.checked_sub(self.state.revision);
@@ -101,7 +101,7 @@ impl Model {
         self.check_watch(store, what).await;
     }
 
-    /// Compares what is read now.
+    /// Compares the current content.
     pub async fn check(&self, store: &EmbeddedStore, what: &str) {
         let all = RangeRequest { range: KeyRange::prefix("/"), revision: None, limit: 0 };
         let found = store.range(all).await.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -118,7 +118,7 @@ impl Model {
         assert!(found == expected, "{what}: found {:?}, expected {:?}", short(&found), short(&expected));
     }
 
-    /// A watch from a revision that was acknowledged goes on without a gap.
+    /// A watch from an acknowledged revision continues without a gap.
     async fn check_watch(&self, store: &EmbeddedStore, what: &str) {
         let oldest = self.compacted.max(self.perhaps_compacted);
         let expected: Vec<(u64, Bytes)> = self

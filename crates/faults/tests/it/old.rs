@@ -1,4 +1,4 @@
-//! A store as versions before checksums wrote it.
+//! A store in the format of versions before checksums.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::model::Model;
 
 const TABLES: &str = include_str!("../../../storage/tests/data/format-1.sql");
 
-/// Makes one of 40 revisions.
+/// Creates one with 40 revisions.
 pub fn make(dir: &Path) -> Model {
     let mut model = Model::empty();
     let mut db = rusqlite::Connection::open(dir.join("store.sqlite")).unwrap();

@@ -1,6 +1,6 @@
-//! Power failures: of what was not synced any part is on the disk, in any order.
+//! Power failures: of unsynced changes any part is on the disk, in any order.
 //!
-//! `FAULT_SEEDS=5000` plays so many histories; `FAULT_FROM=7 FAULT_SEEDS=1` repeats the one with seed 7.
+//! `FAULT_SEEDS=5000` plays this many histories; `FAULT_FROM=7 FAULT_SEEDS=1` repeats the one with seed 7.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,8 @@ fn contents(dir: &Path) -> Files {
     entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
 }
 
-/// Makes a directory with these files, and at times with garbage in the shared index of the log, as a failure leaves it.
+/// Creates a directory with these files, and sometimes with garbage in the shared index of the log, as a failure leaves
+/// it.
 fn restore(dir: &Path, files: &Files, dice: &mut Dice) {
     fs::create_dir(dir).unwrap();
     for (name, content) in files.iter().filter(|(name, _)| !name.ends_with("-shm") && !name.ends_with(".lock")) {
@@ -34,7 +35,7 @@ fn restore(dir: &Path, files: &Files, dice: &mut Dice) {
     }
 }
 
-/// What was recorded of some lives of a store, and what was known at each note.
+/// The record of several runs of a store, and the model at each note.
 struct History {
     names: BTreeMap<String, usize>,
     before: Files,
@@ -42,7 +43,7 @@ struct History {
     notes: Notes,
 }
 
-/// Records lives of a store in `dir`. With a `failure` one call fails, and the rest of that life is what it is.
+/// Records runs of a store in `dir`. With `failing` one call fails during a run.
 fn record(dir: &Path, model: &mut Model, dice: &mut Dice, lives: usize, failing: bool) -> History {
     let disk = Disk::new(dir).unwrap();
     let (names, before) = (disk.files(), contents(dir));
@@ -71,7 +72,7 @@ fn record(dir: &Path, model: &mut Model, dice: &mut Dice, lives: usize, failing:
     History { names, before, changes: disk.recorded(), notes }
 }
 
-/// Plays a record up to before change `until`; what was known by then.
+/// Replays a record up to before change `until`; returns the model at that time.
 fn play(history: &History, until: usize) -> (PowerFailure, Model) {
     let mut disk = PowerFailure::new(history.names.clone(), &history.before);
     let mut known = 0;
@@ -84,7 +85,7 @@ fn play(history: &History, until: usize) -> (PowerFailure, Model) {
     (disk, history.notes[known].after_power_failure())
 }
 
-/// Fails the power after each change of a record, and opens what may be left.
+/// Fails the power after each change of a record, and opens the possible results.
 fn fail_everywhere(prepare: impl Fn(&Path) -> Model, samples: usize) {
     let root = directory();
     let dir = root.path().join("store");
@@ -115,18 +116,18 @@ fn samples() -> usize {
 }
 
 #[test]
-fn a_power_failure_takes_nothing_that_was_acknowledged() {
+fn a_power_failure_loses_no_acknowledged_write() {
     fail_everywhere(|_| Model::empty(), samples());
 }
 
 #[test]
-fn a_power_failure_while_a_store_is_upgraded_takes_nothing() {
+fn a_power_failure_during_an_upgrade_loses_nothing() {
     fail_everywhere(old::make, samples());
 }
 
-/// Calls that fail, power failures and restarts, one after another on one store.
+/// Failing calls, power failures and restarts, one after another on one store.
 #[test]
-fn no_history_of_failures_takes_what_was_acknowledged() {
+fn no_history_of_failures_loses_an_acknowledged_write() {
     let from = number("FAULT_FROM", 0);
     for seed in from..from + number("FAULT_SEEDS", 60) {
         let mut dice = Dice::new(seed);
