@@ -25,14 +25,14 @@ use crate::admission::KarmadaAdmission;
 use crate::backups::route::Backups;
 use crate::backups::schedule;
 use crate::cluster_admission::ClusterAdmission;
-use crate::cluster_proxy::{ClusterProxy, EndsTunnels};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::reach::Listen;
 use crate::registration::{self, AgentRules};
 use crate::rules::Rules;
-use crate::search::{Offers, Search};
 use crate::sockets::Bound;
+use fleet_api::proxy::{ClusterProxy, EndsTunnels};
+use fleet_api::search::{Offers, Search};
 
 /// The admission plugins that Karmada's control planes leave out: no pods run there, so nothing needs ServiceAccounts for
 /// them or protects volumes in use.

@@ -12,9 +12,9 @@ use world::World;
 
 use super::behind::{Behind, Front, FrontSocket, front_proxy, kept};
 use crate::cluster_admission::ClusterAdmission;
-use crate::cluster_proxy::{ClusterProxy, EndsTunnels};
 use crate::engine::Engine;
 use crate::flags::Given;
+use fleet_api::proxy::{ClusterProxy, EndsTunnels};
 
 const GROUP: &str = "cluster.karmada.io";
 /// The name by which upstream's APIService calls it.

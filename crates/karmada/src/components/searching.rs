@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use world::World;
 
 use super::behind::{Behind, Front, FrontSocket, front_proxy, kept};
-use crate::cluster_proxy::ClusterProxy;
 use crate::engine::Engine;
 use crate::flags::Given;
-use crate::search::{Offers, Search};
+use fleet_api::proxy::ClusterProxy;
+use fleet_api::search::{Offers, Search};
 
 const GROUP: &str = "search.karmada.io";
 /// The name by which upstream's APIService calls it.

@@ -35,6 +35,7 @@ const OWN: &[&str] = &[
     "controllers",
     "estimator",
     "faults",
+    "fleet_api",
     "interpreter",
     "karmada",
     "karmada_api",

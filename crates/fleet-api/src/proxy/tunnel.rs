@@ -69,7 +69,7 @@ impl ClusterProxy {
 }
 
 /// Ends the tunnels of Clusters that are deleted.
-pub(crate) struct EndsTunnels(pub Tunnels);
+pub struct EndsTunnels(pub Tunnels);
 
 impl Admission for EndsTunnels {
     fn concerns(&self, _: &str, _: &str) -> bool {

@@ -32,7 +32,7 @@ use serde_json::json;
 use transport::{Identity, Request, Response};
 use tunnel::Tunnels;
 
-use crate::cluster_proxy::{ClusterProxy, Clusters, behind, whole};
+use crate::proxy::{ClusterProxy, Clusters, behind, whole};
 use follow::{Wanted, follow};
 use found::{Found, list};
 use merged::{Asked, Target};

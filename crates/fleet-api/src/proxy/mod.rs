@@ -14,7 +14,7 @@ mod upgrade;
 
 pub(crate) use clusters::Clusters;
 pub(crate) use everywhere::{behind, whole};
-pub(crate) use tunnel::EndsTunnels;
+pub use tunnel::EndsTunnels;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ impl ClusterProxy {
     }
 
     /// The agent tunnels that end here.
-    pub(crate) fn tunnels(&self) -> &Tunnels {
+    pub fn tunnels(&self) -> &Tunnels {
         &self.tunnels
     }
 

@@ -1,0 +1,7 @@
+//! The API over member clusters: `clusters/NAME/proxy` and `clusters/NAME/tunnel` of cluster.karmada.io ([`proxy`]), `search`
+//! and `proxying` of search.karmada.io ([`search`]). Both are routes of an API server.
+//!
+//! Not here: the connections that controllers use (`controllers::Members`), and the protocol of tunnels (crate `tunnel`).
+
+pub mod proxy;
+pub mod search;
