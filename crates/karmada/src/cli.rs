@@ -164,23 +164,23 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
         Command::Certs(args) => certs::run(args, &world),
         Command::Demo(args) => run_logged(name, demo::run(&args.options(), &world, ended())),
         Command::Up(args) => {
-            let given = read(of_command, "up", flags::EFFECTIVE_IN_UP)?;
+            let given = read(of_command, "up")?;
             run_logged(name, up(args.options(&given, &world)?))
         }
         Command::ControllerManager(args) => {
-            let given = read(of_command, "controller-manager", flags::EFFECTIVE_IN_CONTROLLER_MANAGER)?;
+            let given = read(of_command, "controller-manager")?;
             let allow_http_endpoints = args.endpoints.allow_http_member_endpoints;
             let mut settings = controllers::Settings { allow_http_endpoints, ..settings(&given)? };
             args.failover.set(&mut settings);
             run_logged(name, components::controller_manager(&given, settings))
         }
         Command::Agent(args) => {
-            let given = read(of_command, "agent", flags::EFFECTIVE_IN_AGENT)?;
+            let given = read(of_command, "agent")?;
             let settings = agent_settings(&given)?;
             run_logged(name, components::agent(&given, settings, args.enable_tunnel))
         }
         Command::MetricsAdapter => {
-            read(of_command, "metrics-adapter", &[])?;
+            read(of_command, "metrics-adapter")?;
             anyhow::bail!(
                 "karmada-metrics-adapter is not part of this version: its flags are known, the metrics APIs over members \
                  (metrics.k8s.io, custom.metrics.k8s.io) are not served. `kubectl top` works with a member's own \
@@ -189,28 +189,28 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
         }
         Command::AggregatedApiserver(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
-            let given = read(of_command, "aggregated-apiserver", flags::EFFECTIVE_IN_AGGREGATED_APISERVER)?;
+            let given = read(of_command, "aggregated-apiserver")?;
             run_logged(name, components::aggregated_apiserver(&given, args.data_dir, allow_http))
         }
         Command::Search(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
-            let given = read(of_command, "search", flags::EFFECTIVE_IN_SEARCH)?;
+            let given = read(of_command, "search")?;
             run_logged(name, components::search(&given, args.data_dir, allow_http))
         }
         Command::Webhook(args) => {
-            let given = read(of_command, "webhook", flags::EFFECTIVE_IN_WEBHOOK)?;
+            let given = read(of_command, "webhook")?;
             if args.print_configurations { args.print(&given) } else { run_logged(name, serve_webhook(&given)) }
         }
         Command::Scheduler => {
-            let given = read(of_command, "scheduler", flags::EFFECTIVE_IN_SCHEDULER)?;
+            let given = read(of_command, "scheduler")?;
             run_logged(name, components::scheduler(&given))
         }
         Command::SchedulerEstimator => {
-            let given = read(of_command, "scheduler-estimator", flags::EFFECTIVE_IN_SCHEDULER_ESTIMATOR)?;
+            let given = read(of_command, "scheduler-estimator")?;
             run_logged(name, components::scheduler_estimator(&given))
         }
         Command::Descheduler => {
-            let given = read(of_command, "descheduler", flags::EFFECTIVE_IN_DESCHEDULER)?;
+            let given = read(of_command, "descheduler")?;
             run_logged(name, components::descheduler(&given))
         }
         Command::Apiserver(args) => run_logged(name, serve(args.options(&world)?)),
@@ -218,9 +218,9 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
     }
 }
 
-/// What a command was given; what of it has no effect is said where logs go.
-fn read<'a>(matches: &'a ArgMatches, command: &str, effective: &[&str]) -> anyhow::Result<Given<'a>> {
-    let given = Given::read(matches, command, effective)?;
+/// The flags of a command. Notices about flags without an effect go to standard error.
+fn read<'a>(matches: &'a ArgMatches, command: &str) -> anyhow::Result<Given<'a>> {
+    let given = Given::read(matches, command)?;
     for notice in &given.notices {
         eprintln!("notice: {notice}");
     }

@@ -1,25 +1,24 @@
-//! The flags of upstream's components, declared once as data (`flags.tsv`): `--help`, parsing and the documentation come
-//! from it. All are known. What has no effect here is accepted where it needs none, and refused where ignoring it would
-//! change what the user relies on.
+//! The flags of upstream's components, declared once as data (`flags.tsv`): `--help`, parsing and the documentation are
+//! generated from it. Every flag is known. A flag without an effect is accepted where it needs none, and refused where
+//! ignoring it would change what the user relies on.
 
-mod effects;
+mod gates;
 mod reference;
-
-use std::sync::OnceLock;
+mod table;
 
 use anyhow::Context as _;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
-use karmada_api::gates::{self, Gates};
+use karmada_api::gates::{Gates, help};
 
 use crate::logging::Logging;
 
-pub use effects::*;
+use gates::NOT_YET;
 pub use reference::{flags_page, gates_page, metrics_page};
+use table::named;
+pub use table::{Flag, Ignored, flags};
 
-const TABLE: &str = include_str!("flags.tsv");
-
-/// Upstream's components, in the order of the documentation.
+/// Upstream's components, in the order of the documentation. Each is a command of its own.
 pub const COMPONENTS: &[&str] = &[
     "controller-manager",
     "agent",
@@ -32,45 +31,18 @@ pub const COMPONENTS: &[&str] = &[
     "metrics-adapter",
 ];
 
-/// One flag. A name stands twice where components mean different things by it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flag {
-    pub name: &'static str,
-    pub type_: &'static str,
-    /// Component and default.
-    pub defaults: Vec<(&'static str, &'static str)>,
-    pub meaning: &'static str,
-}
+/// The components whose flags `karmada up` has.
+const UP: &[&str] = &["controller-manager", "scheduler", "webhook", "descheduler"];
 
-impl Flag {
-    /// The default in this program, which differs from upstream's for some; empty is none.
-    pub fn default_here(&self, component: &str) -> Option<&'static str> {
-        let upstream = self.default_of(component)?;
-        let local = OWN_DEFAULTS.iter().find(|(name, of_upstream, _)| *name == self.name && *of_upstream == upstream);
-        Some(local.map_or(upstream, |(_, _, here)| here))
-    }
-
-    pub fn default_of(&self, component: &str) -> Option<&'static str> {
-        self.defaults.iter().find(|(name, _)| *name == component).map(|(_, default)| *default)
-    }
-}
-
-fn flag(line: &'static str) -> Option<Flag> {
-    let mut cells = line.split('\t');
-    let (name, type_, spread, meaning) = (cells.next()?, cells.next()?, cells.next()?, cells.next()?);
-    let defaults = spread.split(';').filter_map(|group| group.split_once('='));
-    let defaults = defaults.flat_map(|(on, default)| on.split(',').map(move |component| (component, default)));
-    Some(Flag { name, type_, defaults: defaults.collect(), meaning })
-}
-
-/// All of them.
-pub fn flags() -> &'static [Flag] {
-    static FLAGS: OnceLock<Vec<Flag>> = OnceLock::new();
-    FLAGS.get_or_init(|| TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(flag).collect())
+/// Log flags that change something here. The others concern log files only and have no effect in upstream either while
+/// `--logtostderr` is on, as it always is here; only `--help-all` lists them.
+fn is_shown(flag: &Flag) -> bool {
+    !flag.is_for_logs() || flag.ignored != Ignored::Inert
 }
 
 /// Adds the flags of `components` to a command that has not declared them itself.
-fn with_flags(mut command: Command, components: &[&str], effective: &[&str]) -> Command {
+fn with_flags(mut command: Command, components: &[&str]) -> Command {
+    let name = command.get_name().to_owned();
     let mut declared: Vec<String> =
         command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
     for component in components {
@@ -80,8 +52,7 @@ fn with_flags(mut command: Command, components: &[&str], effective: &[&str]) -> 
                 continue;
             }
             declared.push(flag.name.to_owned());
-            let works = effective.contains(&flag.name) || LOGGING.contains(&flag.name);
-            command = command.arg(argument(flag, default, works));
+            command = command.arg(argument(flag, default, named(flag.name).any(|row| row.is_effective(&name))));
         }
     }
     command
@@ -95,9 +66,7 @@ fn id(name: &str) -> String {
 fn argument(flag: &Flag, default: &'static str, effective: bool) -> Arg {
     let mut arg = Arg::new(id(flag.name)).long(flag.name).value_name(flag.type_).allow_hyphen_values(true);
     arg = match flag.name {
-        "feature-gates" => {
-            arg.help("Feature gates as Name=true|false,...; --help-all lists them").long_help(gates::help())
-        }
+        "feature-gates" => arg.help("Feature gates as Name=true|false,...; --help-all lists them").long_help(help()),
         _ => arg.help(flag.meaning.trim_end_matches('.')),
     };
     if !default.is_empty() {
@@ -110,12 +79,11 @@ fn argument(flag: &Flag, default: &'static str, effective: bool) -> Arg {
         arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true");
     }
     if effective {
-        let hides = LOGGING.contains(&flag.name) && !LOGGING_SHOWN.contains(&flag.name);
-        return arg.help_heading("Options of Karmada's components").hide_short_help(hides);
+        return arg.help_heading("Options of Karmada's components").hide_short_help(!is_shown(flag));
     }
-    match needless(flag.name) {
-        Some(_) => arg.help_heading("Options without an effect here"),
-        None => arg.help_heading("Options that cannot be changed in this version"),
+    match flag.ignored {
+        Ignored::Notice(_) => arg.help_heading("Options without an effect here"),
+        Ignored::Refused(_) | Ignored::Inert => arg.help_heading("Options that cannot be changed in this version"),
     }
     .hide_short_help(true)
 }
@@ -137,10 +105,10 @@ impl std::fmt::Display for Listener {
 /// for requests of others (an API server, a scheduler) are for all, as running the component is for.
 pub fn listeners() -> Vec<Listener> {
     let mut found = Vec::new();
-    for (component, effective) in ALONE {
+    for component in COMPONENTS {
         let default = |name: &str| {
-            let flag = flags().iter().find(|flag| flag.name == name && flag.default_of(component).is_some())?;
-            flag.default_here(component).filter(|_| effective.contains(&name))
+            let flag = named(name).find(|flag| flag.default_of(component).is_some())?;
+            flag.default_here(component).filter(|_| flag.is_effective(component))
         };
         let mut add = |flags, address: Option<String>| {
             let address = address.and_then(|text| text.parse().ok());
@@ -152,16 +120,15 @@ pub fn listeners() -> Vec<Listener> {
         add("--bind-address, --secure-port", serving.map(|(address, port)| format!("{address}:{port}")));
         add("--server-port", default("server-port").map(|port| format!("0.0.0.0:{port}")));
     }
-    found.sort_by_key(|listener| COMPONENTS.iter().position(|component| *component == listener.component));
     found
 }
 
 /// The commands with the flags of upstream's components.
 pub fn extend(command: Command) -> Command {
-    let command = command.mut_subcommand("up", |it| with_flags(it, UP, EFFECTIVE_IN_UP));
-    ALONE.iter().fold(command, |command, (component, effective)| {
-        command.mut_subcommand(component, |it| with_flags(it, &[component], effective))
-    })
+    let command = command.mut_subcommand("up", |it| with_flags(it, UP));
+    COMPONENTS
+        .iter()
+        .fold(command, |command, component| command.mut_subcommand(component, |it| with_flags(it, &[component])))
 }
 
 /// What was given on the command line.
@@ -174,28 +141,23 @@ pub struct Given<'a> {
 
 impl<'a> Given<'a> {
     /// Checks the flags of a command: a value that would be ignored is refused or announced.
-    pub fn read(matches: &'a ArgMatches, command: &str, effective: &[&str]) -> anyhow::Result<Self> {
-        let works = |name: &str| [effective, LOGGING, INERT].iter().any(|list| list.contains(&name));
+    pub fn read(matches: &'a ArgMatches, command: &str) -> anyhow::Result<Self> {
         let mut notices = Vec::new();
         for name in matches.ids().filter_map(|known| known.as_str().strip_prefix("upstream:")) {
             let value = text(matches, name);
-            if works(name) || !is_changed(matches, name) || is_harmless(command, name, value) {
+            let works = named(name).any(|flag| flag.is_effective(command));
+            let Some(flag) = named(name).next().filter(|_| !works) else { continue };
+            if !is_changed(matches, name) || is_moot(command, name, value) {
                 continue;
             }
-            let Some(why) = needless(name) else {
-                if let Some(why) = refused(name) {
-                    anyhow::bail!("--{name}={value} is not supported: {why}");
-                }
-                if name.starts_with("etcd-") {
-                    anyhow::bail!(
-                        "--{name}={value}: this version keeps nothing in etcd, but in --data-dir; leave it out"
-                    );
-                }
-                anyhow::bail!(
+            match flag.ignored {
+                Ignored::Inert => {}
+                Ignored::Notice(why) => notices.push(format!("--{name}={value} has no effect here: {why}")),
+                Ignored::Refused(Some(why)) => anyhow::bail!("--{name}={value} is not supported: {why}"),
+                Ignored::Refused(None) => anyhow::bail!(
                     "--{name}={value} is not supported in this version, which uses the default; leave it out"
-                );
-            };
-            notices.push(format!("--{name}={value} has no effect here: {why}"));
+                ),
+            }
         }
         notices.sort();
         let text = text(matches, "feature-gates");
@@ -262,16 +224,14 @@ impl<'a> Given<'a> {
 /// Whether a flag was given another value than its default.
 fn is_changed(matches: &ArgMatches, name: &str) -> bool {
     let value = text(matches, name);
-    let named = flags().iter().filter(|flag| flag.name == name);
-    let mut defaults = named.flat_map(|flag| flag.defaults.iter().map(|(_, default)| (flag.type_, *default)));
+    let mut defaults = named(name).flat_map(|flag| flag.defaults.iter().map(|(_, default)| (flag.type_, *default)));
     is_given(matches, name) && !defaults.any(|(type_, default)| is_same(type_, default, value))
 }
 
-/// Whether a value is what happens in a command anyway.
-fn is_harmless(command: &str, name: &str, value: &str) -> bool {
-    let mut rows = HARMLESS.iter().filter(|(flag, _, commands)| *flag == name && commands.contains(&command));
-    let type_ = flags().iter().find(|flag| flag.name == name).map_or("", |flag| flag.type_);
-    rows.any(|(_, harmless, _)| is_same(type_, harmless, value))
+/// Whether a command already behaves as the value requires.
+fn is_moot(command: &str, name: &str, value: &str) -> bool {
+    let moot = |flag: &Flag| flag.moot.iter().any(|(of, moot)| *of == command && is_same(flag.type_, moot, value));
+    named(name).any(moot)
 }
 
 /// As Go reads it.
@@ -301,33 +261,14 @@ fn text<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use karmada_api::gates;
+
     use super::*;
 
-    #[test]
-    fn every_line_is_a_flag_and_the_counts_are_upstreams() {
-        let lines = TABLE.lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(flags().len(), lines);
-        let count = |component: &str| flags().iter().filter(|flag| flag.default_of(component).is_some()).count();
-        let counts: Vec<usize> = COMPONENTS.iter().map(|component| count(component)).collect();
-        // 21 of each are about logs.
-        assert_eq!(counts, [76, 64, 53, 37, 44, 36, 110, 132, 92]);
-        for name in EFFECTIVE_IN_UP {
-            assert!(flags().iter().any(|flag| flag.name == *name), "{name}");
-        }
-        for (component, effective) in ALONE {
-            for name in *effective {
-                assert!(flags().iter().any(|it| it.name == *name && it.default_of(component).is_some()), "{name}");
-            }
-        }
-        for name in EFFECTIVE_GATES {
-            assert!(gates::GATES.iter().any(|gate| gate.name == *name), "{name}");
-        }
-    }
-
     fn given(args: &[&str]) -> Result<String, String> {
-        let command = with_flags(Command::new("up"), UP, EFFECTIVE_IN_UP);
+        let command = with_flags(Command::new("up"), UP);
         let matches = command.try_get_matches_from(args).map_err(|error| error.to_string())?;
-        let given = Given::read(&matches, "up", EFFECTIVE_IN_UP).map_err(|error| error.to_string())?;
+        let given = Given::read(&matches, "up").map_err(|error| error.to_string())?;
         let allowed = given.is_true("allow-no-execute-taint-policy").map_err(|error| error.to_string())?;
         let threshold = given.duration("cluster-failure-threshold").map_err(|error| error.to_string())?;
         let affinity = given.gates.is_open(gates::WORKLOAD_AFFINITY);
@@ -344,19 +285,19 @@ mod tests {
             &["--metrics-bind-address=0", "--health-probe-bind-address=0"],
             &["--kubeconfig=", "--master="],
         ] {
-            let command = with_flags(Command::new("up"), UP, EFFECTIVE_IN_UP);
+            let command = with_flags(Command::new("up"), UP);
             let matches = command.try_get_matches_from([&["up"], args].concat()).expect("known flags");
-            let given = Given::read(&matches, "up", EFFECTIVE_IN_UP).map_err(|error| error.to_string());
+            let given = Given::read(&matches, "up").map_err(|error| error.to_string());
             assert_eq!(given.map(|given| given.notices), Ok(Vec::new()), "{args:?}");
         }
     }
 
     #[test]
     fn what_needs_no_effect_is_announced() {
-        let command = with_flags(Command::new("up"), UP, EFFECTIVE_IN_UP);
+        let command = with_flags(Command::new("up"), UP);
         let matches = command.try_get_matches_from(["up", "--leader-elect=false", "--leader-elect-lease-duration=1m"]);
         let matches = matches.expect("known flags");
-        let given = Given::read(&matches, "up", EFFECTIVE_IN_UP).expect("accepted");
+        let given = Given::read(&matches, "up").expect("accepted");
         let expected = "--leader-elect-lease-duration=1m has no effect here: one process holds the store, so there is no \
                         Lease to elect a leader with";
         assert_eq!(given.notices, [expected]);
@@ -389,7 +330,7 @@ mod tests {
             let known =
                 ["bind-address", "metrics-bind-address", "health-probe-bind-address", "secure-port", "server-port"];
             let calls = ["scheduler-estimator-port", "proxy-server-address", "advertise-address"];
-            let inert = INERT.contains(&flag.name);
+            let inert = flag.ignored == Ignored::Inert;
             assert!(known.contains(&flag.name) || calls.contains(&flag.name) || inert, "--{}", flag.name);
         }
     }

@@ -5,16 +5,11 @@ use std::fmt::Write as _;
 use karmada_api::gates::GATES;
 use metrics::{Buckets, Description, Kind};
 
-use super::{
-    ALONE, COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, INERT, LOGGING, NEEDLESS_GATES, UP, flags, needless, refused,
-};
+use super::gates::{EFFECTIVE_GATES, NEEDLESS_GATES};
+use super::{COMPONENTS, Ignored, UP, flags};
 
 const MADE: &str =
     "<!-- Made from the program's data by `UPDATE_DOCS=1 cargo test -p karmada reference`; do not edit. -->\n";
-
-fn is_alone(component: &str) -> bool {
-    ALONE.iter().any(|(name, _)| *name == component)
-}
 
 /// `docs/reference/flags.md`.
 pub fn flags_page() -> String {
@@ -34,17 +29,15 @@ pub fn flags_page() -> String {
         );
         for flag in flags() {
             let Some(default) = flag.default_of(component) else { continue };
-            let up = UP.contains(component) && EFFECTIVE_IN_UP.contains(&flag.name);
-            let alone = ALONE.iter().any(|(name, effective)| name == component && effective.contains(&flag.name));
-            let logs = LOGGING.contains(&flag.name);
-            let (up, alone) = (up || (logs && UP.contains(component)), alone || (logs && is_alone(component)));
-            let works = [(up, "up"), (alone, *component)].into_iter().filter_map(|(works, name)| works.then_some(name));
-            let works = works.collect::<Vec<_>>().join(", ");
-            let works = match needless(flag.name) {
-                Some(why) if works.is_empty() => format!("needs no effect: {why}"),
-                None if INERT.contains(&flag.name) => "needs no effect".to_owned(),
-                None if works.is_empty() => refused(flag.name).map_or(works, |why| format!("refused: {why}")),
-                _ => works,
+            let up = UP.contains(component) && flag.is_effective("up");
+            let works = [(up, "up"), (flag.is_effective(component), *component)];
+            let works: Vec<&str> = works.into_iter().filter_map(|(works, name)| works.then_some(name)).collect();
+            let works = match flag.ignored {
+                _ if !works.is_empty() => works.join(", "),
+                Ignored::Notice(why) => format!("needs no effect: {why}"),
+                Ignored::Inert => "needs no effect".to_owned(),
+                Ignored::Refused(Some(why)) => format!("refused: {why}"),
+                Ignored::Refused(None) => String::new(),
             };
             let default = match flag.default_here(component) {
                 Some("") if !default.is_empty() => format!("none (upstream `{default}`)"),

@@ -324,7 +324,7 @@ fn what_is_missing_is_named() {
         (&["scheduler-estimator"], "clusterName cannot be empty"),
         (&["descheduler", "--descheduling-interval=-1s"], "--descheduling-interval must not be negative"),
         (&["descheduler", "--enable-pprof"], "--enable-pprof=true is not supported in this version"),
-        (&["search", "--etcd-servers=https://etcd:2379"], "this version keeps nothing in etcd, but in --data-dir"),
+        (&["search", "--etcd-servers=https://etcd:2379"], "this version stores objects in --data-dir, not in etcd"),
         (
             &["controller-manager", "--feature-gates=MultiClusterService=true"],
             "feature gate MultiClusterService=true has no effect",
