@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use world::World;
 
-use crate::{key, maps};
+use crate::{key, maps, served};
 
 fn map(value: &str, version: &str) -> String {
     format!(
@@ -68,4 +68,17 @@ async fn an_event_whose_version_is_no_number_breaks_the_watch() {
     };
     tokio::time::timeout(Duration::from_secs(10), listed).await.expect("it lists again");
     informers.stop_all();
+}
+
+#[tokio::test]
+async fn an_informer_in_the_process_holds_the_objects_of_the_cache() {
+    let served = served().await;
+    served.local.create(&maps(), &crate::map("a", "1")).await.expect("created");
+    let set = InformerSet::until(served.local.clone(), served.world.clone(), served.stop.child_token());
+    let informer = set.informer(&maps());
+    assert!(informer.synced().await);
+    let held = informer.cache().get(&key("a")).expect("the object");
+    let cached = served.local.get(&maps(), &key("a")).await.expect("the object");
+    assert!(Arc::ptr_eq(&held, &cached), "one allocation");
+    served.stop.cancel();
 }

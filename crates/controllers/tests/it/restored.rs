@@ -1,10 +1,12 @@
 //! An older copy of the store is put back: members keep what they have until a person confirms, and new objects go on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{DeleteOptions, PatchOptions};
 use controllers::{Context, Settings};
+use http::{Method, StatusCode};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::work::v1alpha1::Work;
@@ -14,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::by_hand::{bindings, config_maps, demo, work_in};
 use crate::harness::{MEMBERS, Plane, get, namespaces};
-use crate::network::Weather;
+use crate::network::{Asked, CONTROL, Weather};
 
 /// Of every ConfigMap in `demo`, to both members.
 async fn propagate(plane: &Plane) {
@@ -280,6 +282,28 @@ async fn restarts_and_objects_without_marks_hold_nothing() {
     assert_eq!(condition(&plane, "m1").await, None);
     let marked = get(&m1, &config_maps(), &demo("old")).await.expect("the object");
     assert!(marked["metadata"]["annotations"]["resume.karmada.io/mark"].is_string());
+    plane.shutdown().await;
+}
+
+/// While the list of incarnations cannot be written, new controllers write to no member.
+#[tokio::test(start_paused = true)]
+async fn no_write_precedes_the_record_of_its_incarnation() {
+    let mut plane = Plane::start().await;
+    propagate(&plane).await;
+    create(&plane, "thing", "1").await;
+    plane.stop_controllers().await;
+    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
+        let is_record = asked.server == CONTROL && asked.path.contains("/karmada-system/configmaps");
+        (is_record && asked.method != Method::GET).then_some(StatusCode::SERVICE_UNAVAILABLE)
+    })));
+    plane.restart_controllers().await;
+    plane.merge(&config_maps(), &demo("thing"), json!({"data": {"k": "2"}}), PatchOptions::default()).await;
+    wait().await;
+    for member in MEMBERS {
+        assert_eq!(value(&plane, member, "thing").await.as_deref(), Some("1"), "{member}");
+    }
+    plane.network.set_answers(None);
+    everywhere(&plane, "thing", Some("2")).await;
     plane.shutdown().await;
 }
 
