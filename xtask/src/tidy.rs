@@ -1,13 +1,15 @@
 //! `cargo xtask tidy`: what compilers and clippy do not check. Each rule is a function over texts;
 //! `tests/it/tidy.rs` runs all of them over the repository.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
 
+use crate::advisories;
 use crate::layers::LAYERS;
+use crate::promises::promises;
+use crate::third_party::{dependencies, duplicates, locked, sources};
 
 /// Lines of a file. A longer file holds more than one subject. Files over the limit today are below, and may only shrink.
 const LINES: usize = 500;
@@ -43,43 +45,28 @@ const IMPURE: &[&str] = &[
     "Instant::now",
     "SystemTime::now",
     "std::io::std",
-];
-
-/// Crates that would bring a second implementation of TLS, or one that is not Rust's rustls.
-const TLS: &[&str] = &["openssl", "openssl-sys", "native-tls", "boring", "s2n-tls", "mbedtls"];
-
-/// Implementations of cryptography for rustls. Two of them are two sets of bugs, and each takes a minute to build.
-const CRYPTOGRAPHY: &[&str] = &["aws-lc-rs", "ring", "graviola"];
-
-/// Licences under which a dependency may be distributed with a program under Apache-2.0.
-const LICENCES: &[&str] = &[
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "CDLA-Permissive-2.0",
-    "ISC",
-    "MIT",
-    "MIT-0",
-    "NCSA",
-    "OpenSSL",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
+    "async fn",
+    ".await",
 ];
 
 /// Runs every rule and prints what breaks one.
 #[derive(clap::Args)]
-pub struct Tidy {}
+pub struct Tidy {
+    /// Copy of RustSec's advisory database to check besides the advisories in this repository
+    #[arg(long, value_name = "DIRECTORY")]
+    advisories: Option<PathBuf>,
+}
 
 impl Tidy {
     /// # Errors
     /// When git or cargo cannot be run, or a rule is broken.
     pub fn run(&self) -> anyhow::Result<()> {
-        let findings = repository()?;
+        let mut findings = repository()?;
+        if let Some(directory) = &self.advisories {
+            let locked = locked(&lock_file()?);
+            let advisories = advisories::database(directory)?;
+            findings.extend(advisories.iter().flat_map(|it| locked.iter().filter_map(|locked| it.finding(locked))));
+        }
         for finding in &findings {
             println!("{finding}");
         }
@@ -88,12 +75,21 @@ impl Tidy {
     }
 }
 
+fn root() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is not in the root of the workspace")
+}
+
+fn lock_file() -> anyhow::Result<String> {
+    let path = root()?.join("Cargo.lock");
+    std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+}
+
 /// Every finding in the repository this crate was built in.
 ///
 /// # Errors
 /// When git or cargo cannot be run, or a file cannot be read.
 pub fn repository() -> anyhow::Result<Vec<String>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask stands in the root of the workspace")?;
+    let root = root()?;
     let listed = output(Command::new("git").args(["ls-files"]).current_dir(root))?;
     let mut findings = Vec::new();
     for path in listed.lines() {
@@ -110,10 +106,20 @@ pub fn repository() -> anyhow::Result<Vec<String>> {
             findings.extend(page(path, &text()?, |named| root.join(named).exists()));
         }
     }
+    findings.extend(clippy(&std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?));
     // `cargo metadata` also lists optional dependencies that no feature enables; the tree is what is built.
     let tree = ["tree", "--workspace", "--locked", "--prefix=none", "--edges=normal,build", "--format={p}|{l}"];
     let built = output(Command::new(env!("CARGO")).args(tree).current_dir(root))?;
     findings.extend(dependencies(&built));
+    findings.extend(duplicates(&built));
+    let locked = locked(&lock_file()?);
+    findings.extend(sources(&locked));
+    for advisory in advisories::table()? {
+        findings.extend(locked.iter().filter_map(|locked| advisory.finding(locked)));
+    }
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
+    let architecture = read("ARCHITECTURE.md").unwrap_or_default();
+    findings.extend(promises(&architecture, read).iter().map(|finding| format!("ARCHITECTURE.md: {finding}")));
     Ok(findings)
 }
 
@@ -152,18 +158,60 @@ pub fn source(path: &str, text: &str) -> Vec<String> {
     {
         findings.extend(impure(path, text));
     }
+    if path.starts_with("crates/") && path.contains("/src/") && !path.ends_with("tests.rs") {
+        findings.extend(forbidden(path, text));
+    }
     findings
+}
+
+/// What the code of some crates must not name: within which path, outside which, what, and why.
+const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
+    ("crates/apiserver/", "", ".karmada.io", "the API server knows nothing of Karmada"),
+    ("crates/storage/", "", ".karmada.io", "the store knows no kind"),
+    ("crates/", "crates/world/", "clippy::disallowed_methods", "only world reads clocks and random numbers"),
+];
+
+fn forbidden(path: &str, text: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (number, line) in code(text) {
+        let broken = FORBIDDEN.iter().filter(|(within, outside, named, _)| {
+            path.starts_with(within) && (outside.is_empty() || !path.starts_with(outside)) && line.contains(named)
+        });
+        findings.extend(broken.map(|(.., named, why)| format!("{path}:{number}: names {named}: {why}")));
+        let line = line.trim_start().trim_start_matches("pub ");
+        if line.starts_with("static ") && line.contains("Registry") && line.contains('=') {
+            findings.push(format!("{path}:{number}: a registry that is global"));
+        }
+    }
+    findings
+}
+
+/// The methods that `clippy.toml` must disallow: clocks and random numbers.
+const DISALLOWED: &[&str] =
+    &["std::time::Instant::now", "std::time::SystemTime::now", "jiff::Timestamp::now", "rand::random"];
+
+/// The rules of `clippy.toml`.
+#[must_use]
+pub fn clippy(text: &str) -> Vec<String> {
+    let missing = DISALLOWED.iter().filter(|method| !text.contains(&format!("path = \"{method}\"")));
+    missing.map(|method| format!("clippy.toml: does not disallow {method}")).collect()
+}
+
+/// The numbered lines of a source without comments and without the tests at its end.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    lines.map(|(number, line)| (number + 1, line))
 }
 
 /// Input, output and clocks in a pure crate. Tests at the end of a file may read their tables.
 fn impure(path: &str, text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let code = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
-    code.filter_map(|(number, line)| {
-        let found = IMPURE.iter().find(|it| line.contains(**it))?;
-        Some(format!("{path}:{}: a pure crate uses {found}", number + 1))
-    })
-    .collect()
+    code(text)
+        .filter_map(|(number, line)| {
+            let found = IMPURE.iter().find(|it| line.contains(**it))?;
+            Some(format!("{path}:{number}: a pure crate uses {found}"))
+        })
+        .collect()
 }
 
 /// The rules of a manifest: lints are inherited, so that a rule of the workspace holds everywhere.
@@ -190,37 +238,4 @@ pub fn page(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String
     let names = spans.filter(plain).filter(|name| ROOTS.iter().any(|root| name.starts_with(root)) && !any(name));
     let gone = names.filter(|name| !exists(name) && !exists(&format!("{name}.rs")));
     gone.map(|name| format!("{path}: {name} does not exist")).collect()
-}
-
-/// The rules of third-party crates, over lines of `name version (path)|licence`.
-#[must_use]
-pub fn dependencies(built: &str) -> Vec<String> {
-    let lines: BTreeSet<&str> = built.lines().filter(|line| !line.contains("(/") && !line.contains("(*)")).collect();
-    let mut findings = Vec::new();
-    let mut providers = BTreeSet::new();
-    for (package, licence) in lines.iter().filter_map(|line| line.split_once('|')) {
-        let name = package.split(' ').next().unwrap_or(package);
-        if TLS.contains(&name) {
-            findings.push(format!("{name}: another implementation of TLS"));
-        }
-        if CRYPTOGRAPHY.contains(&name) {
-            providers.insert(name);
-        }
-        if !permitted(licence) {
-            findings.push(format!("{name}: licence \"{licence}\" is not permitted"));
-        }
-    }
-    if providers.len() > 1 {
-        findings.push(format!("more than one provider of cryptography: {providers:?}"));
-    }
-    findings
-}
-
-/// Whether a licence expression of SPDX can be met with permitted licences alone.
-#[must_use]
-pub fn permitted(expression: &str) -> bool {
-    // Old packages separate alternatives by a slash.
-    let expression = expression.replace('/', " OR ").replace(['(', ')'], " ");
-    let group = |text: &str| text.split(" OR ").any(|it| LICENCES.contains(&it.trim()));
-    expression.split(" AND ").all(group)
 }

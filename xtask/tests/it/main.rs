@@ -5,4 +5,6 @@
 mod layers;
 mod order;
 mod problems;
+mod promises;
+mod third_party;
 mod tidy;
