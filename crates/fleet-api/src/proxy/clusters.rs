@@ -1,4 +1,4 @@
-//! The Clusters a server with proxies knows: its own, or those of a control plane that it follows.
+//! The Clusters that the proxy reads: those of its own server, or of the control plane in front of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use apimachinery::{Object, ObjectKey, Status, StatusReason};
 use apiserver::cache::Cache;
 use controller_runtime::Informer;
 
-/// How long a request waits for the first list of Clusters that are in another server.
+/// How long a request waits for the first list of Clusters from another server.
 const FIRST_LIST: Duration = Duration::from_secs(10);
 
-/// Cheap to clone; who keeps it sees changes.
+/// Cheap to clone; a clone reads the current state.
 #[derive(Clone)]
 pub(crate) struct Clusters {
     pub(super) own: Arc<Cache>,
@@ -38,7 +38,7 @@ impl Clusters {
     }
 }
 
-/// Waits for a first list, so that no Cluster is taken for gone.
+/// Waits for the first list: before it, no Cluster can be reported as missing.
 pub(super) async fn complete(clusters: &Informer) -> Result<(), Status> {
     if let Ok(true) = tokio::time::timeout(FIRST_LIST, clusters.synced()).await {
         return Ok(());

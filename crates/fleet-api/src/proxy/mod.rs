@@ -1,19 +1,19 @@
-//! `clusters/NAME/proxy/PATH`: passes requests on to a member, in the name of the caller.
+//! `clusters/NAME/proxy/PATH`: forwards requests to a member, impersonating the user.
 //!
-//! The caller needs rights on `clusters/proxy` here, which the server has checked; what he may do in the member the
-//! member decides, for he is impersonated there with the token of `impersonatorSecretRef`. The administrator's token
-//! of `secretRef` is never used. Requests are passed on once: nothing is repeated, cached or rewritten.
+//! The user needs rights on `clusters/proxy` here, which the server has checked. The member authorizes the request: the user
+//! is impersonated there with the token of `impersonatorSecretRef`. The administrator's token of `secretRef` is never used.
+//! Requests are forwarded once: they are not retried, cached or rewritten.
 //!
-//! `clusters/NAME/tunnel` is where the agent of a member in Pull mode opens the way to it.
+//! At `clusters/NAME/tunnel` the agent of a member in Pull mode opens its tunnel.
 
+mod all_clusters;
 mod clusters;
-mod everywhere;
 mod outgoing;
 mod tunnel;
 mod upgrade;
 
+pub(crate) use all_clusters::{read_body, target_of};
 pub(crate) use clusters::Clusters;
-pub(crate) use everywhere::{behind, whole};
 pub use tunnel::EndsTunnels;
 
 use std::borrow::Cow;
@@ -39,7 +39,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use transport::{ApiService, Identity, Request, Response};
 
-/// Until the member's answer begins, unless the request is one that lasts; as for requests to this server.
+/// Time until the member's response begins, as for requests to this server; long-running requests have none.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const GROUP: &str = "cluster.karmada.io";
 
@@ -48,15 +48,15 @@ pub struct ClusterProxy {
     /// `--allow-http-member-endpoints`
     allow_http: bool,
     joins: upgrade::Joins,
-    /// The ways to members in Pull mode.
+    /// The tunnels of members in Pull mode.
     tunnels: Tunnels,
-    /// Connections by cluster, with what they were made from. They are shared by all callers.
+    /// Connections by cluster, with the endpoints that they were made from. All users share them.
     connected: Mutex<HashMap<String, (Endpoint, Client)>>,
-    /// The server this is a part of; known once it has started.
+    /// The server that this route belongs to, once it has started.
     own: OnceLock<ApiService>,
-    /// Where secrets are, and what is no member's, if not in that server.
+    /// The server that stores Secrets and answers requests to the control plane, if not that one.
     control: OnceLock<Client>,
-    /// The Clusters, if not in that server.
+    /// The Clusters, if another server stores them.
     clusters: OnceLock<Informer>,
 }
 
@@ -66,7 +66,7 @@ fn failed(message: impl Into<String>) -> Status {
 }
 
 impl ClusterProxy {
-    /// `connector` reaches members of this process; `allow_http` lets others be reached over plain HTTP.
+    /// `connector` reaches members of this process; `allow_http` permits plain HTTP for others.
     pub fn new(connector: Connector, allow_http: bool) -> Self {
         Self {
             connector,
@@ -80,23 +80,23 @@ impl ClusterProxy {
         }
     }
 
-    /// The agent tunnels that end here.
+    /// The tunnels that agents have opened to this server.
     pub fn tunnels(&self) -> &Tunnels {
         &self.tunnels
     }
 
-    /// Secrets, and what is no member's, are in another server.
+    /// Another server stores Secrets and answers requests to the control plane.
     pub fn control_plane(&self, client: Client) {
         let _ = self.control.set(client);
     }
 
-    /// Clusters are in another server, too.
+    /// Another server stores Clusters, too.
     pub fn clusters_in(&self, clusters: Informer) {
         let _ = self.clusters.set(clusters);
     }
 
     /// The Clusters, not older than the request.
-    pub(crate) async fn known(&self, server: &Shared) -> Result<Clusters, Status> {
+    pub(crate) async fn clusters(&self, server: &Shared) -> Result<Clusters, Status> {
         match self.clusters.get() {
             None => drop(server.cache.catch_up().await?),
             Some(far) => clusters::complete(far).await?,
@@ -104,14 +104,19 @@ impl ClusterProxy {
         Ok(Clusters { own: Arc::clone(&server.cache), far: self.clusters.get().cloned() })
     }
 
-    /// Where requests go that are no member's.
+    /// Sets the server that answers requests to the control plane.
     pub fn serve(&self, own: ApiService) {
         // Only the first counts; there is one server.
         let _ = self.own.set(own);
     }
 
-    /// In the control plane, as the caller: upstream uses its own rights there.
-    pub(crate) async fn here(&self, user: &Identity, request: Request, target: &str) -> Result<Response, Status> {
+    /// Sends a request to the control plane as the user; upstream uses its own rights there.
+    pub(crate) async fn in_control_plane(
+        &self,
+        user: &Identity,
+        request: Request,
+        target: &str,
+    ) -> Result<Response, Status> {
         let (parts, body) = request.into_parts();
         let mut request = http::Request::builder().method(parts.method).uri(target).body(body);
         if let Ok(request) = &mut request {
@@ -130,7 +135,7 @@ impl ClusterProxy {
         answer.map_err(|error| Status::unclassified(error.to_string()))
     }
 
-    /// Passes a request on to a member; its path is that of the proxy.
+    /// Forwards a request, whose path is that of the proxy, to a member.
     pub(crate) async fn forward(
         &self,
         server: &Shared,
@@ -150,8 +155,8 @@ impl ClusterProxy {
         if let Ok(request) = &mut request {
             *request.headers_mut() = outgoing.headers;
         }
-        // Extensions of the caller's request (who he is, what he accepts) stay here: they are not the member's.
-        let request = request.map_err(|e| Status::bad_request(format!("cannot ask {}: {e}", outgoing.target)))?;
+        // Extensions of the request (the user, accepted forms) do not concern the member.
+        let request = request.map_err(|e| Status::bad_request(format!("cannot request {}: {e}", outgoing.target)))?;
         let lasting = RequestInfo::parse(request.method(), request.uri()).is_long_running();
         let mut response = send(&client, request, cluster, lasting).await?;
         let headers = outgoing::answer_headers(response.status(), response.headers());
@@ -167,9 +172,9 @@ impl ClusterProxy {
         Ok(response)
     }
 
-    /// The connection to a member, made anew when its Cluster or its secrets say something else than before.
+    /// The connection to a member, recreated when its Cluster or its Secrets have changed.
     async fn member(&self, server: &Shared, name: &str) -> Result<Client, Status> {
-        let known = self.known(server).await?;
+        let known = self.clusters(server).await?;
         let Some(cluster) = known.get(name)? else {
             self.connected.lock().remove(name);
             return Err(Status::not_found(GROUP, "clusters", name));
@@ -194,7 +199,7 @@ impl ClusterProxy {
             }
         };
         let mut connected = self.connected.lock();
-        // Clusters that are gone would keep their connections for ever.
+        // Connections of deleted Clusters would never close.
         connected.retain(|other, _| !matches!(known.get(other), Ok(None)));
         connected.insert(name.to_owned(), (endpoint, client.clone()));
         Ok(client)
@@ -208,7 +213,7 @@ struct SecretData {
 }
 
 impl ClusterProxy {
-    /// Where the member is and what opens it to the impersonator.
+    /// The address of the member and the credentials of the impersonator.
     async fn endpoint(&self, server: &Shared, cluster: &Cluster) -> Result<Endpoint, Status> {
         let (name, spec) = (&cluster.metadata.name, &cluster.spec);
         if spec.api_endpoint.is_empty() && spec.sync_mode == SyncMode::Pull {
@@ -220,7 +225,7 @@ impl ClusterProxy {
         let reference = spec.impersonator_secret_ref.as_ref();
         let reference =
             reference.ok_or_else(|| failed(format!("the impersonatorSecretRef of cluster {name} is nil")))?;
-        // The misspelt word is upstream's.
+        // The misspelling is upstream's.
         let token = self.secret_field(server, reference, "token").await;
         let token = token
             .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the token is not text".into()))
@@ -236,7 +241,7 @@ impl ClusterProxy {
         Ok(controllers::endpoint_of(spec, ca_bundle, token.trim()))
     }
 
-    /// Whether the impersonator's token may be sent to the endpoint of the cluster.
+    /// Checks that the impersonator's token may be sent to the endpoint of the cluster.
     async fn check_destination(&self, server: &Shared, cluster: &Cluster) -> Result<(), Status> {
         let Some(reference) = &cluster.spec.impersonator_secret_ref else { return Ok(()) };
         let secret = self.secret(server, reference).await.map_err(failed)?;
@@ -304,7 +309,7 @@ impl Route for ClusterProxy {
     ) -> BoxFuture<'a, Result<Response, Status>> {
         match info.name.as_str() {
             _ if info.subresource == TUNNEL => Box::pin(self.open_tunnel(server, info, user, request)),
-            "*" => Box::pin(self.everywhere(server, info, user, request)),
+            "*" => Box::pin(self.all_clusters(server, info, user, request)),
             name => Box::pin(self.forward(server, name, user, request)),
         }
     }

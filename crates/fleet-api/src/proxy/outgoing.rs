@@ -1,6 +1,6 @@
-//! What the proxy sends to a member and hands back from it, as data: the path, the headers, on whose behalf.
+//! The request to a member and the headers of its response, as data: path, headers, impersonated user.
 //!
-//! Not here: the credential. The connection to the member adds it, and no header of the caller can replace it.
+//! Not here: the credential. The connection to the member adds it, and no header of the client can replace it.
 
 use apimachinery::{Status, StatusReason};
 use apiserver::authn::{AUTHENTICATED, UNAUTHENTICATED};
@@ -8,7 +8,7 @@ use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HOST, SEC_WEBSOCKET_PROTOC
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use transport::Identity;
 
-/// `apis`, group, version, `clusters`, NAME, `proxy`: the segments before the member's own path.
+/// `apis`, group, version, `clusters`, NAME, `proxy`: the segments before the member's path.
 const PREFIX_SEGMENTS: usize = 6;
 
 /// Headers that concern one connection only (RFC 9110, 7.6.1), besides those that `Connection` names.
@@ -24,7 +24,7 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// A WebSocket client that can set no headers sends its bearer token as one of its protocols.
+/// WebSocket clients that cannot set headers send their bearer token as a subprotocol.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 #[derive(Debug)]
@@ -32,12 +32,12 @@ pub struct Outgoing {
     /// Path and query, relative to the member's API server.
     pub target: String,
     pub headers: HeaderMap,
-    /// Whether the caller wants another protocol than HTTP afterwards (exec, attach, port-forward).
+    /// Whether the client requests an upgrade (exec, attach, port-forward).
     pub upgrade: bool,
 }
 
 /// # Errors
-/// When the request has no user, or cannot be said in a request to the member.
+/// The request has no user, or its path or user cannot be sent to the member.
 pub fn outgoing(uri: &Uri, headers: &HeaderMap, user: &Identity) -> Result<Outgoing, Status> {
     let path = member_path(uri.path())?;
     let target = match uri.query() {
@@ -55,14 +55,14 @@ pub fn outgoing(uri: &Uri, headers: &HeaderMap, user: &Identity) -> Result<Outgo
     Ok(Outgoing { target, headers: kept, upgrade })
 }
 
-/// The headers of the member's answer that are the caller's business. Cross-origin rules are those of our server.
+/// The end-to-end headers of the member's response. Cross-origin rules are those of our server.
 pub fn answer_headers(code: StatusCode, headers: &HeaderMap) -> HeaderMap {
     let mut kept = end_to_end(headers, code == StatusCode::SWITCHING_PROTOCOLS);
     remove_prefixed(&mut kept, &["access-control-"]);
     kept
 }
 
-/// What follows `/proxy`, escapes untouched; `/` when nothing does.
+/// The path after `/proxy`, with its escapes; `/` if it is empty.
 fn member_path(path: &str) -> Result<&str, Status> {
     let mut rest = path;
     let mut segment = "";
@@ -72,12 +72,12 @@ fn member_path(path: &str) -> Result<&str, Status> {
         (segment, rest) = rest.split_at(end);
     }
     if segment != "proxy" {
-        // The legacy form `/watch/clusters/...`, which no proxy ever had.
+        // The legacy form `/watch/clusters/...` does not exist for proxies.
         return Err(Status::failure(StatusReason::NotFound, "the server could not find the requested resource"));
     }
     let dots = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
     if rest.split('/').any(dots) {
-        // The endpoint's own path is a border that `..` would step over.
+        // `..` would leave the path of the endpoint.
         return Err(Status::bad_request("the path of a proxied request must not hold the segments . and .."));
     }
     Ok(if rest.is_empty() { "/" } else { rest })
@@ -130,8 +130,8 @@ fn remove_token_protocol(headers: &mut HeaderMap) {
     }
 }
 
-/// The member decides with its own rules what this user may do. UID and extras stay here: impersonating them needs
-/// rights that `karmada-impersonator` has not.
+/// The member authorizes this user with its own rules. UID and extras are not sent: impersonating them needs rights that
+/// `karmada-impersonator` does not have.
 fn impersonate(headers: &mut HeaderMap, user: &Identity) -> Result<(), Status> {
     if user.user.is_empty() {
         return Err(super::failed("no user found for request"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_the_path_is_the_members() {
+    fn the_members_path_follows_the_proxys() {
         check_path("", "/");
         check_path("/", "/");
         check_path("?a=b", "/?a=b");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_member_sees_the_user_and_nothing_of_the_users_credentials() {
+    fn the_user_is_impersonated_without_credentials() {
         let given = [
             ("accept", "application/json"),
             ("authorization", "Bearer secret"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn upgrades_pass_without_tokens_among_the_protocols() {
+    fn upgrades_lose_tokens_among_the_subprotocols() {
         let given = [
             ("connection", "Upgrade"),
             ("upgrade", "websocket"),
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_user_goes_nowhere() {
+    fn a_request_without_a_user_is_rejected() {
         let uri: Uri = format!("{BASE}/api").parse().expect("a URL");
-        let refused = outgoing(&uri, &HeaderMap::new(), &Identity::default()).expect_err("nobody");
+        let refused = outgoing(&uri, &HeaderMap::new(), &Identity::default()).expect_err("no user");
         assert_eq!((refused.code, refused.message.as_str()), (500, "no user found for request"));
     }
 
     #[test]
-    fn answers_lose_what_concerned_the_members_connection() {
+    fn headers_of_the_members_connection_are_removed() {
         let given = headers(&[
             ("content-type", "application/json"),
             ("access-control-allow-origin", "*"),

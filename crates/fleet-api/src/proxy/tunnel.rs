@@ -1,4 +1,4 @@
-//! `clusters/NAME/tunnel`: an agent opens the tunnel to its member with a request that is upgraded.
+//! `clusters/NAME/tunnel`: an agent opens the tunnel of its member with an upgraded request.
 
 use apimachinery::{Status, StatusReason};
 use apiserver::cache::Event;
@@ -14,7 +14,7 @@ use tunnel::{PROTOCOL, Tunnels};
 
 use super::{ClusterProxy, GROUP, failed};
 
-/// Why this user may not open the tunnel of a cluster, though RBAC lets them. An agent opens that of its own cluster only.
+/// The reason to forbid a request that RBAC allows: an agent may open the tunnel of its own cluster only.
 fn refusal_of_user(user: &str, cluster: &str) -> Option<String> {
     let own = agents::cluster_of(user).filter(|own| *own != cluster)?;
     Some(format!("the agent of cluster {own} may open the tunnel of its own cluster only"))
@@ -35,7 +35,7 @@ impl ClusterProxy {
         if let Some(why) = refusal_of_user(&user.user, name) {
             return Err(Status::forbidden(GROUP, "clusters", name, &why));
         }
-        let known = self.known(server).await?.get(name)?;
+        let known = self.clusters(server).await?.get(name)?;
         let cluster = known.ok_or_else(|| Status::not_found(GROUP, "clusters", name))?;
         let cluster: Cluster = cluster.decode().map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
         if cluster.spec.sync_mode != SyncMode::Pull {
@@ -68,7 +68,7 @@ impl ClusterProxy {
     }
 }
 
-/// Ends the tunnels of Clusters that are deleted.
+/// Closes the tunnels of deleted Clusters.
 pub struct EndsTunnels(pub Tunnels);
 
 impl Admission for EndsTunnels {

@@ -1,4 +1,4 @@
-//! Connections that stop being HTTP: the caller's and the member's are joined until either ends.
+//! Upgraded connections: the client's and the member's are joined until either ends.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use transport::Response;
 
-/// An upgraded connection has left its HTTP server, and with it that server's limit. One costs two sockets and two
+/// The limit of the HTTP server does not cover upgraded connections. One costs two sockets and two
 /// buffers of 8 KiB: 1,000 stay below 2,048 file descriptors and 32 MiB.
 const MAX_JOINED: usize = 1_000;
 
-/// The right to join connections, bounded.
+/// Permits to join connections.
 #[derive(Clone, Debug)]
 pub struct Joins(Arc<Semaphore>);
 
@@ -24,7 +24,7 @@ impl Default for Joins {
 
 impl Joins {
     /// # Errors
-    /// 429 when there are too many.
+    /// 429 when all permits are taken.
     pub fn take(&self) -> Result<OwnedSemaphorePermit, Status> {
         let full = || {
             let message = format!("{MAX_JOINED} connections to member clusters are open already, try again later");
@@ -34,7 +34,7 @@ impl Joins {
     }
 }
 
-/// Joins `caller` and the member's connection once the answer `response` is on its way.
+/// Joins the client's and the member's connection once `response` has been sent.
 pub fn join(cluster: &str, caller: OnUpgrade, response: &mut Response, permit: OwnedSemaphorePermit) {
     let member = hyper::upgrade::on(response);
     let cluster = cluster.to_owned();

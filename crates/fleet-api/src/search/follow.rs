@@ -1,8 +1,8 @@
-//! Watches over several members: one watch of each, told as one.
+//! Watches over several members: one watch of each member, merged into one stream.
 //!
-//! Every event carries the versions of all members, of which only its own has moved on; a client that lost its connection
-//! goes on from there. It ends when a member's watch does, when members come or go (the client then lists again), when its
-//! time is over or the server ends.
+//! Every event carries the resource versions of all members; only that of its own member has changed. A client that lost its
+//! connection resumes from there. The stream ends when the watch of a member ends, when members are added or removed (the
+//! client then lists again), at its timeout, or when the server shuts down.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,51 +18,51 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use transport::{BoxError, WatchEvent};
 
+use super::form::Form;
 use super::found::Found;
-use super::merged::{Asked, Target, failed, reached};
-use super::shown::Shown;
+use super::merged::{ListQuery, Target, failed, reached};
 use super::versions::{Versions, encode};
 
-/// How often it is looked whether the members are still the same.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval of the check whether the set of members has changed.
+const MEMBERS_CHECK: Duration = Duration::from_secs(1);
 
-/// What a client asks for, besides what lists ask for too.
+/// The parameters of a watch.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    pub asked: Asked,
+pub struct WatchQuery {
+    pub list: ListQuery,
     pub bookmarks: bool,
-    /// First everything there is, and a bookmark that says so.
+    /// Begin with all existing objects, followed by a bookmark that marks their end.
     pub initial_events: bool,
-    pub shown: Shown,
+    pub form: Form,
     pub timeout: Duration,
 }
 
-/// What one member says; None is the end.
-type Said = (String, Option<WatchEvent>);
+/// A member and its event; `None` is the end of its watch.
+type MemberEvent = (String, Option<WatchEvent>);
 
 struct Following {
-    events: SelectAll<BoxStream<'static, Said>>,
+    events: SelectAll<BoxStream<'static, MemberEvent>>,
     versions: Versions,
-    /// Members that have not yet said that their initial events are over.
+    /// Members whose initial events are not complete.
     waiting: BTreeSet<String>,
     namespaces: Vec<Target>,
-    wanted: Wanted,
+    query: WatchQuery,
     api_version: String,
     kind: String,
-    names_columns: bool,
+    with_columns: bool,
     done: bool,
 }
 
-/// Starts following the targets. `still` tells whether the targets are the same as at the beginning.
+/// Watches the targets while `is_unchanged` returns that the set of targets is the one at the beginning.
 ///
 /// # Errors
-/// The first member's that does not answer, or no longer knows the version.
+/// The error of the first member that does not answer, or no longer has the requested version.
 pub async fn follow(
     members: &Members,
     targets: Vec<Target>,
     resource: &ApiResource,
-    wanted: Wanted,
-    still: impl Fn() -> bool + Send + 'static,
+    query: WatchQuery,
+    is_unchanged: impl Fn() -> bool + Send + 'static,
     ending: CancellationToken,
 ) -> Result<impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static, Status> {
     let mut events = SelectAll::new();
@@ -70,40 +70,40 @@ pub async fn follow(
     for (cluster, _) in &targets {
         let Some(member) = reached(members, cluster).await else { continue };
         let options = WatchOptions {
-            label_selector: wanted.asked.labels.clone(),
-            field_selector: wanted.asked.fields.clone(),
-            resource_version: wanted.asked.since.of(cluster),
-            send_initial_events: wanted.initial_events,
+            label_selector: query.list.labels.clone(),
+            field_selector: query.list.fields.clone(),
+            resource_version: query.list.since.of(cluster),
+            send_initial_events: query.initial_events,
             timeout_seconds: None,
             metadata_only: false,
         };
-        let watch = member.client.watch(resource, wanted.asked.namespace.as_deref(), &options).await;
+        let watch = member.client.watch(resource, query.list.namespace.as_deref(), &options).await;
         let watch = match watch {
             Ok(watch) => watch,
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(failed(cluster, &error)),
         };
         let (name, last) = (cluster.clone(), cluster.clone());
-        let told = watch.map(move |event| (name.clone(), Some(event)));
-        events.push(told.chain(futures::stream::once(async move { (last, None) })).boxed());
+        let tagged = watch.map(move |event| (name.clone(), Some(event)));
+        events.push(tagged.chain(futures::stream::once(async move { (last, None) })).boxed());
         waiting.insert(cluster.clone());
     }
     let state = Following {
         events,
-        versions: wanted.asked.since.versions(),
-        waiting: if wanted.initial_events { waiting } else { BTreeSet::new() },
+        versions: query.list.since.versions(),
+        waiting: if query.initial_events { waiting } else { BTreeSet::new() },
         namespaces: targets,
         api_version: resource.api_version(),
         kind: resource.kind.to_string(),
-        names_columns: true,
+        with_columns: true,
         done: false,
-        wanted,
+        query,
     };
-    let over = tokio::time::sleep(state.wanted.timeout);
+    let over = tokio::time::sleep(state.query.timeout);
     let changed = async move {
-        let mut look = tokio::time::interval(LOOK);
-        while still() {
-            look.tick().await;
+        let mut ticks = tokio::time::interval(MEMBERS_CHECK);
+        while is_unchanged() {
+            ticks.tick().await;
         }
     };
     let end = async move {
@@ -118,7 +118,7 @@ pub async fn follow(
             if state.done {
                 return None;
             }
-            // Without any member there is nothing to tell, until there are members.
+            // Without members the watch stays silent until there are some.
             let Some((cluster, event)) = state.events.next().await else {
                 std::future::pending::<()>().await;
                 return None;
@@ -135,9 +135,9 @@ pub async fn follow(
 impl Following {
     fn line(&mut self, cluster: &str, event: WatchEvent) -> Option<Bytes> {
         let (type_, object) = match event {
-            WatchEvent::Added(object) => ("ADDED", self.told(cluster, object)?),
-            WatchEvent::Modified(object) => ("MODIFIED", self.told(cluster, object)?),
-            WatchEvent::Deleted(object) => ("DELETED", self.told(cluster, object)?),
+            WatchEvent::Added(object) => ("ADDED", self.event_object(cluster, object)?),
+            WatchEvent::Modified(object) => ("MODIFIED", self.event_object(cluster, object)?),
+            WatchEvent::Deleted(object) => ("DELETED", self.event_object(cluster, object)?),
             WatchEvent::Bookmark { resource_version, initial_end } => {
                 self.versions.insert(cluster.to_owned(), resource_version.to_string());
                 ("BOOKMARK", self.bookmark(cluster, initial_end)?)
@@ -150,28 +150,28 @@ impl Following {
         Some(format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n").into())
     }
 
-    /// None for an object of a namespace in which the resource is not registered.
-    fn told(&mut self, cluster: &str, object: std::sync::Arc<Object>) -> Option<Value> {
+    /// `None` for an object of a namespace in which the resource is not registered.
+    fn event_object(&mut self, cluster: &str, object: std::sync::Arc<Object>) -> Option<Value> {
         let registered = self.namespaces.iter().find(|(name, _)| name == cluster).map(|(_, namespaces)| namespaces);
         self.versions.insert(cluster.to_owned(), object.resource_version().to_owned());
         if registered.is_some_and(|it| !it.is_empty() && !it.contains(object.namespace().unwrap_or_default())) {
             return None;
         }
-        // What was decoded once is so again.
+        // The object has been decoded before, so this cannot fail.
         let mut tree = Found { cluster: cluster.to_owned(), object }.marked().ok()?;
         tree["metadata"]["resourceVersion"] = json!(encode(&self.versions));
-        let names_columns = std::mem::take(&mut self.names_columns);
-        Some(self.wanted.shown.one(tree, names_columns))
+        let with_columns = std::mem::take(&mut self.with_columns);
+        Some(self.query.form.one(tree, with_columns))
     }
 
-    /// The last member's end of initial events is the end of all.
+    /// The end of the initial events of the last member is the end of all initial events.
     fn bookmark(&mut self, cluster: &str, initial_end: bool) -> Option<Value> {
         let was_waiting = !self.waiting.is_empty();
         if initial_end {
             self.waiting.remove(cluster);
         }
         let all = initial_end && was_waiting && self.waiting.is_empty();
-        if !(all || self.wanted.bookmarks && self.waiting.is_empty()) {
+        if !(all || self.query.bookmarks && self.waiting.is_empty()) {
             return None;
         }
         let mut metadata = json!({ "resourceVersion": encode(&self.versions) });

@@ -19,7 +19,7 @@ pub struct Rewritten {
     pub media_type: String,
 }
 
-/// A version that names no state of the cluster: the object was elsewhere when it was read.
+/// The version does not include the cluster: the object was in another one when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elsewhere;
 

@@ -1,4 +1,4 @@
-//! Objects of several members as one answer: their marks, lists of them.
+//! Objects of several members in one response: the annotation with their cluster, and lists.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::versions::{Versions, encode};
 
-/// An object and the member it is from.
+/// An object and its member.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub cluster: String,
@@ -16,7 +16,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// With the mark of its cluster.
+    /// The object with the annotation that names its cluster.
     pub fn marked(&self) -> Result<Value, serde_json::Error> {
         let mut tree = self.object.to_value()?;
         if !tree["metadata"]["annotations"].is_object() {
@@ -26,7 +26,7 @@ impl Found {
         Ok(tree)
     }
 
-    /// Marked, and with a version that names its cluster.
+    /// The annotated object with a resource version that names its cluster.
     pub fn single(&self) -> Result<Value, serde_json::Error> {
         let mut tree = self.marked()?;
         let versions = Versions::from([(self.cluster.clone(), self.object.resource_version().to_owned())]);
@@ -35,7 +35,7 @@ impl Found {
     }
 }
 
-/// A list of what was found.
+/// A list of objects.
 pub fn list(api_version: &str, kind: &str, found: &[Found]) -> Result<Value, serde_json::Error> {
     let items: Vec<Value> = found.iter().map(Found::marked).collect::<Result<_, _>>()?;
     Ok(json!({"kind": format!("{kind}List"), "apiVersion": api_version, "metadata": {}, "items": items}))

@@ -11,28 +11,28 @@ use transport::ObjectList;
 use super::found::Found;
 use super::versions::{Since, Token, Versions, encode};
 
-/// A member that is asked, and the namespaces in which a resource is registered there; none are all.
+/// A member, and the namespaces in which a resource is registered there; an empty set stands for all.
 pub type Target = (String, BTreeSet<String>);
 
-/// What a client asks for.
+/// The parameters that lists and watches share.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ListQuery {
     pub namespace: Option<String>,
     pub labels: Option<String>,
     pub fields: Option<String>,
     pub since: Since,
 }
 
-impl Asked {
+impl ListQuery {
     fn options(&self, cluster: &str, limit: usize, continue_token: &str) -> ListOptions {
-        let goes_on = !continue_token.is_empty();
+        let is_continued = !continue_token.is_empty();
         ListOptions {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
             limit,
-            continue_token: goes_on.then(|| continue_token.to_owned()),
-            // A token says itself of which version it is.
-            resource_version: self.since.of(cluster).filter(|_| !goes_on),
+            continue_token: is_continued.then(|| continue_token.to_owned()),
+            // A continue token carries its own version.
+            resource_version: self.since.of(cluster).filter(|_| !is_continued),
             metadata_only: false,
         }
     }
@@ -43,7 +43,7 @@ impl Asked {
 pub struct Page {
     pub items: Vec<Found>,
     pub versions: Versions,
-    /// Where the next page begins.
+    /// The token of the next page.
     pub next: Option<Token>,
     pub remaining: Option<u64>,
 }
@@ -62,22 +62,22 @@ impl Page {
     }
 }
 
-/// Lists what the targets (in the order of their names) have; `limit` 0 is none.
+/// Lists the objects of the targets, in the order of their names; `limit` 0 is no limit.
 ///
 /// # Errors
-/// The first member's that does not answer: a list without its part would say that its objects are gone.
+/// The error of the first member that does not answer: in a list without its part its objects would count as deleted.
 pub async fn list(
     members: &Members,
     targets: &[Target],
     resource: &ApiResource,
-    asked: &Asked,
+    query: &ListQuery,
     limit: usize,
     token: Option<&Token>,
 ) -> Result<Page, Status> {
     let first = token.map(|token| token.cluster.as_str()).unwrap_or_default();
-    let known = token.map_or_else(|| asked.since.clone(), |token| Since::parse(&token.rv));
+    let known = token.map_or_else(|| query.since.clone(), |token| Since::parse(&token.rv));
     let mut page = Page { versions: known.versions(), ..Page::default() };
-    // What is no target any more has no part in what the version stands for.
+    // The version does not cover clusters that are no longer targets.
     page.versions.retain(|cluster, _| targets.iter().any(|(name, _)| name == cluster));
     for (cluster, namespaces) in targets.iter().filter(|(name, _)| name.as_str() >= first) {
         let left = limit.saturating_sub(page.items.len());
@@ -86,8 +86,8 @@ pub async fn list(
             break;
         }
         let own = token.filter(|token| token.cluster == *cluster).map(|token| token.continue_token.as_str());
-        let options = asked.options(cluster, left, own.unwrap_or_default());
-        let Some(list) = part(members, cluster, resource, asked, &options).await? else { continue };
+        let options = query.options(cluster, left, own.unwrap_or_default());
+        let Some(list) = part(members, cluster, resource, query, &options).await? else { continue };
         page.versions.insert(cluster.clone(), list.resource_version.to_string());
         page.remaining = list.remaining;
         let registered =
@@ -101,7 +101,7 @@ pub async fn list(
         }
     }
     if page.next.is_some() {
-        fill(members, targets, resource, asked, &mut page.versions).await?;
+        fill(members, targets, resource, query, &mut page.versions).await?;
     }
     let versions = encode(&page.versions);
     if let Some(next) = &mut page.next {
@@ -110,48 +110,48 @@ pub async fn list(
     Ok(page)
 }
 
-/// The versions of members that the page did not reach: a watch from its version would miss what happens there until
-/// they are.
+/// Adds the versions of members that the page did not reach: without them a watch from the version of the list would miss
+/// changes there.
 async fn fill(
     members: &Members,
     targets: &[Target],
     resource: &ApiResource,
-    asked: &Asked,
+    query: &ListQuery,
     versions: &mut Versions,
 ) -> Result<(), Status> {
     for (cluster, _) in targets {
         if versions.contains_key(cluster) {
             continue;
         }
-        if let Some(list) = part(members, cluster, resource, asked, &asked.options(cluster, 1, "")).await? {
+        if let Some(list) = part(members, cluster, resource, query, &query.options(cluster, 1, "")).await? {
             versions.insert(cluster.clone(), list.resource_version.to_string());
         }
     }
     Ok(())
 }
 
-/// None where the member cannot be reached from here, or has no such resource.
+/// `None` where the member cannot be reached, or does not serve the resource.
 async fn part(
     members: &Members,
     cluster: &str,
     resource: &ApiResource,
-    asked: &Asked,
+    query: &ListQuery,
     options: &ListOptions,
 ) -> Result<Option<ObjectList>, Status> {
     let Some(member) = reached(members, cluster).await else { return Ok(None) };
-    match member.client.list(resource, asked.namespace.as_deref(), options).await {
+    match member.client.list(resource, query.namespace.as_deref(), options).await {
         Ok(list) => Ok(Some(list)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(failed(cluster, &error)),
     }
 }
 
-/// The connection to a member, if there can be one: an agent's has none here.
+/// The connection to a member, if it has one.
 pub async fn reached(members: &Members, cluster: &str) -> Option<std::sync::Arc<Member>> {
     members.reading(cluster).await.ok()
 }
 
-/// What a member refused is refused in its words.
+/// The Status of a member is passed on.
 pub fn failed(cluster: &str, error: &client::Error) -> Status {
     match error.status() {
         Some(status) => status.clone(),

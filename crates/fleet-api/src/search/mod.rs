@@ -1,15 +1,15 @@
 //! `search` and `proxying` of search.karmada.io: reads over members as if they were one cluster.
 //!
-//! What the ResourceRegistries name is answered by the members: `search/cache` and single objects from caches of theirs,
-//! which a first question starts; lists and watches behind `proxying` by themselves, merged. Everything else behind
-//! `proxying` goes to the control plane, in the name of the caller. Not here: other backends than memory.
+//! Resources that ResourceRegistries select are read from the members. `search/cache` and single objects come from caches of
+//! members, which the first request starts; lists and watches of `proxying` are sent to the members and merged. All other
+//! requests to `proxying` go to the control plane, impersonating the user. Not here: backends other than memory.
 
 mod follow;
+mod form;
 mod forwarded;
 mod found;
 mod merged;
 mod path;
-mod shown;
 mod versions;
 
 use std::collections::BTreeSet;
@@ -32,35 +32,35 @@ use serde_json::json;
 use transport::{Identity, Request, Response};
 use tunnel::Tunnels;
 
-use crate::proxy::{ClusterProxy, Clusters, behind, whole};
-use follow::{Wanted, follow};
+use crate::proxy::{ClusterProxy, Clusters, read_body, target_of};
+use follow::{WatchQuery, follow};
+use form::Form;
 use found::{Found, list};
-use merged::{Asked, Target};
+use merged::{ListQuery, Target};
 use path::{Native, native};
-use shown::Shown;
 use versions::{Since, Token};
 
 const GROUP: &str = "search.karmada.io";
 
-/// A first question waits this long for the cache of a member; one that needs longer is left out of the answer.
+/// How long a request waits for the first list of a member's cache. A member that needs longer is left out of the response.
 const SYNC: Duration = Duration::from_secs(3);
 
-/// Largest object that is changed through `proxying`, as kube-apiserver's own limit.
+/// Largest body of a write through `proxying`, the limit of kube-apiserver.
 const MAX_BODY: usize = 3 << 20;
 
-/// A watch without a time of its own ends after this, as kube-apiserver's `--min-request-timeout`.
+/// Timeout of a watch without `timeoutSeconds`, the default of kube-apiserver's `--min-request-timeout`.
 const WATCH: Duration = Duration::from_secs(1800);
 
 pub struct Search {
     proxy: Arc<ClusterProxy>,
-    /// None where no controller runs: nothing is cached then.
+    /// `None` where no controller runs: nothing is cached then.
     members: OnceLock<Members>,
-    /// What the control plane serves, if that is another server.
+    /// Discovery of the control plane, if that is another server.
     served: OnceLock<Mapper>,
     offers: Offers,
 }
 
-/// The verbs a server offers, upstream's `--disable-search` and `--disable-proxy` the other way round.
+/// The APIs that a server offers: the negation of `--disable-search` and `--disable-proxy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offers {
     pub search: bool,
@@ -81,17 +81,17 @@ impl Offers {
 }
 
 impl Search {
-    /// `proxy` is the way to a single member in the name of a user.
+    /// `proxy` forwards requests to a single member.
     pub fn new(proxy: Arc<ClusterProxy>, offers: Offers) -> Self {
         Self { proxy, members: OnceLock::new(), served: OnceLock::new(), offers }
     }
 
-    /// The control plane is another server: what is no registry is found there.
+    /// The control plane is another server; only ResourceRegistries are stored in this one.
     pub fn beside(&self, served: Mapper) {
         let _ = self.served.set(served);
     }
 
-    /// The resource the control plane has under these names.
+    /// The resource of the control plane with these names.
     async fn resource(
         &self,
         server: &Shared,
@@ -111,10 +111,10 @@ impl Search {
     /// The Clusters and the registries, not older than the request.
     async fn clusters(&self, server: &Shared) -> Result<Clusters, Status> {
         server.cache.catch_up().await?;
-        self.proxy.known(server).await
+        self.proxy.clusters(server).await
     }
 
-    /// From now on members can be asked.
+    /// Enables requests to members.
     pub fn connect(&self, members: Members) {
         let tunnels = self.proxy.tunnels().clone();
         members.tunnels_are(Arc::new(move |name| tunnels.is_expected(name).then(|| tunnels.to(name))));
@@ -133,7 +133,7 @@ impl Search {
         }
         match info.name.as_str() {
             "cache" => {}
-            // Upstream asks no OpenSearch either; who wants its answers asks it.
+            // Upstream does not query OpenSearch either.
             "opensearch" => return Ok(Response::new(transport::empty())),
             other => return Err(Status::unclassified(format!("connect with unrecognized search category {other}"))),
         }
@@ -153,7 +153,7 @@ impl Search {
         Ok(respond::value(StatusCode::OK, &list))
     }
 
-    /// What the caches of the members that registries name hold of this, by cluster, then by name.
+    /// Matching objects in the caches of the selected members, by cluster, then by name.
     async fn cached(
         &self,
         server: &Shared,
@@ -164,17 +164,17 @@ impl Search {
         let clusters = self.clusters(server).await?;
         let targets = targets(&server.cache, &clusters, self.proxy.tunnels(), resource)?;
         let Some(members) = self.members.get() else { return Ok(Vec::new()) };
-        let asked = targets.into_iter().map(|(cluster, namespaces)| {
-            let question = Question {
+        let reads = targets.into_iter().map(|(cluster, namespaces)| {
+            let read = CacheRead {
                 cluster,
                 namespaces,
                 resource: resource.clone(),
                 wanted: wanted.clone(),
                 selector: selector.clone(),
             };
-            question.ask(members.clone())
+            read.run(members.clone())
         });
-        Ok(join_all(asked).await.into_iter().flatten().flatten().collect())
+        Ok(join_all(reads).await.into_iter().flatten().flatten().collect())
     }
 
     /// `proxying/ANY/proxy/PATH`.
@@ -188,7 +188,7 @@ impl Search {
         if info.subresource != "proxy" {
             return Err(Status::failure(StatusReason::NotFound, "the server could not find the requested resource"));
         }
-        let (target, tail) = behind(info, &request)?;
+        let (target, tail) = target_of(info, &request)?;
         if tail.group == GROUP && tail.resource == "proxying" {
             return Err(Status::bad_request("proxying leads to no other proxying"));
         }
@@ -202,11 +202,11 @@ impl Search {
         };
         match resource.filter(|_| registered) {
             Some(resource) if tail.subresource.is_empty() && matches!(tail.verb, "get" | "list" | "watch") => {
-                let shown = Shown::wanted(request.headers());
-                self.read(server, &resource, &tail, shown).await
+                let form = Form::accepted(request.headers());
+                self.read(server, &resource, &tail, form).await
             }
             Some(resource) => self.write(server, &resource, &tail, user, request, &target).await,
-            None => self.proxy.here(user, request, &target).await,
+            None => self.proxy.in_control_plane(user, request, &target).await,
         }
     }
 
@@ -215,13 +215,13 @@ impl Search {
         server: &Shared,
         resource: &ApiResource,
         tail: &RequestInfo,
-        shown: Shown,
+        form: Form,
     ) -> Result<Response, Status> {
-        let asked = asked(tail)?;
+        let query = list_query(tail)?;
         if tail.verb == "get" {
             let found = self.cached(server, resource, &native_of(tail), &Selector::everything()).await?;
             let object = one(resource, &tail.name, &found)?.single().map_err(Status::internal)?;
-            return Ok(respond::value(StatusCode::OK, &shown.one(object, true)));
+            return Ok(respond::value(StatusCode::OK, &form.one(object, true)));
         }
         let clusters = self.clusters(server).await?;
         let tunnels = self.proxy.tunnels().clone();
@@ -231,10 +231,11 @@ impl Search {
         };
         if tail.verb == "watch" {
             let (cache, known, watched) = (Arc::clone(&server.cache), targets.clone(), resource.clone());
-            // What cannot be read any more has changed.
-            let still = move || self::targets(&cache, &clusters, &tunnels, &watched).is_ok_and(|now| now == known);
-            let wanted = wanted(tail, asked, shown)?;
-            let lines = follow(members, targets, resource, wanted, still, server.ending()).await?;
+            // A set that can no longer be computed counts as changed.
+            let is_unchanged =
+                move || self::targets(&cache, &clusters, &tunnels, &watched).is_ok_and(|now| now == known);
+            let query = watch_query(tail, query, form)?;
+            let lines = follow(members, targets, resource, query, is_unchanged, server.ending()).await?;
             let mut response = Response::new(transport::stream(lines));
             let json = HeaderValue::from_static("application/json");
             response.headers_mut().insert(header::CONTENT_TYPE, json);
@@ -249,13 +250,13 @@ impl Search {
                 Some(token.ok_or_else(|| Status::bad_request("continue key is not valid: no page ends with it"))?)
             }
         };
-        let page = merged::list(members, &targets, resource, &asked, limit, token.as_ref()).await?;
+        let page = merged::list(members, &targets, resource, &query, limit, token.as_ref()).await?;
         let items = page.items.iter().map(Found::marked).collect::<Result<Vec<_>, _>>().map_err(Status::internal)?;
-        let list = shown.list(&resource.api_version(), &resource.kind, &page.metadata(), items);
+        let list = form.list(&resource.api_version(), &resource.kind, &page.metadata(), items);
         Ok(respond::value(StatusCode::OK, &list))
     }
 
-    /// Whatever else is asked of a registered resource, in the one member that has the object.
+    /// Any other request for a registered resource goes to the member that has the object.
     async fn write(
         &self,
         server: &Shared,
@@ -272,7 +273,7 @@ impl Search {
         let cluster = one(resource, &tail.name, &found)?.cluster.clone();
         let (mut parts, mut body) = request.into_parts();
         if forwarded::concerns(tail.verb, &tail.subresource) {
-            let bytes = whole(body, MAX_BODY).await?;
+            let bytes = read_body(body, MAX_BODY).await?;
             let rewritten = forwarded::rewritten(media_type(&parts.headers), &bytes, &cluster);
             let rewritten = rewritten.map_err(|_| Status::modified(&resource.group, &resource.plural, &tail.name))?;
             body = match rewritten {
@@ -291,14 +292,14 @@ impl Search {
     }
 }
 
-/// Without parameters; JSON if the header is missing.
+/// The media type without parameters; JSON if the header is missing.
 fn media_type(headers: &http::HeaderMap) -> &str {
     let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
     text.split(';').next().unwrap_or(text).trim()
 }
 
-/// What lists and watches ask of every member. Only fields that every resource has are known.
-fn asked(tail: &RequestInfo) -> Result<Asked, Status> {
+/// The parameters of lists and watches. Only fields that every resource has can be selected.
+fn list_query(tail: &RequestInfo) -> Result<ListQuery, Status> {
     let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
     let labels = Selector::parse(tail.query.get("labelSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
     let fields = FieldSelector::parse(tail.query.get("fieldSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
@@ -310,7 +311,7 @@ fn asked(tail: &RequestInfo) -> Result<Asked, Status> {
         }
     }
     let text = |text: String| (!text.is_empty()).then_some(text);
-    Ok(Asked {
+    Ok(ListQuery {
         namespace: text(tail.namespace.clone()),
         labels: text(labels.to_string()),
         fields: text(fields.to_string()),
@@ -318,37 +319,37 @@ fn asked(tail: &RequestInfo) -> Result<Asked, Status> {
     })
 }
 
-/// A parameter that is a number, and not negative.
+/// A parameter that is a non-negative number.
 fn number(tail: &RequestInfo, name: &str) -> Result<Option<u64>, Status> {
     let Some(text) = tail.query.text(name) else { return Ok(None) };
     let wrong = || Status::bad_request(format!("{name}: Invalid value: {text:?}: must be a number, at least 0"));
     text.parse().map(Some).map_err(|_| wrong())
 }
 
-fn wanted(tail: &RequestInfo, asked: Asked, shown: Shown) -> Result<Wanted, Status> {
+fn watch_query(tail: &RequestInfo, list: ListQuery, form: Form) -> Result<WatchQuery, Status> {
     let timeout = number(tail, "timeoutSeconds")?.filter(|seconds| *seconds > 0).map_or(WATCH, Duration::from_secs);
-    Ok(Wanted {
-        asked,
+    Ok(WatchQuery {
+        list,
         bookmarks: tail.query.flag("allowWatchBookmarks"),
         initial_events: tail.query.flag("sendInitialEvents"),
-        shown,
+        form,
         timeout,
     })
 }
 
-/// What one member is asked.
-struct Question {
+/// A read of the cache of one member.
+struct CacheRead {
     cluster: String,
-    /// None are all.
+    /// An empty set stands for all.
     namespaces: BTreeSet<String>,
     resource: ApiResource,
     wanted: Native,
     selector: Selector,
 }
 
-impl Question {
-    /// None where the member cannot be reached or its cache is not complete: it is left out, as upstream does.
-    fn ask(self, members: Members) -> BoxFuture<'static, Option<Vec<Found>>> {
+impl CacheRead {
+    /// `None` where the member cannot be reached or its cache is incomplete; it is left out, as upstream does.
+    fn run(self, members: Members) -> BoxFuture<'static, Option<Vec<Found>>> {
         Box::pin(async move {
             let member = members.reading(&self.cluster).await.ok()?;
             let informer = member.informers.informer(&self.resource);
@@ -357,13 +358,13 @@ impl Question {
             }
             let namespace = Some(self.wanted.namespace.as_str()).filter(|namespace| !namespace.is_empty());
             let mut objects = informer.cache().list(namespace);
-            objects.retain(|object| self.means(object));
+            objects.retain(|object| self.matches(object));
             objects.sort_by_key(|object| object.key());
             Some(objects.into_iter().map(|object| Found { cluster: self.cluster.clone(), object }).collect())
         })
     }
 
-    fn means(&self, object: &Object) -> bool {
+    fn matches(&self, object: &Object) -> bool {
         (self.namespaces.is_empty() || self.namespaces.contains(object.namespace().unwrap_or_default()))
             && (self.wanted.name.is_empty() || object.name() == self.wanted.name)
             && self.selector.matches_with(|key| object.label(key))
@@ -380,7 +381,7 @@ fn native_of(tail: &RequestInfo) -> Native {
     }
 }
 
-/// The object, if one member alone has it.
+/// The object, if exactly one member has it.
 fn one<'a>(resource: &ApiResource, name: &str, found: &'a [Found]) -> Result<&'a Found, Status> {
     match found {
         [] => Err(Status::not_found(&resource.group, &resource.plural, name)),
@@ -414,8 +415,8 @@ async fn is_registered(server: &Shared, resource: &ApiResource) -> Result<bool, 
     Ok(registries(&server.cache)?.iter().any(|registry| names_resource(registry, resource)))
 }
 
-/// The clusters in which a resource is registered, by name, each with the namespaces; none are all of them. Those in Pull
-/// mode are read over the tunnels of their agents.
+/// The clusters in which a resource is registered, by name, each with its namespaces. Clusters in Pull mode are read over the
+/// tunnels of their agents.
 fn targets(
     cache: &Cache,
     clusters: &Clusters,
@@ -458,7 +459,7 @@ impl Route for Search {
         info.group == GROUP && matches!(resource, "search" | "proxying") && self.offers.has(resource)
     }
 
-    /// What follows a category is a path, not a subresource: who may get the category may search.
+    /// A path follows the category, not a subresource: the right to get the category includes searching.
     fn instead(&self, info: &RequestInfo) -> Option<Attributes> {
         (info.resource == "search").then(|| {
             Attributes::Resource(ResourceAttributes {

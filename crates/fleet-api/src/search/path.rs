@@ -1,4 +1,4 @@
-//! What stands behind `search/CATEGORY/`: the path of a Kubernetes API, taken apart as upstream does.
+//! The path after `search/CATEGORY/`: that of a Kubernetes API, parsed as upstream does.
 
 /// A path such as `apis/apps/v1/namespaces/shop/deployments/web`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Native {
 }
 
 /// # Errors
-/// What upstream says of a path that is none of a resource.
+/// Upstream's message for a path that does not name a resource.
 pub fn native(path: &str) -> Result<Native, String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let no_resource = || format!("k8s native Request URL({path}) is not a resource request");

@@ -1,5 +1,5 @@
-//! The resource versions of several members as one text, and the tokens of pages that lead from one member to the next.
-//! Their forms are upstream's, so that a client may keep them over a change of servers.
+//! The resource versions of several members as one text, and continue tokens that lead from one member to the next. The
+//! formats are upstream's, so that they stay valid when a client moves to the other server.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Versions by cluster.
 pub type Versions = BTreeMap<String, String>;
 
-/// The versions of several members as one text; none at all are the empty text.
+/// Encodes the versions of several members as one text; without versions it is empty.
 pub fn encode(versions: &Versions) -> String {
     if versions.is_empty() {
         return String::new();
@@ -18,10 +18,10 @@ pub fn encode(versions: &Versions) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::json!(versions).to_string())
 }
 
-/// What a client asks for with `resourceVersion`.
+/// The meaning of the parameter `resourceVersion`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// The newest state. Also what upstream makes of a text it cannot read.
+    /// The newest state. Upstream treats malformed text the same.
     Newest,
     /// Any state, `0`.
     Any,
@@ -37,7 +37,7 @@ impl Since {
         decoded.map_or(Self::Newest, Self::Each)
     }
 
-    /// What the member is asked.
+    /// The parameter for one member.
     pub fn of(&self, cluster: &str) -> Option<String> {
         match self {
             Self::Newest => None,
@@ -46,7 +46,7 @@ impl Since {
         }
     }
 
-    /// As a start for what an answer says.
+    /// The versions that a response begins with.
     pub fn versions(&self) -> Versions {
         match self {
             Self::Each(versions) => versions.clone(),
@@ -55,7 +55,7 @@ impl Since {
     }
 }
 
-/// Where the next page begins.
+/// The start of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Token {
@@ -70,7 +70,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// None for what no server of this kind ever gave out.
+    /// `None` for malformed tokens.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         serde_json::from_slice(&bytes).ok().filter(|token: &Self| !token.cluster.is_empty())

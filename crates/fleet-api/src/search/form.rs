@@ -1,5 +1,5 @@
-//! The form in which a client wants what it reads through `proxying`: whole objects, their metadata only, or tables with
-//! upstream's two columns.
+//! The representation that a client accepts from `proxying`: whole objects, their metadata, or tables with upstream's two
+//! columns.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 const META: &str = "meta.k8s.io/v1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum Form {
     Whole,
     Metadata,
     Table,
 }
 
-impl Shown {
-    /// The first form that is known, in the client's order.
-    pub fn wanted(headers: &HeaderMap) -> Self {
+impl Form {
+    /// The first known form in the order of the `Accept` header.
+    pub fn accepted(headers: &HeaderMap) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         for range in accepted.flat_map(|value| value.split(',')) {
             let form = range.split(';').find_map(|part| part.trim().strip_prefix("as="));
@@ -45,14 +45,14 @@ impl Shown {
         }
     }
 
-    /// One object. The first table of a watch names the columns.
-    pub fn one(self, object: Value, names_columns: bool) -> Value {
+    /// One object. Only the first table of a watch has column definitions.
+    pub fn one(self, object: Value, with_columns: bool) -> Value {
         match self {
             Self::Whole => object,
             Self::Metadata => partial(&object),
             Self::Table => {
                 let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
-                table(&metadata, &[object], names_columns)
+                table(&metadata, &[object], with_columns)
             }
         }
     }
@@ -62,7 +62,7 @@ fn partial(object: &Value) -> Value {
     json!({ "kind": "PartialObjectMetadata", "apiVersion": META, "metadata": object["metadata"] })
 }
 
-fn table(metadata: &Value, items: &[Value], names_columns: bool) -> Value {
+fn table(metadata: &Value, items: &[Value], with_columns: bool) -> Value {
     let columns = json!([
         { "name": "Name", "type": "string", "format": "name", "description": "The name of the object.", "priority": 0 },
         { "name": "Created At", "type": "date", "format": "", "description": "When the object was created.", "priority": 0 },
@@ -74,7 +74,7 @@ fn table(metadata: &Value, items: &[Value], names_columns: bool) -> Value {
             json!({ "cells": [metadata["name"], metadata["creationTimestamp"]], "object": partial(item) })
         })
         .collect();
-    let columns = if names_columns { columns } else { Value::Null };
+    let columns = if with_columns { columns } else { Value::Null };
     json!({ "kind": "Table", "apiVersion": META, "metadata": metadata, "columnDefinitions": columns, "rows": rows })
 }
 
@@ -87,24 +87,24 @@ mod tests {
     #[test]
     fn forms() {
         for (accept, expected) in [
-            ("", Shown::Whole),
-            ("application/json", Shown::Whole),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Shown::Table),
-            ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Shown::Metadata),
-            ("application/json, application/json;as=Table", Shown::Whole),
+            ("", Form::Whole),
+            ("application/json", Form::Whole),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Form::Table),
+            ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Form::Metadata),
+            ("application/json, application/json;as=Table", Form::Whole),
         ] {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
-            assert_eq!(Shown::wanted(&headers), expected, "{accept}");
+            assert_eq!(Form::accepted(&headers), expected, "{accept}");
         }
         let node = json!({"kind": "Node", "metadata": {"name": "n", "resourceVersion": "7", "creationTimestamp": "2026-01-02T03:04:05Z"}, "spec": {}});
-        let table = Shown::Table.one(node.clone(), true);
+        let table = Form::Table.one(node.clone(), true);
         assert_eq!(table["rows"][0]["cells"], json!(["n", "2026-01-02T03:04:05Z"]));
         assert_eq!(
             (&table["columnDefinitions"][1]["name"], &table["metadata"]["resourceVersion"]),
             (&json!("Created At"), &json!("7"))
         );
-        assert_eq!(Shown::Table.one(node.clone(), false)["columnDefinitions"], Value::Null);
-        let list = Shown::Metadata.list("v1", "Node", &json!({}), vec![node]);
+        assert_eq!(Form::Table.one(node.clone(), false)["columnDefinitions"], Value::Null);
+        let list = Form::Metadata.list("v1", "Node", &json!({}), vec![node]);
         assert_eq!((&list["items"][0]["kind"], list["items"][0].get("spec")), (&json!("PartialObjectMetadata"), None));
     }
 }

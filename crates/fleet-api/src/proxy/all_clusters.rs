@@ -1,7 +1,7 @@
 //! `clusters/*/proxy/PATH`: one object in whichever member has it, or a list over all members.
 //!
-//! Every member is asked in the name of the caller, and those that do not answer with 200 are passed over, as upstream
-//! does: what he may not see does not exist for him.
+//! The request goes to every member, impersonating the user. Responses other than 200 are left out, as upstream does:
+//! objects that the user may not read do not exist for this request.
 
 use apimachinery::{ObjectKey, Status, StatusReason};
 use apiserver::RequestInfo;
@@ -16,11 +16,11 @@ use transport::{Body, Identity, Request, Response};
 
 use super::{ClusterProxy, failed};
 
-/// A member's part of a list; as much as our own client takes of one.
+/// Largest list of one member, the limit of our own client.
 const MAX_LIST: usize = 64 << 20;
 
-/// The path a request has behind the proxy's own, with its query, and what it asks for there.
-pub(crate) fn behind(info: &RequestInfo, request: &Request) -> Result<(String, RequestInfo), Status> {
+/// The path and query that follow the path of the proxy, and the request that they describe.
+pub(crate) fn target_of(info: &RequestInfo, request: &Request) -> Result<(String, RequestInfo), Status> {
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     let target = format!("/{}{query}", info.subpath);
     let uri: http::Uri = target.parse().map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
@@ -29,7 +29,7 @@ pub(crate) fn behind(info: &RequestInfo, request: &Request) -> Result<(String, R
 }
 
 /// Reads a body up to a limit.
-pub(crate) async fn whole(body: Body, limit: usize) -> Result<Vec<u8>, Status> {
+pub(crate) async fn read_body(body: Body, limit: usize) -> Result<Vec<u8>, Status> {
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
     while let Some(chunk) = chunks.next().await {
@@ -42,7 +42,7 @@ pub(crate) async fn whole(body: Body, limit: usize) -> Result<Vec<u8>, Status> {
     Ok(bytes)
 }
 
-/// The words of upstream, which are no Status.
+/// A response of upstream that is not a Status.
 fn plain(code: StatusCode, text: &str) -> Response {
     let mut response = Response::new(transport::full(format!("{text}\n")));
     *response.status_mut() = code;
@@ -51,7 +51,7 @@ fn plain(code: StatusCode, text: &str) -> Response {
     response
 }
 
-/// The path of the object itself, where a subresource is asked for.
+/// The path of the object without its subresource.
 fn object_path(tail: &RequestInfo) -> String {
     let root = if tail.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", tail.group) };
     let within = match tail.resource.as_str() {
@@ -68,44 +68,49 @@ fn address(cluster: &str, path: &str) -> Result<http::Uri, Status> {
 }
 
 impl ClusterProxy {
-    pub(super) async fn everywhere(
+    pub(super) async fn all_clusters(
         &self,
         server: &Shared,
         info: &RequestInfo,
         user: &Identity,
         request: Request,
     ) -> Result<Response, Status> {
-        let (target, tail) = behind(info, &request)?;
+        let (target, tail) = target_of(info, &request)?;
         if !tail.is_resource {
-            return self.here(user, request, &target).await;
+            return self.in_control_plane(user, request, &target).await;
         }
         match (tail.name.is_empty(), tail.verb) {
-            (false, _) => self.owned(server, &tail, user, request, &target).await,
-            (true, "list") => self.listed(server, user, &target).await,
+            (false, _) => self.forward_to_owner(server, &tail, user, request, &target).await,
+            (true, "list") => self.merged_list(server, user, &target).await,
             (true, verb) => Ok(plain(StatusCode::METHOD_NOT_ALLOWED, &format!("Request verb {verb} is not support"))),
         }
     }
 
-    /// Answers 200 by cluster, in the order of their names.
-    async fn ask(&self, server: &Shared, user: &Identity, path: &str) -> Result<Vec<(String, Response)>, Status> {
-        let clusters = self.known(server).await?.all()?;
-        let mut asked: Vec<BoxFuture<'_, Option<(String, Response)>>> = Vec::new();
+    /// Responses with 200, in the order of the clusters' names.
+    async fn get_from_all(
+        &self,
+        server: &Shared,
+        user: &Identity,
+        path: &str,
+    ) -> Result<Vec<(String, Response)>, Status> {
+        let clusters = self.clusters(server).await?.all()?;
+        let mut requests: Vec<BoxFuture<'_, Option<(String, Response)>>> = Vec::new();
         for ObjectKey { name, .. } in clusters.iter().map(|cluster| cluster.key()) {
             let mut request = Request::new(transport::empty());
             *request.method_mut() = Method::GET;
             *request.uri_mut() = address(&name, path)?;
             *request.headers_mut() =
                 HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static("application/json"))]);
-            asked.push(Box::pin(async move {
+            requests.push(Box::pin(async move {
                 let answer = self.forward(server, &name, user, request).await.ok()?;
                 (answer.status() == StatusCode::OK).then_some((name, answer))
             }));
         }
-        Ok(join_all(asked).await.into_iter().flatten().collect())
+        Ok(join_all(requests).await.into_iter().flatten().collect())
     }
 
-    /// The request as it is, to the one member that has the object.
-    async fn owned(
+    /// Forwards the request unchanged to the one member that has the object.
+    async fn forward_to_owner(
         &self,
         server: &Shared,
         tail: &RequestInfo,
@@ -113,7 +118,7 @@ impl ClusterProxy {
         request: Request,
         target: &str,
     ) -> Result<Response, Status> {
-        let found = self.ask(server, user, &object_path(tail)).await?;
+        let found = self.get_from_all(server, user, &object_path(tail)).await?;
         let clusters: Vec<String> = found.into_iter().map(|(cluster, _)| cluster).collect();
         match clusters.as_slice() {
             [] => Ok(plain(StatusCode::NOT_FOUND, "resource not found or don't have permission to get it")),
@@ -129,11 +134,11 @@ impl ClusterProxy {
         }
     }
 
-    /// One list of all; its metadata are those of the first.
-    async fn listed(&self, server: &Shared, user: &Identity, target: &str) -> Result<Response, Status> {
+    /// Merges the lists of all members; the metadata are those of the first list.
+    async fn merged_list(&self, server: &Shared, user: &Identity, target: &str) -> Result<Response, Status> {
         let mut whole_list: Option<Value> = None;
-        for (cluster, answer) in self.ask(server, user, target).await? {
-            let bytes = whole(answer.into_body(), MAX_LIST).await?;
+        for (cluster, answer) in self.get_from_all(server, user, target).await? {
+            let bytes = read_body(answer.into_body(), MAX_LIST).await?;
             let mut list: Value = serde_json::from_slice(&bytes)
                 .map_err(|error| failed(format!("the list of cluster {cluster} cannot be read: {error}")))?;
             match &mut whole_list {
