@@ -1,4 +1,4 @@
-//! Where a cluster's estimator listens.
+//! The addresses of a cluster's estimator.
 
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ pub enum ServiceError {
     NoName(String),
 }
 
-/// `host:port` candidates, to be tried in order. `service` is the Service of that name in the control plane; without
-/// one, the Service is the host cluster's, and its DNS must work here.
+/// `host:port` candidates in order of preference. `service` is the Service of that name in the control plane; without
+/// it, the Service is in the host cluster, whose DNS must resolve here.
 pub fn addresses(service: Option<&Value>, namespace: &str, name: &str, port: u16) -> Result<Vec<String>, ServiceError> {
     let Some(service) = service else {
         let of = |suffix: &str| format!("{name}.{namespace}.svc{suffix}:{port}");

@@ -1,10 +1,10 @@
-//! Not asking for a while who did not answer. Told the time.
+//! A circuit breaker for estimators that do not respond. The caller passes the time.
 
 use std::time::Duration;
 
-/// So many failures in a row open it.
+/// Consecutive failures that open it.
 const FAILURES: u32 = 3;
-/// How long it stays open at first; it doubles with each failed trial.
+/// How long it stays open at first; doubles with each failed attempt.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(120);
 
@@ -15,7 +15,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Whether to ask now. After the pause one call is let through; others wait for what becomes of it.
+    /// Whether to call now. After the pause one call is allowed; others wait for its result.
     pub fn allows(&mut self, now: Duration) -> bool {
         match self.until {
             Some(until) if now < until => false,

@@ -1,4 +1,4 @@
-//! Asking the estimators of many clusters at once. What one of them does not answer costs nobody else's answer.
+//! Queries the estimators of several clusters concurrently. A failure of one does not affect the others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use crate::convert;
 use crate::tls::{ClientTls, TlsError};
 use crate::wire;
 
-/// For each address.
+/// The time-out for each address.
 const DIAL: Duration = Duration::from_secs(5);
 
 /// The flags `--scheduler-estimator-…`.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// One deadline for all clusters that are asked together.
+    /// The deadline for all clusters that are queried together.
     pub timeout: Duration,
     pub namespace: String,
     pub prefix: String,
@@ -57,46 +57,46 @@ impl Default for Settings {
     }
 }
 
-/// Who is asked, and what is on its way there.
+/// The cluster to query, and the workloads assumed to be there.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct Target {
     pub cluster: String,
     pub assumed: Vec<AssumedWorkload>,
-    /// What it is asked for, for the other side's log: `kind=Deployment, name=shop/web`.
+    /// The workload, for the estimator's log: `kind=Deployment, name=shop/web`.
     pub object: String,
 }
 
-impl From<&str> for Question {
+impl From<&str> for Target {
     fn from(cluster: &str) -> Self {
         Self { cluster: cluster.to_owned(), ..Self::default() }
     }
 }
 
-impl Question {
-    /// As upstream's client names what it asks for.
+impl Target {
+    /// The workload's name in the format of upstream's client.
     #[must_use]
     pub fn about(self, kind: &str, namespace: &str, name: &str) -> Self {
         Self { object: format!("kind={kind}, name={namespace}/{name}"), ..self }
     }
 }
 
-/// What is asked.
+/// A method with its arguments.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum Query {
     Replicas { requirements: Option<ReplicaRequirements> },
     Sets { namespace: String, components: Vec<Component> },
     Unschedulable { resource: wire::ObjectReference, threshold: Duration },
 }
 
-/// What is known of one cluster.
+/// The result for one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Known(i64),
-    /// Why not.
+    /// Why there is no estimate.
     Unknown(String),
 }
 
-/// A connection for each cluster, made when it is first needed, and anew (to where the Service then says) after it broke.
+/// A connection for each cluster, opened on first use, and reopened (to the Service's current address) after it breaks.
 #[derive(Clone)]
 pub struct Connections(Arc<Inner>);
 
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Connections {
 struct Inner {
     settings: Settings,
     connector: Option<TlsConnector>,
-    /// Of the control plane, where Services are looked up.
+    /// A client of the control plane, to look up Services.
     control: Client,
     since: Instant,
     peers: Mutex<HashMap<String, Arc<Peer>>>,
@@ -123,7 +123,7 @@ struct Peer {
 
 impl Settings {
     /// # Errors
-    /// Certificates that cannot be used.
+    /// The certificates are unusable.
     pub fn check(&self) -> Result<(), TlsError> {
         self.tls.as_ref().map(ClientTls::config).transpose().map(drop)
     }
@@ -131,57 +131,57 @@ impl Settings {
 
 impl Connections {
     /// # Errors
-    /// Certificates that cannot be used.
+    /// The certificates are unusable.
     pub fn new(control: Client, settings: Settings) -> Result<Self, TlsError> {
         let config = settings.tls.as_ref().map(ClientTls::config).transpose()?;
         let connector = config.map(|config| TlsConnector::from(Arc::new(config)));
         Ok(Self(Arc::new(Inner { settings, connector, control, since: Instant::now(), peers: Mutex::default() })))
     }
 
-    /// The cluster is gone.
+    /// Closes the connection of a removed cluster.
     pub fn forget(&self, cluster: &str) {
         self.0.peers.lock().remove(cluster);
     }
 
-    /// Asks all of them at the same time.
-    pub fn ask<'a>(&'a self, questions: Vec<Question>, ask: &'a Ask) -> BoxFuture<'a, BTreeMap<String, Answer>> {
+    /// Queries all clusters concurrently.
+    pub fn query<'a>(&'a self, targets: Vec<Target>, query: &'a Query) -> BoxFuture<'a, BTreeMap<String, Answer>> {
         Box::pin(async move {
             let deadline = Instant::now() + self.0.settings.timeout;
-            let one = async |question: Question| {
-                let answer = self.ask_one(&question, ask, deadline).await;
-                (question.cluster, answer)
+            let one = async |target: Target| {
+                let answer = self.query_one(&target, query, deadline).await;
+                (target.cluster, answer)
             };
-            join_all(questions.into_iter().map(one)).await.into_iter().collect()
+            join_all(targets.into_iter().map(one)).await.into_iter().collect()
         })
     }
 
-    async fn ask_one(&self, question: &Question, ask: &Ask, deadline: Instant) -> Answer {
-        let cluster = &question.cluster;
+    async fn query_one(&self, target: &Target, query: &Query, deadline: Instant) -> Answer {
+        let cluster = &target.cluster;
         let peer = self.0.peers.lock().entry(cluster.clone()).or_default().clone();
         if !peer.breaker.lock().allows(self.0.since.elapsed()) {
-            return Answer::Unknown(format!("the estimator of cluster {cluster} failed lately and is left alone"));
+            return Answer::Unknown(format!("the estimator of cluster {cluster} failed recently; retrying later"));
         }
-        let called = tokio::time::timeout_at(deadline, self.called(&peer, question, ask, deadline)).await;
+        let called = tokio::time::timeout_at(deadline, self.called(&peer, target, query, deadline)).await;
         let late = || Err(Status::deadline_exceeded("context deadline exceeded"));
         match called.unwrap_or_else(|_| late()) {
             Ok(number) => {
                 peer.breaker.lock().succeeded();
                 match number {
-                    // Upstream's "do not know".
-                    -1 => Answer::Unknown(format!("the estimator of cluster {cluster} does not know")),
-                    // A quota that is overdrawn, from an estimator of upstream's: there is no room.
+                    // Upstream's value for "unknown".
+                    -1 => Answer::Unknown(format!("the estimator of cluster {cluster} returned no estimate")),
+                    // A negative value is an overdrawn quota of upstream's estimator: there is no capacity.
                     number => Answer::Known(number.max(0)),
                 }
             }
             Err(status) => {
-                // A server that answers with an error is there; only silence opens the breaker.
+                // A server that responds with an error is reachable; only a missing response opens the breaker.
                 if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) {
                     peer.breaker.lock().failed(self.0.since.elapsed());
                     *peer.sender.lock().await = None;
                 } else {
                     peer.breaker.lock().succeeded();
                 }
-                let method = ask.method();
+                let method = query.method();
                 Answer::Unknown(format!(
                     "gRPC request cluster({cluster}) estimator error when calling {method}: rpc error: code = {:?} desc = {}",
                     status.code(),
@@ -191,16 +191,16 @@ impl Connections {
         }
     }
 
-    async fn called(&self, peer: &Peer, question: &Question, ask: &Ask, deadline: Instant) -> Result<i64, Status> {
+    async fn called(&self, peer: &Peer, target: &Target, query: &Query, deadline: Instant) -> Result<i64, Status> {
         let mut sender = {
             let mut kept = peer.sender.lock().await;
             match kept.clone().filter(|sender| !sender.is_closed()) {
                 Some(sender) => sender,
-                None => kept.insert(self.dial(&question.cluster).await?).clone(),
+                None => kept.insert(self.dial(&target.cluster).await?).clone(),
             }
         };
         sender.ready().await.map_err(|error| unavailable(&error))?;
-        ask.send(sender, question, deadline.saturating_duration_since(Instant::now())).await
+        query.send(sender, target, deadline.saturating_duration_since(Instant::now())).await
     }
 
     async fn dial(&self, cluster: &str) -> Result<SendRequest<Body>, Status> {
@@ -243,8 +243,8 @@ async fn shake(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> 
     Ok(sender)
 }
 
-impl Ask {
-    /// As metrics name it.
+impl Query {
+    /// The name in metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Replicas { .. } => "MaxAvailableReplicas",
@@ -253,7 +253,7 @@ impl Ask {
         }
     }
 
-    /// As upstream's error texts name it.
+    /// The method in upstream's error messages.
     fn method(&self) -> &'static str {
         match self {
             Self::Replicas { .. } => "MaxAvailableReplicas",
@@ -262,11 +262,11 @@ impl Ask {
         }
     }
 
-    /// The number that is answered.
-    async fn send(&self, sender: SendRequest<Body>, question: &Question, timeout: Duration) -> Result<i64, Status> {
-        let cluster = question.cluster.clone();
-        let object = question.object.as_str();
-        let assumed_workloads = question.assumed.iter().map(convert::assumed).collect();
+    /// Sends the request and returns the number in the response.
+    async fn send(&self, sender: SendRequest<Body>, target: &Target, timeout: Duration) -> Result<i64, Status> {
+        let cluster = target.cluster.clone();
+        let object = target.object.as_str();
+        let assumed_workloads = target.assumed.iter().map(convert::assumed).collect();
         match self {
             Self::Replicas { requirements } => {
                 let replica_requirements = requirements.as_ref().map(convert::requirements);
@@ -314,7 +314,7 @@ where
     });
     let mut request = tonic::Request::new(message);
     request.set_timeout(timeout);
-    // Names of objects are plain ASCII; one that is not is left out of a log elsewhere.
+    // Object names are plain ASCII; others are omitted from the estimator's log.
     if let Some(object) = Some(object).filter(|object| !object.is_empty()).and_then(|object| object.parse().ok()) {
         request.metadata_mut().insert("object", object);
     }

@@ -1,4 +1,4 @@
-//! Between the messages and the API's own types.
+//! Converts between the messages and the API's types.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::wire;
 
 fn amounts(request: &ResourceList) -> BTreeMap<String, Vec<u8>> {
     let bytes = |(name, amount): (&String, &kubernetes::Quantity)| {
-        // Upstream sends the canonical spelling; what cannot be read is sent as it is, and refused there.
+        // Upstream sends the canonical form; an invalid quantity is sent as it is, and rejected by the receiver.
         let text = amount.as_str().parse::<apimachinery::quantity::Quantity>();
         let text = text.map_or_else(|_| amount.as_str().to_owned(), |amount| amount.to_string());
         (name.clone(), wire::Quantity { text }.encode_to_vec())
@@ -71,7 +71,7 @@ fn claim(claim: &api::NodeClaim) -> wire::NodeClaim {
 fn read_claim(claim: wire::NodeClaim) -> api::NodeClaim {
     let affinity = match claim.node_affinity.as_slice() {
         [] => claim.legacy_affinity,
-        // One that cannot be read matches no node: an estimate may be too low, never too high.
+        // An invalid affinity matches no node: an estimate may be too low, never too high.
         bytes => Some(wire::NodeSelector::decode(bytes).unwrap_or_default()),
     };
     let term = |term: wire::NodeSelectorTerm| kubernetes::NodeSelectorTerm {
@@ -172,9 +172,9 @@ mod tests {
         wire::NodeSelector { terms: vec![term] }
     }
 
-    /// Up to 1.17 the values, then both, from 1.19 on the bytes alone: all of them mean the same.
+    /// Up to 1.17 the values, then both, from 1.19 on the bytes only: all have the same meaning.
     #[test]
-    fn every_release_is_understood() {
+    fn every_release_is_decoded() {
         let quantity = wire::Quantity { text: "500m".to_owned() };
         let old = wire::ReplicaRequirements {
             node_claim: Some(wire::NodeClaim {
@@ -203,9 +203,9 @@ mod tests {
         assert_eq!(read_requirements(both), meant);
     }
 
-    /// Fields of releases to come are skipped; a varint, eight bytes, bytes and four bytes, beside what is known.
+    /// Unknown fields of later releases are skipped: a varint, eight bytes, bytes and four bytes, beside known fields.
     #[test]
-    fn fields_nobody_knows_are_skipped() {
+    fn unknown_fields_are_skipped() {
         let known = wire::MaxAvailableReplicasRequest { cluster: "m1".to_owned(), ..Default::default() };
         let mut bytes = known.encode_to_vec();
         bytes.extend([
@@ -214,9 +214,9 @@ mod tests {
         assert_eq!(wire::MaxAvailableReplicasRequest::decode(bytes.as_slice()).ok(), Some(known));
     }
 
-    /// What is not a quantity or not a message costs that one entry and nothing else.
+    /// An invalid quantity or message costs only its own entry.
     #[test]
-    fn what_cannot_be_read_is_left_out() {
+    fn invalid_entries_are_dropped() {
         let broken = wire::ReplicaRequirements {
             node_claim: Some(wire::NodeClaim {
                 node_affinity: vec![0xff],

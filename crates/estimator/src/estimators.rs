@@ -1,5 +1,5 @@
-//! Whom to ask about a cluster: the member's state if this process follows it, its estimator over gRPC if there is one,
-//! else nobody.
+//! Selects the source of a cluster's estimate: the member's state if this process watches it, else its estimator over
+//! gRPC if there is one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use parking_lot::Mutex;
 use scheduling::accurate::Observer;
 use tokio::time::{Duration, Instant, timeout_at};
 
-use crate::client::{Answer, Ask, Connections, Question};
+use crate::client::{Answer, Connections, Query, Target};
 use crate::member::MemberEstimator;
 use crate::metrics::{Counted, Stopwatch};
 use crate::server::Estimate;
 
-/// Members whose state is followed in this process.
+/// The members whose state this process watches.
 pub trait Near: Send + Sync + 'static {
     /// `None` for all others.
     fn member(&self, cluster: &str) -> Option<MemberEstimator>;
 }
 
-/// Cheap to clone.
+/// The sources of estimates. Cheap to clone.
 #[derive(Clone)]
 pub struct Estimators(Arc<Inner>);
 
@@ -29,7 +29,7 @@ struct Inner {
     far: Option<Connections>,
     timeout: Duration,
     counted: Option<Counted>,
-    /// Members that did not become known in a whole round: nobody waits for them again.
+    /// Members that did not sync within a whole query: later queries do not wait for them.
     slow: Mutex<HashSet<String>>,
 }
 
@@ -45,12 +45,12 @@ impl std::fmt::Debug for Estimators {
 }
 
 impl Estimators {
-    /// `timeout`: for all clusters that are asked together.
+    /// `timeout` applies to all clusters that are queried together.
     pub fn new(near: Option<Arc<dyn Near>>, far: Option<Connections>, timeout: Duration) -> Self {
         Self(Arc::new(Inner { near, far, timeout, counted: None, slow: Mutex::default() }))
     }
 
-    /// Counts what is answered in this process as an estimator of its own would.
+    /// Counts estimates of this process as a separate estimator would.
     #[must_use]
     pub fn counting(self, registry: &metrics::Registry) -> Self {
         let Inner { near, far, timeout, .. } = &*self.0;
@@ -59,24 +59,24 @@ impl Estimators {
         Self(Arc::new(Inner { near, far, timeout, counted, slow: Mutex::default() }))
     }
 
-    /// Asks all of them at the same time.
-    pub fn ask<'a>(&'a self, questions: Vec<Question>, ask: &'a Ask) -> BoxFuture<'a, BTreeMap<String, Answer>> {
+    /// Queries all clusters concurrently.
+    pub fn query<'a>(&'a self, targets: Vec<Target>, query: &'a Query) -> BoxFuture<'a, BTreeMap<String, Answer>> {
         Box::pin(async move {
             let deadline = Instant::now() + self.0.timeout;
             let (mut near, mut far) = (Vec::new(), Vec::new());
-            for question in questions {
-                match self.0.near.as_ref().and_then(|near| near.member(&question.cluster)) {
-                    Some(member) => near.push((question, member)),
-                    None => far.push(question),
+            for target in targets {
+                match self.0.near.as_ref().and_then(|near| near.member(&target.cluster)) {
+                    Some(member) => near.push((target, member)),
+                    None => far.push(target),
                 }
             }
-            let near = join_all(near.into_iter().map(async |(question, member)| {
-                let answer = self.near(&question, &member, ask, deadline).await;
-                (question.cluster, answer)
+            let near = join_all(near.into_iter().map(async |(target, member)| {
+                let answer = self.near(&target, &member, query, deadline).await;
+                (target.cluster, answer)
             }));
             let far = async {
                 match &self.0.far {
-                    Some(connections) if !far.is_empty() => connections.ask(far, ask).await,
+                    Some(connections) if !far.is_empty() => connections.query(far, query).await,
                     _ => BTreeMap::new(),
                 }
             };
@@ -86,8 +86,8 @@ impl Estimators {
         })
     }
 
-    async fn near(&self, question: &Question, member: &MemberEstimator, ask: &Ask, deadline: Instant) -> Answer {
-        let cluster = &question.cluster;
+    async fn near(&self, target: &Target, member: &MemberEstimator, query: &Query, deadline: Instant) -> Answer {
+        let cluster = &target.cluster;
         if !member.has_synced() {
             let waits = !self.0.slow.lock().contains(cluster);
             if !waits || !timeout_at(deadline, member.synced()).await.unwrap_or(false) {
@@ -97,20 +97,20 @@ impl Estimators {
         }
         self.0.slow.lock().remove(cluster);
         let started = Instant::now();
-        let stopwatch = self.0.counted.as_ref().map(|counted| counted.stopwatch(ask.kind()));
+        let stopwatch = self.0.counted.as_ref().map(|counted| counted.stopwatch(query.kind()));
         let observer: &dyn Observer = match &stopwatch {
             Some(stopwatch) => stopwatch,
             None => &(),
         };
-        let assumed = &question.assumed;
-        let result = match ask {
-            Ask::Replicas { requirements } => member.replicas(requirements.as_ref(), assumed, observer),
-            Ask::Sets { namespace, components } => member.component_sets(namespace, components, assumed, observer),
-            Ask::Unschedulable { resource, threshold } => member.unschedulable(resource, *threshold, observer),
+        let assumed = &target.assumed;
+        let result = match query {
+            Query::Replicas { requirements } => member.replicas(requirements.as_ref(), assumed, observer),
+            Query::Sets { namespace, components } => member.component_sets(namespace, components, assumed, observer),
+            Query::Unschedulable { resource, threshold } => member.unschedulable(resource, *threshold, observer),
         };
         stopwatch.iter().for_each(Stopwatch::ended);
         if let Some(counted) = &self.0.counted {
-            counted.request(ask.kind(), result.is_ok(), started.elapsed());
+            counted.request(query.kind(), result.is_ok(), started.elapsed());
         }
         match result {
             Ok(number) => Answer::Known(number),
@@ -118,7 +118,7 @@ impl Estimators {
         }
     }
 
-    /// The cluster is gone.
+    /// Removes the state of a removed cluster.
     pub fn forget(&self, cluster: &str) {
         self.0.slow.lock().remove(cluster);
         if let Some(far) = &self.0.far {

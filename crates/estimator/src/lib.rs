@@ -1,7 +1,8 @@
-//! How many more replicas fit a member, asked over gRPC: wire-compatible with upstream's estimators in both directions.
+//! Estimators over gRPC: how many more replicas fit a member. Wire-compatible with upstream's estimators in both
+//! directions.
 //!
-//! What is answered is decided by `scheduling::accurate`; here are the messages, the transport, and the state of a
-//! member that answers are made from. gRPC itself is tonic's, over the HTTP/2 and TLS that are there anyway.
+//! `scheduling::accurate` computes the estimates; this crate has the messages, the transport, and the member's state.
+//! gRPC is tonic's, over the existing HTTP/2 and TLS libraries.
 
 mod address;
 mod breaker;
@@ -16,7 +17,7 @@ pub mod wire;
 
 pub use address::{ServiceError, addresses};
 pub use breaker::Breaker;
-pub use client::{Answer, Ask, Connections, Question, Settings};
+pub use client::{Answer, Connections, Query, Settings, Target};
 pub use estimators::{Estimators, Near};
 pub use member::MemberEstimator;
 pub use server::{Estimate, serve};

@@ -1,5 +1,5 @@
-//! The state of a member, fed by the caches of its objects, and the answers that come from it. In one process with the
-//! scheduler it is asked directly; a server asks it for others.
+//! The state of a member, updated from the caches of its objects, and the estimates from it. The scheduler uses it
+//! directly in its own process; a server exposes it to others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use world::World;
 use crate::server::Estimate;
 use crate::wire;
 
-/// Cheap to clone.
+/// The estimator of a member. Cheap to clone.
 #[derive(Clone)]
 pub struct MemberEstimator(Arc<Inner>);
 
@@ -25,7 +25,7 @@ struct Inner {
     switches: Switches,
     state: Arc<RwLock<State>>,
     world: World,
-    /// Nodes and pods, and quotas where they count.
+    /// Nodes and pods, and quotas if they count.
     fed: Vec<Informer>,
     pods: Informer,
     deployments: Informer,
@@ -33,12 +33,12 @@ struct Inner {
 }
 
 impl MemberEstimator {
-    /// Follows a member, sharing the caches that others have of it. Must be called inside a tokio runtime.
+    /// Watches a member with shared informers. Must be called inside a tokio runtime.
     pub fn follow(cluster: &str, informers: &InformerSet, switches: Switches) -> Self {
         Self::over(cluster, informers, informers.informer(&pods()), switches)
     }
 
-    /// The same where nobody else follows the member: pods that have ended are not even read.
+    /// As [`Self::follow`], without other users of the informers: ended pods are not even listed.
     pub fn follow_alone(cluster: &str, informers: &InformerSet, switches: Switches) -> Self {
         let running = Some("status.phase!=Succeeded,status.phase!=Failed".to_owned());
         let selection = Selection { field_selector: running, ..Selection::default() };
@@ -80,7 +80,7 @@ impl MemberEstimator {
         }))
     }
 
-    /// Waits until everything is known; false when stopped before.
+    /// Waits until all caches are synced; false when stopped before.
     pub async fn synced(&self) -> bool {
         for informer in self.informers() {
             if !informer.synced().await {
@@ -90,7 +90,7 @@ impl MemberEstimator {
         true
     }
 
-    /// Nothing is answered from half of the nodes.
+    /// Whether all caches are synced. Before, there are no estimates.
     pub fn has_synced(&self) -> bool {
         self.informers().all(|informer| informer.has_synced())
     }
@@ -104,7 +104,7 @@ fn pods() -> ApiResource {
     ApiResource::namespaced("", "v1", "Pod", "pods")
 }
 
-/// Brings the state up to date with every change of an object; the object is gone when there is none.
+/// Updates the state with every change of an object; without an object it is removed.
 fn feed(
     informer: &Informer,
     state: &Arc<RwLock<State>>,
@@ -115,7 +115,7 @@ fn feed(
         let object = event.object();
         let tree = match event {
             Event::Deleted(_) => None,
-            // What cannot be read is not there: an estimate may be too low, never too high.
+            // An unreadable object counts as absent: an estimate may be too low, never too high.
             _ => object.to_value().ok(),
         };
         apply(&mut state.write(), &object.key(), tree);

@@ -1,4 +1,4 @@
-//! What an estimator counts, with upstream's names, labels and buckets.
+//! An estimator's metrics, with upstream's names, labels and buckets.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use tokio::time::Instant;
 pub const REQUESTS: Description = Description::counter(
     "karmada_scheduler_estimator_estimating_request_total",
     &["result", "type"],
-    "Questions answered: success or error, by method.",
+    "Estimates by result (success or error) and method.",
 );
 pub const ALGORITHM: Description = Description::histogram(
     "karmada_scheduler_estimator_estimating_algorithm_duration_seconds",
     &["result", "type", "step"],
     Buckets::Exponential { start: 0.001, factor: 2.0, count: 10 },
-    "How long an answer took: Total, and of unschedulable replicas GetObjectFromCache and GetWorkloadUnschedulablePods.",
+    "Duration of an estimate: Total, and for unschedulable replicas GetObjectFromCache and GetWorkloadUnschedulablePods.",
 );
 pub const EXTENSION_POINTS: Description = Description::histogram(
     "karmada_scheduler_estimator_estimating_plugin_extension_point_duration_seconds",
     &["estimating_plugin_extension_point"],
     Buckets::Exponential { start: 0.0001, factor: 2.0, count: 12 },
-    "How long all plugins took: estimate_replicas, estimate_components.",
+    "Duration of all plugins: estimate_replicas, estimate_components.",
 );
 pub const PLUGINS: Description = Description::histogram(
     "karmada_scheduler_estimator_estimating_plugin_execution_duration_seconds",
     &["estimating_plugin", "estimating_plugin_extension_point"],
     Buckets::Exponential { start: 0.00001, factor: 1.5, count: 20 },
-    "How long one plugin took: NodeResourceEstimator, ResourceQuotaEstimator.",
+    "Duration of a plugin: NodeResourceEstimator, ResourceQuotaEstimator.",
 );
 pub const ALL: &[Description] = &[REQUESTS, ALGORITHM, EXTENSION_POINTS, PLUGINS];
 
-/// The families at hand.
+/// The metric families.
 #[derive(Clone, Debug)]
 pub struct Counted {
     requests: Counters,
@@ -57,7 +57,7 @@ impl Counted {
         self.algorithm.took(&[result, kind, "Total"], took);
     }
 
-    /// For one answer to a question of this type.
+    /// The stopwatch for one estimate by this method.
     pub(crate) fn stopwatch(&self, kind: &'static str) -> Stopwatch<'_> {
         let point = match kind {
             "MaxAvailableReplicas" => Some("estimate_replicas"),
@@ -69,7 +69,7 @@ impl Counted {
     }
 }
 
-/// Times the plugins and the parts of one answer.
+/// Measures the plugins and the steps of one estimate.
 pub(crate) struct Stopwatch<'a> {
     counted: &'a Counted,
     kind: &'static str,
@@ -84,7 +84,7 @@ impl Stopwatch<'_> {
         now - self.last.replace(now)
     }
 
-    /// All plugins have answered.
+    /// All plugins finished.
     pub fn ended(&self) {
         if let Some(point) = self.point {
             self.counted.extension_points.took(&[point], self.began.elapsed());

@@ -26,18 +26,18 @@ use crate::convert;
 use crate::metrics::Counted;
 use crate::wire;
 
-/// Schedulers and deschedulers hold one connection each; a hundred are plenty, at about 50 KiB each.
+/// Schedulers and deschedulers have one connection each; the limit is generous, at about 50 KiB each.
 const MOST_CONNECTIONS: usize = 100;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long an answer may take when the caller does not say; one takes milliseconds.
+/// The time limit of a call without a deadline; calls take milliseconds.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What answers. An error is its text, in upstream's words.
+/// Computes estimates. Errors are messages, which are upstream's.
 pub trait Estimate: Send + Sync + 'static {
-    /// The cluster whose estimator this is.
+    /// The cluster of this estimator.
     fn cluster(&self) -> &str;
 
-    /// `observer` is told of each part that is done.
+    /// `observer` is called after each step.
     fn replicas(
         &self,
         requirements: Option<&ReplicaRequirements>,
@@ -81,7 +81,7 @@ pub fn serve(
                 () = stop.cancelled() => break,
             };
             let Ok((stream, address)) = stream else {
-                // Out of file descriptors, usually: waiting a little lets some be closed.
+                // Usually out of file descriptors: a short pause lets connections close.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -134,7 +134,7 @@ async fn answer(request: Request<Incoming>, served: Served) -> Answer {
     }
 }
 
-/// Counting over thousands of nodes takes milliseconds, which other calls should not wait for.
+/// An estimate over thousands of nodes takes milliseconds and must not block other calls.
 async fn unary<Q, A>(
     request: Request<Incoming>,
     served: Served,
@@ -145,8 +145,8 @@ where
     Q: prost::Message + Default + Send + 'static,
     A: prost::Message + Send + 'static,
 {
-    // Nobody waits for the answer any longer than this.
-    let patience = request.headers().get("grpc-timeout").and_then(|text| patience(text.to_str().ok()?));
+    // The client waits no longer than this.
+    let patience = request.headers().get("grpc-timeout").and_then(|text| parse_timeout(text.to_str().ok()?));
     let service = tower::service_fn(move |request: tonic::Request<Q>| {
         let Served { estimate, counted } = served.clone();
         async move {
@@ -173,8 +173,8 @@ where
     tonic::server::Grpc::new(ProstCodec::<A, Q>::default()).unary(service, request).await
 }
 
-/// As HTTP/2 carries it: up to eight digits and a unit.
-fn patience(text: &str) -> Option<Duration> {
+/// A time-out in gRPC's format: up to eight digits and a unit.
+fn parse_timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let number: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
     Some(match unit {
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_outs_as_http2_carries_them() {
+    fn timeouts_in_grpc_format() {
         for (text, expected) in [
             ("3S", Some(Duration::from_secs(3))),
             ("99999999H", Some(Duration::from_secs(99_999_999 * 3600))),
@@ -257,7 +257,7 @@ mod tests {
             ("-3S", None),
             ("3\u{e9}", None),
         ] {
-            assert_eq!(patience(text), expected, "{text}");
+            assert_eq!(parse_timeout(text), expected, "{text}");
         }
     }
 }

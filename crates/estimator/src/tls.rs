@@ -1,4 +1,4 @@
-//! TLS of estimators: as upstream's flags have it.
+//! TLS of estimators, by upstream's flags.
 
 use std::sync::Arc;
 
@@ -21,21 +21,21 @@ pub enum TlsError {
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// What a server presents, and whom it lets in. PEM.
+/// The server's certificate, and the authority of its clients. PEM.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTls {
     pub certificate: Vec<u8>,
     pub key: Vec<u8>,
-    /// Clients must hold a certificate of this authority; `None` lets anybody in.
+    /// Clients must have a certificate of this authority; `None` accepts all clients.
     pub client_ca: Option<Vec<u8>>,
 }
 
-/// How a client trusts, and what it presents. PEM.
+/// The authority of the server, and the client's certificate. PEM.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTls {
     pub ca: Option<Vec<u8>>,
     pub certificate: Option<(Vec<u8>, Vec<u8>)>,
-    /// Trust any server.
+    /// Accepts any server certificate.
     pub insecure: bool,
 }
 
@@ -56,10 +56,10 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
 }
 
 impl ServerTls {
-    /// TLS 1.3 and nothing older, as upstream's server.
+    /// Supports TLS 1.3 only, as upstream's server.
     ///
     /// # Errors
-    /// Certificates that cannot be used.
+    /// The certificates are unusable.
     pub fn config(&self) -> Result<ServerConfig, TlsError> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -87,7 +87,7 @@ impl ClientTls {
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Config)?;
         let builder = if self.insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(algorithms)))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(algorithms)))
         } else {
             let roots = self.ca.as_deref().map_or_else(|| Ok(RootCertStore::empty()), roots)?;
             builder.with_root_certificates(roots)
@@ -104,11 +104,11 @@ impl ClientTls {
     }
 }
 
-/// Any certificate will do, as long as the server holds its key: `--insecure-skip-estimator-verify`.
+/// Accepts any certificate, if the server has its key: `--insecure-skip-estimator-verify`.
 #[derive(Debug)]
-struct Anybody(WebPkiSupportedAlgorithms);
+struct AnyServer(WebPkiSupportedAlgorithms);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

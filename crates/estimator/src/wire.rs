@@ -1,4 +1,4 @@
-//! The messages. Field numbers are the contract. Fields named `legacy_` carried the values up to release 1.17: they are
+//! The messages. Field numbers are the contract. Fields named `legacy_` contain the values up to release 1.17: they are
 //! read when the bytes are empty, and never written.
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use client::Client;
 use controller_runtime::metrics::Steps;
 use controller_runtime::{EventRecorder, Failures, Informer, InformerSet};
 use estimator::wire::ObjectReference;
-use estimator::{Answer, Ask, Estimators, Question};
+use estimator::{Answer, Estimators, Query, Target};
 use futures::future::BoxFuture;
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
@@ -148,9 +148,9 @@ fn concerned(bindings: &Informer) -> Vec<(Arc<Object>, Binding)> {
 /// What to take back, as far as the estimators know.
 async fn look(binding: &Binding, estimators: &Estimators, options: &DeschedulerOptions, budget: i64) -> Option<Moved> {
     let resource = &binding.spec.resource;
-    let about = |cluster| Question::from(cluster).about(&resource.kind, &resource.namespace, &resource.name);
-    let doubtful: Vec<Question> = descheduling::with_unready_replicas(binding).into_iter().map(about).collect();
-    if doubtful.is_empty() {
+    let about = |cluster| Target::from(cluster).about(&resource.kind, &resource.namespace, &resource.name);
+    let targets: Vec<Target> = descheduling::with_unready_replicas(binding).into_iter().map(about).collect();
+    if targets.is_empty() {
         return None;
     }
     let resource = ObjectReference {
@@ -159,8 +159,8 @@ async fn look(binding: &Binding, estimators: &Estimators, options: &DeschedulerO
         namespace: resource.namespace.clone(),
         name: resource.name.clone(),
     };
-    let ask = Ask::Unschedulable { resource, threshold: options.threshold };
-    let answers: BTreeMap<String, Answer> = estimators.ask(doubtful, &ask).await;
+    let query = Query::Unschedulable { resource, threshold: options.threshold };
+    let answers: BTreeMap<String, Answer> = estimators.query(targets, &query).await;
     let known = |cluster: &str| match answers.get(cluster) {
         Some(Answer::Known(count)) => Some(*count),
         Some(Answer::Unknown(why)) => {

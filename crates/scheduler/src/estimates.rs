@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use estimator::{Answer, Ask, Estimators, Question};
+use estimator::{Answer, Estimators, Query, Target};
 use karmada_api::cluster::v1alpha1::SyncMode;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::Component;
@@ -36,19 +36,19 @@ impl Asked<'_> {
         snapshot: &Snapshot,
         gates: &Gates,
     ) -> Answers {
-        let Some((mut clusters, ask)) = question(binding, neighbours, snapshot, gates) else {
+        let Some((mut clusters, query)) = query_of(binding, neighbours, snapshot, gates) else {
             return Answers::default();
         };
         if self.spare_pull {
             clusters.retain(|name| snapshot.get(name).is_none_or(|it| it.cluster().spec.sync_mode != SyncMode::Pull));
         }
         let about = |cluster: String| {
-            let question = Question { assumed: others.workloads(&cluster), cluster, ..Question::default() };
+            let target = Target { assumed: others.workloads(&cluster), cluster, ..Target::default() };
             let resource = &binding.spec.resource;
-            question.about(&resource.kind, &resource.namespace, &resource.name)
+            target.about(&resource.kind, &resource.namespace, &resource.name)
         };
         let mut known = BTreeMap::new();
-        for (cluster, answer) in self.estimators.ask(clusters.into_iter().map(about).collect(), &ask).await {
+        for (cluster, answer) in self.estimators.query(clusters.into_iter().map(about).collect(), &query).await {
             match answer {
                 Answer::Known(room) => drop(known.insert(cluster, room)),
                 Answer::Unknown(why) => {
@@ -62,26 +62,26 @@ impl Asked<'_> {
 }
 
 /// Which clusters are asked what; none when room plays no part.
-fn question(
+fn query_of(
     binding: &Binding,
     neighbours: &Neighbours,
     snapshot: &Snapshot,
     gates: &Gates,
-) -> Option<(Vec<String>, Ask)> {
+) -> Option<(Vec<String>, Query)> {
     if scheduling::needed(binding, snapshot, gates).is_none() && !writes::failed(binding) {
         return None;
     }
     let peers = neighbours.peers();
     let problem = Problem { peers: Some(&peers), ..Problem::of(binding)? };
-    let ask = match scheduling::demand(&problem, gates) {
+    let query = match scheduling::demand(&problem, gates) {
         Demand::Nothing => return None,
         Demand::Sets(components) => {
-            Ask::Sets { namespace: binding.spec.resource.namespace.clone(), components: components.to_vec() }
+            Query::Sets { namespace: binding.spec.resource.namespace.clone(), components: components.to_vec() }
         }
-        Demand::Replicas(_) => Ask::Replicas { requirements: binding.spec.replica_requirements.clone() },
+        Demand::Replicas(_) => Query::Replicas { requirements: binding.spec.replica_requirements.clone() },
     };
     let clusters = scheduling::clusters_to_estimate(&problem, snapshot, gates);
-    (!clusters.is_empty()).then_some((clusters, ask))
+    (!clusters.is_empty()).then_some((clusters, query))
 }
 
 /// Both together, as a decision wants them.

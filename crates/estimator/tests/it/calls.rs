@@ -1,4 +1,4 @@
-//! A server and a client, with a control plane that knows where the server is.
+//! A server and a client, with a control plane that has the server's Service.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::Client;
 use estimator::wire::ObjectReference;
-use estimator::{Answer, Ask, Connections, Estimate, Question, Settings, serve};
+use estimator::{Answer, Connections, Estimate, Query, Settings, Target, serve};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use scheduling::accurate::{AssumedWorkload, Observer};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity, Request, Response};
 
-/// Answers with what it was asked, so that the way there and back is seen.
+/// Returns numbers derived from its arguments, which tests the conversion in both directions.
 struct Echo;
 
 impl Estimate for Echo {
@@ -79,7 +79,7 @@ fn wanted() -> Value {
     })
 }
 
-/// A control plane with one Service for m1 and m2, which leads to `port`; nothing is behind that of m3.
+/// A control plane with one Service for m1 and m2, which leads to `port`; the Service of m3 leads nowhere.
 fn control(port: u16) -> Client {
     let service = tower::service_fn(move |request: Request| async move {
         let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
@@ -94,7 +94,7 @@ fn control(port: u16) -> Client {
 }
 
 #[tokio::test]
-async fn each_cluster_has_an_answer_of_its_own() {
+async fn each_cluster_has_its_own_result() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let stop = CancellationToken::new();
@@ -102,12 +102,12 @@ async fn each_cluster_has_an_answer_of_its_own() {
     let counted = registry.clone();
     let server = tokio::spawn(async move { serve(listener, None, echo, counted, stopped).await });
     let connections = Connections::new(control(port), Settings::default()).unwrap();
-    let of = |clusters: &[&str]| -> Vec<Question> { clusters.iter().map(|cluster| Question::from(*cluster)).collect() };
+    let of = |clusters: &[&str]| -> Vec<Target> { clusters.iter().map(|cluster| Target::from(*cluster)).collect() };
 
-    let ask = |requirements: Value| Ask::Replicas { requirements: serde_json::from_value(requirements).unwrap() };
+    let query = |requirements: Value| Query::Replicas { requirements: serde_json::from_value(requirements).unwrap() };
     let mut clusters = of(&["m1", "m2", "m3"]);
     clusters[0].assumed = vec![AssumedWorkload::default(); 2];
-    let answers = connections.ask(clusters, &ask(wanted())).await;
+    let answers = connections.query(clusters, &query(wanted())).await;
     assert_eq!(answers["m1"], Answer::Known(42));
     let wrong = "gRPC request cluster(m2) estimator error when calling MaxAvailableReplicas: rpc error: code = Unknown desc \
                  = cluster name does not match, got: m2, desire: m1";
@@ -116,29 +116,29 @@ async fn each_cluster_has_an_answer_of_its_own() {
     assert!(why.contains("dial 127.0.0.1:1 error: "), "{why}");
 
     let m1 = || of(&["m1"]);
-    assert_eq!(connections.ask(m1(), &ask(Value::Null)).await["m1"], Answer::Known(7));
-    let unknown = &connections.ask(m1(), &ask(json!({"namespace": "unknown"}))).await["m1"];
-    assert_eq!(unknown, &Answer::Unknown("the estimator of cluster m1 does not know".to_owned()));
-    let overdrawn = &connections.ask(m1(), &ask(json!({"namespace": "overdrawn"}))).await["m1"];
-    assert_eq!(overdrawn, &Answer::Known(0), "an overdrawn quota leaves no room");
-    let broken = connections.ask(m1(), &ask(json!({"namespace": "broken"}))).await;
+    assert_eq!(connections.query(m1(), &query(Value::Null)).await["m1"], Answer::Known(7));
+    let unknown = &connections.query(m1(), &query(json!({"namespace": "unknown"}))).await["m1"];
+    assert_eq!(unknown, &Answer::Unknown("the estimator of cluster m1 returned no estimate".to_owned()));
+    let overdrawn = &connections.query(m1(), &query(json!({"namespace": "overdrawn"}))).await["m1"];
+    assert_eq!(overdrawn, &Answer::Known(0), "an overdrawn quota leaves no capacity");
+    let broken = connections.query(m1(), &query(json!({"namespace": "broken"}))).await;
     let Answer::Unknown(why) = &broken["m1"] else { panic!("{broken:?}") };
     assert!(why.ends_with("failed to estimate replicas: estimate replica plugins fails with [größer]"), "{why}");
     let components =
         serde_json::from_value(json!([{"name": "a", "replicas": 1}, {"name": "b", "replicas": 2}])).unwrap();
-    let sets = Ask::Sets { namespace: "ns".to_owned(), components };
-    assert_eq!(connections.ask(m1(), &sets).await["m1"], Answer::Known(3));
+    let sets = Query::Sets { namespace: "ns".to_owned(), components };
+    assert_eq!(connections.query(m1(), &sets).await["m1"], Answer::Known(3));
     let resource =
         ObjectReference { kind: "Deployment".to_owned(), name: "web".to_owned(), ..ObjectReference::default() };
-    let refused = Ask::Unschedulable { resource, threshold: Duration::from_secs(300) };
-    assert_eq!(connections.ask(m1(), &refused).await["m1"], Answer::Known(2));
+    let refused = Query::Unschedulable { resource, threshold: Duration::from_secs(300) };
+    assert_eq!(connections.query(m1(), &refused).await["m1"], Answer::Known(2));
 
-    // Who failed three times in a row is left alone for a while.
+    // After three consecutive failures an estimator is not called for a while.
     for _ in 0..2 {
-        connections.ask(of(&["m3"]), &refused).await;
+        connections.query(of(&["m3"]), &refused).await;
     }
-    let Answer::Unknown(why) = &connections.ask(of(&["m3"]), &refused).await["m3"] else { panic!() };
-    assert!(why.contains("is left alone"), "{why}");
+    let Answer::Unknown(why) = &connections.query(of(&["m3"]), &refused).await["m3"] else { panic!() };
+    assert!(why.contains("retrying later"), "{why}");
     let told = registry.text();
     for family in [
         "estimating_plugin_execution_duration_seconds_count{estimating_plugin=\"NodeResourceEstimator\",\

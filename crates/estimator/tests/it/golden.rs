@@ -1,4 +1,4 @@
-//! Messages as upstream's own encoder writes them.
+//! Messages as upstream's encoder writes them.
 
 use std::collections::BTreeMap;
 
