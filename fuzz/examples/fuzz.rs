@@ -1,4 +1,4 @@
-//! Runs the target that `FUZZ_TARGET` names under libFuzzer, whose options are the arguments.
+//! Runs the target in `FUZZ_TARGET` under libFuzzer; the arguments are libFuzzer's options.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ libfuzzer_sys::fuzz_target!(
         let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
         let Some(target) = fuzz::target(&name) else {
             let known: Vec<&str> = fuzz::TARGETS.iter().map(|(name, _)| *name).collect();
-            eprintln!("FUZZ_TARGET={name:?} is none of {}", known.join(", "));
+            eprintln!("FUZZ_TARGET={name:?} is not one of {}", known.join(", "));
             std::process::exit(2);
         };
         let _ = TARGET.set(target);

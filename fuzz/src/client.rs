@@ -1,4 +1,4 @@
-//! What a member's API server may answer: lists, discovery, watch frames; and kubeconfigs.
+//! Responses of a member's API server: lists, discovery, watch frames; and kubeconfigs.
 
 use std::convert::Infallible;
 
@@ -9,7 +9,7 @@ use futures::StreamExt;
 use http::Response;
 use transport::{ApiService, Identity};
 
-/// A server that answers every request with the same bytes, in frames of `frame` bytes.
+/// A server whose response to every request is these bytes, in frames of `frame` bytes.
 fn answering(bytes: &[u8], frame: usize) -> ApiService {
     let bytes = Bytes::copy_from_slice(bytes);
     ApiService::new(tower::service_fn(move |_| {
@@ -32,7 +32,7 @@ pub(crate) fn client(input: &[u8]) {
         client.get(&resource, &ObjectKey::namespaced("a", "b")).await.ok();
         client.discovery().await.ok();
         if let Ok(text) = std::str::from_utf8(bytes)
-            // Plugins that a kubeconfig names would be run.
+            // Plugins in a kubeconfig would be executed.
             && !text.contains("exec") && !text.contains("auth-provider") && !text.contains('\\')
             && !text.contains("cmd-path")
         {

@@ -1,4 +1,4 @@
-//! Documents: JSON along a type, YAML, protobuf, and the sets of managed fields.
+//! Documents: typed JSON, YAML, protobuf, and sets of managed fields.
 
 use apimachinery::managed_fields::FieldSet;
 use apimachinery::{go_json, strict, yaml};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{json_documents, type_of};
 
-/// What decoding keeps is read again the same, and everything in it is known.
+/// Decoding the result again gives the same result and no findings.
 pub(crate) fn json(input: &[u8]) {
     let type_ = type_of(&json_documents(input).first().cloned().unwrap_or_default());
     let valid = serde_json::from_slice::<Value>(input);
@@ -22,7 +22,7 @@ pub(crate) fn json(input: &[u8]) {
     apimachinery::Object::parse(text).ok();
 }
 
-/// What is printed is read again the same.
+/// Printing and parsing gives the same document.
 pub(crate) fn yaml(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input) {
         assert_eq!(yaml::split(text).join("---").len(), text.len());
@@ -34,19 +34,19 @@ pub(crate) fn yaml(input: &[u8]) {
     assert_eq!(again, value, "printed as\n{text}");
 }
 
-/// What is decoded can be encoded, and is decoded the same again.
+/// A decoded object can be encoded, and decoding that gives the same object.
 pub(crate) fn protobuf(input: &[u8]) {
     use kubernetes_api::protobuf::{decode, encode};
     let Ok(value) = decode(input) else { return };
     let Ok(bytes) = encode(value.to_string().as_bytes()) else { return };
     let settled = decode(&bytes).unwrap_or_else(|e| panic!("{e}: {value}"));
-    // Times, quantities and unset fields may take their usual form once; then nothing changes any more.
+    // Times, quantities and unset fields may be normalized once; then nothing changes any more.
     let bytes = encode(settled.to_string().as_bytes()).unwrap_or_else(|e| panic!("{e}: {settled}"));
     assert_eq!(decode(&bytes).as_ref(), Ok(&settled));
     serde_json::from_str::<Value>(&settled.to_string()).unwrap_or_else(|e| panic!("{e}: {settled}"));
 }
 
-/// parse(print(x)) = x, and the operations on sets are those of sets.
+/// parse(print(x)) = x, and sets obey set algebra.
 pub(crate) fn fields(input: &[u8]) {
     let sets: Vec<FieldSet> = json_documents(input).iter().filter_map(|tree| FieldSet::parse(tree).ok()).collect();
     for set in &sets {

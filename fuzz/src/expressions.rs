@@ -1,4 +1,4 @@
-//! CEL: an expression is compiled, priced and evaluated within a budget.
+//! CEL: an expression is compiled, its cost estimated, and evaluated within a budget.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use cel::budget::Meter;
 use cel::value::{Key, Text};
 use cel::{Env, Type, Value};
 
-/// What rules of custom resources may spend on one expression.
+/// The cost limit of one expression in custom resources.
 const BUDGET: u64 = 1_000_000;
 
-/// The first evaluation and the second come to the same, at the same price, and within the budget.
+/// A second evaluation has the same result and cost, within the budget.
 pub(crate) fn cel(input: &[u8]) {
     let Ok(source) = std::str::from_utf8(input) else { return };
     let env = Env::new()

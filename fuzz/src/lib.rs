@@ -1,7 +1,7 @@
-//! What each decoder is fed, and what must hold whatever it is fed.
+//! The input of each decoder, and its invariants.
 //!
-//! A target is a function over bytes that panics when something is wrong. `examples/fuzz.rs` drives one of them with
-//! libFuzzer; `cargo xtask fuzz` builds and runs it. `docs/testing.md` says how to reproduce what it finds.
+//! A target is a function over bytes that panics on a violation. `examples/fuzz.rs` runs one of them with libFuzzer;
+//! `cargo xtask fuzz` builds and runs it. `docs/testing.md` describes how to reproduce findings.
 
 mod client;
 mod definitions;
@@ -35,12 +35,12 @@ pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }
 
-/// The JSON documents that the input begins with, one after the other.
+/// The JSON documents at the start of the input.
 fn json_documents(input: &[u8]) -> Vec<serde_json::Value> {
     serde_json::Deserializer::from_slice(input).into_iter().map_while(Result::ok).take(8).collect()
 }
 
-/// The type that a document names, a Deployment's when it names none that is built in.
+/// The type of a document; a Deployment's if its kind is not built in.
 fn type_of(document: &serde_json::Value) -> apimachinery::schema::TypeOf {
     let text = |key: &str| document.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
     let gvk = apimachinery::GroupVersionKind::from_api_version(text("apiVersion"), text("kind"));
@@ -55,9 +55,9 @@ fn type_of(document: &serde_json::Value) -> apimachinery::schema::TypeOf {
 mod tests {
     use std::path::Path;
 
-    /// What was found once, and one input of each kind, also where no fuzzer is.
+    /// Past findings and one input of each kind, without a fuzzer.
     #[test]
-    fn every_target_takes_its_seeds() {
+    fn every_target_accepts_its_seeds() {
         for (name, target) in super::TARGETS {
             let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
             let seeds: Vec<_> = std::fs::read_dir(&directory).expect(name).flatten().map(|seed| seed.path()).collect();

@@ -1,4 +1,4 @@
-//! The four kinds of patch. The input is two JSON documents or more: what is there, and what is done to it.
+//! The four kinds of patch. The input is two or more JSON documents: the object and its patches.
 
 use apimachinery::managed_fields::{self, FieldSet, ManagerContext};
 use apimachinery::meta::Time;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{json_documents, type_of};
 
-/// Documents stay readable: no result is deeper than what the decoder reads back.
+/// Results stay readable: none is deeper than the decoder's limit.
 fn readable(value: &Value) {
     serde_json::from_str::<Value>(&value.to_string()).unwrap_or_else(|e| panic!("{e}: {value}"));
 }
@@ -23,7 +23,7 @@ pub(crate) fn json_patch(input: &[u8]) {
     }
 }
 
-/// Merging the difference of two documents into the one makes the other; merging twice is merging once.
+/// Merging the difference of two documents into the first gives the second; merging twice equals merging once.
 pub(crate) fn merge_patch(input: &[u8]) {
     let documents = json_documents(input);
     let [live, patch, ..] = documents.as_slice() else { return };
@@ -50,12 +50,12 @@ pub(crate) fn strategic(input: &[u8]) {
     let mut target = live.clone();
     match strategic::apply(&mut target, patch, &type_) {
         Ok(()) => readable(&target),
-        // kube-apiserver says 500 to a directive that it does not know.
+        // kube-apiserver returns 500 for an unknown directive.
         Err(error) => assert!((400..=500).contains(&error.to_status().code), "{error}"),
     }
 }
 
-/// The first document is created, the others are applied in turn; the odd ones by force, the last one a second time.
+/// The first document is created, the others are applied in turn; every other one with force, the last one twice.
 pub(crate) fn apply(input: &[u8]) {
     let documents = json_documents(input);
     let [first, rest @ ..] = documents.as_slice() else { return };

@@ -1,8 +1,8 @@
 //! Requests to a whole API server: URLs, queries, headers and bodies of every form.
 //!
-//! The input is read as HTTP would be written: a line `METHOD URL`, lines `Header: value`, an empty line, and the body;
-//! a line `----` begins the next request. The server must answer each without a panic and without a 5xx, and afterwards
-//! still serve; a watch answers with what there is.
+//! The input has the form of HTTP: a line `METHOD URL`, lines `Header: value`, an empty line, and the body; a line
+//! `----` starts the next request. The server must answer each without a panic and without a 5xx, and must still serve
+//! afterwards; a watch returns the existing objects.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ thread_local! {
     static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
 }
 
-/// Each input has a server of its own, so that a finding depends on its input alone.
+/// Each input has its own server, so that a finding depends on its input only.
 pub(crate) fn server(input: &[u8]) {
     RUNTIME.with(|cell| cell.get_or_init(runtime).block_on(run(input)));
 }
 
-/// On virtual time in tests and in the program. Tokio with virtual time is a slower one, and whatever is built together
-/// with this crate would have it.
+/// Virtual time in tests and in the program. Tokio's support for virtual time is slower, and all crates built together
+/// with this one would have it.
 fn runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all();
@@ -121,9 +121,9 @@ async fn send(service: &ApiService, request: Request) -> u16 {
     let body = tokio::time::timeout(Duration::from_secs(5), response.into_body().collect()).await;
     let text = body.map(|body| body.map(|b| b.to_bytes()).unwrap_or_default()).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    // kube-apiserver also answers 500 here: to an applied configuration with a field that is not in the schema, and to a
-    // strategic merge patch that does not fit (an element without its merge key, unknown directives), which it does not
-    // classify: such a Status has no reason, and a failure of the server has one.
+    // kube-apiserver also returns 500 here: for an applied configuration with a field outside the schema, and for a
+    // strategic merge patch that does not match (an element without its merge key, unknown directives). Such a Status
+    // has no reason, and a failure of the server has one.
     let is_patch = shown.starts_with("PATCH ") && code == 500;
     let as_upstream =
         is_patch && (text.contains("failed to create typed patch object") || !text.contains("\"reason\":"));

@@ -1,4 +1,4 @@
-//! Small languages: selectors, paths, and the scalars that have a form of their own.
+//! Small languages: selectors, paths, and formatted scalars.
 
 use apiextensions::jsonpath::JsonPath;
 use apimachinery::duration::Duration;
@@ -9,7 +9,7 @@ use apimachinery::selector::{FieldSelector, Selector};
 
 use crate::json_documents;
 
-/// What is printed is the same selector; a JSONPath finds something or nothing in any document.
+/// Printing and parsing a selector gives the same selector; a JSONPath is evaluated on any document.
 pub(crate) fn selectors(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(selector) = Selector::parse(text) {
@@ -22,7 +22,7 @@ pub(crate) fn selectors(input: &[u8]) {
         let printed = selector.to_string();
         assert_eq!(FieldSelector::parse(&printed).as_ref(), Ok(&selector), "{printed:?}");
     }
-    // A path is one line, the document follows.
+    // The path is one line, the document follows.
     let (path, document) = text.split_once('\n').unwrap_or((text, "{}"));
     if let Ok(path) = JsonPath::parse(path) {
         path.fields();

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds the measuring program and what it measures, both optimized, and runs it. It is a crate of
-//! its own (`bench`), so that the other tasks need not compile what it needs.
+//! `cargo xtask bench`: builds the measuring program and the measured one, both optimized, and runs it. It is a crate
+//! of its own (`bench`), so that other tasks do not compile its dependencies.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
-//! Random cases for `solve`: what selects and divides, without what filters.
+//! Random cases for `solve`: selection and division, without filters.
 
 use serde_json::{Value, json};
 
 use crate::problems::SplitMix;
 
-/// A document with `count` cases to assign, half as many choices of regions, and half as many estimates. `odd` ones have
-/// what is legal and nobody writes.
+/// A document with `count` cases to assign, half as many choices of regions, and half as many estimates. `odd` adds
+/// legal but unusual values.
 pub fn generate(seed: u64, count: u64, most_clusters: usize, odd: bool) -> Value {
     let each = |list: u64, count: u64, case: fn(&mut SplitMix, usize) -> Value| -> Vec<Value> {
         let one = |offset: u64| {
@@ -86,7 +86,7 @@ fn assign(random: &mut SplitMix, most_clusters: usize) -> Value {
         "has_requirements": random.one_in(2),
         "empty_propagation": random.one_in(8),
         "overflow": overflow,
-        // The order of selection is sorted out by selecting.
+        // Selection determines the order.
         "run_select": true,
         "weights": weights,
         "clusters": clusters,
@@ -95,8 +95,8 @@ fn assign(random: &mut SplitMix, most_clusters: usize) -> Value {
     })
 }
 
-/// Rooms below zero and without end, clusters without a region, limits of none, results on clusters that are gone, weights
-/// of nothing, constraints that only filter.
+/// Negative capacity and no limit, clusters without a region, limits of zero, results on removed clusters, zero
+/// weights, constraints that only filter.
 fn make_odd(case: &mut Value, random: &mut SplitMix) {
     for cluster in case["clusters"].as_array_mut().into_iter().flatten() {
         match random.below(8) {

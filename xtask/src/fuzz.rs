@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: builds the fuzz targets with coverage counters, on stable Rust, and runs them.
 //!
-//! `cargo fuzz` wants a nightly compiler for its sanitizers; what libFuzzer itself needs is LLVM's coverage pass alone,
-//! which every compiler has.
+//! `cargo fuzz` requires a nightly compiler for its sanitizers; libFuzzer itself needs only LLVM's coverage pass, which
+//! every compiler has.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -31,18 +31,18 @@ pub struct Fuzz {
     input: Option<PathBuf>,
 }
 
-/// What most of an input's time is spent in, beside what the tests compile so anyway.
+/// The crates in which most time is spent, in addition to those that the tests optimize.
 const OPTIMIZED: [&str; 4] = ["apiextensions", "cel", "kubernetes-api", "fuzz"];
-/// One input is decoded in far less memory: a body of 3 MiB becomes a tree of at most some hundred.
+/// A single input needs far less: a body of 3 MiB becomes a tree of a few hundred MiB at most.
 const MEGABYTES: u32 = 2048;
-/// No input may take longer, in seconds; they are small, and machines of CI are slow.
+/// The time limit of an input in seconds; inputs are small, and CI machines are slow.
 const TIMEOUT: u32 = 20;
-/// Bytes of an input. What only large inputs show is tested by hand (`hostile` in apiserver's tests).
+/// The maximum size of an input. Tests cover large inputs (`hostile` in apiserver's tests).
 const MAX_BYTES: u32 = 16 * 1024;
 
 impl Fuzz {
     /// # Errors
-    /// When a target does not build, is not known, or finds something.
+    /// When a target does not build, is unknown, or has a finding.
     pub fn run(&self) -> anyhow::Result<()> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
         let directory = directory.canonicalize().context("looking for the directory fuzz")?;
@@ -87,8 +87,8 @@ fn known_targets(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Where the build goes, and what is found on the way: beside everything else that is built, so that what keeps one keeps
-/// the other.
+/// The directory of the build and of the findings: beside all other build output, so that a cache of one keeps the
+/// other.
 fn built_in(directory: &Path) -> anyhow::Result<PathBuf> {
     let shared = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| directory.join("../target"), PathBuf::from);
     std::fs::create_dir_all(&shared).with_context(|| format!("making {}", shared.display()))?;
@@ -96,8 +96,8 @@ fn built_in(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(shared.join("fuzz"))
 }
 
-/// The binary that holds all targets. Only the workspace's own crates are compiled for it, with counters: third-party
-/// crates are those of the tests, whose features they have.
+/// The binary with all targets. Only the workspace's own crates are compiled for it, with counters: third-party crates
+/// are those of the tests, with their features.
 fn build(directory: &Path) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = directory.parent().context("the directory fuzz is in none")?;
@@ -146,7 +146,7 @@ impl Runner {
         self.command(target).arg(input).status().context("running the target")
     }
 
-    /// New inputs that reach something new are kept beside the build, for the next time.
+    /// New inputs with new coverage are kept beside the build for the next run.
     fn explore(&self, target: &str, seconds: u32, seed: u32) -> anyhow::Result<()> {
         let (kept, findings) = (self.built.join("corpus").join(target), format!("findings/{target}/"));
         for path in [&kept, &self.directory.join(&findings)] {

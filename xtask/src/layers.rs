@@ -1,7 +1,7 @@
-//! The layers of the workspace, as data. An arrow from one crate to another is allowed only if it is listed here;
-//! `tests/it/layers.rs` compares the list with what cargo sees.
+//! The layers of the workspace, as data. A dependency between two crates is allowed only if it is listed here;
+//! `tests/it/layers.rs` compares the list with cargo's metadata.
 
-/// A crate, what it may depend on among ours, and whether it is pure.
+/// A crate, its allowed dependencies in the workspace, and whether it is pure.
 pub struct Layer {
     pub name: &'static str,
     pub may_use: &'static [&'static str],
@@ -183,6 +183,6 @@ pub const LAYERS: &[Layer] = &[
     shell("xtask", &["apimachinery", "karmada-api", "scheduling"]),
 ];
 
-/// What a pure crate may never pull in directly.
+/// Crates that a pure crate may not use directly.
 pub const IMPURE: &[&str] =
     &["tokio", "kube", "k8s-openapi", "hyper", "axum", "tower", "rand", "redb", "fjall", "rusqlite"];

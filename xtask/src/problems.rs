@@ -1,5 +1,5 @@
-//! `cargo xtask gen-problems`: scheduling problems at random, the same for the same seed: as a document of cases for
-//! `solve`, or as the objects of a control plane.
+//! `cargo xtask gen-problems`: random scheduling problems, reproducible by seed: as a document of cases for `solve`, or
+//! as the objects of a control plane.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl GivenProblem {
     }
 }
 
-/// Steele, Lea and Flood's generator: enough for test data, and in our hands for good, so that a seed keeps its meaning.
+/// Steele, Lea and Flood's generator: sufficient for test data, and stable, so that a seed keeps its meaning.
 pub struct SplitMix(pub u64);
 
 impl SplitMix {
@@ -95,7 +95,7 @@ impl SplitMix {
     }
 }
 
-/// A problem that admission would let through, with at most this many clusters.
+/// A problem that admission accepts, with at most this many clusters.
 pub fn generate(seed: u64, most_clusters: usize) -> GivenProblem {
     let mut random = SplitMix(seed);
     let count = random.below(most_clusters + 1);

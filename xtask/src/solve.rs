@@ -1,4 +1,4 @@
-//! `cargo xtask solve`: what the scheduler would decide, and why, from files instead of a control plane.
+//! `cargo xtask solve`: the scheduler's decision and its reasons, from files instead of a control plane.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ pub fn parse(stream: &[u8]) -> anyhow::Result<GivenProblem> {
                 clusters.push(Arc::new(cluster));
                 continue;
             }
-            // `karmadactl explain-placement --save` has them; they decide nothing.
+            // `karmadactl explain-placement --save` writes them; they do not affect decisions.
             "Work" => continue,
             "ResourceBinding" => Scope::Namespaced,
             "ClusterResourceBinding" => Scope::Cluster,
@@ -101,14 +101,14 @@ fn read_binding(scope: Scope, document: &Value) -> anyhow::Result<Binding> {
 
 /// The decision in one line.
 pub fn summary(problem: &GivenProblem) -> String {
-    told(problem, &Gates::default()).map_or_else(|| "no placement".to_owned(), |report| report.result())
+    report_of(problem, &Gates::default()).map_or_else(|| "no placement".to_owned(), |report| report.result())
 }
 
-/// The decision with what happened to each cluster.
+/// The decision and the result for each cluster.
 pub fn report(problem: &GivenProblem, gates: &Gates) -> anyhow::Result<String> {
-    Ok(told(problem, gates).context("the binding has no placement")?.to_text())
+    Ok(report_of(problem, gates).context("the binding has no placement")?.to_text())
 }
 
-fn told(problem: &GivenProblem, gates: &Gates) -> Option<Report> {
+fn report_of(problem: &GivenProblem, gates: &Gates) -> Option<Report> {
     Report::of(&problem.binding, &Snapshot::of_clusters(problem.clusters.iter().cloned()), gates)
 }

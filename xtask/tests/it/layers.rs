@@ -1,4 +1,4 @@
-//! No arrow that `xtask::layers` does not allow.
+//! All dependencies between crates are allowed by `xtask::layers`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use xtask::layers::{IMPURE, LAYERS};
 
 #[test]
-fn arrows_go_downward_only() {
+fn dependencies_are_downward_only() {
     let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata of this workspace");
     let ours: BTreeSet<&str> = LAYERS.iter().map(|layer| layer.name).collect();
     let mut wrong = Vec::new();
@@ -19,7 +19,7 @@ fn arrows_go_downward_only() {
         let layer = &LAYERS[position];
         for dependency in &package.dependencies {
             let to = dependency.name.as_str();
-            // Tests may reach upward: the API server is tested through the client.
+            // Tests may use upper layers: the API server is tested through the client.
             if dependency.kind == DependencyKind::Development {
                 continue;
             }

@@ -1,8 +1,8 @@
-//! What the simulated histories run must take its course by the seed alone: no choice and no order that nobody drew.
+//! Simulated histories depend on the seed only: no unseeded choices and no unseeded order.
 
 use std::path::{Path, PathBuf};
 
-/// The crates that take part in a simulated history, and what of them does not.
+/// The crates of a simulated history, and the files in them that are not part of it.
 const SIMULATED: &[&str] = &[
     "apiserver",
     "client",
@@ -27,10 +27,9 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `select!` takes the first of its branches in turn at random unless it is biased; tokio's `watch` wakes those who wait
-/// at random.
+/// `select!` polls its branches in random order unless it is biased; tokio's `watch` wakes waiters in random order.
 #[test]
-fn nothing_is_left_to_chance() {
+fn no_unseeded_choices() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut wrong = Vec::new();
     for name in SIMULATED {

@@ -1,4 +1,4 @@
-//! Random scheduling problems: what holds for every decision.
+//! Random scheduling problems: the properties of every decision.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use xtask::solve::{parse, report, summary};
 
 fn check(seed: u64, problem: &GivenProblem) {
     let snapshot = Snapshot::of_clusters(problem.clusters.iter().cloned());
-    let asked = Problem::of(&problem.binding).unwrap();
+    let input = Problem::of(&problem.binding).unwrap();
     let gates = Gates::default();
-    let (decision, verdicts) = explain(&asked, &snapshot, &gates);
-    assert_eq!(decide(&asked, &snapshot, &gates), decision, "seed {seed}: explaining changes nothing");
+    let (decision, verdicts) = explain(&input, &snapshot, &gates);
+    assert_eq!(decide(&input, &snapshot, &gates), decision, "seed {seed}: explaining changes nothing");
     let Ok(targets) = &decision.clusters else {
-        let upstream = decide(&asked, &snapshot, &Gates { repair_regions: false, ..gates });
+        let upstream = decide(&input, &snapshot, &Gates { repair_regions: false, ..gates });
         assert!(upstream.clusters.is_err(), "seed {seed}: repairing makes nothing worse");
         return;
     };
@@ -22,7 +22,7 @@ fn check(seed: u64, problem: &GivenProblem) {
     assert_eq!(names.len(), targets.len(), "seed {seed}: each cluster once");
     let wanted = i64::from(problem.binding.spec.replicas);
     let workload = wanted > 0 || problem.binding.spec.replica_requirements.is_some();
-    let strategy = Strategy::of(asked.placement);
+    let strategy = Strategy::of(input.placement);
     let sum: i64 = targets.iter().map(|target| i64::from(target.replicas)).sum();
     if workload && strategy.is_divided() {
         assert_eq!(sum, wanted, "seed {seed}: all replicas have a place");
@@ -37,15 +37,15 @@ fn check(seed: u64, problem: &GivenProblem) {
         }
     }
     let counts = strategy != Strategy::StaticWeight;
-    let bound = asked.placement.spread_constraints.iter().find(|it| it.spread_by_field == Some(SpreadField::Cluster));
-    let regions = asked.placement.spread_constraints.iter().any(|it| it.spread_by_field == Some(SpreadField::Region));
+    let bound = input.placement.spread_constraints.iter().find(|it| it.spread_by_field == Some(SpreadField::Cluster));
+    let regions = input.placement.spread_constraints.iter().any(|it| it.spread_by_field == Some(SpreadField::Region));
     if let Some(bound) = bound.filter(|_| counts && !regions) {
         assert!(targets.len() as i64 <= bound.max_groups, "seed {seed}: no more clusters than allowed");
     }
 }
 
 #[test]
-fn decisions_keep_what_they_promise() {
+fn decisions_have_their_properties() {
     let mut solved = 0;
     for seed in 0..4000 {
         let problem = generate(seed, 12);
@@ -61,7 +61,7 @@ fn decisions_keep_what_they_promise() {
 }
 
 #[test]
-fn what_is_printed_can_be_read() {
+fn printed_problems_can_be_parsed() {
     for seed in 0..20 {
         let problem = generate(seed, 6);
         let again = parse(problem.to_yaml().unwrap().as_bytes()).unwrap();
@@ -72,7 +72,7 @@ fn what_is_printed_can_be_read() {
 }
 
 #[test]
-fn files_that_are_no_problem() {
+fn invalid_files() {
     for (text, expected) in [
         ("kind: Cluster\nmetadata: {name: a}", "there is no binding"),
         ("kind: Pod", "a document of kind \"Pod\": Cluster, ResourceBinding or ClusterResourceBinding is wanted"),
@@ -100,7 +100,7 @@ fn documents_of_cases_are_the_same_for_the_same_seed_and_can_be_solved() {
 }
 
 #[test]
-fn odd_cases_have_an_answer_that_adds_up() {
+fn results_of_odd_cases_add_up() {
     let mut document = xtask::cases::generate(1, 2000, 9, true);
     scheduling::cases::solve(&mut document, &Gates::upstream()).unwrap();
     let mut placed = 0;

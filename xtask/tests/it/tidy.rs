@@ -1,4 +1,4 @@
-//! The rules of `cargo xtask tidy` hold, and each of them can fail.
+//! The repository follows the rules of `cargo xtask tidy`, and each rule can fail.
 
 use xtask::tidy::{clippy, manifest, page, repository, source};
 
