@@ -1,4 +1,4 @@
-//! A ConfigMap that is bound by hand: without a placement nobody else decides where it goes.
+//! A ConfigMap with a manual binding: without a placement no component changes its clusters.
 
 use apimachinery::{ApiResource, ObjectKey};
 use karmada_api::names;
@@ -24,12 +24,12 @@ pub fn work_in(member: &str) -> ObjectKey {
     ObjectKey::namespaced(names::execution_namespace(member), names::work_name("ConfigMap", "thing", "demo"))
 }
 
-/// What makes a binding one of these members.
+/// The targets of a binding to these members.
 pub fn targets(members: &[&str]) -> Value {
     json!({"spec": {"clusters": members.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()}})
 }
 
-/// Makes `demo/thing` and its binding, and waits for the copies.
+/// Creates `demo/thing` and its binding, and waits for the copies.
 pub async fn bind(plane: &Plane, members: &[&str]) {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo"}});
     let uid = plane.create(config_maps(), map).await.uid().to_owned();

@@ -1,4 +1,4 @@
-//! A member that goes away and comes back, as its Cluster tells it; and how a Cluster leaves.
+//! Members that become unreachable and recover, as their Clusters report it; and the removal of a Cluster.
 
 use std::time::Duration;
 
@@ -38,9 +38,9 @@ async fn until_ready_is(plane: &Plane, status: &str) -> (Value, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_push_member_that_is_away_is_not_ready_after_the_threshold_and_comes_back_after_it() {
+async fn an_unreachable_push_member_turns_not_ready_and_ready_after_the_thresholds() {
     let plane = Plane::start().await;
-    // Where events of cluster-scoped objects are.
+    // The namespace of events of cluster-scoped objects.
     let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     plane.create(namespaces(), default).await;
     let joined = cluster(&plane).await;
@@ -55,7 +55,7 @@ async fn a_push_member_that_is_away_is_not_ready_after_the_threshold_and_comes_b
     assert!(message.starts_with("cluster is not reachable (since 2026-11-21T00:0"), "{message}");
     assert!(message.contains(", last healthy at 2026-11-21T00:0"), "{message}");
     plane
-        .until("it takes nothing new", async || {
+        .until("new workloads are rejected", async || {
             (taints(&cluster(&plane).await) == ["cluster.karmada.io/not-ready:NoSchedule"]).then_some(())
         })
         .await;
@@ -85,7 +85,7 @@ async fn a_push_member_that_is_away_is_not_ready_after_the_threshold_and_comes_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_goes_to_every_member_and_a_new_member_gets_all() {
+async fn namespaces_are_propagated_to_every_member() {
     let plane = Plane::of(&crate::harness::MEMBERS, controllers::Settings::default()).await;
     plane.join("m1").await;
     plane.until_ready("m1").await;
@@ -104,7 +104,7 @@ async fn a_namespace_goes_to_every_member_and_a_new_member_gets_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_use_the_proxy_is_told_with_the_cluster() {
+async fn proxy_rights_are_synced_and_reported() {
     let plane = Plane::start().await;
     let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     plane.create(namespaces(), default).await;
@@ -115,22 +115,23 @@ async fn who_may_use_the_proxy_is_told_with_the_cluster() {
     plane.until("the role in m1", async || get(&m1, &roles, &name).await).await;
     let events = ApiResource::namespaced("", "v1", "Event", "events");
     plane
-        .until("it is told", async || {
+        .until("it is reported", async || {
             let list = plane.client.list(&events, None, &ListOptions::default()).await.expect("events");
-            let told = list.items.iter().map(|event| event.to_value().expect("an event")).any(|event| {
+            let reported = list.items.iter().map(|event| event.to_value().expect("an event")).any(|event| {
                 event["reason"] == "SyncImpersonationConfigSucceed"
                     && event["involvedObject"]["name"] == "m1"
                     && event["message"] == "Sync impersonation config succeed."
             });
-            told.then_some(())
+            reported.then_some(())
         })
         .await;
     plane.shutdown().await;
 }
 
-/// The token of a member is rotated: the connection is another, and what happens in the member is seen over it.
+/// The token of a member is rotated: the connection is replaced, and changes in the member are observed over the new
+/// one.
 #[tokio::test(start_paused = true)]
-async fn a_member_with_a_new_token_is_followed_on() {
+async fn a_member_with_a_rotated_token_is_watched() {
     let plane = Plane::start().await;
     let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
     let policies = ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies");
@@ -148,7 +149,7 @@ async fn a_member_with_a_new_token_is_followed_on() {
     }
     plane.settle().await;
 
-    // Nothing is seen until the controllers look at the cluster again, with the new token.
+    // Nothing is observed until the controllers reconcile the cluster with the new token.
     let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
     let token = json!({"data": {"token": "bmV3"}});
     plane
@@ -172,7 +173,7 @@ async fn a_member_with_a_new_token_is_followed_on() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
     let plane = Plane::start().await;
-    // Nobody runs a namespace controller here.
+    // No namespace controller runs here.
     let space = ObjectKey::cluster("karmada-es-m1");
     let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster("m1"));
     plane.client.delete(&resource, &key, &DeleteOptions::background()).await.expect("the deletion");
@@ -182,7 +183,7 @@ async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
     let namespace = plane.get(&namespaces(), &space).await.expect("the namespace");
     assert!(namespace["metadata"]["deletionTimestamp"].is_string(), "{namespace}");
 
-    // The namespace controller's share, by hand.
+    // Does the namespace controller's part.
     let works = async || {
         let list = plane.client.list(&Work::api_resource(), Some("karmada-es-m1"), &ListOptions::default()).await;
         list.expect("works").items
@@ -200,9 +201,9 @@ async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
     plane.shutdown().await;
 }
 
-/// No agent runs here: what one would write is written by hand.
+/// No agent runs here: the test writes an agent's reports.
 #[tokio::test(start_paused = true)]
-async fn a_pull_member_is_unknown_when_its_agent_is_silent() {
+async fn a_pull_member_is_unknown_without_heartbeats() {
     let plane = Plane::start().await;
     let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     plane.create(namespaces(), default).await;
@@ -217,7 +218,7 @@ async fn a_pull_member_is_unknown_when_its_agent_is_silent() {
         plane.until(&what, async || (ready(&far().await)["reason"] == reason).then_some(())).await;
         assert_eq!(ready(&far().await)["status"], "Unknown");
         plane
-            .until("it takes nothing new", async || {
+            .until("new workloads are rejected", async || {
                 (taints(&far().await) == ["cluster.karmada.io/unreachable:NoSchedule"]).then_some(())
             })
             .await;
@@ -227,7 +228,7 @@ async fn a_pull_member_is_unknown_when_its_agent_is_silent() {
     assert!((55..=70).contains(&after), "{after}");
     assert_eq!(ready(&far().await)["message"], "Cluster status controller never posted cluster status.");
 
-    // The agent comes, reports, and renews its Lease for two minutes.
+    // The agent starts, reports, and renews its Lease for two minutes.
     let healthy = json!({"type": "Ready", "status": "True", "reason": "ClusterReady", "message": "m",
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
     plane
@@ -256,7 +257,7 @@ async fn a_pull_member_is_unknown_when_its_agent_is_silent() {
         assert!(message.contains(part), "{message}");
     }
 
-    // A Lease that is deleted is not a sign of life, and one that the monitor cannot read is no sign of silence.
+    // A deleted Lease does not count as a heartbeat, and one that the monitor cannot read does not count as missing.
     plane.merge(&resource, &key, json!({"status": {"conditions": [healthy]}}), client::PatchOptions::status()).await;
     plane.until("it is back", async || (ready(&far().await)["status"] == "True").then_some(())).await;
     tokio::time::sleep(Duration::from_secs(20)).await;

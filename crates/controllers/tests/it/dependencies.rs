@@ -1,4 +1,4 @@
-//! What templates need goes with them.
+//! Dependencies are propagated with their templates.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::PatchOptions;
@@ -23,7 +23,7 @@ fn demo(name: &str) -> ObjectKey {
     ObjectKey::namespaced("demo", name)
 }
 
-/// A Deployment that mounts ConfigMap `settings`, and its policy, which brings dependencies along.
+/// A Deployment that mounts ConfigMap `settings`, and its policy with `propagateDeps`.
 async fn application(plane: &Plane, name: &str, cluster: &str, more: Value) {
     let pod = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx"}],
         "volumes": [{"name": "v", "configMap": {"name": "settings"}}]}});
@@ -43,7 +43,7 @@ async fn settings(plane: &Plane) {
     plane.create(config_maps(), object).await;
 }
 
-/// Waits until `settings` has `a` = `value` in a member, or is not there.
+/// Waits until `settings` has `a` = `value` in a member, or does not exist.
 async fn settings_in(plane: &Plane, member: &str, value: Option<&str>) {
     let client = plane.member(member);
     plane
@@ -71,7 +71,7 @@ async fn a_dependency_follows_its_template() {
     let plane = Plane::start().await;
     application(&plane, "web", "m1", json!({})).await;
     plane.settle().await;
-    // It may come later than who needs it.
+    // The dependency may be created later than the dependent.
     settings(&plane).await;
     settings_in(&plane, "m1", Some("1")).await;
     settings_in(&plane, "m2", None).await;
@@ -112,7 +112,7 @@ async fn two_applications_share_a_dependency() {
 
     let client = plane.client.clone();
     client.delete(&deployments(), &demo("web"), &client::DeleteOptions::default()).await.expect("the deletion");
-    // The garbage collector, which is not part of this plane, takes the binding along with its template.
+    // The garbage collector, which this plane does not run, deletes the binding with its template.
     let bindings = Binding::api_resource(Scope::Namespaced);
     client.delete(&bindings, &demo("web-deployment"), &client::DeleteOptions::default()).await.expect("the deletion");
     settings_in(&plane, "m1", None).await;
@@ -122,7 +122,7 @@ async fn two_applications_share_a_dependency() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn customizations_decide_before_the_built_in_rules() {
+async fn customizations_precede_the_built_in_rules() {
     let plane = Plane::start().await;
     let script = |text: &str| json!({"luaScript": text});
     let customization = json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
@@ -150,7 +150,7 @@ async fn customizations_decide_before_the_built_in_rules() {
     assert_eq!(binding["spec"]["replicas"], 2);
     assert_eq!(binding["spec"]["replicaRequirements"], json!({"resourceRequest": {"cpu": "1"}}));
     assert_eq!(get(&member, &deployments(), &demo("web")).await.expect("web")["spec"]["replicas"], 1);
-    // The endless script answers nothing, and holds up nobody else.
+    // The endless script returns nothing, and does not block other work.
     settings_in(&plane, "m1", None).await;
     let key = ObjectKey::cluster("ours");
     plane.client.delete(&resource, &key, &client::DeleteOptions::default()).await.expect("the deletion");

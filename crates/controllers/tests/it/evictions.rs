@@ -1,4 +1,4 @@
-//! What becomes of the copy in a cluster that is left, and when the next one is made.
+//! The copy in an evicted cluster, and when its replacement is created.
 
 use client::PatchOptions;
 use karmada_api::ApiType;
@@ -24,14 +24,14 @@ async fn work(plane: &Plane, member: &str) -> Option<Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_is_left_gracefully_or_never_stays_as_it_was() {
+async fn a_copy_with_mode_gracefully_or_never_is_unchanged() {
     for purge in [None, Some("Gracefully"), Some("Never")] {
         let plane = Plane::start().await;
         bind(&plane, &["m1"]).await;
         evict(&plane, purge).await;
         let (m1, m2) = (plane.member("m1"), plane.member("m2"));
         plane.until("a copy in m2", async || get(&m2, &config_maps(), &demo("thing")).await).await;
-        // It is no target any more: what changes does not reach it.
+        // It is not a target any more: changes do not reach it.
         let change = json!({"data": {"a": "1"}});
         plane.merge(&config_maps(), &demo("thing"), change, PatchOptions::default()).await;
         let version =
@@ -52,15 +52,15 @@ async fn a_copy_that_is_left_gracefully_or_never_stays_as_it_was() {
         let done = json!({"spec": {"gracefulEvictionTasks": null}});
         plane.merge(&bindings(), &demo("thing-configmap"), done, PatchOptions::default()).await;
         plane
-            .until("m1 is left", async || get(&m1, &config_maps(), &demo("thing")).await.is_none().then_some(()))
+            .until("m1 has no copy", async || get(&m1, &config_maps(), &demo("thing")).await.is_none().then_some(()))
             .await;
         plane.shutdown().await;
     }
 }
 
-/// The old copy cannot go, for its member is away; until it has gone, there is no other.
+/// The old copy cannot be removed while its member is unreachable; until then no other copy is created.
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_is_left_directly_goes_first() {
+async fn a_copy_with_mode_directly_is_removed_first() {
     let plane = Plane::start().await;
     bind(&plane, &["m1"]).await;
     plane.network.cut("m1");
@@ -75,7 +75,7 @@ async fn a_copy_that_is_left_directly_goes_first() {
     assert_eq!(work(&plane, "m2").await, None);
 
     plane.network.heal("m1");
-    plane.until("m1 is left", async || work(&plane, "m1").await.is_none().then_some(())).await;
+    plane.until("m1 has no copy", async || work(&plane, "m1").await.is_none().then_some(())).await;
     assert_eq!(get(&plane.member("m1"), &config_maps(), &demo("thing")).await, None);
     let m2 = plane.member("m2");
     plane.until("a copy in m2", async || get(&m2, &config_maps(), &demo("thing")).await).await;

@@ -1,4 +1,4 @@
-//! What the controllers cannot do is told, where whoever looks for it finds it.
+//! Failures of controllers are reported in statuses and events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use crate::by_hand::{bind, bindings, config_maps, demo, targets};
 use crate::harness::{Plane, namespaces};
-use crate::network::Asked;
+use crate::network::Sent;
 
-/// Where events of cluster-scoped objects are.
+/// The namespace of events of cluster-scoped objects.
 async fn with_default_namespace() -> Plane {
     let plane = Plane::start().await;
     let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
@@ -24,7 +24,7 @@ async fn with_default_namespace() -> Plane {
 }
 
 /// The messages of all events with a reason about an object.
-pub async fn told(plane: &Plane, reason: &str, name: &str) -> Vec<String> {
+pub async fn messages_of(plane: &Plane, reason: &str, name: &str) -> Vec<String> {
     let events = ApiResource::namespaced("", "v1", "Event", "events");
     let list = plane.client.list(&events, None, &ListOptions::default()).await.expect("events");
     let events = list.items.iter().map(|event| event.to_value().expect("an event"));
@@ -41,14 +41,14 @@ fn ready(cluster: &Value) -> Option<&Value> {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_cannot_be_tainted() {
     let plane = with_default_namespace().await;
-    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
-        let taints = asked.method == Method::PATCH && asked.path.ends_with("/clusters/m1");
+    plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
+        let taints = sent.method == Method::PATCH && sent.path.ends_with("/clusters/m1");
         taints.then_some(StatusCode::SERVICE_UNAVAILABLE)
     })));
     plane.network.cut("m1");
     plane
-        .until("it is told", async || {
-            let messages = told(&plane, "TaintClusterFailed", "m1").await;
+        .until("it is reported", async || {
+            let messages = messages_of(&plane, "TaintClusterFailed", "m1").await;
             messages.iter().any(|it| it.contains("writing cluster m1: the server answered 503")).then_some(())
         })
         .await;
@@ -62,12 +62,12 @@ async fn a_cluster_that_cannot_be_tainted() {
     plane.shutdown().await;
 }
 
-/// A member that answers its probe, but not that it is well.
+/// A member that responds to its probe as unhealthy.
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_not_well() {
+async fn an_unhealthy_member() {
     let plane = with_default_namespace().await;
-    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
-        (asked.server == "m1" && asked.path == "/readyz").then_some(StatusCode::ACCEPTED)
+    plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
+        (sent.server == "m1" && sent.path == "/readyz").then_some(StatusCode::ACCEPTED)
     })));
     let key = ObjectKey::cluster("m1");
     let condition = plane
@@ -89,15 +89,15 @@ async fn a_member_that_is_not_well() {
 async fn a_status_that_cannot_be_written() {
     let plane = with_default_namespace().await;
     bind(&plane, &["m1"]).await;
-    assert_eq!(told(&plane, "AggregateStatusFailed", "thing-configmap").await, [""; 0]);
-    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
-        let of_binding = asked.path.ends_with("/resourcebindings/thing-configmap/status");
+    assert_eq!(messages_of(&plane, "AggregateStatusFailed", "thing-configmap").await, [""; 0]);
+    plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
+        let of_binding = sent.path.ends_with("/resourcebindings/thing-configmap/status");
         of_binding.then_some(StatusCode::SERVICE_UNAVAILABLE)
     })));
     plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m1", "m2"]), Default::default()).await;
     plane
-        .until("it is told", async || {
-            let messages = told(&plane, "AggregateStatusFailed", "thing-configmap").await;
+        .until("it is reported", async || {
+            let messages = messages_of(&plane, "AggregateStatusFailed", "thing-configmap").await;
             let expected = "writing the status of ResourceBinding demo/thing-configmap: the server answered 503";
             messages.iter().any(|it| it.starts_with(expected)).then_some(())
         })
@@ -113,12 +113,12 @@ async fn a_status_that_cannot_be_written() {
     plane.shutdown().await;
 }
 
-/// The others report without the member that holds a request and does not answer, and the condition names that one.
+/// The others report without the member that does not respond to a request, and the condition names that one.
 #[tokio::test(start_paused = true)]
 async fn a_member_that_hangs() {
     let plane = with_default_namespace().await;
-    plane.network.set_guard(Arc::new(|asked: Asked| {
-        let hangs = asked.server == "m2" && asked.path.contains("/configmaps");
+    plane.network.set_guard(Arc::new(|sent: Sent| {
+        let hangs = sent.server == "m2" && sent.path.contains("/configmaps");
         Box::pin(async move {
             if hangs {
                 std::future::pending().await

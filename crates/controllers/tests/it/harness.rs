@@ -34,13 +34,13 @@ pub const CONTROL_PLANE: &str = "control-plane";
 
 pub struct Plane {
     pub client: Client,
-    /// The same server; what the controllers ask of it is counted here.
+    /// The same server; counts the controllers' requests.
     controlled: Client,
     pub world: World,
-    /// Behind the control plane.
+    /// The control plane's store.
     store: MemoryStore,
     serves: Serves,
-    /// When an older copy of it was put back last.
+    /// When an older copy was last restored.
     restored: Option<String>,
     members: BTreeMap<String, ApiService>,
     /// Between the controllers and all servers.
@@ -48,13 +48,13 @@ pub struct Plane {
     settings: Settings,
     stop: CancellationToken,
     running: Vec<JoinHandle<()>>,
-    /// Of controllers that others run beside.
+    /// Tasks of superseded controllers that still run.
     former: Vec<JoinHandle<()>>,
     servers: Vec<ApiServer>,
     pub context: Context,
 }
 
-/// Labels and finalizers the pipeline relies on.
+/// The labels and finalizers that controllers rely on.
 struct KarmadaAdmission(World);
 
 impl Admission for KarmadaAdmission {
@@ -83,7 +83,7 @@ impl Admission for KarmadaAdmission {
     }
 }
 
-/// Says what a server has; made once for each state of its registry.
+/// Serves the discovery of a server; built once per state of its registry.
 #[derive(Default)]
 struct DiscoveryRoute(Mutex<Option<(u64, Arc<Discovery>)>>);
 
@@ -119,7 +119,7 @@ impl Route for DiscoveryRoute {
     }
 }
 
-/// What our definitions serve, compiled once for all control planes of this process: that takes half a second.
+/// The definitions' resources, compiled once for all control planes of this process: that takes half a second.
 static KARMADA: LazyLock<Vec<Resource>> = LazyLock::new(|| {
     let compiling = async {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 0);
@@ -129,7 +129,7 @@ static KARMADA: LazyLock<Vec<Resource>> = LazyLock::new(|| {
         server.shutdown();
         custom
     };
-    // In a runtime of its own, so that it is the same for whoever is first.
+    // In a runtime of its own, so that it does not depend on which test is first.
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     std::thread::scope(|scope| scope.spawn(|| runtime().block_on(compiling)).join().expect("our definitions compile"))
 });
@@ -145,7 +145,7 @@ async fn control_plane(world: &World, store: &MemoryStore, serves: Serves) -> Ap
     start(world, store.clone(), serves, resources, admission, Vec::new()).await
 }
 
-/// Which resources a server has: controllers watch every one of them.
+/// The resources of a server: controllers watch every one of them.
 #[derive(Clone, Copy)]
 pub struct Serves(pub fn(&str) -> bool);
 
@@ -196,7 +196,7 @@ impl Plane {
         Self::seeded(names, settings, 11, Serves::EVERYTHING).await
     }
 
-    /// As [`Plane::of`], with another seed for what is random, and servers that have certain resources only.
+    /// As [`Plane::of`], with another seed for randomness, and servers that have certain resources only.
     pub async fn seeded(names: &[&str], settings: Settings, seed: u64, serves: Serves) -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), seed);
         let store = MemoryStore::new();
@@ -213,7 +213,7 @@ impl Plane {
         let control = network.wrap(CONTROL, servers[0].service());
         let controlled = Client::in_process(control, Identity::system("controllers"));
         let stop = CancellationToken::new();
-        // Its UID is the control plane's, which marks in members bear.
+        // Its UID is the control plane's, which marks in members contain.
         let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
         client.create(&namespaces(), &system).await.expect("the namespace");
         controllers::record_opening(&client, &world, 0, &[]).await.expect("the opening is recorded");
@@ -266,7 +266,7 @@ impl Plane {
         .await;
     }
 
-    /// Stops the controllers and starts new ones that know nothing.
+    /// Stops the controllers and starts new ones with empty caches.
     pub async fn restart_controllers(&mut self) {
         self.stop.cancel();
         for controller in self.running.drain(..) {
@@ -282,8 +282,8 @@ impl Plane {
         self.store.copied(None)
     }
 
-    /// Puts an older copy of the store back, and starts everything over it. `raised`: its revision is raised beyond what
-    /// anybody has seen, and the store knows that.
+    /// Restores an older copy of the store, and restarts everything on it. `raised`: its revision is raised above all
+    /// revisions that clients have seen, and the store records that.
     pub async fn restore(&mut self, backup: &MemoryStore, raised: bool) {
         self.stop_controllers().await;
         self.restore_beneath(backup, raised).await;
@@ -297,7 +297,7 @@ impl Plane {
         }
     }
 
-    /// As [`Plane::restore`], while the controllers run on.
+    /// As [`Plane::restore`], while the controllers keep running.
     pub async fn restore_beneath(&mut self, backup: &MemoryStore, raised: bool) {
         let before = backup.revision().await.expect("a revision");
         let after = self.store.revision().await.expect("a revision") + 1_000;
@@ -318,14 +318,14 @@ impl Plane {
         self.network.heal(CONTROL);
     }
 
-    /// Whether an object was made after the store was put back.
+    /// Whether an object was created after the restore.
     pub fn is_since_restore(&self, object: &Value) -> bool {
         let created = object["metadata"]["creationTimestamp"].as_str();
         self.restored.as_deref().zip(created).is_some_and(|(restored, created)| created >= restored)
     }
 
-    /// Starts controllers beside those that run, which go on for a while: as a process does that lost its leadership and
-    /// has not noticed yet.
+    /// Starts controllers beside the running ones, which continue for a while: like a process that lost its leadership
+    /// and has not noticed yet.
     pub fn overlap_controllers(&mut self, time: Duration) {
         let old = std::mem::replace(&mut self.stop, CancellationToken::new());
         tokio::spawn(async move {
@@ -337,7 +337,7 @@ impl Plane {
             controllers(&self.controlled, &self.world, &self.members, &self.network, &self.settings, &self.stop);
     }
 
-    /// The agent of a member in pull mode; `way` is the name of its way to the control plane in the network.
+    /// The agent of a member in pull mode; `way` names its connection to the control plane in the network.
     pub fn start_agent(&self, member: &str, way: &str, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
         let control = self.network.wrap(way, self.servers[0].service());
         let own = self.network.wrap(member, self.members[member].clone());
@@ -352,7 +352,7 @@ impl Plane {
         &self.controlled
     }
 
-    /// What controllers and scheduler sent to the control plane, by verb and resource, without events.
+    /// The requests of controllers and scheduler to the control plane, by verb and resource, without events.
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let rows = self.controlled.request_counts().into_iter();
         rows.filter(|row| row.resource != "events" && row.verb != "watch" && row.verb != "list")
@@ -364,7 +364,7 @@ impl Plane {
         Client::in_process(self.members[name].clone(), Identity::system("test"))
     }
 
-    /// Puts a new server in a member's place, which knows nothing and counts from the beginning.
+    /// Replaces a member by a new, empty server, whose revisions start again.
     pub async fn replace_member(&mut self, name: &str) {
         let member = member_server(&self.world, Serves::EVERYTHING).await;
         self.network.serve(name, member.service());
@@ -372,7 +372,7 @@ impl Plane {
         self.servers.push(member);
     }
 
-    /// What this control plane consists of, and whether something still holds it. The controllers hold the network.
+    /// The parts of this control plane, and whether each is still referenced. The controllers reference the network.
     pub fn traces(&self) -> Vec<(String, Box<dyn Fn() -> bool>)> {
         let network = Arc::downgrade(&self.network);
         let mut traces: Vec<(String, Box<dyn Fn() -> bool>)> =
@@ -407,7 +407,7 @@ impl Plane {
         panic!("never happened: {what}")
     }
 
-    /// Lets everything that is under way come to rest.
+    /// Waits until all work in progress is done.
     pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
@@ -426,7 +426,7 @@ pub async fn get(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Op
     Some(object.to_value().expect("an object"))
 }
 
-/// Writes the controllers sent to a member since they connected.
+/// The number of writes that the controllers sent to a member since they connected.
 pub fn writes(context: &Context, member: &str) -> u64 {
     let member = context.members().connected(member).expect("connected");
     let is_write = |verb: &str| !matches!(verb, "get" | "list" | "watch");

@@ -1,5 +1,5 @@
-//! A Cluster whose endpoint leads elsewhere than it should: to the control plane itself, to a member under another name, to
-//! a cluster that took a member's place. Nothing is written there, and nothing deleted.
+//! Clusters with wrong endpoints: the control plane itself, a member under another name, a cluster that replaced a
+//! member. Nothing is written or deleted there.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ async fn with_system(client: &client::Client) -> String {
     client.create(&namespaces(), &object).await.expect("created").uid().to_owned()
 }
 
-/// A control plane and `m1`, both with a namespace kube-system; nothing is joined. With the UIDs of the two.
+/// A control plane and `m1`, both with a namespace kube-system, not joined. Returns the UIDs of the two.
 async fn start() -> (Plane, String, String) {
     let plane = Plane::of(&["m1"], controllers::Settings::default()).await;
     let (own, member) = (with_system(&plane.client).await, with_system(&plane.member("m1")).await);
-    // Namespaces that are deleted empty themselves.
+    // Deleted namespaces are emptied.
     let stop = tokio_util::sync::CancellationToken::new();
     let informers = controller_runtime::InformerSet::until(plane.client.clone(), plane.world.clone(), stop.clone());
     let (settings, selection) = (kube_controllers::Settings::default(), ["namespace-controller".to_owned()]);
@@ -37,7 +37,7 @@ async fn start() -> (Plane, String, String) {
     (plane, own, member)
 }
 
-/// A Cluster made by hand, without an ID.
+/// A Cluster created manually, without an ID.
 async fn join_as(plane: &Plane, name: &str, endpoint: &str) {
     let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
         "spec": {"syncMode": "Push", "apiEndpoint": format!("https://{endpoint}"), "insecureSkipTLSVerification": true,
@@ -100,9 +100,9 @@ async fn a_member_without_an_id_gets_it_and_is_read_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_control_plane_that_is_its_own_member_stays_as_it_is() {
+async fn a_control_plane_that_is_its_own_member_is_unchanged() {
     let (plane, own, _) = start().await;
-    // As it is found where an earlier version applied a template to itself.
+    // The state after an earlier version applied a template to its own control plane.
     let thing = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo",
         "labels": {"karmada.io/managed": "true"}}, "data": {"by": "the user"}});
     let template = plane.create(config_maps(), thing).await;
@@ -130,7 +130,7 @@ async fn a_control_plane_that_is_its_own_member_stays_as_it_is() {
     assert!(message.contains("this control plane itself"), "{message}");
     leave(&plane, "itself").await;
     let found = plane.get(&config_maps(), &demo("thing")).await.expect("the template is there");
-    assert_eq!(found, template.to_value().expect("JSON"), "nobody touched it");
+    assert_eq!(found, template.to_value().expect("JSON"), "it is unchanged");
     plane.shutdown().await;
 }
 
@@ -178,9 +178,9 @@ async fn a_cluster_in_the_place_of_a_member_is_written_to_once_the_user_accepts_
     plane.shutdown().await;
 }
 
-/// Absence of knowledge is no reason to refuse.
+/// Missing knowledge is no reason to reject.
 #[tokio::test(start_paused = true)]
-async fn a_member_that_hides_its_identity_is_a_member() {
+async fn a_member_without_a_readable_identity_is_accepted() {
     let plane = Plane::of(&["m1"], controllers::Settings::default()).await;
     with_system(&plane.client).await;
     join_as(&plane, "m1", "m1").await;

@@ -69,7 +69,7 @@ async fn create_application(plane: &Plane) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_application_goes_to_its_clusters_and_its_status_comes_back() {
+async fn an_application_is_propagated_and_its_status_aggregated() {
     let plane = Plane::start().await;
     create_application(&plane).await;
 
@@ -84,7 +84,7 @@ async fn an_application_goes_to_its_clusters_and_its_status_comes_back() {
             .expect("the member's status");
     }
     plane
-        .until("the status is folded back", async || {
+        .until("the status is aggregated", async || {
             let template = plane.get(&deployments(), &web()).await?;
             (template["status"]["readyReplicas"] == 3).then_some(())
         })
@@ -115,7 +115,7 @@ async fn an_application_goes_to_its_clusters_and_its_status_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn edits_in_a_member_are_undone_and_foreign_marks_stay() {
+async fn edits_in_a_member_are_reverted_and_foreign_labels_kept() {
     let plane = Plane::start().await;
     create_application(&plane).await;
     let m1 = plane.member("m1");
@@ -134,7 +134,7 @@ async fn edits_in_a_member_are_undone_and_foreign_marks_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_stays_with_its_work_whatever_is_written_on_it() {
+async fn an_object_stays_managed_without_its_annotations() {
     let plane = Plane::start().await;
     create_application(&plane).await;
     let m1 = plane.member("m1");
@@ -158,7 +158,7 @@ async fn an_object_stays_with_its_work_whatever_is_written_on_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_touched_needlessly() {
+async fn there_are_no_unneeded_writes() {
     let mut plane = Plane::start().await;
     create_application(&plane).await;
     // The namespace and the Deployment, once each.
@@ -178,7 +178,7 @@ async fn nothing_is_touched_needlessly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unmanaged_object_is_left_alone() {
+async fn an_unmanaged_object_is_unchanged() {
     let plane = Plane::start().await;
     let m1 = plane.member("m1");
     plane
@@ -209,7 +209,7 @@ async fn an_unmanaged_object_is_left_alone() {
     assert!(items[0]["appliedMessage"].as_str().expect("a message").contains("already exists in the cluster m1"));
     assert_eq!(get(&m1, &config_maps, &key).await.expect("still there")["data"]["k"], "theirs");
 
-    // Taken out of the policy's hands, the binding lets go of what is ours only. With the policy there it would come back.
+    // Without the policy the binding removes only its own copies. With the policy it would be recreated.
     let policy = ObjectKey::namespaced("demo", "pp");
     plane.client.delete(&policies(), &policy, &client::DeleteOptions::default()).await.expect("the deletion");
     plane.until("released", async || plane.get(&policies(), &policy).await.is_none().then_some(())).await;
@@ -222,7 +222,7 @@ async fn an_unmanaged_object_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_goes_leaves_everything_running() {
+async fn deleting_a_policy_keeps_the_copies() {
     let plane = Plane::start().await;
     create_application(&plane).await;
     let key = ObjectKey::namespaced("demo", "pp");
@@ -243,7 +243,7 @@ async fn a_policy_that_goes_leaves_everything_running() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn works_wait_for_a_cluster_that_is_away_and_follow_when_it_is_back() {
+async fn works_of_an_unreachable_cluster_are_applied_after_its_recovery() {
     let plane = Plane::start().await;
     create_application(&plane).await;
     plane.network.cut("m1");
@@ -277,9 +277,9 @@ async fn works_wait_for_a_cluster_that_is_away_and_follow_when_it_is_back() {
     plane.shutdown().await;
 }
 
-/// Requests to the control plane for each of many templates, events aside, with two clusters and one status change in
-/// each: claim, binding, the scheduler's result and status, two Works, a status of each Work twice (applied with the first, then the change), the binding's
-/// status and the template's.
+/// Requests to the control plane for each of many templates, except events, with two clusters and one status change in
+/// each: claim, binding, the scheduler's result and status, two Works, two statuses of each Work (applied, then the
+/// change), the binding's status and the template's.
 #[tokio::test(start_paused = true)]
 async fn a_template_costs_few_requests() {
     const TEMPLATES: u64 = 20;

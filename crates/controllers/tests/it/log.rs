@@ -1,4 +1,4 @@
-//! What the log tells an operator at the default level: each change once, however often it is tried.
+//! The log at the default level: each change once, however often it is retried.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -15,12 +15,12 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::by_hand::{bind, bindings, config_maps, demo, targets};
 use crate::harness::{Plane, get};
-use crate::network::Asked;
+use crate::network::Sent;
 
-/// With one subscriber alone, tracing lets the thread that comes first to an event decide whether anyone wants it.
+/// With a single subscriber, tracing lets the first thread at an event decide whether it is enabled.
 static OTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(tracing_subscriber::registry()));
 
-/// The lines of this test's thread, on which everything of it runs.
+/// The lines of this test's thread, on which everything runs.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -38,7 +38,7 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
-    /// What was written since the last call, without the durations.
+    /// The lines since the last call, without the durations.
     fn take(&self) -> Vec<String> {
         let bytes = std::mem::take(&mut *self.0.lock());
         let text = String::from_utf8(bytes).expect("UTF-8");
@@ -107,7 +107,7 @@ async fn a_member_that_joins_goes_away_comes_back_and_leaves() {
     let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster("m1"));
     plane.client.delete(&resource, &key, &DeleteOptions::default()).await.expect("the deletion");
     plane.settle().await;
-    // Nothing here ends the execution namespace that the finalizer waits for.
+    // No controller here removes the execution namespace that the finalizer waits for.
     let released = json!({"metadata": {"finalizers": null}});
     plane.merge(&resource, &key, released, Default::default()).await;
     plane.until("it is gone", async || plane.get(&resource, &key).await.is_none().then_some(())).await;
@@ -121,8 +121,8 @@ async fn a_member_that_joins_goes_away_comes_back_and_leaves() {
 async fn a_work_that_cannot_be_applied() {
     let plane = Plane::start().await;
     let (log, _guard) = Log::begin();
-    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
-        let creates = asked.server == "m1" && asked.method == Method::POST && asked.path.ends_with("/configmaps");
+    plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
+        let creates = sent.server == "m1" && sent.method == Method::POST && sent.path.ends_with("/configmaps");
         creates.then_some(StatusCode::FORBIDDEN)
     })));
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo"}});

@@ -1,5 +1,5 @@
-//! What stands between the controllers and the servers: it can cut a server off, delay requests, refuse them or lose
-//! their answers, and shows every write to a guard before it arrives.
+//! The network between the controllers and the servers: it can cut a server off, delay requests, fail them or lose
+//! their responses, and passes every write to a guard before it arrives.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,31 +20,31 @@ use world::Level;
 /// The server that the members are joined to.
 pub const CONTROL: &str = "control";
 
-/// Virtual time passes while nothing else runs. Two processes that undo each other's writes until their caches agree would
-/// otherwise never see the events that are on their way.
+/// Virtual time passes only while nothing else runs. Two processes that revert each other's writes until their caches
+/// agree would otherwise never receive the events in flight.
 const REQUESTS_PER_MILLISECOND: u64 = 64;
 
-/// A write on its way.
+/// A write in flight.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Sent {
     pub server: String,
     pub method: Method,
     pub path: String,
 }
 
-/// Looks at a write before the server does.
-pub type Guard = Arc<dyn Fn(Asked) -> BoxFuture<'static, ()> + Send + Sync>;
+/// Inspects a write before the server receives it.
+pub type Guard = Arc<dyn Fn(Sent) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// What is answered in a server's place, if anything.
-pub type Answers = Arc<dyn Fn(&Asked) -> Option<StatusCode> + Send + Sync>;
+/// The response in place of the server's, if any.
+pub type Answers = Arc<dyn Fn(&Sent) -> Option<StatusCode> + Send + Sync>;
 
-/// Bad luck, by the seed: the same request in the same place of a history has the same fate.
+/// Seeded failures: the same request at the same position of a history has the same fate.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
     pub seed: u64,
-    /// Of a thousand requests, how many are refused; as many are carried out and their answers lost.
+    /// Of a thousand requests, how many fail; as many are executed and their responses lost.
     pub lost: u64,
-    /// How long each event of a watch takes to arrive: caches are that old, or older.
+    /// The delay of each event of a watch: caches are at least that old.
     pub lag: Duration,
 }
 
@@ -53,7 +53,7 @@ type Answer = BoxFuture<'static, Result<Response, Infallible>>;
 #[derive(Default)]
 pub struct Network {
     cut: Level<BTreeSet<String>>,
-    /// Resources of the control plane whose changes are not told.
+    /// Resources of the control plane whose events are withheld.
     held: Level<BTreeSet<String>>,
     weather: Mutex<Option<Weather>>,
     repeats: Mutex<HashMap<u64, u64>>,
@@ -67,7 +67,7 @@ pub struct Network {
     record: Mutex<Option<Record>>,
 }
 
-/// All that was asked, and when.
+/// All requests, and their times.
 struct Record {
     since: Instant,
     lines: Vec<String>,
@@ -81,7 +81,7 @@ enum Fate {
 }
 
 impl Network {
-    /// Cuts a server off: requests are refused, and watches end.
+    /// Cuts a server off: requests fail, and watches end.
     pub fn cut(&self, server: &str) {
         self.cut.change(|cut| cut.insert(server.to_owned()));
     }
@@ -94,7 +94,7 @@ impl Network {
         self.cut.get().contains(server)
     }
 
-    /// Tells nobody of changes of a resource of the control plane, until [`Network::release`]: caches stay as they are.
+    /// Withholds events of a resource of the control plane, until [`Network::release`]: caches are not updated.
     pub fn hold(&self, plural: &str) {
         self.held.change(|held| held.insert(plural.to_owned()));
     }
@@ -108,7 +108,7 @@ impl Network {
         self.repeats.lock().clear();
     }
 
-    /// Makes a service known as `https://NAME`; a member of that name is it from now on, also to who is connected.
+    /// Registers a service as `https://NAME`; a member of that name is replaced, also for open connections.
     pub fn serve(&self, name: &str, service: ApiService) {
         self.services.lock().insert(name.to_owned(), service);
     }
@@ -117,12 +117,12 @@ impl Network {
         self.services.lock().get(name).cloned()
     }
 
-    /// Takes events and keeps none: they are a good part of all writes, and nothing follows from them.
+    /// Accepts events and drops them: they are a large part of all writes, and have no effects.
     pub fn mute_events(&self) {
         self.mute.store(true, Ordering::Relaxed);
     }
 
-    /// From here on every request and its answer's status are written down, or shown as they come.
+    /// From now on records, or prints, every request and the status of its response.
     pub fn record(&self, shown: bool) {
         *self.record.lock() = Some(Record { since: Instant::now(), lines: Vec::new(), shown });
     }
@@ -131,7 +131,7 @@ impl Network {
         self.record.lock().take().map(|record| record.lines).unwrap_or_default()
     }
 
-    /// A step, among what is shown.
+    /// Adds a step to the printed record.
     pub fn note(&self, step: &impl std::fmt::Debug) {
         if let Some(record) = &*self.record.lock()
             && record.shown
@@ -140,9 +140,9 @@ impl Network {
         }
     }
 
-    fn write_down(&self, asked: &Asked, what: &str) {
+    fn write_down(&self, sent: &Sent, what: &str) {
         if let Some(record) = &mut *self.record.lock() {
-            let Asked { server, method, path } = asked;
+            let Sent { server, method, path } = sent;
             let line = format!("{:?} {server} {method} {path} {what}", record.since.elapsed());
             if record.shown {
                 eprintln!("{line}");
@@ -156,12 +156,12 @@ impl Network {
         *self.guard.lock() = Some(guard);
     }
 
-    /// Answers some requests in their servers' place.
+    /// Responds to some requests in their servers' place.
     pub fn set_answers(&self, answers: Option<Answers>) {
         *self.answers.lock() = answers;
     }
 
-    /// Writes that arrived, by server, method and path, without what beats for itself: events, leases and the status of
+    /// Writes that arrived, by server, method and path, except periodic ones: events, leases and the status of
     /// clusters.
     pub fn writes(&self) -> BTreeMap<String, u64> {
         self.writes.lock().clone()
@@ -170,12 +170,12 @@ impl Network {
     pub fn wrap(self: &Arc<Self>, server: &str, service: ApiService) -> ApiService {
         let (network, server) = (self.clone(), server.to_owned());
         ApiService::new(tower::service_fn(move |request: Request| {
-            let asked = Asked {
+            let sent = Sent {
                 server: server.clone(),
                 method: request.method().clone(),
                 path: request.uri().path().to_owned(),
             };
-            if network.mute.load(Ordering::Relaxed) && asked.path.contains("/events") && asked.method != Method::GET {
+            if network.mute.load(Ordering::Relaxed) && sent.path.contains("/events") && sent.method != Method::GET {
                 let mut echo = Response::new(request.into_body());
                 *echo.status_mut() = StatusCode::CREATED;
                 return Box::pin(std::future::ready(Ok(echo))) as Answer;
@@ -183,36 +183,36 @@ impl Network {
             let service = network.service(&server).unwrap_or_else(|| service.clone());
             let answer: Answer = Box::pin(tower::ServiceExt::oneshot(service, request));
             let network = network.clone();
-            let carried: Answer = Box::pin(async move { Ok(network.carry(asked, answer).await) });
+            let carried: Answer = Box::pin(async move { Ok(network.carry(sent, answer).await) });
             carried
         }))
     }
 
-    /// `answer` is not asked for before it is awaited.
-    async fn carry(self: &Arc<Self>, asked: Asked, answer: Answer) -> Response {
-        let server = &asked.server;
-        self.write_down(&asked, "asked");
-        let fate = self.delay(&asked).await;
+    /// `answer` is not executed before it is awaited.
+    async fn carry(self: &Arc<Self>, sent: Sent, answer: Answer) -> Response {
+        let server = &sent.server;
+        self.write_down(&sent, "sent");
+        let fate = self.delay(&sent).await;
         if self.is_cut(server) || matches!(fate, Fate::Refused) {
             return unavailable();
         }
         let answers = self.answers.lock().clone();
-        if let Some(code) = answers.and_then(|answers| answers(&asked)) {
+        if let Some(code) = answers.and_then(|answers| answers(&sent)) {
             return empty(code);
         }
-        if asked.method != Method::GET {
+        if sent.method != Method::GET {
             let guard = self.guard.lock().clone();
             if let Some(guard) = guard {
-                guard(asked.clone()).await;
+                guard(sent.clone()).await;
             }
         }
         let Ok(mut response) = answer.await;
-        self.write_down(&asked, response.status().as_str());
-        let beats = asked.path.ends_with("/status") && asked.path.contains("/clusters/");
-        let is_write = asked.method != Method::GET && response.status().is_success();
-        let counts_starts = asked.server == CONTROL && asked.path.contains("/karmada-system/configmaps");
-        if is_write && !beats && !counts_starts && !asked.path.contains("/events") && !asked.path.contains("/leases") {
-            let line = format!("{server} {} {}", asked.method, asked.path);
+        self.write_down(&sent, response.status().as_str());
+        let beats = sent.path.ends_with("/status") && sent.path.contains("/clusters/");
+        let is_write = sent.method != Method::GET && response.status().is_success();
+        let counts_starts = sent.server == CONTROL && sent.path.contains("/karmada-system/configmaps");
+        if is_write && !beats && !counts_starts && !sent.path.contains("/events") && !sent.path.contains("/leases") {
+            let line = format!("{server} {} {}", sent.method, sent.path);
             *self.writes.lock().entry(line).or_default() += 1;
         }
         if matches!(fate, Fate::AnswerLost) {
@@ -224,7 +224,7 @@ impl Network {
                 let (network, server) = (self.clone(), server.to_owned());
                 let end = async move { drop(network.cut.wait_for(|cut| cut.contains(&server)).await) };
                 let network = self.clone();
-                let plural = asked.path.rsplit('/').next().filter(|_| asked.server == CONTROL).unwrap_or_default();
+                let plural = sent.path.rsplit('/').next().filter(|_| sent.server == CONTROL).unwrap_or_default();
                 let plural: Arc<str> = plural.into();
                 let stream = stream.then(move |event| {
                     let (network, plural) = (network.clone(), plural.clone());
@@ -243,12 +243,12 @@ impl Network {
         response
     }
 
-    async fn delay(&self, asked: &Asked) -> Fate {
+    async fn delay(&self, sent: &Sent) -> Fate {
         if self.sent.fetch_add(1, Ordering::Relaxed).is_multiple_of(REQUESTS_PER_MILLISECOND) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let Some(weather) = *self.weather.lock() else { return Fate::Arrives };
-        let request = hash(&(weather.seed, &asked.server, asked.method.as_str(), &asked.path));
+        let request = hash(&(weather.seed, &sent.server, sent.method.as_str(), &sent.path));
         let repeat = {
             let mut repeats = self.repeats.lock();
             let count = repeats.entry(request).or_default();

@@ -1,5 +1,5 @@
-//! Quotas whose bindings are written through an API server that does not count them: a webhook charges growth, the controllers
-//! give back.
+//! Quotas whose bindings are written through an API server without enforcement: a webhook charges growth, the
+//! controllers release usage.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn plane(is_enforced: bool) -> Plane {
     plane
 }
 
-/// A binding that uses so many CPUs. No policy claims it, so that its result stays.
+/// A binding that uses this many CPUs. No policy claims it, so its result is not changed.
 async fn bind(plane: &Plane, name: &str, replicas: u32) {
     let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": name, "namespace": "demo"},
@@ -69,13 +69,13 @@ async fn delete(plane: &Plane, resource: &ApiResource, key: &ObjectKey) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_bindings_free_is_given_back() {
+async fn freed_usage_is_released() {
     let plane = plane(true).await;
     bind(&plane, "a", 3).await;
     bind(&plane, "b", 2).await;
     create_quota(&plane, json!([])).await;
     until_used(&plane, "5").await;
-    // Nothing was charged lately: freed at once, long before the next count.
+    // No recent charges: usage is released immediately, long before the next count.
     delete(&plane, &bindings(), &demo("a")).await;
     let took = until_used(&plane, "2").await;
     assert!(took < Duration::from_secs(5), "{took:?}");
@@ -87,12 +87,12 @@ async fn what_bindings_free_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_charge_in_flight_is_kept_and_one_for_nothing_given_back() {
+async fn a_charge_in_flight_is_kept_and_an_unused_one_released() {
     let plane = plane(true).await;
     bind(&plane, "a", 3).await;
     create_quota(&plane, json!([])).await;
     until_used(&plane, "3").await;
-    // A webhook charges for a binding that is not stored yet; another binding goes meanwhile.
+    // A webhook charges for a binding that is not stored yet; meanwhile another binding is deleted.
     let charged = Patch::Merge(json!({"status": {"overallUsed": {"cpu": "9"}}}));
     let options = PatchOptions { field_manager: Some("karmada-webhook".into()), ..PatchOptions::status() };
     plane.client.patch(&quotas(), &demo("q"), &charged, &options).await.expect("charged");
@@ -119,7 +119,7 @@ async fn a_wrong_sum_is_corrected_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_work_of_a_quota_that_went_unnoticed_is_deleted() {
+async fn the_work_of_a_quota_deleted_during_downtime_is_deleted() {
     let mut plane = plane(false).await;
     create_quota(&plane, json!([{"clusterName": "m1", "hard": {"cpu": "4"}}])).await;
     let work = ObjectKey::namespaced("karmada-es-m1", karmada_api::names::work_name("ResourceQuota", "q", "demo"));
@@ -137,7 +137,7 @@ async fn the_work_of_a_quota_that_went_unnoticed_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_gets_its_part_when_it_joins() {
+async fn a_cluster_gets_its_assignment_when_it_joins() {
     let plane = Plane::of(&["m1", "m2"], Settings::default()).await;
     plane.join("m1").await;
     plane.until_ready("m1").await;

@@ -1,4 +1,4 @@
-//! WorkloadRebalancers and bindings that come, go and are scheduled meanwhile.
+//! WorkloadRebalancers and bindings that are created, deleted and scheduled in the meantime.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn rebalance(plane: &Plane, name: &str, workloads: &[&str]) {
     plane.create(rebalancers(), rebalancer).await;
 }
 
-/// Results by name, once every workload has one for the newest generation.
+/// Results by name, once every workload has one for the current generation.
 async fn results(plane: &Plane, name: &str) -> Vec<String> {
     let finished = async || {
         let rebalancer = plane.get(&rebalancers(), &ObjectKey::cluster(name)).await?;
@@ -53,7 +53,7 @@ async fn results(plane: &Plane, name: &str) -> Vec<String> {
     plane.until(&format!("{name} has finished"), finished).await
 }
 
-/// As the API writes it, so that texts are in the order of their times.
+/// In the API's format, so that the texts sort like the times.
 async fn triggered(plane: &Plane, key: &ObjectKey) -> Option<String> {
     let binding = plane.get(&bindings(), key).await?;
     binding["spec"]["rescheduleTriggeredAt"].as_str().map(str::to_owned)
@@ -67,7 +67,7 @@ async fn schedule_now(plane: &Plane, key: &ObjectKey) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_scheduled_in_this_very_second_is_triggered_in_the_next() {
+async fn a_binding_scheduled_in_the_same_second_is_triggered_in_the_next() {
     let plane = Plane::of(&["m1"], Settings::default()).await;
     let key = bind(&plane, "a").await;
     let scheduled = schedule_now(&plane, &key).await;
@@ -79,7 +79,7 @@ async fn a_binding_scheduled_in_this_very_second_is_triggered_in_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workloads_that_come_and_go() {
+async fn workloads_that_are_created_and_deleted() {
     let plane = Plane::of(&["m1"], Settings::default()).await;
     let (a, late) = (bind(&plane, "a").await, ObjectKey::namespaced("demo", "late-deployment"));
     rebalance(&plane, "r", &["late", "a"]).await;
@@ -101,7 +101,7 @@ async fn workloads_that_come_and_go() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     list(&["a", "late"]).await;
     assert_eq!(results(&plane, "r").await, ["a Successful", "late Successful"]);
-    // It was scheduled after the rebalancer was created, and is triggered all the same.
+    // It was scheduled after the rebalancer was created, and is triggered nevertheless.
     assert!(triggered(&plane, &late).await.expect("a trigger") > first);
     plane.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! An older copy of the store is put back: members keep what they have until a person confirms, and new objects go on.
+//! An older copy of the store is restored: members are unchanged until a user confirms, and new objects are propagated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::by_hand::{bindings, config_maps, demo, work_in};
 use crate::harness::{MEMBERS, Plane, get, namespaces};
 use crate::network::{Asked, CONTROL, Weather};
 
-/// Of every ConfigMap in `demo`, to both members.
+/// Propagates every ConfigMap in `demo` to both members.
 async fn propagate(plane: &Plane) {
     let policies = ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies");
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
@@ -39,7 +39,7 @@ async fn change(plane: &Plane, name: &str, value: &str) {
     everywhere(plane, name, Some(value)).await;
 }
 
-/// The template, and its binding as the garbage collector does.
+/// Deletes the template, and its binding as the garbage collector does.
 async fn delete(plane: &Plane, name: &str) {
     let binding = demo(&format!("{name}-configmap"));
     for (resource, key) in [(config_maps(), demo(name)), (bindings(), binding)] {
@@ -84,7 +84,7 @@ async fn resume(plane: &Plane, member: &str) {
     plane.settle().await;
 }
 
-/// Longer than every look at a member.
+/// Longer than every check of a member.
 async fn wait() {
     tokio::time::sleep(Duration::from_secs(60)).await;
 }
@@ -110,16 +110,16 @@ async fn an_older_store_overwrites_nothing() {
         let waits = applied(&plane, "m1").await;
         assert_eq!((&waits["status"], &waits["reason"]), (&json!("False"), &json!("ResumePending")));
         let binding = plane.get(&bindings(), &demo("thing-configmap")).await.expect("the binding");
-        assert_eq!(binding["status"]["aggregatedStatus"][0]["health"], "Healthy", "it is observed all the same");
+        assert_eq!(binding["status"]["aggregatedStatus"][0]["health"], "Healthy", "it is still observed");
 
-        // What is new goes on, and is changed and deleted as usual.
+        // New objects are propagated, changed and deleted as usual.
         tokio::time::sleep(Duration::from_secs(2)).await;
         create(&plane, "fresh", "1").await;
         change(&plane, "fresh", "2").await;
         delete(&plane, "fresh").await;
         everywhere(&plane, "fresh", None).await;
 
-        // Waiting is at rest, survives a restart and a confirmation of something else.
+        // The hold is stable, and survives a restart and an unrelated confirmation.
         plane.restart_controllers().await;
         confirm(&plane, "m1", &json!("2020-01-01T00:00:00Z")).await;
         wait().await;
@@ -132,7 +132,7 @@ async fn an_older_store_overwrites_nothing() {
         assert_eq!(value(&plane, "m1", "thing").await.as_deref(), Some("1"), "raised: {raised}");
         assert_eq!(applied(&plane, "m1").await["status"], "True");
         assert_eq!(value(&plane, "m2", "thing").await.as_deref(), Some("2"), "the other one waits");
-        // What was accepted once is accepted, also after a restart.
+        // A confirmation is permanent, also after a restart.
         plane.restart_controllers().await;
         wait().await;
         let done = condition(&plane, "m1").await.expect("the condition");
@@ -142,7 +142,7 @@ async fn an_older_store_overwrites_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_since_does_not_return() {
+async fn objects_deleted_after_the_backup_do_not_return() {
     for raised in [false, true] {
         let mut plane = Plane::start().await;
         propagate(&plane).await;
@@ -160,7 +160,7 @@ async fn what_was_deleted_since_does_not_return() {
     }
 }
 
-/// It is another Work's object.
+/// The object belongs to another Work.
 #[tokio::test(start_paused = true)]
 async fn a_pending_deletion_spares_a_newer_object() {
     let mut plane = Plane::start().await;
@@ -188,9 +188,9 @@ async fn a_pending_deletion_spares_a_newer_object() {
     plane.shutdown().await;
 }
 
-/// Controllers of another process than the store's run on when it is put back.
+/// Controllers of another process than the store's keep running during the restore.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_put_back_beneath_running_controllers() {
+async fn a_restore_beneath_running_controllers() {
     for raised in [false, true] {
         let mut plane = Plane::start().await;
         propagate(&plane).await;
@@ -208,7 +208,7 @@ async fn a_store_that_is_put_back_beneath_running_controllers() {
         assert_eq!(value(&plane, "m1", "gone").await, None, "raised: {raised}");
         resume(&plane, "m1").await;
         assert_eq!(applied(&plane, "m1").await["status"], "True", "raised: {raised}");
-        // Other controllers that ran on may have rendered the Work from what they knew of the former store.
+        // Other controllers may have rendered the Work from the former store.
         if !raised {
             for name in ["thing", "gone"] {
                 assert_eq!(value(&plane, "m1", name).await.as_deref(), Some("1"));
@@ -218,7 +218,7 @@ async fn a_store_that_is_put_back_beneath_running_controllers() {
     }
 }
 
-/// The agent of a member in pull mode runs on when the control plane's store is put back.
+/// The agent of a member in pull mode keeps running during the restore.
 #[tokio::test(start_paused = true)]
 async fn an_agent_holds_its_member() {
     for raised in [false, true] {
@@ -257,7 +257,7 @@ async fn an_agent_holds_its_member() {
     }
 }
 
-/// Neither restarts nor objects without marks, as earlier versions wrote them, hold a member.
+/// Neither restarts nor objects without marks, from earlier versions, hold a member.
 #[tokio::test(start_paused = true)]
 async fn restarts_and_objects_without_marks_hold_nothing() {
     let mut plane = Plane::start().await;
@@ -337,9 +337,9 @@ async fn the_marker_of_a_member() {
     plane.shutdown().await;
 }
 
-/// A user writes to an older copy before controllers look at it, so that it comes further than what it lacks.
+/// A user writes to an older copy before the controllers read it, so that its revision exceeds the lost ones.
 #[tokio::test(start_paused = true)]
-async fn what_users_write_before_controllers_start_hides_nothing() {
+async fn writes_before_the_controllers_start_hide_nothing() {
     let mut plane = Plane::start().await;
     propagate(&plane).await;
     create(&plane, "thing", "1").await;
@@ -362,9 +362,9 @@ async fn what_users_write_before_controllers_start_hides_nothing() {
     plane.shutdown().await;
 }
 
-/// Two processes that start at once: the one that ends recorded its incarnation last.
+/// Two processes that start at the same time: the one that exits recorded its incarnation last.
 #[tokio::test(start_paused = true)]
-async fn the_process_that_is_left_writes_again() {
+async fn the_remaining_process_writes_again() {
     let plane = Plane::start().await;
     propagate(&plane).await;
     create(&plane, "thing", "1").await;
@@ -390,7 +390,7 @@ async fn the_process_that_is_left_writes_again() {
     plane.shutdown().await;
 }
 
-/// A process that has lost its leadership and does not know it yet meets the marks of its successor.
+/// A process that has lost its leadership and has not noticed it reads the marks of its successor.
 #[tokio::test(start_paused = true)]
 async fn two_processes_at_once_hold_no_member() {
     let mut plane = Plane::start().await;

@@ -1,5 +1,4 @@
-//! What a process knows may be old: nothing is deleted because of it. Each test lets a cache lag at the very moment when
-//! that would hurt.
+//! Caches may be outdated: nothing is deleted because of that. Each test delays a cache at the critical time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +13,17 @@ use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
 use crate::by_hand::{bind, bindings, config_maps, demo, targets, work_in};
-use crate::failures::told;
+use crate::failures::messages_of;
 use crate::harness::{Plane, get, namespaces};
-use crate::network::{Asked, Weather};
+use crate::network::{Sent, Weather};
 
 fn uid(object: &Value) -> &Value {
     &object["metadata"]["uid"]
 }
 
-/// A binding leaves a cluster and is back before the news of its leaving arrives.
+/// A binding loses a cluster and regains it before the event of the loss arrives.
 #[tokio::test(start_paused = true)]
-async fn a_work_that_is_wanted_again_stays() {
+async fn a_work_that_is_required_again_is_kept() {
     let plane = Plane::start().await;
     bind(&plane, &["m1", "m2"]).await;
     let before = plane.get(&Work::api_resource(), &work_in("m1")).await.expect("the work");
@@ -42,17 +41,17 @@ async fn a_work_that_is_wanted_again_stays() {
     let now = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("the copy");
     assert_eq!(uid(&copy), uid(&now));
 
-    // What is true is done, of course.
+    // A real removal is executed.
     plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2"]), PatchOptions::default()).await;
     let m1 = plane.member("m1");
     plane.until("it is gone", async || get(&m1, &config_maps(), &demo("thing")).await.is_none().then_some(())).await;
     plane.shutdown().await;
 }
 
-/// A Work has ended, and another process has made one of the same name since, whose object is in the member: the end of the
-/// first must not happen twice.
+/// A Work has ended, and another process has created one of the same name, whose object is in the member: the end of
+/// the first must not be executed again.
 #[tokio::test(start_paused = true)]
-async fn an_end_that_is_over_does_not_happen_again() {
+async fn a_completed_end_is_not_repeated() {
     let plane = Plane::start().await;
     let (m1, works, key) = (plane.member("m1"), Work::api_resource(), work_in("m1"));
     let (space, name) = (key.namespace().expect("a namespace").to_owned(), key.name.clone());
@@ -66,11 +65,11 @@ async fn an_end_that_is_over_does_not_happen_again() {
     plane.until("the object", async || get(&m1, &config_maps(), &demo("thing")).await).await;
     plane.settle().await;
 
-    // From the moment when the Work is let go, nobody hears of Works.
+    // From the removal of the Work's finalizer on, events of Works are withheld.
     let (network, of_work) = (Arc::downgrade(&plane.network), format!("/works/{name}"));
-    plane.network.set_guard(Arc::new(move |asked: Asked| {
-        if asked.method == Method::PATCH && asked.path.ends_with(&of_work) {
-            network.upgrade().expect("it is asked").hold("works");
+    plane.network.set_guard(Arc::new(move |sent: Sent| {
+        if sent.method == Method::PATCH && sent.path.ends_with(&of_work) {
+            network.upgrade().expect("it exists").hold("works");
         }
         std::future::ready(()).boxed()
     }));
@@ -99,9 +98,9 @@ async fn an_end_that_is_over_does_not_happen_again() {
     plane.shutdown().await;
 }
 
-/// What another process wrote of an object's state is put right, also when it comes after what this one wrote.
+/// Another process's status of an object is corrected, also when it is written after this one's.
 #[tokio::test(start_paused = true)]
-async fn a_status_of_another_process_does_not_stand() {
+async fn a_status_of_another_process_is_corrected() {
     let plane = Plane::start().await;
     bind(&plane, &["m1", "m2"]).await;
     let (works, key) = (Work::api_resource(), work_in("m1"));
@@ -129,16 +128,16 @@ async fn a_status_of_another_process_does_not_stand() {
     plane.settle().await;
     assert_eq!(items(&plane.get(&bindings(), &of).await.expect("the binding")), said);
 
-    // Looking again has an end.
+    // The rechecks end.
     let before = plane.network.writes();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(plane.network.writes(), before);
     plane.shutdown().await;
 }
 
-/// Between two probes a member is away, and caches that were told nothing for a while would wait on.
+/// A member is unreachable between two probes, and caches without events would wait.
 #[tokio::test(start_paused = true)]
-async fn a_member_that_answers_again_is_looked_at_again() {
+async fn a_recovered_member_is_read_again() {
     let plane = Plane::start().await;
     bind(&plane, &["m1", "m2"]).await;
     let m1 = plane.member("m1");
@@ -147,8 +146,8 @@ async fn a_member_that_answers_again_is_looked_at_again() {
         tokio::time::sleep(Duration::from_secs(away)).await;
         m1.delete(&config_maps(), &demo("thing"), &DeleteOptions::background()).await.expect("the deletion");
         plane.network.heal("m1");
-        // A probe comes every 10 s, the cache's own next attempt some 12 s after the member is back from 17 to 20 s; one that
-        // was not ready for long is ready again after 30 s.
+        // Probes run every 10 s, the cache's own next attempt some 12 s after the member recovers from 17 to 20 s; a
+        // member that was not ready for long is ready again after 30 s.
         tokio::time::sleep(Duration::from_secs(if away < 60 { 11 } else { 45 })).await;
         assert!(get(&m1, &config_maps(), &demo("thing")).await.is_some(), "away for {away} s");
         plane.settle().await;
@@ -156,10 +155,10 @@ async fn a_member_that_answers_again_is_looked_at_again() {
     plane.shutdown().await;
 }
 
-/// A member is restored from a backup: it lacks objects, has old ones, and its versions begin anew. A watch that goes on from
-/// the last version seen would tell of nothing for a long time.
+/// A member is restored from a backup: it lacks objects, has old ones, and its versions start again. A watch that
+/// continues from the last version would return nothing for a long time.
 #[tokio::test(start_paused = true)]
-async fn a_member_that_went_back_in_time() {
+async fn a_restored_member_is_read_again() {
     for lacks in [true, false] {
         let mut plane = Plane::start().await;
         bind(&plane, &["m1", "m2"]).await;
@@ -203,14 +202,14 @@ async fn a_member_that_went_back_in_time() {
     }
 }
 
-/// Between a look at the cache and the update the object vanishes.
+/// The object is deleted between the read of the cache and the update.
 #[tokio::test(start_paused = true)]
-async fn what_vanished_unheard_of_is_created() {
+async fn an_object_deleted_without_an_event_is_recreated() {
     let plane = Plane::start().await;
     bind(&plane, &["m1", "m2"]).await;
     let vanishing = plane.member("m1");
-    plane.network.set_guard(Arc::new(move |asked: Asked| {
-        let updated = asked.server == "m1" && asked.method == Method::PUT && asked.path.ends_with("/configmaps/thing");
+    plane.network.set_guard(Arc::new(move |sent: Sent| {
+        let updated = sent.server == "m1" && sent.method == Method::PUT && sent.path.ends_with("/configmaps/thing");
         let vanishing = vanishing.clone();
         async move {
             if updated {
@@ -224,19 +223,19 @@ async fn what_vanished_unheard_of_is_created() {
     plane.settle().await;
     let thing = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("created anew");
     assert_eq!(thing["data"]["k"], "2");
-    let failures = told(&plane, "SyncFailed", "thing").await;
+    let failures = messages_of(&plane, "SyncFailed", "thing").await;
     assert!(failures.iter().all(|failure| !failure.contains("updating")), "{failures:?}");
     plane.shutdown().await;
 }
 
-/// What stands before a member answers 404, which says nothing about an object: its Work does not end for that.
+/// A proxy of a member returns 404, which does not concern an object: its Work does not end.
 #[tokio::test(start_paused = true)]
-async fn an_answer_about_nothing_ends_no_work() {
+async fn a_404_without_the_object_ends_no_work() {
     for (path, of) in [("/configmaps/thing", "the object"), ("", "everything")] {
         let plane = Plane::start().await;
         bind(&plane, &["m1", "m2"]).await;
-        plane.network.set_answers(Some(Arc::new(move |asked: &Asked| {
-            (asked.server == "m1" && asked.path.ends_with(path)).then_some(StatusCode::NOT_FOUND)
+        plane.network.set_answers(Some(Arc::new(move |sent: &Sent| {
+            (sent.server == "m1" && sent.path.ends_with(path)).then_some(StatusCode::NOT_FOUND)
         })));
         plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2"]), PatchOptions::default()).await;
         tokio::time::sleep(Duration::from_secs(20)).await;
@@ -253,8 +252,8 @@ async fn an_answer_about_nothing_ends_no_work() {
     }
 }
 
-/// An override policy that does not select a template by its labels is no reason to look at it: without a policy it stays in
-/// the members as it is.
+/// An override policy that does not select a template by its labels does not reconcile it: without a policy its copies
+/// are unchanged.
 #[tokio::test(start_paused = true)]
 async fn overrides_of_others_change_nothing() {
     let plane = Plane::start().await;
@@ -276,10 +275,10 @@ async fn overrides_of_others_change_nothing() {
     plane.shutdown().await;
 }
 
-/// A Work is written twice before the cache hears of the first time, and is in the end as it was at the beginning: that is a
-/// change all the same.
+/// A Work is written twice before the cache receives the first write, and finally equals its initial state: the member
+/// is still updated.
 #[tokio::test(start_paused = true)]
-async fn what_is_undone_at_once_is_undone() {
+async fn a_change_reverted_immediately_is_reverted_in_members() {
     let plane = Plane::start().await;
     bind(&plane, &["m1", "m2"]).await;
     let overrides = Override::api_resource(Scope::Namespaced);

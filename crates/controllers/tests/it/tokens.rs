@@ -1,4 +1,4 @@
-//! Clusters that an API server without our admission has stored: their tokens are sent nowhere they do not belong.
+//! Clusters that an API server without our admission has stored: their tokens are sent only to their own destinations.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::PatchOptions;
@@ -54,7 +54,7 @@ async fn a_token_stays_with_its_first_destination() {
         ),
         (json!({"apiEndpoint": "https://127.0.0.1:1", "proxyURL": "http://[fe80::1]"}), "spec.proxyURL of cluster m1"),
         (json!({"proxyURL": ""}), "connected"),
-        // Verified with the CA of the Secret, a token may go anywhere; this CA is invalid.
+        // Verified with the CA of the Secret, a token may be sent anywhere; this CA is invalid.
         (json!({"apiEndpoint": "https://127.0.0.1:2", "insecureSkipTLSVerification": false}), "the CA bundle"),
     ] {
         plane.merge(&Cluster::api_resource(), &key, json!({ "spec": spec }), PatchOptions::default()).await;

@@ -1,4 +1,4 @@
-//! Interpreter webhooks: every operation of a kind that only a webhook knows.
+//! Interpreter webhooks: all operations of a kind without a built-in interpretation.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn demo(name: &str) -> ObjectKey {
     ObjectKey::namespaced("demo", name)
 }
 
-/// What the webhook says of a Workload.
+/// The webhook's response for a Workload.
 fn answer(request: &Value) -> Value {
     let object = &request["object"];
     let patch = |operations: Value| {
@@ -55,7 +55,7 @@ fn webhook() -> ApiService {
     webhook_adding(0)
 }
 
-/// One that counts this many replicas more, to be told from others.
+/// A webhook that adds this many replicas, to distinguish it from others.
 fn webhook_adding(more: i64) -> ApiService {
     ApiService::new(tower::service_fn(move |request: Request| async move {
         let body = request.into_body().collect().await.expect("a body").to_bytes();
@@ -117,14 +117,14 @@ async fn propagate(plane: &Plane) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_speaks_for_its_kind() {
+async fn a_webhook_interprets_its_kind() {
     let plane = Plane::start().await;
     plane.network.serve("hook", webhook());
     for client in [plane.client.clone(), plane.member("m1"), plane.member("m2")] {
         define(&client).await;
     }
     configure(&plane, json!({"url": "https://hook/interpret"})).await;
-    // Until both members are known to serve it: replicas that are divided before stay where they are.
+    // Until both members are known to serve it: earlier division does not change later.
     tokio::time::sleep(Duration::from_secs(15)).await;
     propagate(&plane).await;
 
@@ -157,7 +157,7 @@ async fn a_webhook_speaks_for_its_kind() {
     let health: Vec<&Value> = items.as_array().expect("items").iter().map(|item| &item["health"]).collect();
     assert_eq!(health, ["Healthy", "Unhealthy"], "{items}");
 
-    // What the member decides stays the member's.
+    // Values that the member owns are retained.
     let paused = Patch::Merge(json!({"spec": {"paused": true, "replicas": 9}}));
     m1.patch(&workloads(), &demo("w"), &paused, &PatchOptions::default()).await.expect("the edit");
     let object = plane
@@ -168,7 +168,7 @@ async fn a_webhook_speaks_for_its_kind() {
         .await;
     assert_eq!(object["spec"]["paused"], true);
 
-    // What is not needed any more goes.
+    // A dependency that is no longer required is removed.
     let patch = json!({"spec": {"map": null}});
     plane.merge(&workloads(), &demo("w"), patch, PatchOptions::default()).await;
     plane.until("it is gone", async || get(&m2, &maps, &demo("settings")).await.is_none().then_some(())).await;
@@ -176,7 +176,7 @@ async fn a_webhook_speaks_for_its_kind() {
     plane.shutdown().await;
 }
 
-/// Where a Service is that a webhook is configured by: what the control plane knows of it, or its name in DNS.
+/// The address of a webhook's Service: from the control plane's Service, or its name in DNS.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_found_by_its_service() {
     let plane = Plane::start().await;
@@ -199,7 +199,7 @@ async fn a_webhook_is_found_by_its_service() {
     for (replicas, spec, host) in [
         (5, json!({"clusterIP": "10.96.0.77", "ports": port(8443)}), Some(("10.96.0.77:8443", 100))),
         (6, json!({"type": "ExternalName", "externalName": "else.example.com"}), Some(("else.example.com:8443", 200))),
-        // Headless, and without the port: there is nobody to ask.
+        // Headless, and without the port: no address.
         (7, json!({"clusterIP": "None", "ports": port(8443)}), None),
         (8, json!({"clusterIP": "10.96.0.77", "ports": port(443)}), None),
     ] {

@@ -1,4 +1,4 @@
-//! Workloads that are unhealthy where their cluster is well.
+//! Workloads that are unhealthy in a healthy cluster.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn failover(mut behavior: Value) -> Value {
     json!({"application": behavior})
 }
 
-/// Without any gate: application failover has none.
+/// No feature gates: application failover needs none.
 fn settings() -> Settings {
     Settings::default()
 }
@@ -44,7 +44,7 @@ async fn an_unhealthy_workload_moves_after_its_toleration() {
     ] {
         assert_eq!(task[field], expected, "{task}");
     }
-    // The new copy is not healthy either when the grace is over.
+    // The new copy is unhealthy, too, when the grace period ends.
     report(&plane, &to, "web", 0).await;
     until_gone(&plane, &from, "web").await;
     let passed = started.elapsed().as_secs();
@@ -70,9 +70,9 @@ async fn a_workload_that_recovers_in_time_stays() {
     plane.shutdown().await;
 }
 
-/// The last report of a cluster that is away is no reason to move: nothing is known of the workload.
+/// The last report of an unreachable cluster triggers no move: the workload's state is unknown.
 #[tokio::test(start_paused = true)]
-async fn nothing_moves_for_a_report_of_a_lost_cluster() {
+async fn reports_of_unreachable_clusters_move_nothing() {
     let plane = plane(settings()).await;
     let mut behavior = failover(json!({}));
     behavior["application"]["decisionConditions"]["tolerationSeconds"] = json!(120);
@@ -88,9 +88,9 @@ async fn nothing_moves_for_a_report_of_a_lost_cluster() {
     plane.shutdown().await;
 }
 
-/// The mode, what becomes of the old copy, and that the state goes along in each of them.
+/// The purge mode, the fate of the old copy, and that each mode preserves the state.
 #[tokio::test(start_paused = true)]
-async fn every_mode_carries_the_state() {
+async fn every_purge_mode_preserves_the_state() {
     for (mode, stays) in [("Directly", false), ("Gracefully", true), ("Never", true)] {
         let plane = plane(evicting()).await;
         let rules = json!([{"aliasLabelName": "ready-before", "jsonPath": "{.readyReplicas}"}]);
@@ -110,7 +110,7 @@ async fn every_mode_carries_the_state() {
             until_gone(&plane, &from, "web").await;
         }
         plane
-            .until("the label has served its purpose", async || {
+            .until("the label is removed", async || {
                 copy(&plane, &to, "web").await?["metadata"]["labels"]["ready-before"].is_null().then_some(())
             })
             .await;
@@ -119,7 +119,7 @@ async fn every_mode_carries_the_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mode_whose_gate_is_closed_moves_nothing_and_says_why() {
+async fn a_purge_mode_without_its_gate_is_reported() {
     let gates = Gates { graceful_eviction: false, ..Gates::default() };
     let plane = plane(Settings { gates, ..settings() }).await;
     let (from, _) = running(&plane, "web", failover(json!({}))).await;

@@ -1,4 +1,4 @@
-//! Clusters that die, flap and come back while their taints evict: what holds evictions back, and what must not.
+//! Clusters that fail, flap and recover while their taints evict: when evictions pause, and when they must not.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn fleet(members: &[&str]) -> (Plane, Settings) {
     (plane, settings)
 }
 
-/// A workload that is healthy in a cluster, which only has it.
+/// A workload that is healthy in a cluster, its only one.
 async fn run_in(plane: &Plane, name: &str, member: &str, members: &[&str]) {
     for other in members.iter().filter(|other| **other != member) {
         taint(plane, other, json!([{"key": "full", "effect": "NoSchedule"}])).await;
@@ -76,7 +76,7 @@ async fn until_tainted(plane: &Plane, name: &str, tainted: bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_part_of_the_fleet_that_is_lost_at_once_keeps_its_workloads() {
+async fn a_large_simultaneous_failure_pauses_evictions() {
     let (mut plane, settings) = fleet(&FLEET).await;
     for member in FLEET {
         run_in(&plane, &format!("web-{member}"), member, &FLEET).await;
@@ -91,7 +91,7 @@ async fn a_large_part_of_the_fleet_that_is_lost_at_once_keeps_its_workloads() {
         until_tainted(&plane, member, true).await;
     }
     assert!(settings.metrics.text().contains("karmada_failover_evictions_paused 4\n"), "{}", settings.metrics.text());
-    // However long it takes, and whoever runs the controllers then.
+    // However long it takes, and whichever process runs the controllers.
     tokio::time::sleep(Duration::from_secs(600)).await;
     plane.restart_controllers().await;
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -104,7 +104,7 @@ async fn a_large_part_of_the_fleet_that_is_lost_at_once_keeps_its_workloads() {
     let of = |member: &str| warned.iter().filter(|it| it["involvedObject"]["name"] == member).count();
     assert_eq!(lost.map(of), [1, 1, 1], "{warned:?}");
 
-    // A person releases one of them with the command of the message.
+    // A user releases one of them with the command of the message.
     let since = condition(&cluster(&plane, "m1").await, "EvictionsPaused")["lastTransitionTime"].clone();
     let release = json!({"metadata": {"annotations": {"failover.karmada.io/evictions-released": since}}});
     plane.merge(&Cluster::api_resource(), &ObjectKey::cluster("m1"), release, PatchOptions::default()).await;
@@ -113,7 +113,7 @@ async fn a_large_part_of_the_fleet_that_is_lost_at_once_keeps_its_workloads() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(clusters(&binding(&plane, "web-m2").await), ["m2"]);
 
-    // The fleet comes back: nothing else has moved, and the taints go.
+    // The clusters recover: nothing else has moved, and the taints are removed.
     lost.iter().for_each(|member| plane.network.heal(member));
     for member in ["m2", "m3"] {
         assert_eq!(until_paused(&plane, member, "False").await["status"], "False");
@@ -133,7 +133,7 @@ async fn a_large_part_of_the_fleet_that_is_lost_at_once_keeps_its_workloads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fleet_that_recovers_in_part_gives_up_the_rest() {
+async fn a_partial_recovery_resumes_evictions_of_the_rest() {
     let members = ["m1", "m2", "m3"];
     let (plane, _) = fleet(&members).await;
     for member in members {
@@ -151,7 +151,7 @@ async fn a_fleet_that_recovers_in_part_gives_up_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_small_fleet_a_single_death_fails_over() {
+async fn in_a_small_fleet_a_single_failure_fails_over() {
     for members in [&["m1", "m2"][..], &["m1", "m2", "m3"]] {
         let (plane, _) = fleet(members).await;
         run_in(&plane, "web", "m1", members).await;
@@ -159,7 +159,7 @@ async fn in_a_small_fleet_a_single_death_fails_over() {
         let to = until_scheduled(&plane, "web", &["m1"]).await;
         report(&plane, &to, "web", 3).await;
         plane.until("the eviction ends", async || tasks(&binding(&plane, "web").await).is_empty().then_some(())).await;
-        // A member that was away keeps its copy until it is seen again; then everything converges.
+        // An unreachable member keeps its copy until it recovers; then everything converges.
         assert!(copy(&plane, "m1", "web").await.is_some());
         plane.network.heal("m1");
         until_gone(&plane, "m1", "web").await;
@@ -171,7 +171,7 @@ async fn in_a_small_fleet_a_single_death_fails_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_leaves_a_cluster_when_no_other_is_ready() {
+async fn nothing_is_evicted_while_no_other_cluster_is_ready() {
     let (plane, _) = fleet(&["m1"]).await;
     create(&plane, "web", json!(null)).await;
     until_scheduled(&plane, "web", &[]).await;
@@ -191,7 +191,7 @@ async fn nothing_leaves_a_cluster_when_no_other_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workloads_leave_as_soon_as_a_cluster_can_take_them() {
+async fn evictions_resume_when_a_cluster_is_ready() {
     let (plane, _) = fleet(&["m1", "m2"]).await;
     run_in(&plane, "web", "m1", &["m1", "m2"]).await;
     plane.network.cut("m2");
@@ -227,7 +227,7 @@ async fn a_cluster_that_flaps_keeps_its_taint_and_moves_its_workload_once() {
     assert!(turns <= 3, "{turns} turns");
     assert_eq!(clusters(&binding(&plane, "web").await), ["m2"]);
     assert_eq!(seen.len(), 2, "{seen:?}");
-    // It is healed at last, and taken for ready when that has lasted.
+    // It is healed, and turns ready when that has lasted.
     plane.network.heal("m1");
     plane
         .until("it is ready", async || {
@@ -238,9 +238,9 @@ async fn a_cluster_that_flaps_keeps_its_taint_and_moves_its_workload_once() {
     plane.shutdown().await;
 }
 
-/// The first report of a process that has just started is no more than one probe.
+/// The first report of a process that has just started is only one probe.
 #[tokio::test(start_paused = true)]
-async fn a_restart_while_a_member_is_away_for_a_moment_changes_nothing() {
+async fn a_restart_during_a_short_outage_changes_nothing() {
     let members = ["m1", "m2"];
     let (mut plane, _) = fleet(&members).await;
     run_in(&plane, "web", "m1", &members).await;
@@ -257,7 +257,7 @@ async fn a_restart_while_a_member_is_away_for_a_moment_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_most_important_workloads_leave_first() {
+async fn workloads_are_evicted_by_priority() {
     let eviction = Eviction { by_taints: true, rate: Some(1.0), ..Eviction::default() };
     let plane = plane_of(&["m1", "m2"], Settings { eviction, ..evicting() }).await;
     taint(&plane, "m2", json!([{"key": "full", "effect": "NoSchedule"}])).await;
@@ -303,15 +303,16 @@ async fn the_most_important_workloads_leave_first() {
     plane.shutdown().await;
 }
 
-/// A member that cannot be reached from here while it runs on: what it reports is unknown, and nothing in it is deleted.
+/// A member that the control plane cannot reach while it keeps running: its reports are unknown, and nothing in it is
+/// deleted.
 #[tokio::test(start_paused = true)]
-async fn a_member_that_only_the_control_plane_cannot_reach() {
+async fn a_member_that_runs_on_unreachable_keeps_its_copies() {
     let members = ["m1", "m2"];
     let (plane, _) = fleet(&members).await;
     run_in(&plane, "web", "m1", &members).await;
     plane.network.cut("m1");
     let to = until_scheduled(&plane, "web", &["m1"]).await;
-    // No copy elsewhere becomes healthy: the member is back before the grace period is over.
+    // No copy elsewhere becomes healthy: the member recovers before the grace period ends.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(
         get(&plane.member("m1"), &deployments(), &demo("web")).await.map(|it| it["status"]["readyReplicas"].clone()),

@@ -1,4 +1,4 @@
-//! How evictions end.
+//! The end of evictions.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{
 use crate::harness::Plane;
 
 #[tokio::test(start_paused = true)]
-async fn without_a_healthy_replacement_the_old_copy_stays_for_its_grace() {
+async fn without_a_healthy_replacement_the_old_copy_is_kept_for_the_grace_period() {
     let plane = plane(evicting()).await;
     let (from, to) = running(&plane, "web", json!(null)).await;
     let started = Instant::now();
@@ -29,9 +29,9 @@ async fn without_a_healthy_replacement_the_old_copy_stays_for_its_grace() {
     plane.shutdown().await;
 }
 
-/// Nothing else fits: until the grace is over, a copy in a tainted cluster is better than none.
+/// No other cluster fits: until the grace period ends, a copy in a tainted cluster is better than none.
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_nothing_replaces_stays_for_its_grace() {
+async fn a_copy_without_a_replacement_is_kept_for_the_grace_period() {
     let plane = plane(evicting()).await;
     let (from, to) = running(&plane, "web", json!(null)).await;
     taint(&plane, &to, json!([{"key": "full", "effect": "NoSchedule"}])).await;
@@ -45,7 +45,7 @@ async fn a_copy_that_nothing_replaces_stays_for_its_grace() {
         .await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(copy(&plane, &from, "web").await.is_some());
-    // Room appears in time.
+    // A cluster becomes available in time.
     taint(&plane, &to, json!([])).await;
     report(&plane, &to, "web", 3).await;
     until_gone(&plane, &from, "web").await;
@@ -53,9 +53,9 @@ async fn a_copy_that_nothing_replaces_stays_for_its_grace() {
     plane.shutdown().await;
 }
 
-/// What a cluster reported before it went away says nothing of now.
+/// The last report of a cluster that became unreachable does not count.
 #[tokio::test(start_paused = true)]
-async fn a_replacement_in_a_lost_cluster_is_none() {
+async fn a_replacement_in_an_unreachable_cluster_does_not_count() {
     let plane = plane(evicting()).await;
     let (from, to) = running(&plane, "web", json!(null)).await;
     taint(&plane, &from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
@@ -110,7 +110,7 @@ async fn a_suppressed_deletion_waits_for_its_release() {
     plane.shutdown().await;
 }
 
-/// What moved can be listed afterwards, also by another process.
+/// Moves can be listed afterwards, also by another process.
 #[tokio::test(start_paused = true)]
 async fn the_history_of_moves_survives_a_restart() {
     let mut plane = plane(evicting()).await;
@@ -146,9 +146,9 @@ async fn the_history_of_moves_survives_a_restart() {
     plane.shutdown().await;
 }
 
-/// The cluster that receives workloads never reports enough ready replicas: for some of them none, for others one.
+/// The receiving cluster never reports enough ready replicas: for some workloads none, for others one.
 #[tokio::test(start_paused = true)]
-async fn receivers_that_do_not_get_well_take_no_more_than_the_first_workloads() {
+async fn unhealthy_receivers_get_only_the_first_workloads() {
     const FIRST: usize = 512;
     const ALL: usize = FIRST + 24;
     let plane = plane(evicting()).await;

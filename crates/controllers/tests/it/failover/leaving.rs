@@ -1,4 +1,4 @@
-//! How long it takes until all workloads have left a dead cluster, and what it costs. Run by hand, in virtual time:
+//! Measures the time until all workloads have left a failed cluster, and the cost. Run manually, in virtual time:
 //!
 //! ```text
 //! BINDINGS=1,100,10000 cargo test -p controllers --test it -- --ignored --nocapture failover::leaving
@@ -22,7 +22,7 @@ fn cpu() -> Duration {
     Duration::from_nanos(nanoseconds.unwrap_or_default())
 }
 
-/// How far the bindings are.
+/// The progress of the bindings.
 #[derive(Default)]
 struct Progress {
     scheduled: usize,
@@ -111,7 +111,7 @@ async fn leave(count: usize) {
     );
     // Virtual time: it is the same on every machine.
     assert!(ended.is_some_and(|ended| ended - detected < 60.0));
-    // One to leave, one by the scheduler, one to end the eviction; and those that conflict.
+    // One to evict, one by the scheduler, one to end the eviction; plus conflicts.
     assert!(patches <= 3 * count as u64 + count as u64 / 2, "{patches} patches of {count} bindings");
     plane.shutdown().await;
 }

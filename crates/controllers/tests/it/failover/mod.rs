@@ -1,4 +1,4 @@
-//! Workloads that leave clusters, and come to others.
+//! Workloads that are moved between clusters.
 
 mod application;
 pub mod brake;
@@ -24,7 +24,7 @@ pub fn demo(name: &str) -> ObjectKey {
     ObjectKey::namespaced("demo", name)
 }
 
-/// Everything on, and fast enough not to matter.
+/// All features enabled, with high rates.
 fn evicting() -> Settings {
     Settings {
         gates: Gates { failover: true, stateful_failover: true, ..Gates::default() },
@@ -39,7 +39,7 @@ async fn plane(settings: Settings) -> Plane {
 
 async fn plane_of(members: &[&str], settings: Settings) -> Plane {
     let plane = Plane::of(members, settings).await;
-    // Where events of cluster-scoped objects are.
+    // The namespace of events of cluster-scoped objects.
     let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     plane.create(namespaces(), default).await;
     for name in members {
@@ -79,7 +79,7 @@ fn tasks(binding: &Value) -> Vec<Value> {
     binding["spec"]["gracefulEvictionTasks"].as_array().cloned().unwrap_or_default()
 }
 
-/// What a member's own controllers report of a copy with this many ready replicas.
+/// The status that a member's own controllers report for a copy with this many ready replicas.
 async fn report(plane: &Plane, member: &str, name: &str, ready: i64) {
     let member = plane.member(member);
     let copy = plane.until("a copy", async || get(&member, &deployments(), &demo(name)).await).await;
@@ -102,7 +102,7 @@ async fn until_health(plane: &Plane, member: &str, name: &str, health: &str) {
         .await;
 }
 
-/// A workload that runs in one member; names it and the other one.
+/// A workload that runs in one member; returns that member and the other one.
 async fn running(plane: &Plane, name: &str, failover: Value) -> (String, String) {
     create(plane, name, failover).await;
     let from = until_scheduled(plane, name, &[]).await;

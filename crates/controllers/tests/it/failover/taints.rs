@@ -14,7 +14,7 @@ use super::{
 use crate::harness::{Plane, get};
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_leaves_after_its_toleration_and_does_not_come_back() {
+async fn a_workload_is_evicted_after_its_toleration_and_not_moved_back() {
     let plane = plane(evicting()).await;
     let (from, to) = running(&plane, "web", json!(null)).await;
     taint_down(&plane, &from).await;
@@ -38,7 +38,7 @@ async fn a_workload_leaves_after_its_toleration_and_does_not_come_back() {
     ] {
         assert_eq!(task[field], expected, "{task}");
     }
-    // The old copy stays until the new one is healthy.
+    // The old copy is kept until the new one is healthy.
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(copy(&plane, &from, "web").await.is_some());
     report(&plane, &to, "web", 3).await;
@@ -56,7 +56,7 @@ async fn a_workload_leaves_after_its_toleration_and_does_not_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_goes_in_time_moves_nothing() {
+async fn a_taint_removed_in_time_moves_nothing() {
     let plane = plane(evicting()).await;
     let (from, _) = running(&plane, "web", json!(null)).await;
     taint_down(&plane, &from).await;
@@ -69,7 +69,7 @@ async fn a_taint_that_goes_in_time_moves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_gate_and_flag_nothing_leaves() {
+async fn without_gate_and_flag_nothing_is_evicted() {
     for (failover, by_taints) in [(true, false), (false, true)] {
         let settings = Settings {
             gates: Gates { failover, ..Gates::default() },
@@ -86,7 +86,7 @@ async fn without_gate_and_flag_nothing_leaves() {
     }
 }
 
-/// Three workers, each with a pause of 2 s: what is evicted when, and what the metrics say.
+/// Three workers, each with a pause of 2 s: the times of evictions, and the metrics.
 #[tokio::test(start_paused = true)]
 async fn evictions_are_paced() {
     let eviction = Eviction { by_taints: true, rate: Some(0.5), ..Eviction::default() };
@@ -131,7 +131,7 @@ async fn evictions_are_paced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_scoped_objects_leave_too() {
+async fn cluster_scoped_objects_are_evicted_too() {
     let plane = plane(evicting()).await;
     let roles = ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles");
     let key = ObjectKey::cluster("reader");
@@ -149,14 +149,14 @@ async fn cluster_scoped_objects_leave_too() {
     let to = if from == "m1" { "m2" } else { "m1" };
     plane.settle().await;
     taint(&plane, from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
-    // A kind without health is healthy once it is applied.
+    // A kind without a health interpretation is healthy once it is applied.
     plane.until("it moved", async || (has(to).await && !has(from).await).then_some(())).await;
     let bound = plane.get(&Binding::api_resource(Scope::Cluster), &ObjectKey::cluster("reader-clusterrole")).await;
     assert!(tasks(&bound.expect("the binding")).is_empty());
     plane.shutdown().await;
 }
 
-/// A policy for clusters that are purged directly, with a value of the status to carry over.
+/// A policy with direct purge, and a value of the status to preserve.
 fn directly() -> serde_json::Value {
     let rules = json!([{"aliasLabelName": "ready-before", "jsonPath": "{.readyReplicas}"}]);
     json!({"cluster": {"purgeMode": "Directly", "statePreservation": {"rules": rules}}})
@@ -168,7 +168,7 @@ async fn label(plane: &Plane, member: &str) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_goes_along_and_a_newer_one_replaces_it() {
+async fn a_state_is_preserved_and_replaced_by_a_newer_one() {
     let plane = plane_of(&["m1", "m2", "m3"], evicting()).await;
     let (first, _) = running(&plane, "web", directly()).await;
     let gone = json!([{"key": "gone", "effect": "NoExecute"}]);
@@ -176,9 +176,9 @@ async fn a_state_goes_along_and_a_newer_one_replaces_it() {
     let second = until_scheduled(&plane, "web", &[&first]).await;
     let carried = plane.until("a new copy", async || label(&plane, &second).await).await;
     assert_eq!(carried, "3");
-    assert!(copy(&plane, &first, "web").await.is_none(), "the old copy went first");
+    assert!(copy(&plane, &first, "web").await.is_none(), "the old copy is removed first");
 
-    // It moves on with what it has by now, though the first eviction has not ended.
+    // It moves on with its current state, although the first eviction has not ended.
     report(&plane, &second, "web", 2).await;
     super::until_health(&plane, &second, "web", "Unhealthy").await;
     taint(&plane, &second, gone).await;
@@ -189,7 +189,7 @@ async fn a_state_goes_along_and_a_newer_one_replaces_it() {
     let states: Vec<serde_json::Value> = tasks(&binding(&plane, "web").await).iter().map(state).collect();
     assert_eq!(states, [json!(null), json!("2")], "the older state is dropped");
 
-    // Once the copy is healthy, the label has served its purpose.
+    // Once the copy is healthy, the label is removed.
     report(&plane, &third, "web", 3).await;
     plane.until("the label is gone", async || (label(&plane, &third).await.as_deref() == Some("")).then_some(())).await;
     assert!(tasks(&binding(&plane, "web").await).is_empty());
@@ -197,7 +197,7 @@ async fn a_state_goes_along_and_a_newer_one_replaces_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_is_not_known_keeps_the_workload() {
+async fn a_missing_state_keeps_the_workload() {
     let plane = plane(evicting()).await;
     let rules = json!([{"aliasLabelName": "kept", "jsonPath": "{.absent}"}]);
     let (from, _) = running(&plane, "web", json!({"cluster": {"statePreservation": {"rules": rules}}})).await;

@@ -1,4 +1,4 @@
-//! What users, members and bad luck do, drawn from a seed.
+//! Actions of users, members and failures, drawn from a seed.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ pub enum Action {
         kind: Kind,
         n: u8,
     },
-    /// Deleted and made again before anybody noticed.
+    /// Deleted and recreated before controllers notice.
     ReplaceTemplate {
         kind: Kind,
         n: u8,
         made: Made,
     },
-    /// Something holds a template back from its end.
+    /// A finalizer delays the deletion of a template.
     Hold {
         kind: Kind,
         n: u8,
@@ -42,7 +42,7 @@ pub enum Action {
         cluster_wide: bool,
         n: u8,
     },
-    /// Another word of a policy that is there, and all else as it was.
+    /// Changes one setting of an existing policy.
     Amend {
         cluster_wide: bool,
         n: u8,
@@ -59,18 +59,18 @@ pub enum Action {
         cluster_wide: bool,
         n: u8,
     },
-    /// Of a binding, as another controller does that holds workloads back.
+    /// On a binding, as another controller that suspends workloads does.
     SuspendScheduling {
         kind: Kind,
         n: u8,
         on: bool,
     },
-    /// By a user who thinks that helps.
+    /// Deleted by a user.
     DropBinding {
         kind: Kind,
         n: u8,
     },
-    /// A workload leaves a member, as upstream's taint manager has it.
+    /// Evicts a workload from a member, as upstream's taint manager does.
     Evict {
         kind: Kind,
         n: u8,
@@ -96,24 +96,24 @@ pub enum Action {
         kind: Kind,
         n: u8,
     },
-    /// With all that is in it; it is made again when all is calm, or by the next step of this kind.
+    /// With all its content; it is recreated at the end, or by the next step of this kind.
     DropNamespace,
     MakeNamespace,
-    /// By somebody in the member, who thinks that it is his.
+    /// Deleted by a user of the member.
     DropNamespaceIn(&'static str),
-    /// Widgets are not served any more, by a member or (`None`) by the control plane.
+    /// Widgets are no longer served, by a member or (`None`) by the control plane.
     DropDefinition(Option<&'static str>),
     MakeDefinition(Option<&'static str>),
     /// A cluster is in this zone from now on.
     Zone(&'static str, &'static str),
-    /// With this effect; NoExecute drives workloads out where evictions are on.
+    /// With this effect; NoExecute evicts workloads where evictions are enabled.
     Taint(&'static str, &'static str),
     Untaint(&'static str),
     Cut(&'static str),
     Heal(&'static str),
     Unjoin(&'static str),
     Join(&'static str),
-    /// Out, and in again as soon as it is out.
+    /// Unjoined, and joined again as soon as it is removed.
     Rejoin(&'static str),
     Restart,
     /// A second process runs beside the first for this long.
@@ -122,7 +122,7 @@ pub enum Action {
     Wait(Duration),
     /// Of the control plane's store.
     Backup,
-    /// The backup is put back, and everything over it restarts; with a raised revision, or with the one it had.
+    /// The backup is restored, and everything on it restarts; with a raised revision, or with its own.
     Restore {
         raised: bool,
     },
@@ -133,7 +133,7 @@ pub enum Amendment {
     Priority(i32),
     Preserve(bool),
     Suspend(Suspends),
-    /// Its clusters are others, and the same again before anybody can act on that.
+    /// Its clusters change, and change back before controllers act.
     Waver(&'static str),
 }
 
@@ -150,16 +150,16 @@ impl Amendment {
     }
 }
 
-/// The history of a seed. A share of the steps only lets time pass, so that some actions meet a system at rest and some
-/// one that is busy.
+/// The history of a seed. Some steps only let time pass, so that some actions meet a stable system and others a busy
+/// one.
 pub fn draw(seed: u64) -> Vec<Action> {
     let mut rng = StdRng::seed_from_u64(seed);
     let steps = rng.random_range(8..30);
     (0..steps).map(|step| action(&mut rng, seed, step)).collect()
 }
 
-/// As [`draw`], with a backup that is put back. Two processes at once are left out: which of them knows the newest start
-/// is another story.
+/// As [`draw`], with a backup that is restored. Concurrent processes are excluded, because the current incarnation
+/// would be ambiguous.
 pub fn draw_restored(seed: u64) -> Vec<Action> {
     let mut steps = draw(seed);
     steps.retain(|action| !matches!(action, Action::Overlap(_)));

@@ -1,5 +1,5 @@
-//! The kinds of templates in histories: one with replicas, one that others need, one without a namespace, and one whose
-//! definition comes and goes.
+//! The kinds of templates in histories: one with replicas, one that is a dependency, one without a namespace, and one
+//! whose definition is created and deleted.
 
 use apimachinery::{ApiResource, ObjectKey};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Deployment, Self::ConfigMap, Self::ClusterRole, Self::Widget];
 
-    /// The kind that an object or a reference names.
+    /// The kind of an object or a reference.
     pub fn of(named: &Value) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| named["kind"] == *kind.resource().kind)
     }
@@ -33,7 +33,7 @@ impl Kind {
         self != Self::ClusterRole
     }
 
-    /// Where users keep the objects of this kind.
+    /// The namespace of the users' objects of this kind.
     pub fn namespace(self) -> Option<&'static str> {
         self.is_namespaced().then_some("demo")
     }
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// Where the value is kept that histories change.
+    /// The path of the value that histories change.
     pub fn pointer(self) -> &'static str {
         match self {
             Self::Deployment => "/spec/template/spec/containers/0/image",
@@ -55,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// What changes that value alone.
+    /// A patch of that value only.
     pub fn patch(self, value: &str) -> Value {
         match self {
             Self::Deployment => {
@@ -93,14 +93,14 @@ impl Kind {
     }
 }
 
-/// Where definitions of kinds are.
+/// The resource of kinds' definitions.
 pub fn definitions() -> ApiResource {
     ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
 }
 
 pub const DEFINITION: &str = "widgets.example.io";
 
-/// What makes a server serve Widgets.
+/// The definition with which a server serves Widgets.
 pub fn definition() -> Value {
     let spec = json!({"type": "object", "properties": {"v": {"type": "string"}}});
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": DEFINITION},
@@ -113,7 +113,7 @@ fn rules(verb: &str) -> Value {
     json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]})
 }
 
-/// What a user says of a template.
+/// The user's settings of a template.
 #[derive(Clone, Debug)]
 pub struct Made {
     pub value: String,

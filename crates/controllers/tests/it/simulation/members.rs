@@ -1,4 +1,4 @@
-//! At rest: Works, and what is in members, against the control plane's word.
+//! At rest: compares Works, and objects in members, with the control plane.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
     let waiting = state.spaces.iter().filter(|work| condition(work, "Applied") != "True" || !lives(work));
     let say = |work: &Value| {
         let (space, conditions) = (text(work, "/metadata/namespace"), &work["status"]["conditions"]);
-        format!("Work {} of a namespace in {space} is not applied, or does not go: {conditions}", name(work))
+        format!("Work {} of a namespace in {space} is not applied, or is not removed: {conditions}", name(work))
     };
     let mut wrong: Vec<String> = waiting.map(say).collect();
     for member in MEMBERS {
@@ -36,12 +36,12 @@ pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
     wrong
 }
 
-/// The bindings that want a copy in a member, and of how many replicas.
+/// The bindings that require a copy in a member, and its replicas.
 fn wanted<'a>(state: &'a State, member: &str) -> Vec<(&'a Value, i64)> {
     state.bindings.iter().filter_map(|binding| Some((binding, *targets(binding).get(member)?))).collect()
 }
 
-/// One Work for each binding that wants it, and no others.
+/// One Work for each binding that requires it, and no others.
 fn works(state: &State, member: &str) -> Vec<String> {
     let of = |work: &Value| binding_name(work).map(|(_, name)| name.to_owned()).unwrap_or_default();
     let mut missing: BTreeMap<String, &Value> =
@@ -51,7 +51,7 @@ fn works(state: &State, member: &str) -> Vec<String> {
         let binding = of(work);
         let stays = state.bindings.iter().any(|it| name(it) == binding && leaving(it).any(|left| left == member));
         if !lives(work) || (missing.remove(&binding).is_none() && !stays) {
-            wrong.push(format!("Work {} of binding {binding} in {member} should be gone", name(work)));
+            wrong.push(format!("Work {} of binding {binding} in {member} should not exist", name(work)));
         }
     }
     wrong.extend(missing.keys().map(|binding| format!("binding {binding} has no Work in {member}")));
@@ -62,7 +62,7 @@ fn manifest(work: &Value) -> &Value {
     &work["spec"]["workload"]["manifests"][0]
 }
 
-/// What is ours in a member has a Work.
+/// Every managed object in a member has a Work.
 async fn left_over(plane: &Plane, state: &State, member: &str) -> Vec<String> {
     let (client, mut wrong) = (plane.member(member), Vec::new());
     for kind in Kind::ALL {
@@ -77,7 +77,7 @@ async fn left_over(plane: &Plane, state: &State, member: &str) -> Vec<String> {
     wrong
 }
 
-/// A binding's Work in a member and the object made of it, against what template, division, overrides and policy say.
+/// Compares a binding's Work in a member and its object with template, division, overrides and policy.
 async fn copy(plane: &Plane, state: &State, member: &str, binding: &Value, replicas: i64) -> Option<String> {
     let (kind, template) = state.template_of(binding)?;
     let what = format!("{kind:?} {} in {member}", name(template));
@@ -92,13 +92,13 @@ async fn copy(plane: &Plane, state: &State, member: &str, binding: &Value, repli
     if (work["spec"]["preserveResourcesOnDeletion"] == true) != (*preserve == true) {
         return Some(format!("{what}: its Work preserves it, or not, against its binding"));
     }
-    // Of a template that no policy selects, nobody looks at changes, but those whom it is a dependency of.
+    // Changes of a template without a policy are ignored, except where it is a dependency.
     let required = binding["spec"]["requiredBy"].as_array().is_some_and(|list| !list.is_empty());
     let current = state.governor(kind, template).is_some() || required;
     let expected = (rendered(state, kind, template, member), template["spec"]["replicas"].as_i64().map(|_| replicas));
-    let said = |object: &Value| (text(object, kind.pointer()).to_owned(), object["spec"]["replicas"].as_i64());
-    if current && said(manifest(work)) != expected {
-        return Some(format!("{what}: its Work says {:?}, not {expected:?}", said(manifest(work))));
+    let content = |object: &Value| (text(object, kind.pointer()).to_owned(), object["spec"]["replicas"].as_i64());
+    if current && content(manifest(work)) != expected {
+        return Some(format!("{what}: its Work has {:?}, not {expected:?}", content(manifest(work))));
     }
     if suspended {
         return None;
@@ -110,13 +110,13 @@ async fn copy(plane: &Plane, state: &State, member: &str, binding: &Value, repli
         return overwrites(work).then(|| format!("{what} was not taken over"));
     }
     if condition(work, "Applied") != "True" {
-        return Some(format!("{what} is there, its Work does not say so"));
+        return Some(format!("{what} is there, its Work does not report it"));
     }
-    let wanted = said(manifest(work));
-    (said(&object) != wanted).then(|| format!("{what} has {:?}, not {wanted:?}", said(&object)))
+    let wanted = content(manifest(work));
+    (content(&object) != wanted).then(|| format!("{what} has {:?}, not {wanted:?}", content(&object)))
 }
 
-/// The value that template and overrides come to.
+/// The value after overrides.
 fn rendered(state: &State, kind: Kind, template: &Value, member: &str) -> String {
     let mut value = text(template, kind.pointer());
     for policy in &state.overrides {

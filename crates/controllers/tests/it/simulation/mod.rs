@@ -1,8 +1,8 @@
-//! Histories drawn from seeds: users, members and a bad network do as they like, and whatever they did, nothing is ever
-//! deleted or overwritten that no decision asked for, and once they stop, members are what the control plane says.
+//! Histories drawn from seeds: users, members and a failing network act at random. Nothing is ever deleted or
+//! overwritten without a decision that requires it, and at rest, members match the control plane.
 //!
-//! `SEED=7 cargo test -p controllers --test it simulation` runs one history alone; `SEEDS=20000` runs that many, and
-//! `FROM=5000` those from there on. `SEED=7 TRACE=1` shows the steps and every request between them.
+//! `SEED=7 cargo test -p controllers --test it simulation` runs one history; `SEEDS=20000` runs that many, and
+//! `FROM=5000` starts there. `SEED=7 TRACE=1` prints the steps and every request between them.
 
 mod failing;
 mod history;
@@ -28,16 +28,16 @@ use parking_lot::Mutex;
 
 const MEMBERS: [&str; 3] = ["m1", "m2", "m3"];
 
-/// How many histories, each with a control plane of its own.
+/// The number of histories, each with a control plane of its own.
 const SEEDS: u64 = 100;
 
-/// A history computes all the time, for its clock is virtual: one for each of two cores.
+/// A history is CPU-bound, because its clock is virtual: one for each of two cores.
 const THREADS: usize = 2;
 
-/// Other things a seed may be asked for are shown with the first few failures.
+/// Full output is printed for the first few failures.
 const SHOWN: usize = 3;
 
-/// A history takes a fraction of a second of real time; one that takes this long hangs, or turns in a circle.
+/// A history takes a fraction of a second of real time; one that takes this long hangs or loops.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn variable(name: &str) -> Option<u64> {
@@ -49,19 +49,19 @@ fn histories_end_well() {
     all_end_well("simulation::histories", variable("SEEDS").unwrap_or(SEEDS), USUAL);
 }
 
-/// A backup of the store is put back somewhere in the history.
+/// A backup of the store is restored during the history.
 #[test]
 fn restored_histories_end_well() {
     all_end_well("simulation::restored", variable("SEEDS").unwrap_or(SEEDS / 2), RESTORED);
 }
 
-/// Clusters fail while evictions are on. One takes 2 s of processor time; `FAILING=5000` runs that many.
+/// Clusters fail while evictions are enabled. One takes 2 s of processor time; `FAILING=5000` runs that many.
 #[test]
 fn failing_histories_end_well() {
     all_end_well("simulation::failing", variable("FAILING").unwrap_or(SEEDS / 5), FAILING);
 }
 
-/// A kind of histories: how a seed's is shown, and what is wrong once it has ended.
+/// A kind of history: how to print it, and how to run it.
 #[derive(Clone, Copy)]
 struct Histories {
     shown: fn(u64) -> Vec<String>,
@@ -114,7 +114,7 @@ fn all_end_well(test: &str, count: u64, histories: Histories) {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// What is drawn hardly ever proves nothing. `SHOW=1` with `--nocapture` prints how often each step is drawn.
+/// Almost every drawn history tests something. `SHOW=1` with `--nocapture` prints how often each step is drawn.
 #[test]
 fn every_kind_of_step_is_drawn_often() {
     const KINDS: [&str; 33] = [
@@ -166,7 +166,7 @@ fn every_kind_of_step_is_drawn_often() {
     assert!(rare.is_empty(), "{rare:?} of {drawn:?}");
 }
 
-/// A history is the same each time, or a failing seed would say nothing. Each thread has hash maps of an order of its own.
+/// A history is reproducible. Each thread has hash maps with their own order.
 #[test]
 fn a_history_repeats() {
     for seed in variable("SEED").map_or(0..4, |seed| seed..seed + 1) {
@@ -195,19 +195,21 @@ fn recorded(seed: u64, draw: Draw) -> Vec<String> {
     runtime().block_on(run::record(seed, &draw(seed)))
 }
 
-/// Runs a history on a thread of its own, which is left behind when it does not end: that, and a panic, are failures of
-/// the seed like others.
+/// Runs a history on its own thread, which is abandoned if it does not end: that, and a panic, are failures of the seed
+/// like others.
 fn watched(test: &str, seed: u64, histories: Histories) -> Option<String> {
     let (done, result) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let wrong = (histories.wrong)(seed);
-        // Nobody listens any more to one that took too long.
+        // The receiver may have given up after a time-out.
         drop(done.send(wrong));
     });
     let wrong = match result.recv_timeout(PATIENCE) {
         Ok(wrong) => wrong,
         Err(RecvTimeoutError::Timeout) => vec![format!("it has not ended after {} s", PATIENCE.as_secs())],
-        Err(RecvTimeoutError::Disconnected) => vec![thread.join().map_or_else(said, |()| "it ended early".to_owned())],
+        Err(RecvTimeoutError::Disconnected) => {
+            vec![thread.join().map_or_else(panic_message, |()| "it ended early".to_owned())]
+        }
     };
     (!wrong.is_empty()).then(|| {
         format!(
@@ -218,14 +220,14 @@ fn watched(test: &str, seed: u64, histories: Histories) -> Option<String> {
     })
 }
 
-/// Each history has one of its own, so that nothing of it outlives it.
+/// Each history has its own, so that nothing of it outlives it.
 fn runtime() -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime")
 }
 
-/// What a panic said.
-fn said(panic: Box<dyn Any + Send>) -> String {
+/// The message of a panic.
+fn panic_message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }

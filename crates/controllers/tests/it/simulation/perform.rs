@@ -1,4 +1,4 @@
-//! How the steps of a history are carried out.
+//! Executes the steps of a history.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use super::kinds::{DEFINITION, Kind, Made, definition, definitions, template};
 use super::policies::{key, overrides, policies};
 use crate::harness::{Plane, namespaces};
 
-/// What a step that comes too late or too early is answered is no mistake of anybody.
+/// Errors of steps that are too late or too early are expected.
 pub fn tolerant<T>(result: Result<T, Error>) {
     if let Err(error) = result {
         let expected = error.is_not_found() || error.is_already_exists() || error.is_conflict();
-        // A namespace that goes away takes nothing new; a webhook-like rule may refuse what a policy says.
+        // A terminating namespace rejects creates; admission may reject a policy.
         assert!(expected || error.status().is_some(), "{error}");
     }
 }
 
-/// What holds a template back.
+/// The finalizer that delays a template's deletion.
 pub const HOLD: &str = "example.io/hold";
 
 /// A member, or the control plane.
@@ -43,8 +43,8 @@ pub fn binding_named(kind: Kind, template: &str) -> (ApiResource, ObjectKey) {
     (Binding::api_resource(scope), kind.key(&name))
 }
 
-/// Creates, or replaces whole, as `kubectl replace` has it: what the new one does not say is gone. Labels and annotations
-/// that others set stay.
+/// Creates, or replaces as `kubectl replace` does: fields that the new object lacks are removed. Other managers' labels
+/// and annotations are kept.
 pub async fn put(plane: &Plane, resource: &ApiResource, key: &ObjectKey, object: Value) {
     match plane.client.create(resource, &object).await {
         Err(error) if error.is_already_exists() => {
@@ -174,7 +174,7 @@ impl Action {
             }
             Self::Rejoin(member) => {
                 delete(plane, &Cluster::api_resource(), &ObjectKey::cluster(*member)).await;
-                // It may take longer, when it cannot be reached.
+                // It may take longer if the cluster is unreachable.
                 for _ in 0..60 {
                     if join(plane, member).await {
                         break;
@@ -186,13 +186,13 @@ impl Action {
             Self::Overlap(time) => plane.overlap_controllers(*time),
             Self::Weather(weather) => plane.network.set_weather(Some(*weather)),
             Self::Wait(time) => tokio::time::sleep(*time).await,
-            // The simulation's own business.
+            // The simulation handles these.
             Self::Backup | Self::Restore { .. } => {}
         }
     }
 }
 
-/// Answers whether there was no such cluster.
+/// Returns whether there was no such cluster.
 async fn join(plane: &Plane, member: &str) -> bool {
     let is_free = plane.get(&Cluster::api_resource(), &ObjectKey::cluster(member)).await.is_none();
     if is_free {
@@ -224,7 +224,7 @@ async fn amend(plane: &Plane, cluster_wide: bool, n: u8, amendment: &Amendment) 
     }
 }
 
-/// Takes the first cluster out of a binding's result and says how its copy goes.
+/// Removes the first cluster from a binding's result, with a purge mode.
 async fn evict(plane: &Plane, kind: Kind, n: u8, purge: &str) {
     let (resource, key) = binding_of(kind, n);
     let Some(mut binding) = plane.get(&resource, &key).await else { return };
@@ -241,7 +241,7 @@ async fn evict(plane: &Plane, kind: Kind, n: u8, purge: &str) {
     tolerant(plane.client.update(&resource, &binding).await);
 }
 
-/// Sets the user's taints and leaves those that the control plane set.
+/// Sets the user's taints and keeps those of the control plane.
 pub async fn taint(plane: &Plane, member: &str, ours: Value) {
     let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster(member));
     let Some(mut cluster) = plane.get(&resource, &key).await else { return };

@@ -1,4 +1,4 @@
-//! At rest: what the control plane made of templates and policies, worked out here once more.
+//! At rest: compares the control plane's objects with templates and policies, computed independently.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use super::kinds::Kind;
 use super::read::{clusters, leaving, lives, name, targets, text};
 use super::state::{State, claim, selects};
 
-/// What is not as templates and policies say. `evicted` are bindings that workloads were driven from: where these go
-/// then is the scheduler's choice.
+/// The discrepancies from templates and policies. `evicted` are bindings with evictions: their new clusters are the
+/// scheduler's choice.
 pub fn discrepancies(state: &State, evicted: &BTreeSet<String>) -> Vec<String> {
     let templates = state.templates.iter().filter_map(|(kind, template)| of_template(state, *kind, template));
     let bindings = state.bindings.iter().flat_map(|binding| {
@@ -24,7 +24,7 @@ pub fn discrepancies(state: &State, evicted: &BTreeSet<String>) -> Vec<String> {
 fn of_template(state: &State, kind: Kind, template: &Value) -> Option<String> {
     let what = format!("{kind:?} {}", name(template));
     if !lives(template) {
-        return Some(format!("{what} does not go"));
+        return Some(format!("{what} is not removed"));
     }
     let Some((group, id)) = claim(template) else {
         let policy = state.policies.iter().find(|policy| selects(policy, kind, template))?;
@@ -49,18 +49,18 @@ fn of_template(state: &State, kind: Kind, template: &Value) -> Option<String> {
     if text(binding, &pointer) != id {
         return Some(format!("{what}: policy {} claims it, not its binding", name(policy)));
     }
-    let said = |spec: &Value| {
+    let settings = |spec: &Value| {
         json!({"placement": spec["placement"], "conflictResolution": spec["conflictResolution"],
             "preserve": spec["preserveResourcesOnDeletion"] == true,
             "propagateDeps": kind.is_namespaced() && spec["propagateDeps"] == true,
             "dispatching": spec["suspension"]["dispatching"],
             "dispatchingOnClusters": spec["suspension"]["dispatchingOnClusters"]})
     };
-    let (wanted, is) = (said(&policy["spec"]), said(&binding["spec"]));
+    let (wanted, is) = (settings(&policy["spec"]), settings(&binding["spec"]));
     (wanted != is).then(|| format!("{what}: policy {} says {wanted}, the binding {is}", name(policy)))
 }
 
-/// What a Deployment needs and that has no binding.
+/// Dependencies of a Deployment without a binding.
 fn needed_alone(state: &State, kind: Kind, template: &Value) -> Option<String> {
     let binding = state.binding_of(template).filter(|_| kind == Kind::Deployment)?;
     let placed = !clusters(&binding["spec"]["clusters"]).is_empty();
@@ -71,7 +71,7 @@ fn needed_alone(state: &State, kind: Kind, template: &Value) -> Option<String> {
     Some(format!("Deployment {} needs {}, which has no binding", name(template), name(needed)))
 }
 
-/// Whether a policy should have taken the template from the one that has it.
+/// Whether a policy should have preempted the holder of the template.
 fn preempts(policy: &Value, holder: &Value) -> bool {
     let wide = |policy: &Value| text(policy, "/kind") == "ClusterPropagationPolicy";
     let priority = |policy: &Value| policy["spec"]["priority"].as_i64().unwrap_or_default();
@@ -104,7 +104,7 @@ fn of_binding(state: &State, binding: &Value, evicted: bool) -> Option<String> {
     let open: BTreeSet<String> = allowed.difference(&state.tainted).cloned().collect();
     let chosen: BTreeSet<String> = targets.keys().cloned().collect();
     let is_divided = placement["replicaScheduling"]["replicaSchedulingType"] == "Divided";
-    // Divided replicas do not move because a cluster is in another zone now.
+    // Divided replicas do not move because a cluster's zone changed.
     let may_stay = zone.is_some() && is_divided && replicas.is_some();
     if !may_stay && !chosen.is_subset(&allowed) {
         return Some(format!("{what} is in {chosen:?}, not in some of {allowed:?}"));
@@ -128,7 +128,7 @@ fn of_binding(state: &State, binding: &Value, evicted: bool) -> Option<String> {
     }
 }
 
-/// Who requires a binding, and what follows from that.
+/// The bindings that require a binding, and the resulting fields.
 fn required(state: &State, binding: &Value) -> Option<String> {
     let what = format!("binding {}", name(binding));
     let (_, template) = state.template_of(binding)?;
@@ -141,7 +141,7 @@ fn required(state: &State, binding: &Value) -> Option<String> {
         if other["spec"]["propagateDeps"] != true {
             continue;
         }
-        // Nobody looks at a template that no policy selects, unless something else happens.
+        // Changes of a template without a policy are ignored without another event.
         if state.governor(kind, needing).is_none() {
             unsure.insert(named());
         } else if state.needed_by(needing).is_some_and(|map| map["metadata"]["uid"] == template["metadata"]["uid"]) {
@@ -195,7 +195,7 @@ fn reported(state: &State, binding: &Value) -> Option<String> {
     let full = !due.is_empty()
         && wanted.iter().all(|(_, applied)| *applied)
         && due.iter().all(|cluster| there.contains(cluster));
-    let said = super::read::condition(binding, "FullyApplied");
-    (!wanted.is_empty() && (said == "True") != full)
-        .then(|| format!("binding {}: FullyApplied is {said:?} with {wanted:?} of {due:?}", name(binding)))
+    let status = super::read::condition(binding, "FullyApplied");
+    (!wanted.is_empty() && (status == "True") != full)
+        .then(|| format!("binding {}: FullyApplied is {status:?} with {wanted:?} of {due:?}", name(binding)))
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::MEMBERS;
 use super::kinds::{Kind, template};
 
-/// Of each kind, policies and overrides included, this many names are used.
+/// The number of names for each kind, including policies and overrides.
 pub const NAMES: u8 = 2;
 
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Reading objects as documents.
+//! Reads objects as documents.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use client::{Client, ListOptions};
 use karmada_api::scope::Scope;
 use serde_json::Value;
 
-/// Nothing of what is not served (any more).
+/// Empty for a resource that is not served.
 pub async fn all(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Vec<Value> {
     let list = match client.list(resource, namespace, &ListOptions::default()).await {
         Err(error) if error.is_not_found() => return Vec::new(),
@@ -46,7 +46,7 @@ pub fn overwrites(work: &Value) -> bool {
         == "overwrite"
 }
 
-/// The binding a Work was made for; none for namespaces and the like.
+/// The binding of a Work; `None` for namespaces and similar objects.
 pub fn binding_name(work: &Value) -> Option<(Scope, &str)> {
     let names = [
         (Scope::Namespaced, text(work, "/metadata/annotations/resourcebinding.karmada.io~1name")),
@@ -61,7 +61,7 @@ pub fn clusters(list: &Value) -> BTreeMap<String, i64> {
     list.map(|it| (text(it, "/name").to_owned(), it["replicas"].as_i64().unwrap_or_default())).collect()
 }
 
-/// Where a binding's copies are: its own clusters, and those of the bindings that require it.
+/// The clusters with a binding's copies: its own clusters, and those of the bindings that require it.
 pub fn targets(binding: &Value) -> BTreeMap<String, i64> {
     let mut found = clusters(&binding["spec"]["clusters"]);
     for snapshot in binding["spec"]["requiredBy"].as_array().into_iter().flatten() {
@@ -72,13 +72,13 @@ pub fn targets(binding: &Value) -> BTreeMap<String, i64> {
     found
 }
 
-/// Clusters that a workload is leaving, but not directly: a copy may be there.
+/// Clusters that a workload is evicted from, except directly: they may have a copy.
 pub fn leaving(binding: &Value) -> impl Iterator<Item = &str> {
     let tasks = binding["spec"]["gracefulEvictionTasks"].as_array().into_iter().flatten();
     tasks.filter(|task| task["purgeMode"] != "Directly").map(|task| text(task, "/fromCluster"))
 }
 
-/// The names of kinds that are not of interest here are left out by their first letter.
+/// Names of objects outside the histories have another first letter.
 pub fn is_template(object: &Value) -> bool {
     name(object).starts_with('t')
 }

@@ -1,5 +1,4 @@
-//! A backup is taken somewhere in a history, and put back later: what the control plane did in members in between stays as it
-//! is until that is confirmed.
+//! A backup is taken during a history and restored later: changes in members in between are kept until a confirmation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +35,7 @@ impl Backup {
     }
 }
 
-/// By member, what must stay as it is: objects in this version, and (`None`) objects that must not return.
+/// By member, the required state: objects in this version, and (`None`) objects that must not return.
 #[derive(Default)]
 pub struct Untouched(BTreeMap<&'static str, Copies>);
 
@@ -45,8 +44,8 @@ fn version(object: &Value) -> Version {
 }
 
 impl Untouched {
-    /// Read when the store is back and nothing runs over it yet. `deleted` are the objects in members that the control plane
-    /// deleted since the backup.
+    /// Read after the restore, before anything runs on the store. `deleted` are the objects in members that the control
+    /// plane deleted since the backup.
     pub async fn read(plane: &Plane, backup: &Backup, deleted: &BTreeSet<(String, Kind, String)>) -> Self {
         let mut untouched = Self::default();
         for member in MEMBERS {
@@ -74,7 +73,7 @@ impl Untouched {
         untouched
     }
 
-    /// What somebody does in a member is theirs.
+    /// Changes by users of a member are excluded.
     pub fn forget(&mut self, action: &Action) {
         match action {
             Action::EditInMember { member, kind, n, .. }
@@ -82,11 +81,12 @@ impl Untouched {
             | Action::CreateInMember { member, kind, n } => {
                 drop(self.0.get_mut(member).and_then(|copies| copies.remove(&(*kind, template(*n)))));
             }
-            // A user who deletes a namespace deletes all that is in it.
+            // A user who deletes a namespace deletes its content.
             Action::DropNamespace => {
                 MEMBERS.into_iter().for_each(|member| self.keep(member, |kind| !kind.is_namespaced()))
             }
-            // So does one who removes a cluster that is not known to be newer yet: the Work of the namespace ends.
+            // The same holds for the removal of a cluster that is not known to be newer yet: the Work of the namespace
+            // ends.
             Action::Unjoin(member) | Action::Rejoin(member) => self.keep(member, |kind| !kind.is_namespaced()),
             Action::DropNamespaceIn(member) => self.keep(member, |kind| !kind.is_namespaced()),
             Action::DropDefinition(Some(member)) => self.keep(member, |kind| kind != Kind::Widget),
@@ -100,7 +100,7 @@ impl Untouched {
         }
     }
 
-    /// What is no longer as it was; nothing of the member has to stay from here on.
+    /// The changed objects; afterwards the member is no longer checked.
     pub async fn release(&mut self, plane: &Plane, member: &str) -> Vec<String> {
         let (mut wrong, works) =
             (Vec::new(), all(&plane.client, &Work::api_resource(), Some(&execution_space(member))).await);
@@ -134,7 +134,7 @@ impl Untouched {
     }
 }
 
-/// The time of a hold that is not confirmed.
+/// The time of an unconfirmed hold.
 pub async fn pending(plane: &Plane, member: &str) -> Option<Value> {
     let cluster = plane.get(&Cluster::api_resource(), &ObjectKey::cluster(member)).await.filter(lives)?;
     let conditions = cluster["status"]["conditions"].as_array()?;

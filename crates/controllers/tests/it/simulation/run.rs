@@ -1,4 +1,4 @@
-//! One history from its start to its end, in a control plane of its own.
+//! Runs one history in its own control plane.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::witness::Witness;
 use super::{MEMBERS, members, plane};
 use crate::harness::{Plane, Serves, get, namespaces};
 
-/// What went wrong in a history.
+/// The discrepancies of a history.
 pub async fn run(seed: u64, history: &[Action]) -> Vec<String> {
     let mut simulation = Simulation::start(seed).await;
     if std::env::var_os("TRACE").is_some() {
@@ -36,7 +36,7 @@ pub async fn run(seed: u64, history: &[Action]) -> Vec<String> {
     wrong
 }
 
-/// All that was asked of the servers in a history.
+/// All requests to the servers in a history.
 pub async fn record(seed: u64, history: &[Action]) -> Vec<String> {
     let mut simulation = Simulation::start(seed).await;
     simulation.plane.network.record(false);
@@ -46,7 +46,7 @@ pub async fn record(seed: u64, history: &[Action]) -> Vec<String> {
     recorded
 }
 
-/// What a history allocated, and whether something still holds it.
+/// The allocations of a history, and whether they are still referenced.
 pub async fn traces(seed: u64, history: &[Action]) -> Vec<(String, Box<dyn Fn() -> bool>)> {
     let mut simulation = Simulation::start(seed).await;
     let traces = simulation.plane.traces();
@@ -55,7 +55,7 @@ pub async fn traces(seed: u64, history: &[Action]) -> Vec<(String, Box<dyn Fn() 
     traces
 }
 
-/// What histories and controllers need; a history would have as many watches again for every other resource.
+/// The resources that histories and controllers need; every other resource would add watches to each history.
 pub fn serves(plural: &str) -> bool {
     const SERVED: &[&str] = &[
         "propagationpolicies",
@@ -87,12 +87,12 @@ pub fn serves(plural: &str) -> bool {
     SERVED.contains(&plural)
 }
 
-/// Makes an object that is not there; answers that it is not, or is on its way out.
+/// Creates a missing object; returns that it is missing or terminating.
 async fn made(client: &Client, resource: &ApiResource, object: Value) -> Option<String> {
     let what = format!("{} {}", resource.kind, name(&object));
     match get(client, resource, &ObjectKey::cluster(name(&object))).await {
         Some(found) if lives(&found) => None,
-        Some(found) => Some(format!("{what} does not go: {}", found["status"]["conditions"])),
+        Some(found) => Some(format!("{what} is not removed: {}", found["status"]["conditions"])),
         None => {
             drop(client.create(resource, &object).await);
             Some(format!("{what} has just been made"))
@@ -100,7 +100,7 @@ async fn made(client: &Client, resource: &ApiResource, object: Value) -> Option<
     }
 }
 
-/// What became of bindings, for those who look for the cause.
+/// Changes of bindings, for debugging.
 fn changed(before: &[Value], after: &[Value]) -> Vec<String> {
     let show = |binding: &Value| {
         let now = after.iter().find(|it| it["metadata"]["uid"] == binding["metadata"]["uid"])?;
@@ -110,7 +110,7 @@ fn changed(before: &[Value], after: &[Value]) -> Vec<String> {
     before.iter().filter_map(show).flat_map(|lines: Vec<String>| lines).collect()
 }
 
-/// Controllers of Kubernetes over one server, until `stop`.
+/// Kubernetes' controllers for one server, until `stop`.
 fn run_controllers(plane: &Plane, client: Client, names: &[&str], stop: &CancellationToken) {
     let informers = InformerSet::until(client.clone(), plane.world.clone(), stop.clone());
     let selection: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -118,7 +118,7 @@ fn run_controllers(plane: &Plane, client: Client, names: &[&str], stop: &Cancell
     kube_controllers::start(client, &informers, settings, &selection, stop.clone()).expect("the controllers start");
 }
 
-/// Kubernetes' own controllers in the control plane, which the answer ends, and in members.
+/// Kubernetes' own controllers in the control plane, which the result stops, and in members.
 pub fn run_kubernetes_in(plane: &Plane, members: &[&str], stop: &CancellationToken) -> CancellationToken {
     let control = run_kubernetes(plane, stop);
     for member in members {
@@ -138,22 +138,22 @@ struct Simulation {
     plane: Plane,
     witness: Witness,
     stop: CancellationToken,
-    /// Whether a policy was lazy: then templates are touched until they are as it says.
+    /// Whether a policy was lazy: then templates are touched until they match it.
     lazy: bool,
-    /// A member could not be reached, or did not serve a kind: those who watch it look again after up to half a minute.
+    /// A member was unreachable, or did not serve a kind: its watchers retry after up to half a minute.
     cut_off: bool,
-    /// Members that are unjoined while they cannot be reached keep what they have.
+    /// Members that are unjoined while they are unreachable keep their objects.
     left_behind: bool,
-    /// Bindings that workloads were driven from.
+    /// Bindings with evictions.
     evicted: BTreeSet<String>,
-    /// Workloads were driven out of a cluster: any binding may be one of those.
+    /// A cluster's workloads were evicted: any binding may be one of those.
     driven_out: bool,
     backup: Option<Backup>,
-    /// Once a backup was put back.
+    /// Set after a restore.
     untouched: Option<Untouched>,
-    /// Ends the controllers of Kubernetes in the control plane.
+    /// Stops the controllers of Kubernetes in the control plane.
     stop_kubernetes: CancellationToken,
-    /// By binding whose scheduling is suspended: its UID and where it was then.
+    /// By binding with suspended scheduling: its UID and its clusters at that time.
     suspended: BTreeMap<String, (Value, Value)>,
 }
 
@@ -174,9 +174,9 @@ impl Simulation {
         plane.network.mute_events();
         let witness = Witness::new(&plane, &MEMBERS);
         let seeing = witness.clone();
-        plane.network.set_guard(Arc::new(move |asked| {
+        plane.network.set_guard(Arc::new(move |sent| {
             let seeing = seeing.clone();
-            Box::pin(async move { seeing.see(asked).await })
+            Box::pin(async move { seeing.see(sent).await })
         }));
         let (evicted, suspended) = (BTreeSet::new(), BTreeMap::new());
         let (lazy, cut_off, left_behind, driven_out) = (false, false, false, false);
@@ -237,7 +237,7 @@ impl Simulation {
         wrong
     }
 
-    /// Every member that is held is confirmed, as by a person; before that it must be as it was.
+    /// Confirms every held member; before that it must be unchanged.
     async fn resume(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         for member in MEMBERS {
@@ -275,12 +275,12 @@ impl Simulation {
             Action::Unjoin(_) | Action::Rejoin(_) => self.left_behind = true,
             Action::Cut(_) | Action::Weather(_) | Action::DropDefinition(_) => self.cut_off = true,
             Action::Policy { spec, .. } => self.lazy |= spec.is_lazy(),
-            // It may send what it made of a state that is gone.
+            // It may write results from outdated state.
             Action::Overlap(_) => {
                 self.left_behind = true;
                 self.witness.two_processes();
             }
-            // That scheduling is suspended does not keep a workload in a cluster.
+            // Suspended scheduling does not keep a workload in a cluster.
             Action::Taint(_, "NoExecute") => {
                 self.driven_out = true;
                 self.suspended.clear();
@@ -304,7 +304,7 @@ impl Simulation {
         }
     }
 
-    /// Lets everything be reached, and joins what is not joined. Answers what hinders that.
+    /// Makes everything reachable, and joins missing members. Returns the obstacles.
     async fn calm(&self) -> Vec<String> {
         self.plane.network.set_weather(None);
         for member in MEMBERS {
@@ -322,7 +322,7 @@ impl Simulation {
                     }
                     Some(cluster) if !lives(&cluster) => {
                         self.resume_in(member).await;
-                        hindered.push(format!("cluster {member} does not go"));
+                        hindered.push(format!("cluster {member} is not removed"));
                     }
                     Some(cluster) if condition(&cluster, "Ready") != "True" => {
                         hindered.push(format!("cluster {member} is not ready"));
@@ -338,7 +338,7 @@ impl Simulation {
         Vec::new()
     }
 
-    /// Makes the namespace and the definitions that are gone, and holds no template back. Answers what hinders that.
+    /// Creates missing namespaces and definitions, and releases held templates. Returns the obstacles.
     async fn serve(&self) -> Vec<String> {
         let mut hindered = Vec::new();
         for kind in Kind::ALL {
@@ -361,7 +361,7 @@ impl Simulation {
         hindered
     }
 
-    /// Changes what a user may change of every template, without a meaning.
+    /// Changes an irrelevant field of every template.
     async fn touch(&self) {
         for kind in Kind::ALL {
             for object in
@@ -375,7 +375,7 @@ impl Simulation {
         }
     }
 
-    /// A binding whose scheduling is suspended holds the clusters it is in (as by upstream).
+    /// A binding with suspended scheduling keeps its clusters (as upstream).
     async fn resume_in(&self, member: &str) {
         let client = &self.plane.client;
         for scope in Scope::ALL {
@@ -391,7 +391,7 @@ impl Simulation {
         }
     }
 
-    /// Waits until nothing is wrong: longer than the longest back-off, which is 1,000 s.
+    /// Waits until there are no discrepancies: longer than the longest back-off, which is 1,000 s.
     async fn rest(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         for seconds in [2, 3, 5, 10, 20, 40, 80, 160, 320, 640, 1_280] {
@@ -417,11 +417,11 @@ impl Simulation {
         wrong
     }
 
-    /// Bindings that were scheduled while that was suspended.
+    /// Bindings that were scheduled while suspended.
     fn moved(&self, state: &State) -> Vec<String> {
         let look = |binding: &Value| {
             let (uid, was) = self.suspended.get(name(binding))?;
-            // A cluster that is deleted is left in any case.
+            // Workloads always leave a deleted cluster.
             if self.left_behind || binding["metadata"]["uid"] != *uid {
                 return None;
             }
@@ -435,21 +435,21 @@ impl Simulation {
         state.bindings.iter().filter_map(look).collect()
     }
 
-    /// Controllers that start anew find nothing to do, but for templates that their policy does not select any more: these
-    /// keep their propagation until then, and are rendered or matched anew now (as by upstream).
+    /// Restarted controllers write nothing, except for templates that their policy no longer selects: these keep their
+    /// propagation until then, and are rendered or matched now (as upstream).
     async fn changes_nothing_again(&mut self) -> Vec<String> {
         self.plane.settle().await;
         let state = State::read(&self.plane).await;
         let before = self.plane.network.writes();
         self.plane.restart_controllers().await;
         self.plane.settle().await;
-        // What they need is looked for anew, too.
+        // Their dependencies are looked up again, too.
         if state.ungoverned().any(|(kind, _, claimed)| claimed || kind == Kind::Deployment) {
             return Vec::new();
         }
         let after = self.plane.network.writes();
         let more = after.into_iter().filter(|(line, count)| before.get(line) != Some(count));
-        // Why it cannot be placed may be told otherwise by now.
+        // The reason for unschedulability may have changed.
         let unplaced: Vec<&str> =
             state.bindings.iter().filter(|it| condition(it, "Scheduled") != "True").map(name).collect();
         let excused = |line: &str| {
@@ -464,7 +464,7 @@ impl Simulation {
         needless
     }
 
-    /// Takes away what the users made; what was propagated goes with it, what was there before stays.
+    /// Deletes the users' objects; propagated copies are deleted with them, other objects are kept.
     async fn clear(&mut self) -> Vec<String> {
         let resources = Kind::ALL.map(|kind| (kind.resource(), kind.namespace()));
         let ours = [false, true].map(|wide| (wide, (!wide).then_some("demo")));

@@ -1,4 +1,4 @@
-//! All that the users said and the control plane made of it, read at one moment.
+//! All objects of users and of the control plane, read at one time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,21 +19,21 @@ const CLAIMS: [&str; 2] = ["propagationpolicy.karmada.io", "clusterpropagationpo
 pub struct State {
     pub templates: Vec<(Kind, Value)>,
     pub policies: Vec<Value>,
-    /// In the order in which they are applied.
+    /// In the order of application.
     pub overrides: Vec<Value>,
     pub bindings: Vec<Value>,
     pub works: BTreeMap<&'static str, Vec<Value>>,
-    /// Works of namespaces, which no binding asks for.
+    /// Works of namespaces, which have no binding.
     pub spaces: Vec<Value>,
-    /// Members that take nothing new.
+    /// Members that reject new workloads.
     pub tainted: BTreeSet<String>,
     /// The zones of members.
     pub zones: BTreeMap<String, String>,
-    /// Members that the control plane itself has tainted.
+    /// Members that the control plane has tainted.
     pub repelling: Vec<String>,
 }
 
-/// The group and the id of the policy that claims an object; a namespaced one goes first.
+/// The group and the id of the policy that claims an object; a namespaced one takes precedence.
 pub fn claim(object: &Value) -> Option<(&'static str, &str)> {
     let claims = CLAIMS.map(|group| (group, text(object, &format!("/metadata/labels/{group}~1permanent-id"))));
     claims.into_iter().find(|(_, id)| !id.is_empty())
@@ -85,20 +85,20 @@ impl State {
         found
     }
 
-    /// The policy that claims a template, if it still selects it. A template without keeps what was propagated, whatever
-    /// becomes of it, until a policy takes it (as upstream).
+    /// The policy that claims a template, if it still selects it. A template without one keeps its propagated copies
+    /// until another policy claims it (as upstream).
     pub fn governor(&self, kind: Kind, template: &Value) -> Option<&Value> {
         self.claimant(template).filter(|policy| selects(policy, kind, template))
     }
 
-    /// The policy whose claim a template carries.
+    /// The policy whose claim a template has.
     pub fn claimant(&self, template: &Value) -> Option<&Value> {
         let (group, id) = claim(template)?;
         let pointer = format!("/metadata/labels/{group}~1permanent-id");
         self.policies.iter().find(|policy| text(policy, &pointer) == id)
     }
 
-    /// The template a binding was made for, unless it is gone or going.
+    /// The template of a binding, unless it is deleted or terminating.
     pub fn template_of(&self, binding: &Value) -> Option<(Kind, &Value)> {
         let uid = &binding["spec"]["resource"]["uid"];
         let found = self.templates.iter().find(|(_, template)| template["metadata"]["uid"] == *uid);
@@ -110,13 +110,13 @@ impl State {
         self.bindings.iter().find(|binding| binding["spec"]["resource"]["uid"] == *uid)
     }
 
-    /// Templates without a policy that selects them, and whether a policy claims them still.
+    /// Templates that no policy selects, and whether one still claims them.
     pub fn ungoverned(&self) -> impl Iterator<Item = (Kind, &Value, bool)> {
         let left = self.templates.iter().filter(|(kind, template)| self.governor(*kind, template).is_none());
         left.map(|(kind, template)| (*kind, template, claim(template).is_some()))
     }
 
-    /// The ConfigMap that a Deployment mounts and that is there.
+    /// The ConfigMap that a Deployment mounts, if it exists.
     pub fn needed_by(&self, template: &Value) -> Option<&Value> {
         let wanted = text(template, "/spec/template/spec/volumes/0/configMap/name");
         let mut maps = self.templates.iter().filter(|(kind, _)| *kind == Kind::ConfigMap);

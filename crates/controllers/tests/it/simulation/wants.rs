@@ -1,4 +1,4 @@
-//! Since when each binding wants a copy in each cluster.
+//! Records since when each binding requires a copy in each cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use transport::WatchEvent;
 
 use super::read::{leaving, name, targets};
 
-/// By binding and cluster; names of bindings are of one scope only, for they end with the kind.
+/// By binding and cluster; binding names are unique over both scopes, because they end with the kind.
 type Since = BTreeMap<(String, String), Instant>;
 
-/// A deletion may set out while the binding does not want the copy, and arrive when it does again: a controller deletes up
-/// to four Works one after the other, each up to 60 ms in flight.
+/// A deletion may be sent while the binding does not require the copy, and arrive when it does again: a controller
+/// deletes up to four Works one after the other, each up to 60 ms in flight.
 const IN_FLIGHT: Duration = Duration::from_millis(250);
 
 /// Cheap to clone.
@@ -26,7 +26,7 @@ const IN_FLIGHT: Duration = Duration::from_millis(250);
 pub struct Wants(Arc<Mutex<Since>>);
 
 impl Wants {
-    /// Sees every version of every binding of a server, until it shuts down.
+    /// Processes every version of every binding of a server, until it shuts down.
     pub fn follow(&self, client: &Client) {
         for scope in Scope::ALL {
             let (wants, client) = (self.clone(), client.clone());
@@ -56,14 +56,14 @@ impl Wants {
         }
     }
 
-    /// Whether a binding wants a copy in a cluster, and has for longer than a deletion is in flight.
+    /// Whether a binding has required a copy in a cluster for longer than a deletion is in flight.
     pub fn for_long(&self, binding: &Value, cluster: &str) -> bool {
         let key = (name(binding).to_owned(), cluster.to_owned());
         wants(binding, cluster) && self.0.lock().get(&key).is_some_and(|since| since.elapsed() > IN_FLIGHT)
     }
 }
 
-/// A copy that is being evicted is to stay until the eviction ends.
+/// A copy that is being evicted is required until the eviction ends.
 fn wants(binding: &Value, cluster: &str) -> bool {
     targets(binding).contains_key(cluster) || leaving(binding).any(|it| it == cluster)
 }

@@ -1,4 +1,4 @@
-//! What must hold of every write the controllers send, at the moment it arrives.
+//! Invariants of every write of the controllers, checked when it arrives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use super::kinds::{Kind, template};
 use super::read::{all, binding_name, execution_space, is_managed, lives, name, overwrites, text};
 use super::wants::Wants;
 use crate::harness::{Plane, get, namespaces};
-use crate::network::{Asked, CONTROL};
+use crate::network::{CONTROL, Sent};
 
-/// The parts of a path that names one object or a collection.
+/// The parts of a path of one object or a collection.
 struct Path<'a> {
     namespace: &'a str,
     plural: &'a str,
@@ -54,7 +54,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Sees the writes of the controllers; each broken rule is a line.
+/// Checks the writes of the controllers; each violation is a line.
 #[derive(Clone)]
 pub struct Witness {
     world: World,
@@ -62,9 +62,9 @@ pub struct Witness {
     wants: Wants,
     members: Arc<BTreeMap<&'static str, Client>>,
     broken: Arc<Mutex<Vec<String>>>,
-    /// Two processes ran at once: one may still do what a Work said that the other has ended.
+    /// Two processes ran concurrently: one may still execute a Work that the other has ended.
     two: Arc<AtomicBool>,
-    /// What the controllers deleted in members.
+    /// The controllers' deletions in members.
     deleted: Arc<Mutex<BTreeSet<(String, Kind, String)>>>,
 }
 
@@ -78,7 +78,7 @@ impl Witness {
         Self { world, control, wants, members, broken: Arc::default(), two, deleted: Arc::default() }
     }
 
-    /// Another store is behind the control plane now.
+    /// The control plane has another store now.
     pub fn follow(&self, plane: &Plane) {
         *self.control.lock() = plane.client.clone();
         self.wants.follow(&plane.client);
@@ -88,12 +88,12 @@ impl Witness {
         self.control.lock().clone()
     }
 
-    /// What was deleted in members since this was called last.
+    /// The deletions in members since the last call.
     pub fn take_deleted(&self) -> BTreeSet<(String, Kind, String)> {
         std::mem::take(&mut self.deleted.lock())
     }
 
-    /// What somebody in a member did is not the controllers' deletion.
+    /// Deletions by users of a member are excluded.
     pub fn forget_deleted(&self, action: &Action) {
         self.deleted.lock().retain(|(in_member, of_kind, name)| match action {
             Action::DeleteInMember { member, kind, n } | Action::CreateInMember { member, kind, n } => {
@@ -113,23 +113,23 @@ impl Witness {
         std::mem::take(&mut self.broken.lock())
     }
 
-    pub async fn see(&self, asked: Asked) {
-        let path = Path::of(&asked.path);
+    pub async fn see(&self, sent: Sent) {
+        let path = Path::of(&sent.path);
         // The marker of the member.
-        if asked.server != CONTROL && path.namespace == "karmada-cluster" {
+        if sent.server != CONTROL && path.namespace == "karmada-cluster" {
             return;
         }
-        if let (true, &Method::DELETE, Some(kind)) = (asked.server != CONTROL, &asked.method, path.kind()) {
-            self.deleted.lock().insert((asked.server.clone(), kind, path.name.to_owned()));
+        if let (true, &Method::DELETE, Some(kind)) = (sent.server != CONTROL, &sent.method, path.kind()) {
+            self.deleted.lock().insert((sent.server.clone(), kind, path.name.to_owned()));
         }
-        let broken = match (asked.server.as_str(), &asked.method) {
+        let broken = match (sent.server.as_str(), &sent.method) {
             (CONTROL, &Method::DELETE) => self.deletion(&path).await,
             (CONTROL, _) | (_, &Method::POST) => None,
             (member, &Method::DELETE) => self.deletion_in(member, &path).await,
             (member, _) => self.change_in(member, &path).await,
         };
         if let Some(broken) = broken {
-            self.broken.lock().push(format!("{} {} {}: {broken}", asked.server, asked.method, asked.path));
+            self.broken.lock().push(format!("{} {} {}: {broken}", sent.server, sent.method, sent.path));
         }
     }
 
@@ -137,7 +137,7 @@ impl Witness {
         get(&self.control(), &Cluster::api_resource(), &ObjectKey::cluster(member)).await.is_some_and(|it| lives(&it))
     }
 
-    /// The Work that says what an object of a member is.
+    /// The Work of an object in a member.
     async fn work_for(&self, member: &str, path: &Path<'_>) -> Option<Value> {
         let works = all(&self.control(), &Work::api_resource(), Some(&execution_space(member))).await;
         works.into_iter().find(|work| {
@@ -153,31 +153,31 @@ impl Witness {
         get(&self.members[member], &path.kind()?.resource(), &path.key()).await
     }
 
-    /// Nothing leaves a member while a Work in force holds it, nothing that is not ours, and nothing that is to stay.
+    /// No object is deleted in a member while a Work requires it, if it is not managed, or if it must be preserved.
     async fn deletion_in(&self, member: &str, path: &Path<'_>) -> Option<String> {
         if let Some(work) = self.work_for(member, path).await {
             if lives(&work) && self.stays(member).await {
                 return Some(format!("Work {} holds it", name(&work)));
             }
             if work["spec"]["preserveResourcesOnDeletion"] == true {
-                return Some(format!("Work {} says that it stays", name(&work)));
+                return Some(format!("Work {} preserves it", name(&work)));
             }
         }
         let object = self.object(member, path).await?;
-        (!is_managed(&object)).then(|| "it is not ours".to_owned())
+        (!is_managed(&object)).then(|| "it is not managed".to_owned())
     }
 
-    /// Nothing of others is changed unless the Work says so.
+    /// No unmanaged object is changed unless the Work allows it.
     async fn change_in(&self, member: &str, path: &Path<'_>) -> Option<String> {
         let object = self.object(member, path).await?;
         let work = self.work_for(member, path).await.filter(lives);
         let allowed = work.map_or_else(|| self.two.load(Ordering::Relaxed), |work| overwrites(&work));
-        (!is_managed(&object) && !allowed).then(|| "it is not ours, and nobody said to overwrite it".to_owned())
+        (!is_managed(&object) && !allowed).then(|| "it is not managed, and its Work does not overwrite".to_owned())
     }
 
-    /// Works and bindings go when what asked for them is gone; nothing of the users' goes at all.
+    /// Works and bindings are deleted when nothing requires them; users' objects are never deleted.
     async fn deletion(&self, path: &Path<'_>) -> Option<String> {
-        // With the namespace that a user deletes goes all that is in it.
+        // A namespace that a user deletes is deleted with its content.
         if path.namespace == "demo" {
             let namespace = get(&self.control(), &namespaces(), &ObjectKey::cluster("demo")).await;
             if !namespace.is_some_and(|namespace| lives(&namespace)) {
@@ -211,7 +211,7 @@ impl Witness {
                 let is_over = finished.zip(kept).is_some_and(|(finished, seconds)| {
                     self.world.now().duration_since(finished.timestamp()).as_secs() >= seconds
                 });
-                (!is_over).then(|| "its time is not over".to_owned())
+                (!is_over).then(|| "its TTL has not expired".to_owned())
             }
             _ => Some("it is the user's".to_owned()),
         }
@@ -226,7 +226,7 @@ impl Witness {
     }
 }
 
-/// The template a binding was made for, unless it is gone or going.
+/// The template of a binding, unless it is deleted or terminating.
 async fn template_of(control: &Client, binding: &Value) -> Option<Value> {
     let reference = &binding["spec"]["resource"];
     let kind = Kind::of(reference)?;

@@ -1,4 +1,4 @@
-//! Once everything is well again, everything is as the templates, policies, rebalancers and quotas have it.
+//! After recovery, everything matches the templates, policies, rebalancers and quotas.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::simulation::read::{all, clusters, condition, name, text};
 const PAUSES: [u64; 11] = [2, 3, 5, 10, 20, 40, 80, 160, 320, 640, 1_280];
 
 impl Run {
-    /// Heals everything and waits until nothing is wrong.
+    /// Heals everything and waits until there are no discrepancies.
     pub async fn converge(&mut self) -> Vec<String> {
         let plane = &self.plane;
         plane.network.set_weather(None);
         for member in ALL {
             plane.network.heal(member);
-            self.fleet.feels(member, Mood::Honest);
+            self.fleet.feels(member, Mood::Truthful);
         }
         plane.network.heal(AGENT);
         let mut wrong = Vec::new();
@@ -99,7 +99,7 @@ impl Run {
         wrong
     }
 
-    /// It has finished, and goes when its time is over.
+    /// It has finished, and is deleted after its TTL.
     async fn of_rebalancer(&self, n: u8) -> Option<String> {
         let (resource, key) = rebalancer(n);
         let found = self.plane.get(&resource, &key).await?;
@@ -113,7 +113,7 @@ impl Run {
         (!is_done || !is_well || expires).then(|| format!("rebalancer {}: {} {status}", key.name, found["spec"]))
     }
 
-    /// Its usage is the sum over bindings, and each share is in its cluster and nowhere else.
+    /// Its usage is the sum over bindings, and each assignment is in its cluster and nowhere else.
     async fn of_quota(&self) -> Vec<String> {
         let (resource, key) = quota();
         let found = self.plane.get(&resource, &key).await;

@@ -1,4 +1,4 @@
-//! Evictions as they begin and end.
+//! Tracks evictions from start to end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::simulation::read::{lives, text};
 /// `--graceful-eviction-timeout`
 const GRACE: Duration = Duration::from_secs(600);
 
-/// A copy that is to stay until it is replaced.
+/// A copy that must be kept until it is replaced.
 struct Eviction {
     since: Instant,
     grace: Duration,
-    /// Replicas that were ready, in truth and everywhere.
+    /// Replicas that were actually ready, over all members.
     ready: i64,
 }
 
@@ -51,13 +51,13 @@ impl Ledger {
         std::mem::take(&mut self.state.lock().broken)
     }
 
-    /// How many graceful evictions began, and how many ended because the workload was replaced.
+    /// The number of graceful evictions that started, and of those that ended with a replacement.
     pub fn counts(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.begun, state.replaced)
     }
 
-    /// Sees every version of every binding.
+    /// Processes every version of every binding.
     pub async fn follow(self, client: Client) {
         let resource = Binding::api_resource(Scope::Namespaced);
         let events = client.watch(&resource, Some("demo"), &WatchOptions::default()).await;

@@ -1,4 +1,4 @@
-//! What runs in members, and what they report of it.
+//! The workloads in members, and their reports.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::steps::Mood;
 use crate::simulation::kinds::Kind;
 use crate::simulation::read::{all, name};
 
-/// A report reaches the control plane, and is acted upon, within this time.
+/// A report reaches the control plane and takes effect within this time.
 const ON_ITS_WAY: Duration = Duration::from_secs(120);
 
 /// A Deployment in a member.
 #[derive(Default)]
 struct Copy {
     ready: i64,
-    /// What was reported lately.
+    /// Recent reports.
     reports: VecDeque<(Option<Instant>, i64)>,
 }
 
@@ -47,20 +47,20 @@ impl Fleet {
     pub fn feels(&self, member: &'static str, mood: Mood) {
         let mut state = self.state.lock();
         state.moods.insert(member, mood);
-        if matches!(mood, Mood::Sick | Mood::Lying) {
+        if matches!(mood, Mood::Sick | Mood::Misreporting) {
             let State { copies, .. } = &mut *state;
             copies.iter_mut().filter(|((of, _), _)| *of == member).for_each(|(_, copy)| copy.ready = 0);
         }
     }
 
-    /// Replicas of a workload that are ready, in truth and everywhere.
+    /// Replicas of a workload that are actually ready, over all members.
     pub fn ready(&self, workload: &str) -> i64 {
         let state = self.state.lock();
         state.copies.iter().filter(|((_, name), _)| name == workload).map(|(_, copy)| copy.ready).sum()
     }
 
-    /// Replicas of a workload that the control plane may count on outside of a cluster: those that are ready, and those of
-    /// which a member said so lately.
+    /// Replicas of a workload that the control plane may count outside of a cluster: those that are ready, and those
+    /// that a member reported recently.
     pub fn reported_beside(&self, workload: &str, cluster: &str) -> i64 {
         let (state, now) = (self.state.lock(), Instant::now());
         let others = state.copies.iter().filter(|((member, name), _)| name == workload && *member != cluster);
@@ -71,7 +71,7 @@ impl Fleet {
         others.map(|(_, copy)| best(copy)).sum()
     }
 
-    /// Once a second, for as long as it is awaited.
+    /// Advances once a second, for as long as it is awaited.
     pub async fn live(self, seed: u64) {
         let mut rng = StdRng::seed_from_u64(seed ^ 0x5eed);
         loop {
@@ -93,15 +93,15 @@ impl Fleet {
             let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
             let reported = {
                 let mut state = self.state.lock();
-                let mood = state.moods.get(member).copied().unwrap_or(Mood::Honest);
+                let mood = state.moods.get(member).copied().unwrap_or(Mood::Truthful);
                 let copy = state.copies.entry((member, name(object).to_owned())).or_default();
                 copy.ready = match mood {
-                    Mood::Honest => copy.ready + i64::from(copy.ready < wanted),
+                    Mood::Truthful => copy.ready + i64::from(copy.ready < wanted),
                     Mood::Varying => rng.random_range(0..=wanted),
-                    Mood::Sick | Mood::Lying => 0,
+                    Mood::Sick | Mood::Misreporting => 0,
                 };
                 copy.ready = copy.ready.min(wanted);
-                let reported = if mood == Mood::Lying { wanted } else { copy.ready };
+                let reported = if mood == Mood::Misreporting { wanted } else { copy.ready };
                 copy.report(reported);
                 reported
             };

@@ -1,9 +1,9 @@
-//! Histories in which clusters die, flap, lose their network one way, lose their leases and report wrong health, while
-//! evictions by taints are on. Three members in push mode and one with an agent run Deployments; WorkloadRebalancers and
-//! FederatedResourceQuotas come and go.
+//! Histories in which clusters fail, flap, lose their network in one direction, lose their leases and report wrong
+//! health, while evictions by taints are enabled. Three members in push mode and one with an agent run Deployments;
+//! WorkloadRebalancers and FederatedResourceQuotas are created and deleted.
 //!
-//! At every step: no eviction ends before its grace period while fewer replicas are ready than before it began, nothing that
-//! is being evicted gracefully is deleted, and nothing is deleted on behalf of a cluster that cannot be reached. At the end
+//! At every step: no eviction ends before its grace period while fewer replicas are ready than before it began, nothing
+//! that is being evicted gracefully is deleted, and nothing is deleted on behalf of an unreachable cluster. At the end
 //! everything converges.
 
 mod ends;
@@ -18,7 +18,7 @@ pub use steps::draw;
 /// In pull mode.
 pub const PULLED: &str = "m4";
 pub const ALL: [&str; 4] = ["m1", "m2", "m3", PULLED];
-/// The way from the agent to the control plane.
+/// The network path from the agent to the control plane.
 pub const AGENT: &str = "agent-of-m4";
 /// Deployments, each with a policy of its own.
 pub const WORKLOADS: u8 = 3;

@@ -1,4 +1,4 @@
-//! What goes wrong, drawn from a seed.
+//! Failures drawn from a seed.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 use super::{AGENT, ALL, WORKLOADS, workload};
 use crate::network::Weather;
 
-/// How the Deployments of a member fare, and what it reports of them.
+/// The actual state of a member's Deployments, and the state it reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     /// They become ready one by one, and that is reported.
-    Honest,
+    Truthful,
     /// None becomes ready, and that is reported.
     Sick,
-    /// None becomes ready, and all are reported to be.
-    Lying,
+    /// None becomes ready, and all are reported as ready.
+    Misreporting,
     /// Another number is ready each second.
     Varying,
 }
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// The control plane cannot reach a member, or an agent cannot reach the control plane; each runs on.
+    /// The control plane cannot reach a member, or an agent cannot reach the control plane; each keeps running.
     Cut(&'static str),
     Heal(&'static str),
-    /// Down for this long, and up again, a few times.
+    /// Down for this long, and up again, several times.
     Flap(&'static str, Duration),
     Feels(&'static str, Mood),
     Taint(&'static str, &'static str),
@@ -36,14 +36,14 @@ pub enum Step {
     /// Deleted and created.
     Renew(u8),
     Policy(u8, Placement),
-    /// Created, or changed if it is there.
+    /// Created, or changed if it exists.
     Rebalance {
         n: u8,
         workloads: Vec<u8>,
         ttl: Option<u64>,
     },
     DropRebalancer(u8),
-    /// Its share of a cluster.
+    /// Its assignment to a cluster.
     Quota {
         member: &'static str,
         cpu: u8,
@@ -54,8 +54,8 @@ pub enum Step {
     Wait(Duration),
 }
 
-/// Seconds that a Deployment may take to become ready and to be reported. A policy that tolerates less moves it from cluster
-/// to cluster for ever.
+/// Seconds until a Deployment is ready and reported. A policy with a shorter toleration moves it from cluster to
+/// cluster forever.
 const STARTS: u32 = 30;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +64,7 @@ pub struct Placement {
     pub single: bool,
     pub tolerates: Option<u32>,
     pub directly: bool,
-    /// After this many seconds without health.
+    /// The toleration of application failover.
     pub application: Option<u32>,
 }
 
@@ -105,7 +105,7 @@ fn one<T: Copy>(rng: &mut StdRng, of: &[T]) -> T {
     of[rng.random_range(0..of.len())]
 }
 
-/// Begins with workloads at rest, so that most of what follows meets something that runs.
+/// Starts with stable workloads, so that most later steps affect a running one.
 pub fn draw(seed: u64) -> Vec<Step> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut steps: Vec<Step> = (0..WORKLOADS).map(|n| Step::Policy(n, Placement::draw(&mut rng))).collect();
@@ -126,7 +126,7 @@ fn step(rng: &mut StdRng, seed: u64) -> Step {
         0..8 => Step::Cut(cut),
         8..13 => Step::Heal(cut),
         13..15 => Step::Flap(cut, Duration::from_secs(rng.random_range(5..90))),
-        15..24 => Step::Feels(member, one(rng, &[Mood::Honest, Mood::Sick, Mood::Lying, Mood::Varying])),
+        15..24 => Step::Feels(member, one(rng, &[Mood::Truthful, Mood::Sick, Mood::Misreporting, Mood::Varying])),
         24..30 => Step::Taint(member, one(rng, &["NoExecute", "NoExecute", "NoSchedule"])),
         30..33 => Step::Untaint(member),
         33..37 => Step::Scale(n, rng.random_range(0..7)),
