@@ -65,7 +65,7 @@ impl Admission for KarmadaAdmission {
             Operation::Delete => return Box::pin(std::future::ready(Ok(()))),
         };
         let uuid = self.0.uuid();
-        let asked = admission::Request {
+        let reviewed = admission::Request {
             operation,
             group: &request.info.resource.group,
             kind: &request.info.resource.kind,
@@ -76,7 +76,7 @@ impl Admission for KarmadaAdmission {
             options: Options::default(),
         };
         let result = match request.object.as_deref_mut() {
-            Some(object) if request.subresource.is_empty() => admission::mutate(&asked, object),
+            Some(object) if request.subresource.is_empty() => admission::mutate(&reviewed, object),
             _ => Ok(()),
         };
         Box::pin(std::future::ready(result.map_err(|denied| denied.to_status("test"))))

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::by_hand::{bindings, config_maps, demo, work_in};
 use crate::harness::{MEMBERS, Plane, get, namespaces};
-use crate::network::{Asked, CONTROL, Weather};
+use crate::network::{CONTROL, Sent, Weather};
 
 /// Propagates every ConfigMap in `demo` to both members.
 async fn propagate(plane: &Plane) {
@@ -292,9 +292,9 @@ async fn no_write_precedes_the_record_of_its_incarnation() {
     propagate(&plane).await;
     create(&plane, "thing", "1").await;
     plane.stop_controllers().await;
-    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
-        let is_record = asked.server == CONTROL && asked.path.contains("/karmada-system/configmaps");
-        (is_record && asked.method != Method::GET).then_some(StatusCode::SERVICE_UNAVAILABLE)
+    plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
+        let is_record = sent.server == CONTROL && sent.path.contains("/karmada-system/configmaps");
+        (is_record && sent.method != Method::GET).then_some(StatusCode::SERVICE_UNAVAILABLE)
     })));
     plane.restart_controllers().await;
     plane.merge(&config_maps(), &demo("thing"), json!({"data": {"k": "2"}}), PatchOptions::default()).await;

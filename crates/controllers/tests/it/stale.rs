@@ -104,7 +104,7 @@ async fn a_status_of_another_process_is_corrected() {
     let plane = Plane::start().await;
     bind(&plane, &["m1", "m2"]).await;
     let (works, key) = (Work::api_resource(), work_in("m1"));
-    let said = plane.get(&works, &key).await.expect("the work")["status"].clone();
+    let reported = plane.get(&works, &key).await.expect("the work")["status"].clone();
     let wrong = json!({"status": {"conditions": [{"type": "Applied", "status": "False", "reason": "AppliedFailed",
         "message": "late", "lastTransitionTime": "2026-01-01T00:00:00Z"}], "manifestStatuses": null}});
     plane.merge(&works, &key, wrong, PatchOptions::status()).await;
@@ -116,17 +116,17 @@ async fn a_status_of_another_process_is_corrected() {
         all.sort();
         (all, status["manifestStatuses"].clone())
     };
-    assert_eq!(short(&now), short(&said));
+    assert_eq!(short(&now), short(&reported));
 
     let of = demo("thing-configmap");
     let items = |binding: &Value| binding["status"]["aggregatedStatus"].clone();
-    let said = items(&plane.get(&bindings(), &of).await.expect("the binding"));
-    assert_eq!(said.as_array().map(Vec::len), Some(2));
+    let reported = items(&plane.get(&bindings(), &of).await.expect("the binding"));
+    assert_eq!(reported.as_array().map(Vec::len), Some(2));
     let wrong =
         json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "applied": true, "health": "Unhealthy"}]}});
     plane.merge(&bindings(), &of, wrong, PatchOptions::status()).await;
     plane.settle().await;
-    assert_eq!(items(&plane.get(&bindings(), &of).await.expect("the binding")), said);
+    assert_eq!(items(&plane.get(&bindings(), &of).await.expect("the binding")), reported);
 
     // The rechecks end.
     let before = plane.network.writes();
@@ -221,7 +221,7 @@ async fn an_object_deleted_without_an_event_is_recreated() {
     plane.merge(&config_maps(), &demo("thing"), json!({"data": {"k": "2"}}), PatchOptions::default()).await;
     plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2", "m1"]), PatchOptions::default()).await;
     plane.settle().await;
-    let thing = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("created anew");
+    let thing = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("recreated");
     assert_eq!(thing["data"]["k"], "2");
     let failures = messages_of(&plane, "SyncFailed", "thing").await;
     assert!(failures.iter().all(|failure| !failure.contains("updating")), "{failures:?}");

@@ -59,17 +59,17 @@ fn webhook() -> ApiService {
 fn webhook_adding(more: i64) -> ApiService {
     ApiService::new(tower::service_fn(move |request: Request| async move {
         let body = request.into_body().collect().await.expect("a body").to_bytes();
-        let asked: Value = serde_json::from_slice(&body).expect("a document");
-        let mut response = answer(&asked["request"]);
+        let review: Value = serde_json::from_slice(&body).expect("a document");
+        let mut response = answer(&review["request"]);
         if let Some(replicas) = response["replicas"].as_i64() {
             response["replicas"] = json!(replicas + more);
         }
-        response["uid"] = asked["request"]["uid"].clone();
+        response["uid"] = review["request"]["uid"].clone();
         if response.get("successful").is_none() {
             response["successful"] = json!(true);
         }
-        let said = json!({"apiVersion": asked["apiVersion"], "kind": asked["kind"], "response": response});
-        Ok::<_, Infallible>(Response::new(transport::full(said.to_string())))
+        let reply = json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response});
+        Ok::<_, Infallible>(Response::new(transport::full(reply.to_string())))
     }))
 }
 
@@ -215,7 +215,7 @@ async fn a_webhook_is_found_by_its_service() {
             plane.until(host, async || counted(replicas + more).await).await;
         }
         plane.settle().await;
-        assert!(counted(replicas).await.is_none(), "{replicas}: another was asked");
+        assert!(counted(replicas).await.is_none(), "{replicas}: another was called");
         let options = client::DeleteOptions::background();
         plane.client.delete(&services, &demo("hook"), &options).await.expect("the deletion");
         let patch = json!({"metadata": {"annotations": {"touched": replicas.to_string()}}});

@@ -1,5 +1,5 @@
-//! What clients are told by admission within the API server: codes, reasons and messages as kube-apiserver passes them on
-//! from upstream's webhooks, and what is stored.
+//! Responses of admission within the API server: codes, reasons and messages as kube-apiserver forwards them from
+//! upstream's webhooks, and the stored objects.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ async fn refusals_are_those_of_webhooks() {
         assert_eq!(status["reason"].as_str().unwrap_or_default(), reason, "{status}");
         assert_eq!(status.get("details"), None, "{status}");
     }
-    // Kinds without mutating rules meet their schema first, as do those that rules leave alone.
+    // Kinds without mutating rules are validated by their schema first, as are objects that the rules do not change.
     for (path, kind, spec, cause) in [
         (CLUSTER_OVERRIDES, "ClusterOverridePolicy", json!({"overrideRules": "x"}), "spec.overrideRules"),
         (POLICIES, "PropagationPolicy", json!({}), "spec.resourceSelectors"),
@@ -111,7 +111,7 @@ async fn refusals_are_those_of_webhooks() {
     opened.close().await.expect("an end");
 }
 
-/// A Cluster with this ID, and how it is answered.
+/// The response to a Cluster with this ID.
 async fn cluster(client: &Client, id: &str) -> (u16, Value) {
     post(client, CLUSTERS, "Cluster", json!({"syncMode": "Pull", "id": id})).await
 }
@@ -137,12 +137,12 @@ async fn an_id_belongs_to_one_cluster() {
         assert_eq!((&found["field"], &found["reason"]), (&json!("spec.id"), &json!(cause)));
         assert!(found["message"].as_str().is_some_and(|text| text.starts_with(&message)), "{found}");
     }
-    // Both look before either is stored.
+    // Both are validated before either is stored.
     let (left, right) = futures::join!(cluster(&client, "b"), cluster(&client, "b"));
     let mut codes = [left.0, right.0];
     codes.sort_unstable();
     assert_eq!(codes, [201, 422], "{} {}", left.1, right.1);
-    // What is stored stays writable; it cannot become another's.
+    // Stored objects stay writable; the ID of another cluster is rejected.
     let path = format!("{CLUSTERS}/{name}");
     let patch = async |spec: Value| {
         let request = http::Request::builder().method(Method::PATCH).uri(&path);
@@ -158,7 +158,7 @@ async fn an_id_belongs_to_one_cluster() {
 }
 
 #[tokio::test]
-async fn what_has_no_effect_is_answered_with_a_warning() {
+async fn kinds_and_fields_without_effect_get_a_warning() {
     let directory = tempfile::tempdir().expect("a directory");
     let opened = server(directory.path()).await;
     let client = opened.client("test");
@@ -204,7 +204,7 @@ async fn what_has_no_effect_is_answered_with_a_warning() {
 }
 
 #[tokio::test]
-async fn what_is_stored_has_passed_through_a_type() {
+async fn stored_objects_are_normalized_by_their_type() {
     let directory = tempfile::tempdir().expect("a directory");
     let opened = server(directory.path()).await;
     let client = opened.client("test");

@@ -1,4 +1,4 @@
-//! An agent as a process of its own: its cluster in pull mode, from registration to what its Works came to.
+//! An agent in a process of its own: its cluster in pull mode, from registration to the status of its Works.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DeleteOptions};
@@ -14,7 +14,7 @@ async fn tree(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Optio
     client.get(resource, key).await.ok()?.to_value().ok()
 }
 
-/// Starts an agent; reading what it says blocks a thread.
+/// Starts an agent; reading its output blocks a thread.
 async fn start(list: Vec<String>, lines: usize) -> Component {
     tokio::task::spawn_blocking(move || Component::start(&list, lines)).await.expect("no panic")
 }
@@ -53,7 +53,7 @@ async fn an_agent_serves_its_cluster_in_pull_mode() {
         ["--cluster-provider=p", "--cluster-region=r", "--cluster-zones=z1,z2", "--cluster-status-update-frequency=1s"];
     let agent = start(with("m1", &[&more[..], &["--cluster-api-endpoint", member.url()]].concat()), 3).await;
     assert_eq!(
-        agent.said()[0],
+        agent.lines()[0],
         "The agent of cluster m1 is ready (3 of execution, workStatus, clusterStatus, certRotation)"
     );
 
@@ -90,21 +90,21 @@ async fn an_agent_serves_its_cluster_in_pull_mode() {
     assert_eq!(lease["metadata"]["ownerReferences"][0]["kind"], "Cluster");
     let leader = ObjectKey::namespaced("karmada-system", "karmada-agent-m1");
     assert!(tree(&control, &leases, &leader).await.is_some(), "one agent at a time");
-    let metrics = page(agent.told("metrics on "), "/metrics").await;
+    let metrics = page(agent.text_after("metrics on "), "/metrics").await;
     assert!(metrics.contains("\ncluster_ready_state{member_cluster=\"m1\"} 1\n"), "{metrics}");
 
-    // The same cluster under another name, and another cluster under this name, are refused.
+    // The same cluster under another name, and another cluster under this name, are rejected.
     let refused = std::process::Command::new(env!("CARGO_BIN_EXE_karmada")).args(with("m2", &[])).output();
-    let said = String::from_utf8_lossy(&refused.expect("the binary starts").stderr).into_owned();
-    assert!(said.contains("the same cluster has been registered with name m1"), "{said}");
+    let printed = String::from_utf8_lossy(&refused.expect("the binary starts").stderr).into_owned();
+    assert!(printed.contains("the same cluster has been registered with name m1"), "{printed}");
     let other = fleet.member("other").await;
     let mut list = with("m1", &[]);
     list[4] = other.kubeconfig().to_str().expect("text").to_owned();
     let refused = std::process::Command::new(env!("CARGO_BIN_EXE_karmada")).args(list).output();
-    let said = String::from_utf8_lossy(&refused.expect("the binary starts").stderr).into_owned();
-    assert!(said.contains("the cluster name m1 has been registered by the cluster with ID "), "{said}");
+    let printed = String::from_utf8_lossy(&refused.expect("the binary starts").stderr).into_owned();
+    assert!(printed.contains("the cluster name m1 has been registered by the cluster with ID "), "{printed}");
 
-    // An agent that comes again registers again, and goes on.
+    // A restarted agent registers again, and continues.
     assert!(agent.terminate());
     let agent = start(with("m1", &["--report-secrets=None"]), 3).await;
     control.delete(&deployments(), &web, &DeleteOptions::default()).await.expect("a deletion");
@@ -121,7 +121,7 @@ async fn an_agent_serves_its_cluster_in_pull_mode() {
     assert!(agent.terminate());
 }
 
-/// A kubeconfig of a user of the control plane with every right.
+/// A kubeconfig of a user of the control plane with all rights.
 async fn of_user(fleet: &Fleet, control: &Client, user: &str) -> String {
     let plane = std::fs::read(fleet.kubeconfig()).expect("a kubeconfig");
     let plane = apimachinery::yaml::to_json_value(&plane).expect("YAML");
@@ -161,10 +161,10 @@ fn role_bindings() -> ApiResource {
     ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 }
 
-/// The kubeconfig in the Secret is of another user than the one with which the agent was started: what the agent does after
-/// the rotation, while the first user has no rights any more, it does with the new certificate.
+/// The kubeconfig in the Secret belongs to another user than the one that started the agent: after the rotation, when
+/// the first user has no rights any more, the agent uses the new certificate.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_renews_its_certificate_and_goes_on_with_it() {
+async fn an_agent_renews_its_certificate_and_uses_it() {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     let fleet = Fleet::start(&[]).await;
@@ -187,7 +187,7 @@ async fn an_agent_renews_its_certificate_and_goes_on_with_it() {
     list.extend(args(&["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]));
     list.extend(args(&["--leader-elect=false", "--cluster-status-update-frequency=1s"]));
     list.extend(args(&["--controllers=*,certRotation", "--karmada-kubeconfig-namespace=agents"]));
-    // Due at once, as certificates are valid from five minutes before; not due again within the test.
+    // Due immediately, because certificates are backdated by five minutes; not due again within the test.
     list.extend(args(&["--cert-rotation-remaining-time-threshold=0.99", "--cert-rotation-checking-interval=1h"]));
     let info = client::Patch::Merge(json!({"data": {"kubeconfig": with_successor(&second)}}));
     let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
@@ -195,7 +195,7 @@ async fn an_agent_renews_its_certificate_and_goes_on_with_it() {
     control.patch(&config_maps, &at, &info, &Default::default()).await.expect("a ConfigMap");
     let agent = start(list, 3).await;
     assert_eq!(
-        agent.said()[0],
+        agent.lines()[0],
         "The agent of cluster m1 is ready (4 of execution, workStatus, clusterStatus, certRotation)"
     );
 
@@ -240,7 +240,7 @@ async fn an_agent_renews_its_certificate_and_goes_on_with_it() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_flags_are_named() {
     let config = ["agent", "--cluster-name=m1", "--metrics-bind-address=0"];
     for (more, expected) in [
         (&[][..], "--karmada-kubeconfig must name the control plane"),
@@ -259,12 +259,12 @@ fn what_is_missing_is_named() {
         let ran =
             std::process::Command::new(env!("CARGO_BIN_EXE_karmada")).args(&list).env_remove("KUBECONFIG").output();
         let ran = ran.expect("the binary starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(ran.status.code() == Some(1) && said.contains(expected), "{list:?}: {said}");
+        let printed = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.status.code() == Some(1) && printed.contains(expected), "{list:?}: {printed}");
     }
 }
 
-/// Nothing is registered by an agent that cannot start.
+/// An agent that cannot start registers nothing.
 #[test]
 fn a_taken_port_is_found_before_the_control_plane_is_called() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -276,8 +276,8 @@ fn a_taken_port_is_found_before_the_control_plane_is_called() {
             command.arg(if probe == flag { format!("{probe}={address}") } else { format!("{probe}=127.0.0.1:0") });
         }
         let ran = command.env_remove("KUBECONFIG").output().expect("the binary starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let printed = String::from_utf8_lossy(&ran.stderr).into_owned();
         let expected = format!("{flag}: cannot listen on {address}");
-        assert!(ran.status.code() == Some(1) && said.contains(&expected), "{said}");
+        assert!(ran.status.code() == Some(1) && printed.contains(&expected), "{printed}");
     }
 }

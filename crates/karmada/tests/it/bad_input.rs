@@ -1,4 +1,4 @@
-//! What users get wrong on the way of the main job: a clear answer, and nothing left half done.
+//! User mistakes: a clear error, and no partial changes.
 
 use crate::process::{Karmada, eventually};
 
@@ -15,7 +15,7 @@ fn manifests_that_are_wrong_are_refused_with_the_place() {
     let plane = Karmada::up(&directory.path().join("up"));
     let broken = file(&directory, "broken.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [\n");
     assert!(plane.refused(&["apply", "-f", &broken]).contains("error converting YAML to JSON"));
-    // Past kubectl, straight to the server.
+    // Without kubectl's own checks.
     let raw = plane.refused(&["create", "--raw", "/api/v1/namespaces/default/configmaps", "-f", &broken]);
     assert!(raw.starts_with("Error from server (BadRequest)"), "{raw}");
 
@@ -44,17 +44,19 @@ fn joining_a_member_that_refuses_connections_leaves_nothing_behind() {
     let kubeconfig = member.kubeconfig().to_owned();
     member.kill();
     let output = plane.karmadactl(&["join", "gone", "--cluster-kubeconfig", &kubeconfig]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(
-        said.contains("was refused") && said.contains("context \"gone\"") && said.contains("--cluster-kubeconfig"),
-        "{said}"
+        printed.contains("was refused")
+            && printed.contains("context \"gone\"")
+            && printed.contains("--cluster-kubeconfig"),
+        "{printed}"
     );
 }
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_member_that_disappears_midway_holds_up_nobody_and_catches_up() {
+fn a_member_that_disappears_blocks_no_others_and_catches_up() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let paths = ["m1", "m2"].map(|name| directory.path().join(name));
     let steady = Karmada::member("m1", &paths[0]);

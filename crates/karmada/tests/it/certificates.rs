@@ -30,7 +30,7 @@ const DAY: u64 = 24 * 3600;
 const YEAR: u64 = 365 * DAY;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The virtual clock, by which clients judge certificates.
+/// The virtual clock, by which clients verify certificates.
 #[derive(Debug)]
 struct Clock(World);
 
@@ -89,7 +89,7 @@ impl Plane {
         Self { world, running }
     }
 
-    /// A new connection: the server is verified by the bundle, at the virtual time.
+    /// A new connection: the server's certificate is verified with the bundle, at the virtual time.
     async fn handshake(&self, config: &Config) -> Result<TlsStream<TcpStream>, String> {
         let mut roots = rustls::RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(config.bundle.as_bytes()) {
@@ -116,7 +116,7 @@ impl Plane {
         Ok(sender)
     }
 
-    /// The code of an answer on a connection of its own.
+    /// The response code on a new connection.
     async fn reads(&self, config: &Config) -> Result<u16, String> {
         let request = http::Request::get("/api/v1/namespaces/default").header("host", "localhost");
         let request = request.body(Full::default()).expect("a request");
@@ -141,7 +141,7 @@ impl Plane {
         assert_eq!(connection.send_request(request).await.expect("answered").status(), 201, "{name}");
     }
 
-    /// Time passes at once, and the certificates are checked.
+    /// Advances the time, and checks the certificates.
     async fn advance(&self, time: Duration) {
         let checks = || {
             let counters = self.running.opened.server.shared().metrics.counters(&karmada::certificates::CHECKS);
@@ -155,7 +155,7 @@ impl Plane {
     }
 }
 
-/// Other tasks work until it is so.
+/// Lets other tasks run until the condition holds.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !is_so().await {
@@ -169,7 +169,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 struct Watch {
     open: Option<(SendRequest<Full<Bytes>>, Incoming, Vec<u8>)>,
     revision: String,
-    /// How many connections it has had.
+    /// The number of its connections.
     connections: usize,
 }
 
@@ -188,8 +188,8 @@ impl Watch {
         self.connections += 1;
     }
 
-    /// The name in the next event. A watch that has ended, which the server does after the requested year, is continued
-    /// behind the last event with the kubeconfig as it is then.
+    /// The name in the next event. A watch that the server has ended, as it does after the requested year, is continued
+    /// after the last event with the current kubeconfig.
     async fn next(&mut self, plane: &Plane) -> String {
         loop {
             let Some((_, body, read)) = &mut self.open else {
@@ -222,16 +222,16 @@ async fn ten_years_pass_without_an_interruption() {
     let mut watch = Watch::new();
     watch.reopen(&plane, &first).await;
     let (mut certificates, mut bundles) = (vec![first.certificate.clone()], vec![first.bundle.clone()]);
-    // Certificates of the first day end before the steps do.
+    // Certificates of the first day expire before the steps end.
     plane.advance(Duration::from_secs(DAY)).await;
     for month in 1..=125_u64 {
         plane.advance(Duration::from_secs(YEAR / 12)).await;
         let config = Config::read(&plane.running);
         plane.create(&config, &format!("month-{month}")).await;
         assert_eq!(watch.next(&plane).await, format!("month-{month}"));
-        // A copy of the first kubeconfig: its certificate is good for a year.
+        // A copy of the first kubeconfig: its certificate is valid for a year.
         let copied = plane.reads(&first).await;
-        // A client that renews its certificate, and knows the first authority only.
+        // A client that renews its certificate, and trusts the first authority only.
         let only_first = plane.reads(&Config { bundle: first.bundle.clone(), ..config.clone() }).await;
         match month {
             0..12 => assert_eq!((copied, only_first), (Ok(200), Ok(200)), "month {month}"),
@@ -273,7 +273,7 @@ async fn steps_of_a_year_are_taken_too() {
     let mut watch = Watch::new();
     watch.reopen(&plane, &Config::read(&plane.running)).await;
     for year in 1..=12_u64 {
-        // The watch and the certificates end at the same moment.
+        // The watch and the certificates end at the same time.
         plane.advance(Duration::from_secs(YEAR)).await;
         until("renewed", async || plane.reads(&Config::read(&plane.running)).await == Ok(200)).await;
         plane.create(&Config::read(&plane.running), &format!("year-{year}")).await;
@@ -282,8 +282,8 @@ async fn steps_of_a_year_are_taken_too() {
     plane.running.stop().await.expect("an end");
 }
 
-/// `karmada certs renew` and an operator's tool change files beside a server: it is not restarted, and time stands still
-/// but for the moment that the files are given to settle.
+/// `karmada certs renew` and an operator's tool change files beside a server: it is not restarted, and no time passes
+/// except for the reload delay.
 #[tokio::test]
 async fn files_that_change_are_taken_up() {
     let directory = TempDir::new().expect("a directory");
@@ -320,7 +320,7 @@ async fn files_that_change_are_taken_up() {
     })
     .await;
 
-    // A key of another certificate: the last valid pair stays, and the server goes on with everything else.
+    // A key of another certificate: the last valid pair is kept, and the server keeps working.
     std::fs::write(&key, &first.key).expect("a file");
     let before = Config::read(&plane.running);
     let steps = [Step::Admin, Step::Authority(Authority::Clients), Step::TokenKey];

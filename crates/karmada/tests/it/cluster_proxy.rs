@@ -1,4 +1,4 @@
-//! `clusters/NAME/proxy`: through the control plane's socket to a member's, and what the caller sees of it.
+//! `clusters/NAME/proxy`: through the control plane's socket to a member's, and the caller's view of it.
 
 use apimachinery::ApiResource;
 use client::Client;
@@ -20,7 +20,7 @@ async fn get(client: &Client, path: &str) -> Result<Value, client::Error> {
     Ok(serde_json::from_slice(&bytes).expect("JSON"))
 }
 
-/// Code and message of a refusal.
+/// Code and message of an error response.
 async fn refusal(client: &Client, path: &str) -> (u16, String) {
     let error = get(client, path).await.expect_err("a refusal");
     let status = error.status().expect("a status").clone();
@@ -28,7 +28,7 @@ async fn refusal(client: &Client, path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn every_verb_reaches_the_member_and_answers_stream() {
+async fn every_verb_reaches_the_member_and_responses_stream() {
     let fleet = Fleet::start(&["inside"]).await;
     let outside = fleet.member("outside").await;
     fleet.join(&outside).await;
@@ -88,7 +88,7 @@ async fn the_member_decides_for_the_user_and_failures_name_the_cluster() {
     let control = fleet.plane.client();
     control.create(&rbac("ClusterRole", "clusterroles"), &role).await.expect("created");
     control.create(&rbac("ClusterRoleBinding", "clusterrolebindings"), &binding).await.expect("created");
-    until("tom is somebody in m1", async || get(&tom, &proxied("m1", "/api")).await.ok()).await;
+    until("tom is authorized in m1", async || get(&tom, &proxied("m1", "/api")).await.ok()).await;
     let cannot =
         "nodes is forbidden: User \"tom\" cannot list resource \"nodes\" in API group \"\" at the cluster scope";
     assert_eq!(refusal(&tom, &nodes).await, (403, cannot.into()));
@@ -104,7 +104,7 @@ async fn the_member_decides_for_the_user_and_failures_name_the_cluster() {
 }
 
 #[tokio::test]
-async fn what_a_cluster_lacks_is_said() {
+async fn missing_configuration_of_a_cluster_is_reported() {
     let fleet = Fleet::start(&[]).await;
     let (control, admin) = (fleet.plane.client(), fleet.admin().await);
     let secret = json!({"namespace": "karmada-cluster", "name": "nosuch"});
@@ -128,7 +128,7 @@ async fn what_a_cluster_lacks_is_said() {
     }
 }
 
-/// What exec, attach and port-forward need: the connection stops being HTTP, and bytes go both ways.
+/// exec, attach and port-forward upgrade the connection, and bytes flow in both directions.
 #[tokio::test]
 async fn upgraded_connections_are_joined() {
     let fleet = Fleet::start_with(&[], |options| options.server.admission.allow_http_endpoints = true).await;
@@ -157,14 +157,14 @@ async fn upgraded_connections_are_joined() {
     stream.read_exact(&mut echoed).await.expect("read");
     assert_eq!(&echoed, b"hello");
 
-    let head = heads.await.expect("the member was asked").to_ascii_lowercase();
+    let head = heads.await.expect("the member received a request").to_ascii_lowercase();
     assert!(head.starts_with("post /base/api/v1/namespaces/default/pods/p/exec?command=sh http/1.1\r\n"), "{head}");
     for line in ["authorization: bearer token\r\n", "impersonate-user: kubernetes-admin\r\n", "upgrade: spdy/3.1\r\n"] {
         assert!(head.contains(line), "{line} in {head}");
     }
 }
 
-/// Answers its first request with 101 and then echoes; the head of that request comes back separately.
+/// Responds to its first request with 101 and then echoes; returns the head of that request separately.
 async fn switching_member() -> (std::net::SocketAddr, oneshot::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("an address");
@@ -185,7 +185,7 @@ async fn switching_member() -> (std::net::SocketAddr, oneshot::Receiver<String>)
 }
 
 #[tokio::test]
-async fn all_clusters_are_asked_at_once() {
+async fn all_clusters_are_queried_concurrently() {
     let fleet = Fleet::start(&["inside"]).await;
     let outside = fleet.member("outside").await;
     fleet.join(&outside).await;

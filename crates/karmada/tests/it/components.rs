@@ -16,10 +16,10 @@ use world::World;
 use crate::fleet::until;
 use crate::process::Karmada;
 
-/// A component, and what it said before it was at work.
+/// A component, and its output before it was ready.
 pub struct Component {
     child: Child,
-    said: Vec<String>,
+    lines: Vec<String>,
 }
 
 impl Component {
@@ -32,25 +32,25 @@ impl Component {
             .spawn()
             .expect("the binary starts");
         let stdout = BufReader::new(child.stdout.take().expect("a piped stdout"));
-        let said = stdout.lines().take(lines).map_while(Result::ok).collect();
-        Self { child, said }
+        let lines = stdout.lines().take(lines).map_while(Result::ok).collect();
+        Self { child, lines }
     }
 
     /// Its first lines.
-    pub fn said(&self) -> &[String] {
-        &self.said
+    pub fn lines(&self) -> &[String] {
+        &self.lines
     }
 
-    /// What follows `before` in what it said.
-    pub fn told(&self, before: &str) -> &str {
-        let told = self.said.iter().find_map(|line| Some(line.split_once(before)?.1));
-        told.unwrap_or_else(|| panic!("no {before:?} in {:?}", self.said))
+    /// The text after `before` in its output.
+    pub fn text_after(&self, before: &str) -> &str {
+        let rest = self.lines.iter().find_map(|line| Some(line.split_once(before)?.1));
+        rest.unwrap_or_else(|| panic!("no {before:?} in {:?}", self.lines))
     }
 
-    /// Ends it as a service manager would; answers whether it ended with 0.
+    /// Stops it as a service manager would; returns whether it exited with 0.
     pub fn terminate(mut self) -> bool {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill is on PATH");
-        asked.success() && self.child.wait().expect("the process is ours").success()
+        let signalled = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill is on PATH");
+        signalled.success() && self.child.wait().expect("the process is ours").success()
     }
 }
 
@@ -102,10 +102,10 @@ pub async fn page(address: &str, path: &str) -> String {
     text
 }
 
-/// A cluster that says of itself that a hundred thousand pods fit, and the way to its estimator.
+/// A cluster that reports capacity for a hundred thousand pods, and the address of its estimator.
 async fn join(control: &Client, estimator: &str) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-system"}});
-    // A server makes it at its start, unless it is bare.
+    // A server creates it at its start, unless it is bare.
     let _ = control.create(&ApiResource::cluster("", "v1", "Namespace", "namespaces"), &namespace).await;
     let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
         "spec": {"syncMode": "Push"}});
@@ -125,7 +125,7 @@ async fn join(control: &Client, estimator: &str) {
     create(control, &ApiResource::namespaced("", "v1", "Service", "services"), service).await;
 }
 
-/// The condition and the clusters of a Deployment's binding once it was looked at.
+/// The condition and the clusters of a Deployment's binding after its scheduling.
 async fn scheduled(control: &Client, name: &str, replicas: i64) -> (String, Value) {
     let resource = Binding::api_resource(Scope::Namespaced);
     let dynamic = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
@@ -151,7 +151,7 @@ async fn scheduled(control: &Client, name: &str, replicas: i64) -> (String, Valu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_scheduler_asks_our_estimator() {
+async fn our_scheduler_queries_our_estimator() {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
     let server = Karmada::apiserver(&at("control"));
@@ -164,7 +164,7 @@ async fn our_scheduler_asks_our_estimator() {
     let own = ["scheduler-estimator", "--cluster-name=m1", "--server-port=0", "--kubeconfig", member.kubeconfig()];
     let estimator = Component::start(&args(&[&own[..], &secured, &none].concat()), 3);
     let control = Client::from_kubeconfig(Path::new(server.kubeconfig()), None).await.expect("a client");
-    join(&control, estimator.told("ready on ")).await;
+    join(&control, estimator.text_after("ready on ")).await;
 
     let secured = [
         "--scheduler-estimator-ca-file",
@@ -176,7 +176,7 @@ async fn our_scheduler_asks_our_estimator() {
     ];
     let own = ["scheduler", "--enable-scheduler-estimator", "--kubeconfig", server.kubeconfig()];
     let scheduler = Component::start(&args(&[&own[..], &secured, &none].concat()), 3);
-    assert_eq!(scheduler.said[0], "The scheduler default-scheduler is ready");
+    assert_eq!(scheduler.lines[0], "The scheduler default-scheduler is ready");
     let lease = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
     let lease_key = ObjectKey::namespaced("karmada-system", "karmada-scheduler");
     let holder = async || {
@@ -185,7 +185,7 @@ async fn our_scheduler_asks_our_estimator() {
     };
     assert!(!holder().await.is_empty());
 
-    // The cluster says that there is room for all; its nodes have 8 cpus.
+    // The cluster reports capacity for all; its nodes have 8 cpus.
     let (condition, clusters) = scheduled(&control, "fits", 6).await;
     assert_eq!(condition, "True Success: Binding has been scheduled successfully.");
     assert_eq!(clusters, json!([{"name": "m1", "replicas": 6}]));
@@ -194,17 +194,17 @@ async fn our_scheduler_asks_our_estimator() {
                     not enough to schedule.";
     assert_eq!((condition.as_str(), clusters), (expected, Value::Null));
 
-    let told = page(estimator.told("metrics on "), "/metrics").await;
+    let printed = page(estimator.text_after("metrics on "), "/metrics").await;
     let counted =
         "karmada_scheduler_estimator_estimating_request_total{result=\"success\",type=\"MaxAvailableReplicas\"}";
-    assert!(told.contains(counted), "{told}");
-    assert!(page(scheduler.told("health on "), "/healthz").await.ends_with("\r\nok"));
-    let told = page(scheduler.told("metrics on "), "/metrics").await;
+    assert!(printed.contains(counted), "{printed}");
+    assert!(page(scheduler.text_after("health on "), "/healthz").await.ends_with("\r\nok"));
+    let printed = page(scheduler.text_after("metrics on "), "/metrics").await;
     let waited = "workqueue_queue_duration_seconds_sum{name=\"scheduler-queue\",controller=\"scheduler-queue\"} ";
-    assert!(told.contains(waited), "{told}");
-    assert!(told.contains("karmada_scheduler_schedule_attempts_total{result=\"scheduled\""), "{told}");
+    assert!(printed.contains(waited), "{printed}");
+    assert!(printed.contains("karmada_scheduler_schedule_attempts_total{result=\"scheduled\""), "{printed}");
 
-    // Without the estimator there is the cluster's own word.
+    // Without the estimator the cluster's own report counts.
     assert!(estimator.terminate());
     let (condition, _) = scheduled(&control, "believed", 60).await;
     assert_eq!(condition, "True Success: Binding has been scheduled successfully.");
@@ -212,7 +212,7 @@ async fn our_scheduler_asks_our_estimator() {
     assert_eq!(holder().await, "", "the Lease is given back");
 }
 
-/// A Deployment of three pods of which a member's two nodes take two.
+/// A Deployment of three pods, of which a member's two nodes fit two.
 async fn crowd(member: &Client) {
     let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
@@ -227,7 +227,7 @@ async fn crowd(member: &Client) {
     .await;
 }
 
-/// The binding of that Deployment as the scheduler and the controllers left it.
+/// The binding of that Deployment after scheduler and controllers have finished.
 async fn settled(control: &Client) -> ObjectKey {
     let (resource, key) = (Binding::api_resource(Scope::Namespaced), ObjectKey::namespaced("default", "web"));
     let placement =
@@ -244,13 +244,13 @@ async fn settled(control: &Client) -> ObjectKey {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_descheduler_takes_back_what_no_node_takes() {
+async fn our_descheduler_removes_unschedulable_replicas() {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
     let server = Karmada::apiserver(&at("control"));
     let member = Karmada::member_with("m1", &at("m1"), &["--nodes", "2", "--cpu", "4"]);
     let none = ["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0", "--v=4"];
-    // What upstream's charts pass, and what only asks for what happens anyway.
+    // The arguments of upstream's charts, some of which have no effect here.
     let own = [
         "scheduler-estimator",
         "--cluster-name=m1",
@@ -264,7 +264,7 @@ async fn our_descheduler_takes_back_what_no_node_takes() {
     ];
     let estimator = Component::start(&args(&[&own[..], &none].concat()), 3);
     let control = Client::from_kubeconfig(Path::new(server.kubeconfig()), None).await.expect("a client");
-    join(&control, estimator.told("ready on ")).await;
+    join(&control, estimator.text_after("ready on ")).await;
     crowd(&Client::from_kubeconfig(Path::new(member.kubeconfig()), None).await.expect("a client")).await;
     let key = settled(&control).await;
 
@@ -276,7 +276,7 @@ async fn our_descheduler_takes_back_what_no_node_takes() {
         server.kubeconfig(),
     ];
     let descheduler = Component::start(&args(&[&own[..], &none].concat()), 3);
-    assert_eq!(descheduler.said[0], "The descheduler is ready");
+    assert_eq!(descheduler.lines[0], "The descheduler is ready");
     let resource = Binding::api_resource(Scope::Namespaced);
     let clusters = until("one replica is taken back", async || {
         let binding = control.get(&resource, &key).await.ok()?.to_value().ok()?;
@@ -285,7 +285,7 @@ async fn our_descheduler_takes_back_what_no_node_takes() {
     .await;
     assert_eq!(clusters, json!([{"name": "m1", "replicas": 2}]));
     let events = ApiResource::namespaced("", "v1", "Event", "events");
-    let told = until("it is told", async || {
+    let printed = until("it is reported", async || {
         let list = control.list(&events, Some("default"), &Default::default()).await.ok()?;
         let events: Vec<Value> = list.items.iter().filter_map(|event| event.to_value().ok()).collect();
         let of = |kind: &str| {
@@ -297,13 +297,13 @@ async fn our_descheduler_takes_back_what_no_node_takes() {
     .await;
     let expected = "DescheduleBindingSucceed Binding has been descheduled, 1 replica(s) in cluster(m1), 1 total \
                     descheduled replica(s)";
-    assert_eq!(told, [expected, expected]);
+    assert_eq!(printed, [expected, expected]);
     let lease = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
     let lease_key = ObjectKey::namespaced("karmada-system", "karmada-descheduler");
     assert!(control.get(&lease, &lease_key).await.is_ok());
-    assert!(page(descheduler.told("health on "), "/healthz").await.ends_with("\r\nok"));
-    // What upstream's own suite looks for in a descheduler that leads.
-    let text = page(descheduler.told("metrics on "), "/metrics").await;
+    assert!(page(descheduler.text_after("health on "), "/healthz").await.ends_with("\r\nok"));
+    // The checks of upstream's own suite for a leading descheduler.
+    let text = page(descheduler.text_after("metrics on "), "/metrics").await;
     for expected in [
         "leader_election_master_status{name=\"karmada-descheduler\"} 1\n",
         "workqueue_queue_duration_seconds_sum{name=\"descheduler\",controller=\"descheduler\"} ",
@@ -312,13 +312,13 @@ async fn our_descheduler_takes_back_what_no_node_takes() {
     ] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
-    // The scheduler has not looked at this result yet, so nothing more is taken.
+    // The scheduler has not processed this result yet, so nothing more is descheduled.
     assert!(descheduler.terminate());
     assert!(estimator.terminate());
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_flags_are_named() {
     for (list, expected) in [
         (&["scheduler", "--metrics-bind-address=0"][..], "--kubeconfig or KUBECONFIG must name the API server"),
         (&["scheduler-estimator"], "clusterName cannot be empty"),
@@ -357,7 +357,7 @@ fn what_is_missing_is_named() {
     ] {
         let ran = Command::new(env!("CARGO_BIN_EXE_karmada")).args(list).env_remove("KUBECONFIG").output();
         let ran = ran.expect("the binary starts");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(ran.status.code() == Some(1) && said.contains(expected), "{list:?}: {said}");
+        let printed = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.status.code() == Some(1) && printed.contains(expected), "{list:?}: {printed}");
     }
 }

@@ -1,4 +1,4 @@
-//! A power cut in the middle of the main job.
+//! A power failure during the main job.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ fn names(member: &Karmada) -> BTreeSet<String> {
     listed.lines().filter_map(|line| line.rsplit_once('/')).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// UID and generation of every Deployment: a needless write of its spec, or its deletion, shows in them.
+/// UID and generation of every Deployment: an unneeded write of its spec, or its deletion, changes them.
 fn identities(member: &Karmada) -> BTreeSet<String> {
     let columns = "jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.generation}{\"\\n\"}{end}";
     member.ok(&["get", "deployments", "-o", columns]).lines().map(str::to_owned).collect()
@@ -37,7 +37,7 @@ fn identities(member: &Karmada) -> BTreeSet<String> {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_killed_control_plane_goes_on_where_it_stopped() {
+fn a_killed_control_plane_continues_where_it_stopped() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let members = NAMES.map(|name| Karmada::member(name, &directory.path().join(name)));
     let data = directory.path().join("up");
@@ -67,8 +67,8 @@ fn a_killed_control_plane_goes_on_where_it_stopped() {
     });
     plane.kill();
     let output = creating.wait_with_output().expect("kubectl ends");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let acknowledged: BTreeSet<String> = said
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let acknowledged: BTreeSet<String> = printed
         .lines()
         .filter_map(|line| line.strip_prefix("deployment.apps/")?.strip_suffix(" created"))
         .map(str::to_owned)

@@ -1,5 +1,5 @@
-//! What a control plane does whose store is damaged: nothing is deleted or overwritten in a member because an object of the
-//! control plane cannot be read.
+//! Control planes with a damaged store: nothing is deleted or overwritten in a member because an object of the control
+//! plane cannot be read.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn override_policy() -> Value {
             "overrideRules": [{"overriders": {"annotationsOverrider": [annotation]}}]}})
 }
 
-/// What the control plane wants an object in a member to be.
+/// The desired object in a member.
 fn wanted(object: &Value) -> Value {
     json!({"uid": object["metadata"]["uid"], "generation": object["metadata"]["generation"],
         "deletionTimestamp": object["metadata"]["deletionTimestamp"],
@@ -105,7 +105,7 @@ async fn nothing_is_deleted_in_a_member_for_an_object_that_cannot_be_read() {
         on_disk(&mut options, &data_dir);
         let world = World::simulated("2026-11-22T00:00:00Z".parse().expect("a time"), 8);
         let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
-        // Members listen on other ports than before. The Clusters may be among what cannot be read.
+        // Members listen on new ports. The Clusters may be among the damaged objects.
         let joined = plane.members().join(plane.client()).await;
         assert!(joined.is_ok() || ["Cluster", "Namespace", "Secret"].contains(&kind), "{kind}: {joined:?}");
         tokio::time::sleep(Duration::from_secs(900)).await;

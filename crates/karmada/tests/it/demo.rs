@@ -1,4 +1,4 @@
-//! `karmada demo`: its story in one process on virtual time, and the program as a user starts it.
+//! `karmada demo`: its scenes in one process on virtual time, and the program as a user starts it.
 
 use std::io::Write;
 use std::process::Command;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use simulator::MemberOptions;
 use world::World;
 
-/// What the demonstration wrote.
+/// The output of the demonstration.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -37,7 +37,7 @@ fn options() -> Options {
     }
 }
 
-/// The error, if any, and what stands on the screen, without the times.
+/// The error, if any, and the output, without the times.
 async fn played(options: Options, directory: &std::path::Path) -> (Option<String>, String) {
     let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
     let written = Written::default();
@@ -92,7 +92,7 @@ async fn a_member_that_cannot_start_ends_the_demo_with_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_act_that_is_not_observed_ends_the_demo_with_what_is_missing() {
+async fn a_failed_scene_ends_the_demo_with_the_missing_state() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut options = options();
     // Its Deployments never get a pod.

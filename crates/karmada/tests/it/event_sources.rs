@@ -1,4 +1,4 @@
-//! Events name the controller that recorded them as upstream names it, for both kinds of bindings.
+//! Events have upstream's source components, for both kinds of bindings.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What `kubectl explain` reads: every field of every kind of Karmada has a description, in OpenAPI v2 and v3. The
-//! transcript `explain.txt` shows what the real kubectl makes of it.
+//! The input of `kubectl explain`: every field of every kind of Karmada has a description, in OpenAPI v2 and v3. The
+//! transcript `explain.txt` has the output of the real kubectl.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::plane::Plane;
 
-/// The members of a schema that lead to others.
+/// The keywords of a schema that have subschemas.
 const NESTED: [&str; 2] = ["items", "additionalProperties"];
 
 /// One OpenAPI document.
@@ -22,14 +22,14 @@ struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The model a schema refers to, alone or within `allOf`.
+    /// The model that a schema refers to, alone or within `allOf`.
     fn referred(&self, schema: &'a Value) -> Option<(&'a str, &'a Value)> {
         let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str())?;
         let name = reference.strip_prefix(self.prefix)?;
         Some((name, &self.models[name]))
     }
 
-    /// At the field itself: kubectl does not look at what it refers to.
+    /// At the field itself: kubectl does not use the description of the referenced model.
     fn is_described(schema: &Value) -> bool {
         schema["description"].as_str().is_some_and(|text| !text.trim().is_empty())
     }
@@ -56,7 +56,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Every kind of Karmada's and the multicluster groups; answers which.
+    /// Every kind of Karmada and of the multicluster groups; returns their names.
     fn check(models: &'a Value, prefix: &'a str) -> (BTreeSet<String>, usize) {
         let mut document = Document { models, prefix, seen: BTreeSet::new(), fields: 0, bare: Vec::new() };
         let mut kinds = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! `karmadactl explain-placement` and `schedule --dry-run`, run as the user runs them.
+//! `karmadactl explain-placement` and `schedule --dry-run` as commands.
 
 use client::Client;
 use karmada_api::ApiType;
@@ -37,7 +37,7 @@ async fn reasons_and_forecasts() {
     .await;
     fleet.karmadactl(&["cordon", "m2"]).await.ok();
 
-    // Before anything is there.
+    // Before any object exists.
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("web.yaml");
     let divided =
@@ -45,9 +45,11 @@ async fn reasons_and_forecasts() {
     let text = |object: &Value| format!("---\n{}", apimachinery::yaml::to_string(object));
     std::fs::write(&file, text(&policy(&divided)) + &text(&deployment("web"))).expect("a file");
     let file = file.to_str().expect("text");
-    let asked = fleet.karmadactl(&["schedule", "--dry-run", "-f", file]).await.ok();
-    let rows: Vec<Vec<&str>> =
-        asked.lines().map(|line| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect()).collect();
+    let printed = fleet.karmadactl(&["schedule", "--dry-run", "-f", file]).await.ok();
+    let rows: Vec<Vec<&str>> = printed
+        .lines()
+        .map(|line| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
     assert_eq!(rows[0], ["WORKLOAD", "POLICY", "NOW", "THEN"]);
     assert_eq!(rows[1], ["Deployment default/web", "PropagationPolicy default/p", "-", "m1:4"]);
     let refused = fleet.karmadactl(&["schedule", "-f", file]).await;
@@ -86,7 +88,7 @@ async fn reasons_and_forecasts() {
     assert_eq!(why(1)["rejectedBy"]["plugin"], "TaintToleration");
     assert_eq!(why(1)["rejectedBy"]["field"], "cluster: spec.taints[0]");
 
-    // As kubectl takes it.
+    // In kubectl's notation.
     for args in [
         &["deployment/web"][..],
         &["deploy", "web"],
@@ -119,7 +121,7 @@ async fn reasons_and_forecasts() {
         assert_eq!((ran.code, ran.err.as_str()), (Some(1), expected));
     }
 
-    // What if its only cluster vanished; then from a file, without a server.
+    // Without its only cluster; then from a file, without a server.
     let gone = fleet.karmadactl(&["schedule", "--dry-run", "--without-cluster", "m1"]).await.ok();
     assert!(gone.contains("0/1 clusters are available: 1 cluster(s) had untolerated taint"), "{gone}");
     let saved = directory.path().join("problem.yaml");
@@ -137,7 +139,7 @@ async fn reasons_and_forecasts() {
         )
     );
 
-    // What no policy selects, and what a policy that names no cluster keeps from running.
+    // A template without a policy, and a policy without a matching cluster.
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
     create(control, "/api/v1/namespaces/default/configmaps", &map("alone")).await;
     let alone = fleet.karmadactl(&["explain-placement", "cm", "alone"]).await.ok();

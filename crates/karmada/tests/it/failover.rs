@@ -1,4 +1,4 @@
-//! Journey FO with real processes and kubectl: a member that is killed, and one that only stops for a while.
+//! Journey FO with real processes and kubectl: a member that is killed, and one that stops temporarily.
 
 use std::process::{Child, Command, Stdio};
 
@@ -8,11 +8,11 @@ use crate::process::{Karmada, eventually};
 
 const NAMES: [&str; 2] = ["primary", "backup"];
 
-/// A control plane with failover on and short thresholds, and two members.
+/// A control plane with failover enabled and short thresholds, and two members.
 struct Fleet {
     directory: tempfile::TempDir,
     plane: Karmada,
-    /// None while it is dead.
+    /// `None` while it is killed.
     primary: Option<Karmada>,
     backup: Karmada,
 }
@@ -45,7 +45,7 @@ impl Fleet {
         self.primary.take().expect("it is alive").kill();
     }
 
-    /// The killed member again, at its former address.
+    /// Restarts the killed member at its former address.
     fn restart_primary(&mut self) {
         self.primary = Some(Karmada::member("primary", &self.directory.path().join("primary")));
     }
@@ -72,7 +72,7 @@ impl Fleet {
                 "placement": {"clusterAffinities": NAMES.map(term), "clusterTolerations": tolerations}}}));
     }
 
-    /// Clusters that are not ready evict what does not tolerate it.
+    /// Clusters that are not ready evict workloads without a toleration.
     fn evict_from_unready_clusters(&self) {
         let on = |values: Value| json!([{"conditionType": "Ready", "operator": "In", "statusValues": values}]);
         self.apply(&json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterTaintPolicy",
@@ -97,12 +97,12 @@ impl Fleet {
         });
     }
 
-    /// Where the binding of a Deployment is placed.
+    /// The clusters of a Deployment's binding.
     fn placed(&self, name: &str) -> String {
         self.plane.ok(&["get", "rb", &format!("{name}-deployment"), "-o", "jsonpath={.spec.clusters[*].name}"])
     }
 
-    /// Waits until a member has these Deployments and no other, all of their replicas ready.
+    /// Waits until a member has exactly these Deployments, all of their replicas ready.
     fn wait_for_deployments(&self, member: &Karmada, expected: &[&str]) {
         eventually(&format!("the Deployments {expected:?}"), || {
             let columns = "jsonpath={range .items[*]}{.metadata.name} {.status.readyReplicas}{\"\\n\"}{end}";
@@ -115,7 +115,7 @@ impl Fleet {
         });
     }
 
-    /// Waits until a Deployment runs in the backup member and its eviction from the primary one is over.
+    /// Waits until a Deployment runs in the backup member and its eviction from the primary one has ended.
     fn wait_for_move(&self, name: &str) {
         let binding = format!("resourcebinding/{name}-deployment");
         self.plane.ok(&["wait", "--for=jsonpath={.spec.clusters[0].name}=backup", &binding, "--timeout=100s"]);
@@ -132,7 +132,7 @@ impl Fleet {
         });
     }
 
-    /// The identity of everything that belongs to a Deployment in the primary member: Deployment, ReplicaSet, Pods.
+    /// The UIDs of a Deployment and its dependents in the primary member: Deployment, ReplicaSet, Pods.
     fn identities(&self, name: &str) -> String {
         let uids = "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.uid}{\"\\n\"}{end}";
         let selector = format!("app={name}");
@@ -151,7 +151,7 @@ fn a_killed_member_loses_its_workloads_and_gets_them_back_when_they_are_reschedu
     fleet.wait_for_deployments(fleet.primary(), &["moves", "stays"]);
     let stays = fleet.identities("stays");
 
-    // The death alone keeps new workloads away, and moves nothing.
+    // The failure alone rejects new workloads, and moves nothing.
     fleet.kill_primary();
     fleet.wait_for_readiness("False");
     fleet.wait_for_taints("cluster.karmada.io/not-ready:NoSchedule");
@@ -166,14 +166,14 @@ fn a_killed_member_loses_its_workloads_and_gets_them_back_when_they_are_reschedu
     assert_eq!(fleet.placed("stays"), "primary");
     fleet.plane.ok(&["rollout", "status", "deployment/moves", "--timeout=60s"]);
 
-    // Back again, the member loses the copy that was replaced, and nothing else.
+    // After its recovery, the member loses the replaced copy, and nothing else.
     fleet.restart_primary();
     fleet.wait_for_readiness("True");
     fleet.wait_for_taints("");
     fleet.wait_for_deployments(fleet.primary(), &["stays"]);
     assert_eq!(fleet.identities("stays"), stays);
 
-    // A workload that has moved stays, until it is rescheduled.
+    // A moved workload stays, until it is rescheduled.
     assert_eq!((fleet.placed("moves"), fleet.placed("stays")), ("backup".into(), "primary".into()));
     let now = world::World::system().now().to_string();
     let patch =
@@ -182,7 +182,7 @@ fn a_killed_member_loses_its_workloads_and_gets_them_back_when_they_are_reschedu
     fleet.wait_for_deployments(fleet.primary(), &["moves", "stays"]);
     fleet.wait_for_deployments(&fleet.backup, &[]);
 
-    // By hand it moves again, while the member is well.
+    // A user moves it again, while the member is healthy.
     fleet.plane.karmadactl_ok(&["taint", "clusters", "primary", "maintenance=now:NoExecute"]);
     fleet.wait_for_move("moves");
     fleet.wait_for_deployments(fleet.primary(), &["stays"]);
@@ -193,7 +193,7 @@ fn a_killed_member_loses_its_workloads_and_gets_them_back_when_they_are_reschedu
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_member_that_stops_for_a_while_keeps_what_it_has() {
+fn a_member_that_stops_temporarily_keeps_its_workloads() {
     let fleet = Fleet::start();
     let tolerates = |seconds: u32| json!([{"key": "not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]);
     fleet.deploy("moves", &tolerates(1));
@@ -201,11 +201,11 @@ fn a_member_that_stops_for_a_while_keeps_what_it_has() {
     fleet.wait_for_deployments(fleet.primary(), &["moves", "waits"]);
     let before = [fleet.identities("moves"), fleet.identities("waits")];
 
-    // A process that does not answer still accepts connections, unlike one that is dead.
+    // A stopped process still accepts connections, unlike a killed one.
     fleet.primary().pause();
     fleet.wait_for_readiness("False");
     fleet.wait_for_taints("cluster.karmada.io/not-ready:NoSchedule");
-    // What changes meanwhile reaches the member later.
+    // Changes in the meantime reach the member later.
     fleet.plane.ok(&["annotate", "deployment", "waits", "example.com/changed=meanwhile"]);
     fleet.primary().resume();
     fleet.wait_for_readiness("True");
@@ -218,7 +218,7 @@ fn a_member_that_stops_for_a_while_keeps_what_it_has() {
     assert_eq!([fleet.identities("moves"), fleet.identities("waits")], before);
     fleet.wait_for_deployments(&fleet.backup, &[]);
 
-    // With evictions, a workload whose toleration is over moves. The other one is untouched again.
+    // With evictions, a workload is moved after its toleration. The other one is unchanged again.
     fleet.evict_from_unready_clusters();
     fleet.primary().pause();
     fleet.wait_for_move("moves");
@@ -231,7 +231,7 @@ fn a_member_that_stops_for_a_while_keeps_what_it_has() {
     fleet.wait_for_deployments(&fleet.backup, &["moves"]);
 }
 
-/// `kubectl get deployments --watch` in a process of its own; `text` is the format of a line.
+/// `kubectl get deployments --watch` in its own process; `text` is the format of a line.
 struct Watch {
     process: Child,
     output: std::path::PathBuf,
@@ -262,7 +262,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -280,7 +280,7 @@ fn a_workload_that_fails_moves_and_takes_its_state_along() {
     let watch =
         Watch::start(&fleet.backup, fleet.directory.path().join("watched"), &format!("{{.metadata.name}} {label}"));
 
-    // The member is well, but no node of it takes the pods any more.
+    // The member is healthy, but none of its nodes fits the pods any more.
     fleet.primary().ok(&["cordon", "primary-node-1", "primary-node-2"]);
     fleet.primary().ok(&["delete", "pods", "-l", "app=job", "--wait=false"]);
     watch.wait_for("job 2");

@@ -1,4 +1,4 @@
-//! A control plane and members in the process of a test, each API server on a socket of its own.
+//! A control plane and members in the process of a test, each API server on its own socket.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// A control plane, with `inside` simulated in it and joined.
+    /// A control plane, with `inside` simulated members in its process, joined.
     pub async fn start(inside: &[&str]) -> Self {
         Self::start_with(inside, |_| ()).await
     }
@@ -65,7 +65,7 @@ impl Fleet {
         Self { plane, world, directory }
     }
 
-    /// A member that nobody knows yet, behind TLS.
+    /// A member that is not joined yet, behind TLS.
     pub async fn member(&self, name: &str) -> RunningMember {
         let options = member::Options {
             data_dir: self.directory.path().join(name),
@@ -76,7 +76,7 @@ impl Fleet {
         RunningMember::start(options, &self.world).await.expect("the member starts")
     }
 
-    /// A Cluster in push mode whose endpoint, and the token for it, need no member.
+    /// A Cluster in push mode with an endpoint and a token, without a member.
     pub async fn add_cluster(&self, name: &str, endpoint: &str) {
         let control = self.plane.client();
         let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
@@ -103,7 +103,7 @@ impl Fleet {
             .expect("the member joins");
     }
 
-    /// Waits until the administrator gets through to a member.
+    /// Waits until the administrator can reach a member.
     pub async fn reachable(&self, cluster: &str) {
         let admin = self.admin().await;
         until(&format!("{cluster} lets the administrator in"), async || {
@@ -122,7 +122,7 @@ impl Fleet {
         Client::from_kubeconfig(&self.kubeconfig(), None).await.expect("a kubeconfig")
     }
 
-    /// The binary as `karmadactl`, against the control plane.
+    /// The binary as `karmadactl`, with the control plane.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_karmada"));
         command.arg("karmadactl").args(args).env("KUBECONFIG", self.kubeconfig());
@@ -140,14 +140,14 @@ impl Fleet {
         expected.assert_eq(&self.karmadactl(&words).await.transcript());
     }
 
-    /// On a thread of its own: the servers it talks to are in this process.
+    /// On its own thread: the servers are in this process.
     pub async fn run(&self, mut command: Command) -> Ran {
         let output = tokio::task::spawn_blocking(move || command.output());
         Ran::from(output.await.expect("no panic").expect("the binary starts"))
     }
 }
 
-/// How a command ended and what it said.
+/// The exit code and output of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -172,7 +172,7 @@ impl Ran {
         text + &format!("rc={}\n", self.code.unwrap_or(-1))
     }
 
-    /// Standard output of a command that must have succeeded.
+    /// Standard output of a successful command.
     pub fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
         self.out

@@ -11,7 +11,7 @@ use crate::components::{Component, args};
 use crate::fleet::{Fleet, until};
 use crate::search_alone::Front;
 
-/// An authority and a certificate of a front proxy that it has signed.
+/// An authority and a front proxy's certificate that it has signed.
 fn authority(world: &World) -> (String, KeyPairPem) {
     let (authority, _) = Authority::generate("front-proxy-ca", world).expect("an authority");
     let pair = authority.issue_client("front-proxy-client", &[], world).expect("a certificate");
@@ -26,7 +26,7 @@ async fn serve(fleet: &Fleet, command: &str, directory: &std::path::Path, more: 
     tokio::task::spawn_blocking(move || Component::start(&own, 1)).await.expect("no panic")
 }
 
-/// The code that a user gets through a front proxy with this certificate, on a new connection.
+/// The response code for a user through a front proxy with this certificate, on a new connection.
 async fn code(at: &str, pair: &KeyPairPem, path: &str) -> u16 {
     Front::connect(at, pair).await.ask("ann", Method::GET, path, None).await.0
 }
@@ -41,10 +41,10 @@ async fn renewed_authorities_of_the_front_proxy_are_trusted_without_a_restart() 
     std::fs::write(&file, &first).expect("a file");
     let flag = format!("--requestheader-client-ca-file={}", file.display());
     let search = serve(&fleet, "search", directory.path(), &[flag]).await;
-    let at = search.told("The search API server is ready on ");
+    let at = search.text_after("The search API server is ready on ");
     let registries = "/apis/search.karmada.io/v1alpha1/resourceregistries";
     assert_eq!((code(at, &old, registries).await, code(at, &new, registries).await), (200, 403));
-    // What cannot be read changes nothing; both are trusted while one follows the other.
+    // Unreadable content changes nothing; both authorities are trusted during a rotation.
     std::fs::write(&file, "no certificate").expect("a file");
     std::fs::write(&file, format!("{first}{second}")).expect("a file");
     until("both are trusted", async || (code(at, &new, registries).await == 200).then_some(())).await;
@@ -59,7 +59,7 @@ async fn renewed_authorities_of_the_front_proxy_are_trusted_without_a_restart() 
     };
     publish(&first).await;
     let aggregated = serve(&fleet, "aggregated-apiserver", directory.path(), &[]).await;
-    let at = aggregated.told("The aggregated API server is ready on ");
+    let at = aggregated.text_after("The aggregated API server is ready on ");
     let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
     assert_eq!((code(at, &old, clusters).await, code(at, &new, clusters).await), (200, 403));
     publish(&second).await;

@@ -1,5 +1,5 @@
-//! Templates stay as they are written: of kube-controller-manager's controllers, only those that Karmada's control planes
-//! have run by default.
+//! Templates are stored unchanged: of kube-controller-manager's controllers, only those of Karmada's control planes run
+//! by default.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn names(plane: &Plane, resource: &ApiResource) -> Vec<String> {
     list.items.iter().map(|object| object.name().to_owned()).collect()
 }
 
-/// A namespace that policies match as a whole, with a ResourceQuota that is meant for the members.
+/// A namespace that policies select as a whole, with a ResourceQuota for the members.
 async fn team(plane: &Plane) {
     let client = plane.client();
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
@@ -51,7 +51,7 @@ async fn team(plane: &Plane) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_hold_what_users_put_there() {
+async fn namespaces_contain_users_objects_only() {
     let plane = Plane::start().await;
     team(&plane).await;
     for name in ["a", "b"] {
@@ -67,7 +67,7 @@ async fn namespaces_hold_what_users_put_there() {
     let quota = plane.client().get(&quotas(), &ObjectKey::namespaced("team", "of-members")).await.expect("a quota");
     assert_eq!(quota.to_value().expect("JSON")["status"].get("used"), None);
 
-    // The member runs these controllers, so its namespace has its own, and its quota is counted.
+    // The member runs these controllers, so its namespace has these objects, and its quota is counted.
     let member = plane.plane.members().iter().find(|member| member.name() == "member1").expect("a member").client();
     let key = ObjectKey::namespaced("team", "kube-root-ca.crt");
     let own = member.get(&config_maps(), &key).await.expect("the member's own");

@@ -1,4 +1,4 @@
-//! The main job with real processes: kubectl against `karmada up` and two `karmada member`, as a user goes through it.
+//! The main job with real processes: kubectl with `karmada up` and two `karmada member`.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ impl Fleet {
         let plane = Karmada::up(&directory.path().join("up"));
         for (name, member) in NAMES.iter().zip(&members) {
             let config = format!("--cluster-kubeconfig={}", member.kubeconfig());
-            let said = plane.karmadactl_ok(&["join", name, &config]);
-            assert_eq!(said, format!("cluster({name}) is joined successfully\n"));
+            let printed = plane.karmadactl_ok(&["join", name, &config]);
+            assert_eq!(printed, format!("cluster({name}) is joined successfully\n"));
         }
         let fleet = Self { directory, plane, members };
         fleet.plane.ok(&["wait", "--for=condition=Ready", "clusters", "--all", "--timeout=60s"]);
@@ -45,7 +45,7 @@ impl Fleet {
         self.apply(&policy(affinity));
     }
 
-    /// Waits until the members hold Deployment nginx with these ready replicas, `None` for no Deployment at all.
+    /// Waits until the members have Deployment nginx with these ready replicas, `None` for no Deployment.
     fn settles(&self, expected: [Option<u64>; 2]) {
         let expected = expected.map(|ready| ready.map_or_else(String::new, |ready| ready.to_string()));
         eventually(&format!("ready replicas {expected:?}"), || {
@@ -59,12 +59,12 @@ impl Fleet {
         });
     }
 
-    /// Nothing of the application is in a member.
+    /// A member has no objects of the application.
     fn is_empty(&self, at: usize) {
         eventually(&format!("{} without the application", NAMES[at]), || {
             let output = self.members[at].kubectl(&["get", "deployments,replicasets,pods", "-A"]);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            if said == "No resources found\n" { Ok(()) } else { Err(String::from_utf8_lossy(&output.stdout).into()) }
+            let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+            if printed == "No resources found\n" { Ok(()) } else { Err(String::from_utf8_lossy(&output.stdout).into()) }
         });
     }
 
@@ -131,8 +131,8 @@ fn an_application_follows_its_policy_from_cluster_to_cluster() {
 
     // By label, after scaling.
     for (name, app) in NAMES.iter().zip(["app=cluster01", "app=cluster02"]) {
-        let said = fleet.plane.ok(&["label", "cluster", name, app, "deploy-type=kind"]);
-        assert_eq!(said, format!("cluster.cluster.karmada.io/{name} labeled\n"));
+        let printed = fleet.plane.ok(&["label", "cluster", name, app, "deploy-type=kind"]);
+        assert_eq!(printed, format!("cluster.cluster.karmada.io/{name} labeled\n"));
     }
     let shown = fleet.plane.ok(&["get", "cluster", "--show-labels"]);
     assert!(shown.contains("app=cluster01,deploy-type=kind"), "{shown}");
@@ -141,7 +141,7 @@ fn an_application_follows_its_policy_from_cluster_to_cluster() {
     fleet.settles([Some(2), None]);
     assert_eq!(fleet.pods(0).lines().count(), 2);
 
-    // In both: what runs in the first is not made anew.
+    // In both: existing copies are not recreated.
     let before = (fleet.uid(0), fleet.pods(0));
     fleet.place(json!({"labelSelector": {"matchExpressions": [
         {"key": "app", "operator": "In", "values": ["cluster01", "cluster02"]}]}}));
@@ -178,11 +178,11 @@ fn an_application_follows_its_policy_from_cluster_to_cluster() {
     fleet.settles([Some(2), None]);
     fleet.is_empty(1);
 
-    // A deleted template leaves nothing behind.
+    // A deleted template leaves no objects behind.
     fleet.plane.ok(&["delete", "deployment", "nginx", "--wait=false"]);
     fleet.is_empty(0);
-    let said = fleet.plane.karmadactl_ok(&["unjoin", NAMES[1]]);
-    assert!(!fleet.plane.ok(&["get", "clusters", "-o", "name"]).contains(NAMES[1]), "{said}");
+    let printed = fleet.plane.karmadactl_ok(&["unjoin", NAMES[1]]);
+    assert!(!fleet.plane.ok(&["get", "clusters", "-o", "name"]).contains(NAMES[1]), "{printed}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_user_reaches_the_members_that_both_sides_allow() {
     let who = appended.ok(&["auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"]);
     assert!(who.starts_with(&format!("{TOM} ")) && who.contains("system:serviceaccounts:default"), "{who}");
 
-    // A cluster that joins later lets tom in as soon as he is granted it.
+    // A cluster that joins later admits tom after he has the rights.
     let config = format!("--cluster-kubeconfig={}", fleet.members[1].kubeconfig());
     plane.karmadactl_ok(&["unjoin", NAMES[1]]);
     plane.karmadactl_ok(&["join", "late", &config]);
@@ -180,7 +180,7 @@ fn one_path_reaches_registered_kinds_of_all_members() {
         let found = through.ok(&["get", "pods", "-l", "seen=yes", "-o", "name"]);
         if found == format!("pod/{pod}\n") { Ok(()) } else { Err(found) }
     });
-    // Simulated pods have no kubelet; the member's own answer comes back.
+    // Simulated pods have no kubelet; the member's own response is returned.
     let [ours, own] = [through.run(&["logs", &pod]), Ran::from(fleet.members[1].kubectl(&["logs", &pod]))];
     assert_eq!((ours.code, ours.out, ours.err), (own.code, own.out, own.err));
     assert_eq!(through.ok(&["delete", "pod", &pod]), format!("pod \"{pod}\" deleted\n"));
@@ -198,7 +198,7 @@ fn one_path_reaches_registered_kinds_of_all_members() {
     }
     assert!(through.refused(&["get", "deployment", "nowhere"]).contains("\"nowhere\" not found"));
 
-    // Kinds that are not registered are the control plane's.
+    // Kinds that are not registered are served by the control plane.
     through.ok(&["create", "configmap", "here"]);
     assert!(plane.ok(&["get", "configmaps", "-o", "name"]).contains("configmap/here\n"));
     plane.ok(&["delete", "resourceregistry", "proxied"]);

@@ -1,4 +1,4 @@
-//! Journeys PROM, BATCH and the leaving of REG: workloads of members are taken over and given back without a restart.
+//! Journeys PROM, BATCH and the leaving of REG: workloads of members are adopted and released without a restart.
 
 use serde_json::{Value, json};
 
@@ -39,9 +39,9 @@ fn legacy_workloads_are_promoted_without_a_restart() {
     let fleet = Fleet::start();
     let (plane, member) = (&fleet.plane, &fleet.members[0]);
     let before = deploy(member, "legacy");
-    let said = plane.karmadactl_ok(&["promote", "deployment", "legacy", "-n", "default", "-C", NAMES[0]]);
+    let printed = plane.karmadactl_ok(&["promote", "deployment", "legacy", "-n", "default", "-C", NAMES[0]]);
     assert_eq!(
-        said,
+        printed,
         "ResourceTemplate (default/legacy) is created successfully\n\
          PropagationPolicy (default/legacy-6d7f8d5f5b) is created successfully\n\
          Resource \"apps/v1, Resource=deployments\"(default/legacy) is promoted successfully\n"
@@ -55,9 +55,9 @@ fn legacy_workloads_are_promoted_without_a_restart() {
     });
 
     member.ok(&["create", "clusterrole", "cr-legacy", "--verb=get", "--resource=pods"]);
-    let said = plane.karmadactl_ok(&["promote", "clusterrole", "cr-legacy", "-C", NAMES[0]]);
+    let printed = plane.karmadactl_ok(&["promote", "clusterrole", "cr-legacy", "-C", NAMES[0]]);
     assert_eq!(
-        said,
+        printed,
         "ResourceTemplate (default/cr-legacy) is created successfully\n\
          ClusterPropagationPolicy cr-legacy-54499c54c is created successfully\n\
          Resource \"rbac.authorization.k8s.io/v1, Resource=clusterroles\"(cr-legacy) is promoted successfully\n"
@@ -69,9 +69,9 @@ fn legacy_workloads_are_promoted_without_a_restart() {
     member.ok(&["set", "env", "deployment/withcm", "--from=configmap/cmx"]);
     member.ok(&["rollout", "status", "deployment/withcm", "--timeout=60s"]);
     let before = uids(member, "withcm");
-    let said = plane.karmadactl_ok(&["promote", "deployment", "withcm", "-n", "default", "-C", NAMES[0], "-d"]);
+    let printed = plane.karmadactl_ok(&["promote", "deployment", "withcm", "-n", "default", "-C", NAMES[0], "-d"]);
     assert_eq!(
-        said,
+        printed,
         "use default interpreter\n\
          Dependency resource \"/v1, Resource=configmaps\"(default/cmx) is promoted successfully\n\
          ResourceTemplate (default/withcm) is created successfully\n\
@@ -83,7 +83,8 @@ fn legacy_workloads_are_promoted_without_a_restart() {
     assert_eq!(uids(member, "withcm"), before);
 }
 
-/// Without the tunnel the control plane does not reach a cluster in pull mode; the command reads it by its own kubeconfig.
+/// Without the tunnel the control plane does not reach a cluster in pull mode; the command reads it with its own
+/// kubeconfig.
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
 fn a_workload_of_a_pull_mode_cluster_is_promoted() {
@@ -105,8 +106,8 @@ fn a_workload_of_a_pull_mode_cluster_is_promoted() {
     let promote = ["promote", "deployment", "legacy", "-n", "default", "-C", "m3", &config];
     let current = member.ok(&["config", "current-context"]);
     let context = format!("--cluster-context={}", current.trim());
-    let said = plane.karmadactl_ok(&[&promote[..], &[&context]].concat());
-    assert!(said.ends_with("(default/legacy) is promoted successfully\n"), "{said}");
+    let printed = plane.karmadactl_ok(&[&promote[..], &[&context]].concat());
+    assert!(printed.ends_with("(default/legacy) is promoted successfully\n"), "{printed}");
     ready(&plane, "legacy", "1/1");
     managed(&member, "deployment", "legacy", "true");
     assert_eq!(uids(&member, "legacy"), before);
@@ -161,7 +162,7 @@ fn workloads_are_migrated_in_a_batch_and_rolled_back() {
     assert_eq!(names.map(|name| uids(member, name)), before);
     assert_eq!(names.map(address), addresses);
 
-    // Rolled back: what is preserved stays in the member and is no longer managed.
+    // After the rollback, preserved objects stay in the member and are no longer managed.
     plane.ok(&["apply", "-f", &manifest(&fleet, &policy(&[NAMES[0]], true))]);
     eventually("the bindings preserve", || {
         let columns = "jsonpath={range .items[*]}{.spec.preserveResourcesOnDeletion} {end}";
@@ -187,7 +188,7 @@ fn manifest(fleet: &Fleet, object: &Value) -> String {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_cluster_that_leaves_keeps_what_is_preserved_and_nothing_else() {
+fn a_leaving_cluster_keeps_preserved_objects_only() {
     let fleet = Fleet::start();
     let (plane, member) = (&fleet.plane, &fleet.members[0]);
     // The same cluster has one name.
@@ -195,8 +196,8 @@ fn a_cluster_that_leaves_keeps_what_is_preserved_and_nothing_else() {
     let refused = plane.karmadactl(&["join", "other", &config]);
     let id = member.ok(&["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]);
     let expected = format!("error: the cluster ID {id} or the cluster name other has been registered");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(1) && said.contains(&expected), "{said}");
+    let printed = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && printed.contains(&expected), "{printed}");
 
     for (name, preserve) in [("goes", false), ("stays", true)] {
         plane.ok(&["create", "configmap", name]);

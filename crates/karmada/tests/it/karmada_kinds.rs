@@ -17,7 +17,7 @@ fn apply(server: &Karmada, dir: &tempfile::TempDir, text: &str) -> String {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_policy_gets_its_defaults_and_refuses_what_the_rules_forbid() {
+fn a_policy_gets_its_defaults_and_is_validated() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Karmada::apiserver(dir.path());
     assert_eq!(apply(&server, &dir, POLICY), "propagationpolicy.policy.karmada.io/p created\n");
@@ -55,22 +55,22 @@ fn a_cluster_takes_strategic_patches_and_shows_its_columns() {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn karmadactl_cordons_and_names_what_is_missing() {
+fn karmadactl_cordons_and_names_missing_arguments() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Karmada::apiserver(dir.path());
     apply(&server, &dir, CLUSTER);
-    let said = |args: &[&str]| {
+    let printed = |args: &[&str]| {
         let output = server.karmadactl(args);
         (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    assert_eq!(said(&["cordon", "member1"]).0, "member1 cluster cordoned\n");
-    assert_eq!(said(&["cordon", "member1"]).0, "member1 cluster already cordoned\n");
+    assert_eq!(printed(&["cordon", "member1"]).0, "member1 cluster cordoned\n");
+    assert_eq!(printed(&["cordon", "member1"]).0, "member1 cluster already cordoned\n");
     let taint = "jsonpath={.spec.taints[0].key}:{.spec.taints[0].effect}";
     assert_eq!(server.ok(&["get", "cluster", "member1", "-o", taint]), "cluster.karmada.io/unschedulable:NoSchedule");
-    assert_eq!(said(&["uncordon", "member1"]).0, "member1 cluster uncordoned\n");
+    assert_eq!(printed(&["uncordon", "member1"]).0, "member1 cluster uncordoned\n");
     assert_eq!(
-        said(&["cordon", "nosuch"]).1,
+        printed(&["cordon", "nosuch"]).1,
         "Error from server (NotFound): clusters.cluster.karmada.io \"nosuch\" not found\n"
     );
-    assert!(said(&["version"]).0.starts_with("karmadactl version: version.Info{GitVersion:\"v"));
+    assert!(printed(&["version"]).0.starts_with("karmadactl version: version.Info{GitVersion:\"v"));
 }

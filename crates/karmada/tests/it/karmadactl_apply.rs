@@ -1,4 +1,4 @@
-//! Transcripts of `karmadactl apply`: what it writes, what it refuses, and the policies it adds.
+//! Transcripts of `karmadactl apply`: its writes, its errors, and the policies it adds.
 
 use expect_test::expect;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::karmadactl_desk::{CONFIG_MAP, Desk};
 
 #[tokio::test]
-async fn manifests_are_applied_and_what_they_no_longer_hold_goes() {
+async fn manifests_are_applied_and_removed_fields_deleted() {
     let desk = Desk::new(&[]).await;
     desk.write("a.yaml", CONFIG_MAP);
     desk.check(
@@ -41,7 +41,7 @@ async fn manifests_are_applied_and_what_they_no_longer_hold_goes() {
     "#]],
     )
     .await;
-    // A field of the last manifest goes, one of another writer stays.
+    // A field of the last manifest is removed, one of another manager stays.
     desk.check(
         "label cm a theirs=1",
         expect![[r#"

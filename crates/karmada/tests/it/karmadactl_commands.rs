@@ -8,9 +8,9 @@ use std::process::Command;
 use crate::process::{Karmada, eventually};
 use crate::transcript::{Part, Step, Transcript, normalise};
 
-/// Those that refuse nothing but mistakes in the command line.
+/// Commands whose only errors are mistakes in the command line.
 const WITHOUT_REFUSAL: &[&str] = &["completion"];
-/// Those whose successes need what a simulated member does not have, and those that no server refuses.
+/// Commands that need features a simulated member does not have, and those that no server rejects.
 const WITHOUT_SUCCESS: &[&str] = &["logs", "exec", "attach", "top pod", "top node"];
 
 const COMMANDS: &[&str] = &[

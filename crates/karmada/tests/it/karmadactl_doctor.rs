@@ -1,4 +1,4 @@
-//! `karmadactl doctor` against a control plane that is well, and one with a member that does not answer.
+//! `karmadactl doctor` with a healthy control plane, and with a member that does not respond.
 
 use apimachinery::ApiResource;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn a_healthy_control_plane_has_no_findings_and_a_dead_member_has() {
     fleet.reachable("member1").await;
     until("nothing is wrong", async || {
         let ran = fleet.karmadactl(&["doctor"]).await;
-        // The member's first status may be on its way.
+        // The member's first status may be in flight.
         (ran.code == Some(0) && ran.out.starts_with("Nothing is wrong. Checked: the control plane, 1 members"))
             .then_some(())
     })

@@ -1,5 +1,5 @@
-//! What `karmadactl` answers when a command line, a kubeconfig or a server is not as it should be: each row is a command
-//! line with its stdout, stderr and exit code.
+//! Errors of `karmadactl` for wrong command lines, kubeconfigs and servers: each row is a command line with its stdout,
+//! stderr and exit code.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -84,12 +84,12 @@ fn authority(world: &World) -> Authority {
     Authority::generate("test", world).expect("an authority").0
 }
 
-/// What a kubeconfig has of a cluster.
+/// The cluster settings of a kubeconfig.
 fn trusting(server: &str, authority: &str) -> Value {
     json!({"server": server, "certificate-authority-data": base64::prelude::BASE64_STANDARD.encode(authority)})
 }
 
-/// A server behind TLS that answers nothing of use.
+/// A server behind TLS with useless responses.
 async fn server(pair: &KeyPairPem) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("an address");
@@ -100,13 +100,13 @@ async fn server(pair: &KeyPairPem) -> String {
     format!("https://{address}")
 }
 
-/// A port at which nothing listens.
+/// A port on which nothing listens.
 async fn closed() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     format!("https://{}", listener.local_addr().expect("an address"))
 }
 
-/// A cluster like any other: it serves nothing of Karmada's.
+/// A cluster without Karmada's APIs.
 async fn plain(directory: &Path) -> RunningMember {
     let listen = Listen::new(Ipv4Addr::LOCALHOST.into(), 0, "plain");
     let options = member::Options {
@@ -319,7 +319,7 @@ async fn kubeconfigs_that_cannot_be_used_are_named() {
     "#]],
         )
         .await;
-    // The flag is one file, whatever the variable has.
+    // The flag is one file, whatever the variable contains.
     files
         .check_listed(
             "D/good",
@@ -351,19 +351,19 @@ async fn servers_that_are_not_reached_are_named() {
     let (files, world) = (Files::new(), World::system());
     files.kubeconfig("refused", json!({"server": closed().await}), json!({}));
     for line in ["get clusters", "cordon m1", "api-resources", "explain-placement web"] {
-        let said = files.run(&format!("{line} --kubeconfig D/refused"), None).await;
+        let printed = files.run(&format!("{line} --kubeconfig D/refused"), None).await;
         expect![[r#"
             The connection to the server 127.0.0.1:PORT was refused - did you specify the right host or port?
             The server is that of context "c" of kubeconfig D/refused. Start the control plane, or choose another with --kubeconfig or --karmada-context.
             rc=1
-        "#]].assert_eq(&said);
+        "#]].assert_eq(&printed);
     }
-    // A name with a label of more than 63 characters has no address, and no resolver needs to be asked.
+    // A name with a label of more than 63 characters has no address, without a query of the resolver.
     let name = "x".repeat(64);
     files.kubeconfig("unresolved", json!({"server": format!("http://{name}:6443")}), json!({}));
-    let said = files.run("cordon m1 --kubeconfig D/unresolved", None).await;
+    let printed = files.run("cordon m1 --kubeconfig D/unresolved", None).await;
     let begin = format!("Unable to connect to the server {name}:6443: lookup {name}: ");
-    assert!(said.starts_with(&begin) && said.ends_with("\nrc=1\n"), "{said}");
+    assert!(printed.starts_with(&begin) && printed.ends_with("\nrc=1\n"), "{printed}");
 
     let (ours, others) = (authority(&world), authority(&world));
     let names = |names: &[&str]| ServerNames {
@@ -390,8 +390,8 @@ async fn servers_that_are_not_reached_are_named() {
     let old = Authority::generate("old", &past).expect("an authority").0;
     let expired = server(&old.issue_server(&names(&[]), &past).expect("a certificate")).await;
     files.kubeconfig("expired", trusting(&expired, old.certificate()), json!({}));
-    let said = files.run("cordon m1 --kubeconfig D/expired", None).await;
-    let (before, after) = said.split_once("current time ").expect("the time is named");
+    let printed = files.run("cordon m1 --kubeconfig D/expired", None).await;
+    let (before, after) = printed.split_once("current time ").expect("the time is named");
     let after = after.split_once(' ').expect("a time").1;
     expect![[r#"
         Unable to connect to the server 127.0.0.1:PORT: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time NOW is after 2011-01-01T00:00:00Z
@@ -419,7 +419,7 @@ async fn refused_credentials_and_other_servers_are_named() {
     let files = Files::new();
     let plain = plain(files.0.path()).await;
     let cluster = trusting(plain.url(), &authority_of(plain.kubeconfig()));
-    files.kubeconfig("token", cluster.clone(), json!({"token": "nobody's"}));
+    files.kubeconfig("token", cluster.clone(), json!({"token": "unknown"}));
     files.check("get clusters --kubeconfig D/token", expect![[r#"
         error: You must be logged in to the server 127.0.0.1:PORT (Unauthorized)
         The server is that of context "c" of kubeconfig D/token. It does not accept the credentials of user "u": get a new kubeconfig of this control plane, or choose another with --kubeconfig or --karmada-context.
@@ -456,18 +456,18 @@ async fn refused_credentials_and_other_servers_are_named() {
         The server is that of context "plain" of kubeconfig D/plain.config. Choose the kubeconfig of the control plane with --kubeconfig, or its context with --karmada-context.
         rc=1
     "#]]).await;
-    // Whose credentials are refused is found out.
+    // The error names the kubeconfig of the rejected credentials.
     files.check("join m1 --kubeconfig D/plain.config --cluster-kubeconfig D/token", expect![[r#"
         error: You must be logged in to the server 127.0.0.1:PORT (Unauthorized)
         The server is that of context "c" of kubeconfig D/token. It does not accept the credentials of user "u": get a new kubeconfig of this cluster, or choose another with --cluster-kubeconfig or --cluster-context.
         rc=1
     "#]]).await;
     // A list works as one kubeconfig, without the files that do not exist.
-    let said = files.run("api-resources -o name --api-group=apps", Some("D/nosuch:D/plain.config")).await;
-    assert!(said.contains("deployments.apps\n"), "{said}");
-    assert!(said.contains("Warning: kubeconfig D/nosuch of $KUBECONFIG does not exist\nrc=0\n"), "{said}");
-    // Other types than Karmada's are those of any server.
-    let said = files.run("get namespaces -o name --kubeconfig D/plain.config", None).await;
-    assert!(said.starts_with("namespace/default\n"), "{said}");
+    let printed = files.run("api-resources -o name --api-group=apps", Some("D/nosuch:D/plain.config")).await;
+    assert!(printed.contains("deployments.apps\n"), "{printed}");
+    assert!(printed.contains("Warning: kubeconfig D/nosuch of $KUBECONFIG does not exist\nrc=0\n"), "{printed}");
+    // Types outside Karmada are like those of any server.
+    let printed = files.run("get namespaces -o name --kubeconfig D/plain.config", None).await;
+    assert!(printed.starts_with("namespace/default\n"), "{printed}");
     plain.stop().await.expect("stopped");
 }

@@ -1,4 +1,4 @@
-//! `karmadactl get` and `api-resources`, run as the user runs them: the control plane and members in one table.
+//! `karmadactl get` and `api-resources` as commands: the control plane and members in one table.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -27,7 +27,7 @@ async fn create(client: &Client, resource: &ApiResource, object: &Value) {
     client.create(resource, object).await.expect("created");
 }
 
-/// member1 holds what the control plane propagated, member2 something of its own, and `gone` does not answer.
+/// member1 has propagated objects, member2 objects of its own, and `gone` does not respond.
 async fn fleet() -> Fleet {
     let fleet = Fleet::start(&["member1", "member2"]).await;
     for cluster in ["member1", "member2"] {
@@ -48,7 +48,7 @@ async fn add_unreachable(fleet: &Fleet) {
     fleet.add_cluster("gone", "https://127.0.0.1:1").await;
 }
 
-/// What the user sees, with ages made equal and columns drawn together.
+/// The output, with normalized ages and columns.
 fn seen(ran: &Ran) -> String {
     let age = |word: &str| {
         let digits = word.strip_suffix('s').is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == 'm'));
@@ -227,7 +227,7 @@ async fn failures_name_the_cluster_and_hide_nothing() {
     "#]],
     )
     .await;
-    // Flags may stand before the command. A namespace that is not there is the better reason.
+    // Flags may precede the command. A missing namespace is the more useful error.
     check(
         &fleet,
         "-n nosuch get cm shared -s members -C member1",

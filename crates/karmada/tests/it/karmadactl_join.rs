@@ -1,4 +1,4 @@
-//! `karmadactl join` and `unjoin`, run as the user runs them, against a member with a socket of its own.
+//! `karmadactl join` and `unjoin` as commands, with a member on its own socket.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::Client;
@@ -182,7 +182,7 @@ async fn in_the_control_plane(control: &Client, member: &Client, url: &str) {
 }
 
 #[tokio::test]
-async fn an_unreachable_cluster_leaves_only_by_force_and_what_it_keeps_is_said() {
+async fn an_unreachable_cluster_needs_force_and_its_objects_are_listed() {
     let fleet = Fleet::start(&[]).await;
     let member = fleet.member("member1").await;
     fleet.join(&member).await;
@@ -221,7 +221,7 @@ async fn an_unreachable_cluster_leaves_only_by_force_and_what_it_keeps_is_said()
     gone(control, &namespaces(), ObjectKey::cluster("karmada-es-member1")).await;
 }
 
-/// The credentials that an earlier version's join would have made in the control plane, for itself.
+/// The credentials that an earlier version's join would have created in the control plane, for itself.
 async fn credentials_of_itself(control: &Client) {
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": {"name": "itself"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
@@ -276,7 +276,7 @@ async fn a_control_plane_does_not_join_itself() {
     let registered = karmadactl::agent::register(control, control, &wanted).await.map_err(|error| error.to_string());
     assert!(registered.is_err_and(|error| error.starts_with("cluster itself is the control plane itself: ")));
 
-    // By hand, without an ID.
+    // Created manually, without an ID.
     credentials_of_itself(control).await;
     let by_hand = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "itself"},
         "spec": {"syncMode": "Push", "apiEndpoint": url, "secretRef": {"namespace": NS, "name": "itself"}}});

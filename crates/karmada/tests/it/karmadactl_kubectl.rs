@@ -1,4 +1,4 @@
-//! `karmadactl` beside the real kubectl: the same command lines in two namespaces, and the same output and exit code.
+//! `karmadactl` beside the real kubectl: the same command lines in two namespaces, with the same output and exit code.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ const LINES: &[&str] = &[
     "apply -f D/web2.yaml -o jsonpath={.spec.template.spec.containers[*].name}",
     "get deploy web -o jsonpath={.spec.template.spec.containers[*].env}{.spec.replicas}{.metadata.annotations}",
     "apply -f D/web2.yaml --server-side --dry-run=server",
-    // Fields of client-side apply that are no longer in the manifest go with it.
+    // Fields of client-side apply that are no longer in the manifest are removed with it.
     "apply -f D/web1.yaml --force",
     "apply -f D/web2.yaml --server-side",
     "get deploy web -o jsonpath={.spec.template.spec.containers[*].name}{.spec.template.spec.containers[*].env}",
@@ -71,11 +71,11 @@ const LINES: &[&str] = &[
     "delete deploy --all --dry-run=client -o name",
 ];
 
-/// Where the outputs differ for a reason.
+/// Intended differences of the output.
 const DIFFERENT: &[&str] = &[
-    // kubectl names the same file and the same lack in the words of its own validation.
+    // kubectl reports the same file and the same missing field with the messages of its own validation.
     "apply -f D/nokind.yaml",
-    // kubectl prints the live object, ours what it would become.
+    // kubectl prints the live object, ours the resulting one.
     "apply -f D/a.yaml --dry-run=client -o yaml",
 ];
 

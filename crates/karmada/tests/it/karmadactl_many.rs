@@ -1,4 +1,4 @@
-//! `karmadactl get` over a hundred clusters: all are asked before any has answered.
+//! `karmadactl get` over a hundred clusters: all are queried before any has responded.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::fleet::Fleet;
 
 const CLUSTERS: usize = 100;
 
-/// A server that is every member at once. It answers lists of ConfigMaps when all members are asked for theirs.
+/// A server for all members. It responds to lists of ConfigMaps when all members have received theirs.
 struct Members {
     all_asked: Barrier,
     late: AtomicUsize,
@@ -47,7 +47,7 @@ impl Members {
         let path = target.split('?').next().unwrap_or_default();
         let (member, path) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
         if path.ends_with("/configmaps") {
-            // Long enough for any machine, and short enough for a test that fails.
+            // Long enough for any machine, and short enough for a failing test.
             let all = tokio::time::timeout(Duration::from_secs(60), self.all_asked.wait()).await;
             self.late.fetch_add(usize::from(all.is_err()), Ordering::SeqCst);
         }
@@ -56,7 +56,7 @@ impl Members {
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
         );
-        // A caller that went away needs no answer.
+        // A client that has disconnected needs no response.
         let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
     }
 }

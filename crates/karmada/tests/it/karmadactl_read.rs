@@ -1,4 +1,4 @@
-//! The commands of `karmadactl` that read and explain: transcripts, and live completion in a real shell.
+//! The reading commands of `karmadactl`: transcripts, and live completion in a real shell.
 
 use std::process::Command;
 
@@ -190,7 +190,7 @@ async fn types_are_explained_and_objects_described() {
 }
 
 #[tokio::test]
-async fn templates_print_what_they_find() {
+async fn templates_print_their_values() {
     let fleet = Fleet::start(&[]).await;
     fleet
         .check(
@@ -339,7 +339,7 @@ async fn the_shell_completes_live_names() {
         .expect("the binary starts");
     assert!(unreachable.status.success() && unreachable.stdout.is_empty() && unreachable.stderr.is_empty());
 
-    // The script in a real bash: what the shell would offer.
+    // The script in a real bash: the completions of the shell.
     let bin = tempfile::tempdir().expect("a directory");
     let program = bin.path().join("karmadactl");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_karmada"), &program).expect("a link in a directory of our own");

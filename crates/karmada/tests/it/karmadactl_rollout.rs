@@ -1,4 +1,4 @@
-//! `karmadactl rollout` and `wait` over a control plane and two members: what the user types and sees.
+//! `karmadactl rollout` and `wait` over a control plane and two members.
 
 use std::process::Stdio;
 
@@ -56,7 +56,7 @@ async fn restarted_at(fleet: &Fleet) -> Value {
     tree["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"].clone()
 }
 
-/// The last line of each cluster: how many came before depends on how fast the members are.
+/// The last line of each cluster: the number of earlier ones depends on the members' speed.
 fn last_lines(ran: Ran) -> Vec<String> {
     let mut last = std::collections::BTreeMap::new();
     for line in ran.ok().lines() {

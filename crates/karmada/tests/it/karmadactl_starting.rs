@@ -49,7 +49,7 @@ async fn pods_are_waited_for() {
     let label = Patch::Merge(json!({"metadata": {"labels": {"disk": "ssd"}}}));
     member.patch(&NODES(), &node.key(), &label, &PatchOptions::default()).await.expect("the node is labelled");
     let output = tokio::task::spawn_blocking(move || waiting.wait_with_output()).await.expect("no panic");
-    // A simulated member has no logs; the command got as far as to ask for them.
+    // A simulated member has no logs; the command reached the request for them.
     let ran = Ran::from(output.expect("it ends"));
     assert!(!ran.err.contains("timed out"), "{}", ran.err);
 }

@@ -1,5 +1,5 @@
-//! `karmadactl logs`, `exec`, `attach` and `top` through the cluster proxy, against a member that answers as a kubelet and a
-//! metrics server do.
+//! `karmadactl logs`, `exec`, `attach` and `top` through the cluster proxy, with a member that responds as a kubelet
+//! and a metrics server do.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ async fn answer(mut stream: TcpStream) {
         "HTTP/1.1 {code} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    // A caller that went away needs no answer.
+    // A client that has disconnected needs no response.
     let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
 }
 
@@ -94,7 +94,7 @@ fn document(path: &str) -> Option<Value> {
     }
 }
 
-/// Says hello, echoes the standard input to its end, and ends as the command requests.
+/// Sends a greeting, echoes the standard input to its end, and exits as the command requests.
 async fn session(mut stream: TcpStream, head: &str, query: &str) {
     let header = |name: &str| {
         head.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! What `karmadactl` does on a terminal and nowhere else: tables that fit its width, and lines of progress.
+//! The behaviour of `karmadactl` on a terminal only: tables that fit its width, and progress lines.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::fleet::Fleet;
 
-/// The output on a terminal of `columns` characters a line.
+/// The output on a terminal of `columns` characters per line.
 async fn on_terminal(fleet: &Fleet, columns: u16, line: &str) -> String {
     let mut command = Command::new("script");
     let program = env!("CARGO_BIN_EXE_karmada");
@@ -37,7 +37,7 @@ async fn tables_fit_a_terminal_and_pipes_get_whole_cells() {
     let piped = fleet.karmadactl(&["get", "cm", "-l", "app", "-L", "app"]).await.ok();
     assert!(piped.contains(value), "{piped}");
 
-    // Members are counted while they answer; the line is erased before the table.
+    // Responding members are counted; the line is erased before the table.
     let both = on_terminal(&fleet, 200, "get cm -l app -s all").await;
     assert!(both.contains("Reading clusters: 2/2\r\u{1b}[KNAME"), "{both:?}");
     let ran = fleet.karmadactl(&["get", "cm", "-l", "app", "-s", "all"]).await;

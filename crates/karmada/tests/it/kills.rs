@@ -1,7 +1,7 @@
-//! `karmada up` is killed again and again on one data directory: while clients write, while it checkpoints, while it starts
-//! and right after that. Each time everything that was acknowledged is there.
+//! `karmada up` is killed repeatedly on one data directory: while clients write, while it checkpoints, while it starts
+//! and right after that. Each time all acknowledged writes are present.
 //!
-//! A normal run kills 5 times; `KILLS=500 cargo test -p karmada --test it kills` so often.
+//! A normal run kills 5 times; `KILLS=500 cargo test -p karmada --test it kills` kills 500 times.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,12 +21,12 @@ const WRITERS: usize = 8;
 /// More objects than this are deleted, so that a long run stays fast.
 const OBJECTS: usize = 1500;
 
-/// What the server acknowledged.
+/// The acknowledged writes.
 #[derive(Default)]
 struct Acknowledged {
     /// Objects that are written once: revision and content.
     objects: BTreeMap<String, (u64, usize)>,
-    /// Objects that are written over and over, each by one writer: the last content.
+    /// Objects that are rewritten, each by one writer: the last content.
     counters: BTreeMap<String, usize>,
     /// Each acknowledged creation since the last deletion: revision and name.
     order: Vec<(u64, String)>,
@@ -49,7 +49,7 @@ fn content(object: &Object) -> usize {
     tree["data"]["n"].as_str().and_then(|n| n.parse().ok()).expect("a number")
 }
 
-/// Writes until the server is gone.
+/// Writes until the server is killed.
 async fn write(client: Client, known: Arc<Mutex<Acknowledged>>, (round, writer): (usize, usize), size: usize) {
     let counter = format!("counter-{writer}");
     for n in 0.. {
@@ -68,7 +68,7 @@ async fn write(client: Client, known: Arc<Mutex<Acknowledged>>, (round, writer):
             None => client.create(&config_maps(), &next).await,
             Some(_) => client.update(&config_maps(), &next).await,
         };
-        // Created by a request of the round before, whose answer was lost.
+        // Created by a request of the previous round, whose response was lost.
         let Ok(written) = written else {
             let Ok(found) = client.get(&config_maps(), &ObjectKey::namespaced("kills", &*counter)).await else {
                 return;
@@ -83,7 +83,7 @@ async fn write(client: Client, known: Arc<Mutex<Acknowledged>>, (round, writer):
     }
 }
 
-/// Compares what a client reads with what was acknowledged.
+/// Compares a client's reads with the acknowledged writes.
 async fn check(client: &Client, known: &mut Acknowledged, what: &str) {
     client.request(http::Method::GET, "/readyz", None).await.unwrap_or_else(|error| panic!("{what}: {error}"));
     let list = client.list(&config_maps(), Some("kills"), &ListOptions::default()).await;
@@ -115,7 +115,7 @@ async fn check(client: &Client, known: &mut Acknowledged, what: &str) {
     follow(client, known, what).await;
 }
 
-/// A watch from an acknowledged revision delivers all that was acknowledged after it, in order.
+/// A watch from an acknowledged revision delivers all later acknowledged writes, in order.
 async fn follow(client: &Client, known: &Acknowledged, what: &str) {
     let mut order = known.order.clone();
     order.sort();
@@ -142,7 +142,7 @@ async fn follow(client: &Client, known: &Acknowledged, what: &str) {
     }
 }
 
-/// Starts a server and kills it before it is ready, as far as it comes.
+/// Starts a server and kills it before it is ready, at any stage.
 fn kill_while_it_starts(data: &Path, after: Duration) {
     let mut child = Karmada::begin_up(data);
     pause(after);
@@ -164,7 +164,7 @@ async fn clear(client: &Client, known: &mut Acknowledged) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_kill_takes_what_was_acknowledged() {
+async fn kills_lose_no_acknowledged_write() {
     let kills: usize = std::env::var("KILLS").map_or(5, |kills| kills.parse().expect("a number"));
     let root = tempfile::tempdir().expect("a directory");
     let data = root.path().join("up");

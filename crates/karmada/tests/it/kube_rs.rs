@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::process::Karmada;
 
-/// What anything here may take.
+/// The time-out of all steps.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn client(server: &Karmada) -> Client {
@@ -113,7 +113,7 @@ async fn typed_objects_live_and_die() {
 }
 
 #[tokio::test]
-async fn discovery_finds_what_dynamic_clients_need() {
+async fn discovery_serves_dynamic_clients() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Karmada::up(dir.path());
     let client = client(&server).await;
@@ -138,7 +138,7 @@ async fn discovery_finds_what_dynamic_clients_need() {
 }
 
 #[tokio::test]
-async fn server_side_apply_knows_who_owns_what() {
+async fn server_side_apply_tracks_ownership() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Karmada::up(dir.path());
     let deployments: Api<Deployment> = Api::default_namespaced(client(&server).await);
@@ -199,7 +199,7 @@ async fn pods_are_evicted() {
         .expect("watched");
 }
 
-/// The names of a store, once it holds as many as given.
+/// The names of a store, once it has this many.
 async fn follows(store: &reflector::Store<ConfigMap>, count: usize) -> Vec<String> {
     loop {
         let mut names: Vec<String> = store.state().iter().map(|map| map.name_any()).collect();

@@ -1,5 +1,5 @@
-//! A controller written for kube-rs, unchanged: its resource is derived from a struct, it owns ConfigMaps, keeps a
-//! finalizer, writes status and tells events.
+//! A controller written for kube-rs, unchanged: its resource is derived from a struct, it owns ConfigMaps, has a
+//! finalizer, writes status and records events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ async fn reconcile(greeting: Arc<Greeting>, client: Arc<Client>) -> Result<Actio
     finalizer(&greetings, FINALIZER, greeting, |event| async {
         match event {
             finalizer::Event::Apply(greeting) => write(&client, &greeting).await,
-            finalizer::Event::Cleanup(greeting) => say(&client, &greeting, "Gone").await,
+            finalizer::Event::Cleanup(greeting) => record(&client, &greeting, "Gone").await,
         }?;
         Ok(Action::await_change())
     })
@@ -72,10 +72,10 @@ async fn write(client: &Client, greeting: &Greeting) -> kube::Result<()> {
     let status = json!({"apiVersion": "example.com/v1", "kind": "Greeting", "status": {"written": text}});
     let greetings: Api<Greeting> = Api::namespaced(client.clone(), &namespace);
     greetings.patch_status(&name, &apply, &Patch::Apply(&status)).await?;
-    say(client, greeting, "Written").await
+    record(client, greeting, "Written").await
 }
 
-async fn say(client: &Client, greeting: &Greeting, reason: &str) -> kube::Result<()> {
+async fn record(client: &Client, greeting: &Greeting, reason: &str) -> kube::Result<()> {
     let recorder = Recorder::new(client.clone(), Reporter::from("greeter"));
     let event = kube::runtime::events::Event {
         type_: EventType::Normal,
@@ -126,7 +126,7 @@ async fn a_controller_runs_unchanged() {
     greetings.patch("hi", &PatchParams::default(), &again).await.expect("patched");
     until_status(&greetings, "Hello you").await;
 
-    // What somebody takes away comes back: the controller watches what it owns.
+    // Deleted objects are recreated: the controller watches its dependents.
     let uid = maps.get("hi").await.expect("owned").uid().expect("a uid");
     maps.delete("hi", &DeleteParams::default()).await.expect("deleted");
     let back = |map: Option<&ConfigMap>| map.is_some_and(|map| map.uid().as_ref() != Some(&uid));

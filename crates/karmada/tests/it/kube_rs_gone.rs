@@ -1,4 +1,5 @@
-//! Reflectors whose place in history is gone: the server was restarted and its store compacted while they were cut off.
+//! Reflectors whose resource version has expired: the server was restarted and its store compacted while they were
+//! disconnected.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -42,7 +43,7 @@ async fn start(store: &Arc<MemoryStore>) -> ApiServer {
     .expect("the store is readable")
 }
 
-/// The way to whatever server there is; watches hang and new ones wait while it is cut.
+/// A connection to the current server; while it is cut, watches hang and new ones wait.
 #[derive(Clone)]
 struct Line(watch::Receiver<Option<ApiService>>);
 

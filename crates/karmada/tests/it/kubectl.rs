@@ -1,4 +1,4 @@
-//! The real kubectl against `karmada apiserver`.
+//! The real kubectl with `karmada apiserver`.
 
 use crate::process::Karmada;
 
@@ -68,7 +68,7 @@ fn strict_validation_names_the_unknown_field() {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn what_was_acknowledged_survives_a_kill() {
+fn acknowledged_writes_survive_a_kill() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Karmada::apiserver(dir.path());
     let file = manifest(&dir, "nginx.json", DEPLOYMENT);

@@ -1,9 +1,9 @@
-//! Every transcript of `tests/kubectl` with every kubectl at hand, from 1.27 on (older ones know nothing of the API that
-//! the transcripts use).
+//! Every transcript of `tests/kubectl` with every available kubectl, from 1.27 on (older ones do not support the APIs
+//! of the transcripts).
 //!
-//! `TRANSCRIPT=NAME` runs those whose name contains it, `KUBECTL_MATRIX=all` all of them and not the newest
-//! kubectl alone. `UPDATE_TRANSCRIPTS=1` runs the newest kubectl alone and writes
-//! down what the steps that differ print: read the difference before you believe it.
+//! `TRANSCRIPT=NAME` runs those whose name contains it, `KUBECTL_MATRIX=all` all of them with all versions instead of
+//! the newest kubectl only. `UPDATE_TRANSCRIPTS=1` runs the newest kubectl only and updates the steps that differ:
+//! check the difference before you commit it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use crate::process::Karmada;
 use crate::transcript::{Part, Step, Transcript, normalise};
 
-/// How long a step marked `~` may take to come true.
+/// The time-out of a step marked `~`.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The first minor version of kubectl that the transcripts are meant for.
+/// The first minor version of kubectl that the transcripts support.
 const OLDEST: u32 = 27;
 
 /// A kubectl of some version.
@@ -72,7 +72,7 @@ fn transcripts() -> BTreeMap<String, Transcript> {
     named.filter(|(name, _)| name.contains(&wanted)).map(read).collect()
 }
 
-/// One transcript with one kubectl in a namespace of its own.
+/// One transcript with one kubectl in its own namespace.
 struct Session<'a> {
     peer: &'a Peer,
     namespace: String,
@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
         session
     }
 
-    /// What the command printed, normalised, and its exit code.
+    /// The normalized output of the command, and its exit code.
     fn run(&self, command: &str) -> (String, i32) {
         let root = self.directory.path();
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -128,7 +128,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs all of it; answers how many commands ran, and what differed. `update` is changed to what was seen.
+    /// Runs a transcript; returns the number of executed commands, and the differences. `update` is set to the actual
+    /// output.
     fn play(&self, transcript: &Transcript, mut update: Option<&mut Transcript>) -> (usize, Vec<String>) {
         let (mut ran, mut differences) = (0, Vec::new());
         for (at, part) in transcript.parts.iter().enumerate() {
@@ -176,7 +177,7 @@ fn servers(transcripts: &BTreeMap<String, Transcript>, directory: &Path) -> BTre
     for transcript in transcripts.values() {
         let (name, data) = (&transcript.server, directory.join(&transcript.server));
         servers.entry(name.clone()).or_insert_with(|| match name.as_str() {
-            // With every controller, namespaces begin as those of any Kubernetes cluster do.
+            // With every controller, namespaces are initialized as in any Kubernetes cluster.
             "up" => Karmada::up_with(&data, &["--kube-controllers=*"]),
             "apiserver" => Karmada::apiserver(&data),
             "member" => Karmada::member("m1", &data),

@@ -1,4 +1,4 @@
-//! The log of a real process: what it tells of its start, its members and its end.
+//! The log of a real process: its start, its members and its end.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -27,11 +27,11 @@ fn log_of_up(args: &[&str]) -> (Vec<String>, String) {
         seen[1] |= line.contains("Cluster is ready");
         log.push(line);
     }
-    let asked = Command::new("kill").arg(child.id().to_string()).status().expect("kill is on PATH");
+    let signalled = Command::new("kill").arg(child.id().to_string()).status().expect("kill is on PATH");
     log.extend(lines);
-    // How fast the machine is, is no matter of this test.
+    // The machine's speed does not matter here.
     log.retain(|line| !line.contains("Slow request"));
-    assert!(asked.success() && child.wait().expect("the process is ours").success(), "{log:#?}");
+    assert!(signalled.success() && child.wait().expect("the process is ours").success(), "{log:#?}");
     (log, data.to_str().expect("a path in UTF-8").to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! The binary as its users see it.
+//! The binary from the outside.
 
 mod admission;
 mod agent;

@@ -1,4 +1,4 @@
-//! The real kubectl against `karmada member`: it looks like a live cluster.
+//! The real kubectl with `karmada member`: it behaves like a live cluster.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,7 +10,7 @@ fn lines(text: &str) -> Vec<Vec<&str>> {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_deployment_rolls_out_scales_and_goes_back() {
+fn a_deployment_rolls_out_scales_and_rolls_back() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let member = Karmada::member_with("m1", dir.path(), &["--nodes", "3", "--zone", "z1", "--region", "r1"]);
     let mode = std::fs::metadata(member.kubeconfig()).expect("a kubeconfig").permissions().mode();
@@ -20,8 +20,8 @@ fn a_deployment_rolls_out_scales_and_goes_back() {
     assert_eq!(shown, ["m1-node-1 Ready z1", "m1-node-2 Ready z1", "m1-node-3 Ready z1"]);
 
     member.ok(&["create", "deployment", "web", "--image=nginx:1", "--replicas=3"]);
-    let told = member.ok(&["rollout", "status", "deployment/web", "--timeout=60s"]);
-    assert!(told.contains("deployment \"web\" successfully rolled out"), "{told}");
+    let printed = member.ok(&["rollout", "status", "deployment/web", "--timeout=60s"]);
+    assert!(printed.contains("deployment \"web\" successfully rolled out"), "{printed}");
     let all = member.ok(&["get", "deploy,rs,pods", "--no-headers"]);
     let rows = lines(&all);
     assert_eq!(rows[0][..4], ["deployment.apps/web", "3/3", "3", "3"], "{all}");

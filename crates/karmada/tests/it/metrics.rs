@@ -1,4 +1,4 @@
-//! What a control plane counts while it propagates an application.
+//! The metrics of a control plane while it propagates an application.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn metrics(plane: &Plane, identity: Option<Identity>) -> (u16, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_control_plane_counts_what_it_does() {
+async fn a_control_plane_has_metrics() {
     let plane = Plane::start().await;
     let secrets = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
     let secret = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});

@@ -1,4 +1,4 @@
-//! The names by which the one binary is called.
+//! The names of the one binary.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -36,7 +36,7 @@ fn version_has_the_fields_that_scripts_look_for() {
 }
 
 #[test]
-fn nothing_asked_for_is_answered_with_help() {
+fn no_arguments_print_help() {
     let help = called("karmadactl", &[]);
     assert_eq!((help.code, &*help.err), (Some(0), ""));
     assert!(help.out.starts_with("karmadactl controls a Kubernetes Cluster Federation.\n"), "{}", help.out);

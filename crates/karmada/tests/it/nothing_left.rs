@@ -1,4 +1,4 @@
-//! A start that is refused creates nothing: no data directory, no store, no members, no kubeconfig.
+//! A rejected start creates nothing: no data directory, no store, no members, no kubeconfig.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn started(directory: &Path, words: &str) -> Ran {
     Ran::from(command.output().expect("the binary starts"))
 }
 
-/// Refused with `needle`, and nothing new in the directory.
+/// Rejected with `needle`, and no new files in the directory.
 fn refused(directory: &Path, words: &str, code: i32, needle: &str) {
     let entries = || {
         let mut names: Vec<_> =
@@ -32,7 +32,7 @@ fn refused(directory: &Path, words: &str, code: i32, needle: &str) {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_what_to_do() {
+fn a_taken_port_is_named_with_the_next_step() {
     let directory = tempfile::tempdir().expect("a directory");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("bound").port();

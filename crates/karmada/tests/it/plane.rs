@@ -63,7 +63,7 @@ impl Plane {
         assert!(plane.ready().await);
         plane.members().join(plane.client()).await.expect("the members join");
         let plane = Self { plane, _directory: directory };
-        // Replicas are not moved later to a cluster that was not ready when they were divided.
+        // Divided replicas are not moved later to a cluster that was not ready.
         while plane.ready_members().await < 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -103,7 +103,7 @@ impl Plane {
 
     pub async fn until(&self, expected: &[(&str, i64)]) {
         let expected: BTreeMap<String, i64> = expected.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-        // Virtual seconds: far more than any back-off on the way.
+        // Virtual seconds: far more than any back-off.
         let waited = tokio::time::timeout(Duration::from_secs(600), async {
             while self.ready_replicas().await != expected {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -168,7 +168,7 @@ async fn the_main_job_in_one_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_names_no_existing_cluster_says_so_and_waits_for_it() {
+async fn a_policy_without_an_existing_cluster_reports_it_and_waits() {
     let plane = Plane::start().await;
     plane.create(&policies(), policy(json!({"clusterAffinity": {"clusterNames": ["member4"]}}))).await;
     plane.create(&deployments(), deployment(1)).await;
@@ -194,12 +194,12 @@ async fn a_policy_that_names_no_existing_cluster_says_so_and_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_scheduler_asks_the_nodes_of_members_without_a_socket() {
+async fn the_scheduler_estimates_by_nodes_in_process() {
     let plane = Plane::start_with(|options| options.estimators = Some(estimator::Settings::default())).await;
     let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
         "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
     plane.create(&policies(), policy(placement)).await;
-    // By their summaries the members have room; none of their nodes has the label.
+    // By their summaries the members have capacity; none of their nodes has the label.
     let mut choosy = deployment(2);
     choosy["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "ssd"});
     plane.create(&deployments(), choosy).await;
@@ -221,7 +221,7 @@ async fn the_scheduler_asks_the_nodes_of_members_without_a_socket() {
     let message = condition["message"].as_str().unwrap_or_default();
     assert!(message.contains("Clusters available replicas 0 are not enough to schedule."), "{message}");
 
-    // A node that has it, and there is room.
+    // A matching node is added, so there is capacity.
     let nodes = ApiResource::cluster("", "v1", "Node", "nodes");
     let member = plane.plane.members().iter().next().expect("a member").client().clone();
     let node = member.list(&nodes, None, &ListOptions::default()).await.expect("nodes").items.remove(0);

@@ -11,7 +11,7 @@ pub struct Karmada {
 }
 
 impl Karmada {
-    /// Starts `karmada apiserver` and waits until it says that it is ready.
+    /// Starts `karmada apiserver` and waits until it reports that it is ready.
     pub fn apiserver(data_dir: &Path) -> Self {
         let args = ["apiserver", "--secure-port", "0"];
         Self::start(&args, data_dir, "karmada-apiserver.config", "The API server is ready on https://")
@@ -40,7 +40,7 @@ impl Karmada {
         Self::start(&args, data_dir, &kubeconfig, &format!("Member {name} is ready on https://"))
     }
 
-    /// Begins to start `karmada up`, without waiting for anything.
+    /// Starts `karmada up` without waiting.
     pub fn begin_up(data_dir: &Path) -> Child {
         Self::spawn(&["up", "--secure-port", "0"], data_dir)
     }
@@ -51,7 +51,7 @@ impl Karmada {
         let mut lines = BufReader::new(stdout).lines();
         let first = lines.next().and_then(Result::ok).unwrap_or_default();
         assert!(first.starts_with(first_line), "unexpected first line: {first:?}");
-        // Nobody reads on: the rest is a few short lines, far less than the pipe holds.
+        // The remaining output is not read: it is far smaller than the pipe's buffer.
         Self { child, kubeconfig: data_dir.join(kubeconfig) }
     }
 
@@ -89,7 +89,7 @@ impl Karmada {
             .expect("the binary starts")
     }
 
-    /// The standard output of a kubectl command that must succeed.
+    /// The standard output of a successful kubectl command.
     pub fn ok(&self, args: &[&str]) -> String {
         let output = self.kubectl(args);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -97,7 +97,7 @@ impl Karmada {
         out.into_owned()
     }
 
-    /// The standard output of a karmadactl command that must succeed.
+    /// The standard output of a successful karmadactl command.
     pub fn karmadactl_ok(&self, args: &[&str]) -> String {
         let output = self.karmadactl(args);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -105,17 +105,17 @@ impl Karmada {
         out.into_owned()
     }
 
-    /// The standard error of a kubectl command that must fail.
+    /// The standard error of a failing kubectl command.
     pub fn refused(&self, args: &[&str]) -> String {
         let output = self.kubectl(args);
         assert!(!output.status.success(), "kubectl {args:?} succeeded");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// Ends the process as a service manager would; answers whether it ended with 0.
+    /// Stops the process as a service manager would; returns whether it exited with 0.
     pub fn terminate(mut self) -> bool {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill is on PATH");
-        asked.success() && self.child.wait().expect("the process is ours").success()
+        let signalled = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill is on PATH");
+        signalled.success() && self.child.wait().expect("the process is ours").success()
     }
 
     /// Stops the process without ending it (SIGSTOP).
@@ -133,14 +133,14 @@ impl Karmada {
         assert!(sent.expect("kill is on PATH").success());
     }
 
-    /// Ends the process as a power cut would.
+    /// Kills the process, as a power failure would.
     pub fn kill(mut self) {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("the process is ours");
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Retries until there is a result.
 #[expect(clippy::disallowed_methods, reason = "other processes are watched: time is real here")]
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -155,7 +155,7 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<T, String>) -> 
 
 impl Drop for Karmada {
     fn drop(&mut self) {
-        // The test may have ended it already.
+        // The test may have stopped it already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

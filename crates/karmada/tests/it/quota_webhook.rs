@@ -1,5 +1,5 @@
-//! FederatedResourceQuotas whose rules run as `karmada webhook` behind another API server: the webhook charges and refuses, the
-//! controllers give back.
+//! FederatedResourceQuotas whose rules run as `karmada webhook` behind another API server: the webhook charges and
+//! rejects, the controllers release usage.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Admission for Calls {
             let answer: Value = serde_json::from_slice(&answer).expect("a review");
             match &answer["response"] {
                 allowed if allowed["allowed"] == true => Ok(()),
-                // A webhook leaves out what its caller fills in.
+                // A webhook omits fields that its caller defaults.
                 refused => Err(Status {
                     kind: "Status".to_owned(),
                     api_version: "v1".to_owned(),
@@ -77,7 +77,7 @@ impl Admission for Calls {
     }
 }
 
-/// An API server that knows Karmada's kinds and none of its rules, with the webhook and the controller beside it.
+/// An API server with Karmada's kinds and none of its rules, with the webhook and the controller beside it.
 struct Beside {
     server: ApiServer,
     client: Client,
@@ -113,7 +113,7 @@ impl Beside {
         let quota = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
             "metadata": {"name": "q", "namespace": "default"}, "spec": {"overall": {"cpu": "5"}}});
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
-        // Some servers have it from the start.
+        // Some servers create it at their start.
         drop(client.create(&ApiResource::cluster("", "v1", "Namespace", "namespaces"), &namespace).await);
         client.create(&quotas(), &quota).await.expect("a quota");
         let beside = Self { server, client, stop };
@@ -141,7 +141,7 @@ impl Beside {
         quota["status"]["overallUsed"]["cpu"].as_str().unwrap_or("0").to_owned()
     }
 
-    /// Longer than the controllers leave a charge alone whose binding is not stored.
+    /// Longer than the controllers keep a charge whose binding is not stored.
     async fn until_used(&self, expected: &str) {
         for _ in 0..600 {
             if self.used().await == expected {
@@ -169,7 +169,7 @@ async fn a_webhook_charges_and_refuses_and_the_controllers_give_back() {
     beside.scale("a", 5, None).await.expect("it fits exactly");
     assert_eq!(beside.used().await, "5");
     assert_refused(beside.scale("a", 6, None).await);
-    // Freed once it is stored.
+    // Released once it is stored.
     beside.scale("a", 1, None).await.expect("less always fits");
     beside.until_used("1").await;
     beside.bind("b", 3).await.expect("there is room again");

@@ -1,5 +1,5 @@
-//! Enforcement of FederatedResourceQuotas in our API server: after every step of random histories, `status.overallUsed` is
-//! the sum over the stored bindings, and no limit is exceeded by growth.
+//! Enforcement of FederatedResourceQuotas in our API server: after every step of random histories, `status.overallUsed`
+//! is the sum over the stored bindings, and growth exceeds no limit.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,13 +40,13 @@ async fn open(directory: &Path, world: &World) -> Opened {
     karmada::apiserver::open(&options, Arc::new(|_| None), world).await.expect("a server")
 }
 
-/// A binding as the model knows it.
+/// A binding in the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Known {
     /// CPU of one replica, in thousandths.
     request: i64,
     clusters: BTreeMap<String, i64>,
-    /// Replicas of its one component; those of clusters do not count then.
+    /// Replicas of its single component; those of clusters do not count then.
     component: Option<i64>,
     held: bool,
     deleting: bool,
@@ -93,7 +93,7 @@ impl Dice {
     }
 }
 
-/// A server, and the state that it should have.
+/// A server and its expected state.
 struct Run {
     opened: Opened,
     client: Client,
@@ -156,7 +156,7 @@ impl Run {
         format!("seed {} step {}", self.seed, self.step)
     }
 
-    /// Whether a binding may change so, by the rules alone.
+    /// Whether the rules allow a change of a binding.
     fn fits(&self, name: &str, new: &Known) -> bool {
         let old = self.known.get(name).map_or(0, Known::usage);
         let sum = self.known.values().map(Known::usage).sum::<i64>() - old + new.usage();
@@ -174,7 +174,7 @@ impl Run {
         Ok(())
     }
 
-    /// With a version that is no longer the newest if `stale`.
+    /// With an outdated version if `stale`.
     async fn replace(&self, name: &str, new: &Known, stale: bool) -> Result<(), client::Error> {
         let mut patch = json!({"spec": new.spec()});
         for field in ["components", "replicaRequirements"] {
@@ -221,7 +221,7 @@ impl Run {
         self.known.remove(&name);
     }
 
-    /// Several writers at once: which of them are refused is open, that the rest fits is not.
+    /// Concurrent writers: any of them may be rejected, but the result is consistent.
     async fn crowd(&mut self) {
         let new: Vec<(String, Known)> = (0..6).map(|n| (format!("c{}-{n}", self.step), self.dice.binding())).collect();
         let outcomes = futures::future::join_all(new.iter().map(|(name, known)| self.create(name, known, false))).await;
@@ -317,7 +317,7 @@ impl Run {
         list["items"].as_array().cloned().unwrap_or_default()
     }
 
-    /// At every revision since the last step, so also between the writes of a crowd.
+    /// At every revision since the last step, including those between concurrent writes.
     async fn check_revisions(&mut self) {
         let newest = self.revision().await;
         for revision in self.compared + 1..=newest {
@@ -371,7 +371,7 @@ async fn usage_is_the_sum_over_bindings_after_every_step() {
 }
 
 #[tokio::test]
-async fn a_quota_that_was_never_counted_counts_what_is_there() {
+async fn an_uncounted_quota_counts_existing_bindings() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut run = Run::start(directory.path(), 1).await;
     run.client

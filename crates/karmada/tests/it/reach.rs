@@ -1,4 +1,4 @@
-//! Names, addresses and certificates of an API server, as clients over TLS meet them.
+//! Names, addresses and certificates of an API server, for clients over TLS.
 
 use std::path::Path;
 
@@ -41,13 +41,13 @@ fn kubeconfig(running: &Running) -> String {
     std::fs::read_to_string(&running.socket.kubeconfig).expect("a kubeconfig")
 }
 
-/// A member of the cluster in a kubeconfig.
+/// The cluster in a kubeconfig.
 fn field(kubeconfig: &str, name: &str) -> Option<String> {
     let document = apimachinery::yaml::to_json_value(kubeconfig.as_bytes()).expect("YAML");
     document["clusters"][0]["cluster"][name].as_str().map(str::to_owned)
 }
 
-/// What a client with a kubeconfig gets that connects to a server and verifies its certificate by a name.
+/// The result for a client with a kubeconfig that connects to a server and verifies its certificate by a name.
 async fn verified(kubeconfig: &str, server: &str, name: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("config");
@@ -100,7 +100,7 @@ async fn clients_connect_by_the_names_given_and_by_no_others() {
     let changed = serve(directory.path(), |listen| listen.names = vec!["new.example.org".into()]).await;
     assert_ne!(served(), before);
     let url = changed.socket.url.clone();
-    // The kubeconfig of the first start: its authority and its client certificate still hold.
+    // The kubeconfig of the first start: its authority and its client certificate are still valid.
     assert_eq!(verified(&config, &url, "new.example.org").await, Ok(()));
     verified(&config, &url, "api.example.org").await.expect_err("a name that was taken away");
     let authority = |text: &str| field(text, "certificate-authority-data").expect("an authority");
@@ -207,7 +207,7 @@ async fn the_kubeconfig_fits_a_certificate_of_another_authority() {
         assert!(bundle.contains(running.opened.data.pki.authority.certificate()), "{bundle}");
         assert_eq!(authorities(&bundle).contains(&fingerprint(&theirs.root)), with_root);
         if external.is_none() {
-            // As it was written, from this machine.
+            // As written, from this machine.
             let client = Client::from_kubeconfig(&running.socket.kubeconfig, None).await.expect("a kubeconfig");
             assert_eq!(ask(&client).await, Ok(()), "{with_root}");
         }

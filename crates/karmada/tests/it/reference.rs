@@ -1,4 +1,4 @@
-//! The pages of `docs/reference` are what the program's data says. `UPDATE_DOCS=1` writes them.
+//! The pages of `docs/reference` match the program's data. `UPDATE_DOCS=1` writes them.
 
 use std::path::Path;
 
@@ -20,6 +20,6 @@ fn the_pages_are_up_to_date() {
             std::fs::write(&path, &page).expect("the documentation is writable");
         }
         let known = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(known == page, "{name} is not what the data says; UPDATE_DOCS=1 cargo test -p karmada reference");
+        assert!(known == page, "{name} differs from the data; UPDATE_DOCS=1 cargo test -p karmada reference");
     }
 }

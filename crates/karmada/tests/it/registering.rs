@@ -1,4 +1,4 @@
-//! Clusters that register themselves: bootstrap tokens, certificates of agents, and what an agent reaches.
+//! Clusters that register themselves: bootstrap tokens, certificates of agents, and the rights of an agent.
 
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ async fn tokens_sign_the_public_description_and_authenticate_until_they_expire()
     assert_eq!(user["groups"], json!(["system:bootstrappers", agents::BOOTSTRAPPERS, "system:authenticated"]));
     assert_eq!(code(&whoami("abcdef.0123456789abcdee").await), 401, "forged");
     assert_eq!(code(&whoami("ghijkl.0123456789abcdef").await), 401, "unknown");
-    // A token requests certificates, and nothing else.
+    // A token can request certificates, and nothing else.
     let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
     assert_eq!(code(&plane.bearer(TOKEN).request(Method::GET, clusters, None).await), 403);
 
@@ -192,13 +192,13 @@ async fn certificates_are_approved_for_the_requesters_own_cluster() {
         let message = if *name == "renewal" { "self karmada agent" } else { "approving karmada agent" };
         assert!(condition["message"].as_str().is_some_and(|it| it.contains(message)), "{condition}");
     }
-    // Time enough for every other request.
+    // Enough time for every other request.
     tokio::time::sleep(Duration::from_secs(60)).await;
     for (name, ..) in cases.iter().filter(|case| case.4 == pending) {
         assert_eq!(live(name).await["status"], json!({}), "{name}");
     }
 
-    // The user that grants agents their rights grants nothing else, and nothing for a cluster that exists.
+    // The user that grants agents their rights grants nothing else, and nothing for an existing cluster.
     let role = |name: &str, cluster: &str| {
         let mut role = agents::grants(cluster, "karmada-cluster").remove(0).object;
         role["metadata"]["name"] = json!(name);
@@ -219,14 +219,14 @@ async fn certificates_are_approved_for_the_requesters_own_cluster() {
 async fn grant(admin: &Client, cluster: &str) {
     let name = format!("karmada-es-{cluster}");
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    // That of a member exists.
+    // The member's cluster exists.
     let _ = admin.create(&ApiResource::cluster("", "v1", "Namespace", "namespaces"), &object).await;
     for grant in agents::grants(cluster, "karmada-cluster") {
         admin.create(&grant.resource, &grant.object).await.unwrap_or_else(|error| panic!("{}: {error}", grant.object));
     }
 }
 
-/// What an agent's rights of upstream's allow beside its own cluster: what describes the control plane, and no credential.
+/// The rights of upstream's agents beyond their own cluster: descriptions of the control plane, and no credentials.
 const ALLOWED: &[&str] = &[
     "get certificates.k8s.io/certificatesigningrequests",
     "create certificates.k8s.io/certificatesigningrequests",
@@ -250,7 +250,7 @@ const ALLOWED: &[&str] = &[
 
 const NAMESPACES: [&str; 4] = ["karmada-es-member1", "karmada-cluster", "default", "kube-system"];
 
-/// A write of an agent that its Role lets through, to an object of another cluster.
+/// A write of an agent that its Role allows, to an object of another cluster.
 fn body(resource: &ApiResource, namespace: Option<&str>, name: &str) -> Value {
     let api_version = if resource.group.is_empty() {
         resource.version.clone()

@@ -1,5 +1,5 @@
-//! A cluster registers itself, as its administrator types it: real processes, the real kubectl, an agent with the kubeconfig
-//! that `register` stored in the cluster.
+//! A cluster registers itself by its administrator's commands: real processes, the real kubectl, an agent with the
+//! kubeconfig that `register` stored in the cluster.
 
 use apimachinery::{ApiResource, ObjectKey};
 use base64::Engine as _;
@@ -61,7 +61,7 @@ pub async fn installed(member: &Client, directory: &std::path::Path) -> (String,
     (path, command.collect())
 }
 
-/// The agent's arguments as in the Deployment, but for paths and ports of a pod.
+/// The agent's arguments as in the Deployment, except for paths and ports of a pod.
 pub fn agent_args(command: &[String], kubeconfig: &str, member: &RunningMember) -> Vec<String> {
     let mut args = vec!["agent".to_owned(), format!("--kubeconfig={}", member.kubeconfig().display())];
     for word in &command[1..] {
@@ -78,7 +78,7 @@ pub fn agent_args(command: &[String], kubeconfig: &str, member: &RunningMember) 
     args
 }
 
-/// Starts the agent. Answers after its first `lines`.
+/// Starts the agent. Returns after its first `lines`.
 pub async fn start(command: &[String], kubeconfig: &str, member: &RunningMember, lines: usize) -> Component {
     let args = agent_args(command, kubeconfig, member);
     tokio::task::spawn_blocking(move || Component::start(&args, lines)).await.expect("no panic")
@@ -156,7 +156,7 @@ async fn a_cluster_registers_works_and_leaves() {
     propagate(&control, "first").await;
     applied(member.client(), "first", true).await;
 
-    // The credentials reach the cluster's own execution namespace.
+    // The credentials have access to the cluster's own execution namespace.
     let own = kubectl(&config, &["get", "works", "-n", "karmada-es-m1", "-o", "name"]).await.ok();
     assert!(own.contains("work.work.karmada.io/first-"), "{own}");
     for args in [
@@ -172,10 +172,10 @@ async fn a_cluster_registers_works_and_leaves() {
         assert!(refused.code == Some(1) && refused.err.to_lowercase().contains("forbidden"), "{args:?}: {refused:?}");
     }
 
-    // A killed agent goes on where it was; of two, one works.
+    // A killed agent continues where it stopped; of two, one works.
     drop(running);
     propagate(&control, "second").await;
-    // Neither is waited for: one of them does not get the Lease.
+    // They are not waited for: one of them does not get the Lease.
     let one = start(&agent, &config, &member, 0).await;
     let two = start(&agent, &config, &member, 0).await;
     applied(member.client(), "second", true).await;
@@ -207,7 +207,7 @@ async fn a_cluster_registers_works_and_leaves() {
         let found = control.list(&grant.resource, None, &Default::default()).await.expect("a list").items;
         assert!(found.iter().all(|it| it.name() != grant.object["metadata"]["name"]), "{}", grant.object);
     }
-    // Nothing stands in the way of the next registration; a token registers many clusters.
+    // Nothing blocks the next registration; a token registers many clusters.
     let command = fleet.register_command().await;
     let again = fleet.register(&command, &member, &["--cluster-name=m1"]).await;
     assert_eq!(again.ok(), STEPS);
@@ -251,7 +251,7 @@ async fn refused_registrations(fleet: &Fleet, command: &str, member: &RunningMem
             .contains(&format!("could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"")),
         "{replayed:?}"
     );
-    // None of them left anything in the cluster.
+    // None of them left objects in the cluster.
     for (resource, name) in [(secrets(), "karmada-kubeconfig"), (deployments(), "karmada-agent")] {
         assert!(tree(other.client(), &resource, &agent_key(name)).await.is_none(), "{name}");
     }

@@ -1,5 +1,5 @@
-//! `register` and `unregister` that end (kill -9) between any two packets to either server, and run again; two clusters that
-//! register under one name.
+//! Kills `register` and `unregister` (kill -9) between any two packets to either server, and runs them again; two
+//! clusters that register under one name.
 //!
 //! A normal run kills each eight times; `KILLS=1000` kills at every packet.
 
@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::fleet::{Fleet, Ran};
 use crate::registering_journey::{agent_key, deployments, installed, ready, secrets, start, tree};
 
-/// Passes packets on to the servers, until the process that sends them is to be killed.
+/// Forwards packets to the servers, until the sending process must be killed.
 #[derive(Clone, Default)]
 struct Wire {
     packets: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// An address that stands for a server's.
+    /// An address that forwards to a server.
     async fn before(&self, server: SocketAddr) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
         let address = listener.local_addr().expect("an address");
@@ -49,7 +49,7 @@ impl Wire {
         let Ok(up) = TcpStream::connect(server).await else { return };
         let ((mut from, mut to), (mut answers, mut requests)) = (stream.into_split(), up.into_split());
         tokio::spawn(async move {
-            // Either end may go away.
+            // Either end may close.
             let _ = tokio::io::copy(&mut answers, &mut to).await;
         });
         let mut packet = vec![0; 65536];
@@ -67,12 +67,12 @@ impl Wire {
         }
     }
 
-    /// Runs a command that is killed before it sends its packet `at`; whether it was.
+    /// Runs a command that is killed before it sends its packet `at`; returns whether it was killed.
     async fn run_until(&self, at: usize, command: &mut Command) -> Option<Ran> {
         self.packets.store(0, Ordering::SeqCst);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child: Child = {
-            // Before the process can send anything, it is known whom to kill.
+            // The process id is known before the process can send anything.
             let mut victim = self.victim.lock();
             let child = command.spawn().expect("the binary starts");
             *victim = Some((at, child.id()));
@@ -139,7 +139,7 @@ impl Wired {
         fleet.command(&["unregister", name, "--cluster-kubeconfig", &member, "--karmada-config", &plane])
     }
 
-    /// What an agent leaves in its cluster.
+    /// The objects of an agent in its cluster.
     async fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         let client = self.member.client();
@@ -174,7 +174,7 @@ fn positions(packets: usize) -> Vec<usize> {
     (0..kills).map(|at| at * packets / kills).collect()
 }
 
-/// The registration is whole: the agent's credentials work, and the mark of an unfinished one is gone.
+/// The registration is complete: the agent's credentials work, and the mark of an unfinished one is removed.
 async fn is_registered(control: &Client, wired: &Wired, name: &str) {
     let secret = tree(wired.member.client(), &secrets(), &agent_key("karmada-kubeconfig")).await.expect("a Secret");
     assert!(secret["metadata"].get("annotations").is_none(), "{name}: {}", secret["metadata"]);
@@ -200,7 +200,7 @@ async fn a_killed_registration_is_finished_by_the_next() {
         let name = format!("m{at}");
         let wired = Wired::new(&fleet, &name).await;
         let finished = wired.wire.run_until(at, &mut wired.register(&fleet, &command, &name)).await;
-        // The last packets of a run vary a little.
+        // The number of packets of a run varies slightly.
         if let Some(ran) = finished {
             return drop(ran.ok());
         }
@@ -272,7 +272,7 @@ async fn of_two_clusters_that_register_under_one_name_the_first_has_it() {
     is_registered(&control, &clusters[winner], "same").await;
     assert_eq!(clusters[loser].left().await, Vec::<String>::new());
 
-    // It stays so before the agent of the first has created its Cluster.
+    // This holds before the agent of the first has created its Cluster.
     let again = fleet.run(clusters[loser].register(&fleet, &command, "same")).await;
     assert!(again.err.contains(" registers as same since "), "{again:?}");
     let (config, agent) = installed(clusters[winner].member.client(), clusters[winner].directory.path()).await;

@@ -7,7 +7,7 @@ use karmada_api::agents;
 use crate::fleet::{Fleet, until};
 use crate::registering_journey::{agent_args, agent_key, applied, installed, propagate, ready, secrets, tree};
 
-/// Verb and resource of the requests that were refused, by the metrics of the API server.
+/// Verb and resource of rejected requests, by the metrics of the API server.
 fn refused(metrics: &str) -> Vec<String> {
     let label = |line: &str, name: &str| {
         let value = line.split_once(&format!("{name}=\"")).and_then(|(_, rest)| rest.split_once('"'));
@@ -22,7 +22,7 @@ fn refused(metrics: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_works_with_upstreams_rights_and_logs_once_what_it_goes_without() {
+async fn an_agent_works_with_upstreams_rights_and_logs_missing_ones_once() {
     let fleet = Fleet::start(&[]).await;
     let (member, control) = (fleet.member("m1").await, fleet.admin().await);
     let directory = tempfile::tempdir().expect("a directory");
@@ -51,7 +51,7 @@ async fn an_agent_works_with_upstreams_rights_and_logs_once_what_it_goes_without
     let log = directory.path().join("log");
     let mut agent = std::process::Command::new(env!("CARGO_BIN_EXE_karmada"))
         .args(agent_args(&agent, &config, &member))
-        // Due at once, as certificates are valid from five minutes before; not due again within the test.
+        // Due immediately, because certificates are backdated by five minutes; not due again within the test.
         .args(["--cert-rotation-remaining-time-threshold=0.99", "--cert-rotation-checking-interval=1h"])
         .env_remove("KUBECONFIG")
         .env("KARMADA_LOG", "warn")
@@ -74,7 +74,7 @@ async fn an_agent_works_with_upstreams_rights_and_logs_once_what_it_goes_without
 
     let metrics = control.request(http::Method::GET, "/metrics", None).await.expect("metrics");
     let refused = refused(&String::from_utf8_lossy(&metrics));
-    // Upstream's API server admits events of agents about templates, ours those about Works only.
+    // Upstream's API server admits events of agents about templates, ours only those about Works.
     assert_eq!(refused, ["LIST configmaps", "POST events"]);
     agent.kill().expect("it runs");
     agent.wait().expect("it ends");

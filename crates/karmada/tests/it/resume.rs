@@ -1,4 +1,4 @@
-//! `karmadactl resume` against an API server and a member that is held. No controllers run: what they would do is the plan.
+//! `karmadactl resume` with an API server and a held member. No controllers run: the plan lists their writes.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ fn the_plan_of_a_held_member_is_printed_and_confirmed() {
     let server = Karmada::apiserver(&root.path().join("karmada"));
     server.karmadactl_ok(&["join", "member1", "--cluster-kubeconfig", member.kubeconfig()]);
     assert_eq!(server.karmadactl_ok(&["resume"]), "No member is held.\n");
-    // What a controller does elsewhere: the member lets the control plane act for its users.
+    // A controller's part: the member lets the control plane impersonate its users.
     let account = "--serviceaccount=karmada-cluster:karmada-impersonator";
     member.ok(&["create", "clusterrolebinding", "impersonator", "--clusterrole=cluster-admin", account]);
     let condition = json!({"type": "ResumePending", "status": "True", "reason": "StoreOlderThanMember",
@@ -46,7 +46,7 @@ fn the_plan_of_a_held_member_is_printed_and_confirmed() {
     let works = [("same", "newer"), ("changed", "older"), ("absent", "older")];
     let works = works.map(|(name, value)| work(name, &config_map(name, value)));
     server.ok(&["apply", "-f", list(root.path(), "works.json", &works).to_str().expect("a path")]);
-    // As the Works have them: admission has completed the manifests.
+    // As in the Works: admission has completed the manifests.
     let in_member = ["same", "changed"].map(|name| {
         let work: Value =
             serde_json::from_str(&server.ok(&["get", "work", name, "-n", "karmada-es-member1", "-o", "json"]))

@@ -1,7 +1,7 @@
-//! Scenarios as text: what a user does and what he then sees, on a control plane with three simulated members in this
-//! process, on virtual time. The files are `tests/scenarios/*.txt`, written as [`crate::transcript`] says; the commands
-//! are those of [`Session::run`], and the first line names the feature gates that are open, and after a `+` controllers
-//! that do not run unless they are named.
+//! Scenarios as text: a user's commands and their output, on a control plane with three simulated members in this
+//! process, on virtual time. The files are `tests/scenarios/*.txt` in the format of [`crate::transcript`]; the commands
+//! are those of [`Session::run`], and the first line names the enabled feature gates, and after a `+` controllers that
+//! do not run by default.
 //!
 //! ```text
 //! $ apply FILE                               creates or patches every object of a file
@@ -14,9 +14,9 @@
 //! $ sleep SECONDS
 //! ```
 //!
-//! A NAME may end in `*`: the first object is meant whose name begins so.
+//! A NAME may end in `*`: the first object whose name starts with it.
 //!
-//! `SCENARIO=NAME` plays those whose name contains it; `UPDATE_SCENARIOS=1` writes down what they answer.
+//! `SCENARIO=NAME` plays those whose name contains it; `UPDATE_SCENARIOS=1` updates their output.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::plane::Plane;
 use crate::transcript::{Part, Step, Transcript, normalise};
 
-/// How long a step marked `~` may take to come true, in virtual time: longer than any back-off on the way.
+/// The time-out of a step marked `~`, in virtual time: longer than any back-off.
 const PATIENCE: Duration = Duration::from_secs(420);
 
 /// Steps have no versions here; every condition on one holds.
@@ -81,7 +81,7 @@ impl Session {
         found.map(|member| member.client().clone()).ok_or_else(|| format!("there is no member {name}"))
     }
 
-    /// By plural, singular, kind in lower case, short name, or any of the first two with the group behind.
+    /// By plural, singular, kind in lower case, short name, or any of the first two followed by the group.
     fn resource(&self, word: &str) -> Result<ApiResource, String> {
         let (name, group) = word.split_once('.').map_or((word, None), |(name, group)| (name, Some(group)));
         let found = self.resources.iter().find(|it| {
@@ -109,7 +109,7 @@ impl Session {
                     None => (*patch, PatchOptions::default()),
                 };
                 let patch: Value = serde_json::from_str(patch).map_err(|error| format!("{patch}: {error}"))?;
-                // By another name than the control plane has.
+                // Under another name than in the control plane.
                 let options = PatchOptions { field_manager: Some("kubectl-patch".into()), ..options };
                 let (resource, patch) = (self.resource(kind)?, Patch::Merge(patch));
                 let patched = client.patch(&resource, &key(name), &patch, &options).await;
@@ -153,7 +153,7 @@ impl Session {
     async fn apply(&mut self, client: &Client, file: &str) -> Answer {
         let text = self.files.get(file).ok_or_else(|| format!("there is no file {file}"))?;
         let documents = yaml::documents(text.as_bytes()).map_err(|error| error.to_string())?;
-        let mut said = Vec::new();
+        let mut printed = Vec::new();
         for object in documents {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let gvk = GroupVersionKind::from_api_version(&text(&object["apiVersion"]), &text(&object["kind"]))
@@ -177,9 +177,9 @@ impl Session {
             } else {
                 client.create(&resource, &object).await.map(|_| "created")
             };
-            said.push(format!("{}/{name} {}", resource.kind.to_lowercase(), done.map_err(words_of)?));
+            printed.push(format!("{}/{name} {}", resource.kind.to_lowercase(), done.map_err(words_of)?));
         }
-        Ok(said.join("\n"))
+        Ok(printed.join("\n"))
     }
 
     async fn events(&self, client: &Client, kind: &str, name: &str, reasons: &str) -> Answer {
@@ -201,7 +201,7 @@ impl Session {
         Ok(reasons.split(' ').map(line).collect::<Vec<_>>().join("\n"))
     }
 
-    /// The normalised answer and its exit code.
+    /// The normalized output and its exit code.
     async fn answer(&mut self, step: &Step) -> (String, i32) {
         let deadline = tokio::time::Instant::now() + if step.eventually { PATIENCE } else { Duration::ZERO };
         loop {
@@ -251,7 +251,7 @@ async fn read(client: &Client, resource: &ApiResource, name: &str) -> Result<Val
     object.to_value().map_err(|error| error.to_string())
 }
 
-/// What a name means that may end in `*`.
+/// Resolves a name that may end in `*`.
 async fn find(client: &Client, resource: &ApiResource, name: &str) -> Result<ObjectKey, String> {
     let Some(prefix) = name.strip_suffix('*') else { return Ok(key(name)) };
     let prefix = key(prefix);
@@ -268,7 +268,7 @@ fn key(name: &str) -> ObjectKey {
     }
 }
 
-/// The value at a path as text; `-` where there is none.
+/// The value at a path as text; `-` if absent.
 fn at_path(tree: &Value, path: &str) -> String {
     match walk(tree, path) {
         Value::Null => "-".to_owned(),
@@ -308,7 +308,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
 }
 
-/// Plays one file; answers how many differences there were, with their text.
+/// Plays one file; returns the number of differences, with their text.
 fn play(path: &Path, update: bool) -> Vec<String> {
     let text = std::fs::read_to_string(path).expect("a readable file");
     let mut transcript = Transcript::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -342,7 +342,7 @@ fn every_scenario_plays() {
             differences.lock().expect("no panic").extend(found);
         }
     };
-    // A scenario computes all the time, for its clock is virtual: one for each of two cores.
+    // A scenario is CPU-bound, because its clock is virtual: one for each of two cores.
     std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
     let differences = differences.into_inner().expect("no panic");
     assert!(differences.is_empty(), "{} steps differ:\n{}", differences.len(), differences.join("\n"));

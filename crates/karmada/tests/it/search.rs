@@ -1,4 +1,4 @@
-//! search.karmada.io as its clients see it: what is discovered, and which answers stand behind the paths.
+//! search.karmada.io as its clients see it: discovery, and the responses at its paths.
 
 use apimachinery::ApiResource;
 use client::Client;
@@ -16,7 +16,7 @@ async fn get(client: &Client, path: &str) -> Value {
     serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Code and body of an answer.
+/// Code and body of a response.
 async fn answer(client: &Client, method: Method, path: &str) -> (u16, String) {
     let request = http::Request::builder().method(method).uri(path).body(transport::empty()).expect("a request");
     let response = client.send(request).await.expect("an answer");
@@ -73,7 +73,7 @@ async fn members_are_read_as_if_they_were_one() {
     }
     assert_eq!(answer(client, Method::POST, &format!("{SEARCH}/cache/api/v1/nodes")).await.0, 405);
 
-    // Nothing is registered yet, so the control plane answers.
+    // Nothing is registered yet, so the control plane responds.
     assert_eq!(names(&get(client, &format!("{PROXY}/api/v1/nodes")).await), Vec::<String>::new());
     let registries = ApiResource::cluster("search.karmada.io", "v1alpha1", "ResourceRegistry", "resourceregistries");
     let registry = json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": {"name": "nodes"},
@@ -98,16 +98,16 @@ async fn members_are_read_as_if_they_were_one() {
     assert!(code == 400 && body.contains("is not a known field selector"), "{body}");
     let (code, body) = answer(client, Method::POST, &format!("{PROXY}/api/v1/nodes")).await;
     assert!(code == 405 && body.contains("create is not supported on resources of kind \\\"nodes\\\""), "{body}");
-    // What is not registered is the control plane's, with the caller's own rights.
+    // Unregistered resources are served by the control plane, with the caller's own rights.
     assert_eq!(get(client, &format!("{PROXY}/api/v1/namespaces/default")).await["metadata"]["name"], "default");
-    let nobody = Identity { user: "nobody".into(), ..Identity::default() };
-    let nobody = Client::in_process(plane.plane.service(), nobody);
-    assert_eq!(answer(&nobody, Method::GET, &format!("{PROXY}/api/v1/namespaces/default")).await.0, 403);
+    let stranger = Identity { user: "stranger".into(), ..Identity::default() };
+    let stranger = Client::in_process(plane.plane.service(), stranger);
+    assert_eq!(answer(&stranger, Method::GET, &format!("{PROXY}/api/v1/namespaces/default")).await.0, 403);
     let deep = format!("{PROXY}{PROXY}/api/v1/nodes");
     assert_eq!(answer(client, Method::GET, &deep).await.0, 400);
 }
 
-/// The versions by member in a text of upstream's form.
+/// The versions by member in upstream's text format.
 fn versions(text: &Value) -> Value {
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text.as_str().expect("a text"));
@@ -193,7 +193,7 @@ async fn changes_are_followed(plane: &Plane) {
     assert!(after["member2"] != before["member2"] && after["member1"].is_string(), "{before} {after}");
 }
 
-/// Sends a body and returns the code and the answer.
+/// Sends a body and returns the code and the response.
 async fn send(client: &Client, method: Method, path: &str, media_type: &str, body: Vec<u8>) -> (u16, Value) {
     let request = http::Request::builder().method(method).uri(path).header("content-type", media_type);
     let request = request.header("accept", "application/json").body(transport::full(body)).expect("a request");
@@ -203,7 +203,7 @@ async fn send(client: &Client, method: Method, path: &str, media_type: &str, bod
     (code, serde_json::from_slice(&body).unwrap_or_default())
 }
 
-/// A version of several members, as lists and watches return it, reaches the member as its own.
+/// A version of several members, as lists and watches return it, reaches the member as its own version.
 async fn versions_of_lists_are_preconditions(plane: &Plane) {
     const MARK: &str = "resource.karmada.io/cached-from-cluster";
     let groups = ["system:masters", "system:authenticated"].map(str::to_owned).into();
@@ -229,7 +229,7 @@ async fn versions_of_lists_are_preconditions(plane: &Plane) {
     for (media_type, method, subresource) in forms {
         let what = format!("{method} {media_type} {subresource}");
         let url = format!("{path}{subresource}");
-        // The first version is the newest one of the member, the second an old one of it, the third names another member.
+        // The first version is the member's current one, the second an outdated one, the third names another member.
         let own = get(client, direct).await;
         let newest = merged(&own["metadata"]["resourceVersion"]);
         let elsewhere = encoded(json!({"member2": "7"}));
@@ -263,7 +263,7 @@ async fn versions_of_lists_are_preconditions(plane: &Plane) {
         let changed = get(client, direct).await;
         assert_eq!(changed["metadata"]["annotations"].get(MARK), None, "{what}");
     }
-    // A node that has changed is not deleted, the version that a watch showed is the member's own.
+    // A node that has changed is not deleted; the version of a watch is the member's own.
     let own = get(client, direct).await["metadata"]["resourceVersion"].clone();
     for (version, expected) in [(merged(&json!("1")), 409), (merged(&own), 200)] {
         let options =

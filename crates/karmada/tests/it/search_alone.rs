@@ -1,5 +1,5 @@
-//! `karmada search` as a process behind an API server that passes requests on: it believes that server's certificate
-//! alone, keeps the registries, and asks the members.
+//! `karmada search` as a process behind an API server that forwards requests: it trusts that server's certificate only,
+//! stores the registries, and queries the members.
 
 use base64::Engine as _;
 use client::Client;
@@ -13,7 +13,7 @@ use crate::fleet::{Fleet, until};
 
 const GROUP: &str = "/apis/search.karmada.io/v1alpha1";
 
-/// Who speaks for users.
+/// The authority and the certificates of the front proxy.
 pub struct Front(Client);
 
 impl Front {
@@ -28,7 +28,7 @@ impl Front {
         Self(Client::from_kubeconfig_text(&config.to_string(), None).await.expect("a client"))
     }
 
-    /// What a user is answered.
+    /// The response for a user.
     pub async fn ask(&self, user: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, String) {
         let mut request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
         if !user.is_empty() {
@@ -77,7 +77,7 @@ async fn members_are_searched_from_a_process_behind_the_api_server() {
         ca.to_str().expect("text"),
     ]);
     let search = tokio::task::spawn_blocking(move || Component::start(&own, 1)).await.expect("no panic");
-    let at = search.told("The search API server is ready on ");
+    let at = search.text_after("The search API server is ready on ");
     let front = Front::connect(at, &pair).await;
 
     let (code, body) = front.ask("", Method::GET, &format!("{GROUP}/resourceregistries"), None).await;
@@ -102,7 +102,7 @@ async fn members_are_searched_from_a_process_behind_the_api_server() {
     let proxy = format!("{GROUP}/proxying/karmada/proxy");
     let (code, body) = front.ask("ann", Method::GET, &format!("{proxy}/api/v1/nodes?limit=3"), None).await;
     assert_eq!((code, names(&body).as_slice()), (200, &expected.map(str::to_owned)[..3]), "{body}");
-    // What no registry names is the control plane's, and is done there in the name of who asks.
+    // Unregistered resources are requested from the control plane, impersonating the caller.
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "here"}});
     let maps = format!("{proxy}/api/v1/namespaces/default/configmaps");
     let (code, body) = front.ask("ann", Method::POST, &maps, Some(&map)).await;

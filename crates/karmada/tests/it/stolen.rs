@@ -1,4 +1,4 @@
-//! A user who may write Clusters, and nothing else, receives no member's token.
+//! A user who may only write Clusters receives no member's token.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -80,7 +80,7 @@ fn cluster(name: &str) -> Value {
                  "secretRef": secret("m1"), "impersonatorSecretRef": secret("imp")}})
 }
 
-/// Sends a body; returns the code, the answer and the texts of its warnings.
+/// Sends a body; returns the code, the response and its warnings.
 async fn send(client: &Client, method: Method, path: &str, media: &str, body: &Value) -> (u16, Value, Vec<String>) {
     let request = http::Request::builder().method(method).uri(path).header("content-type", media);
     let response = client.send(request.body(transport::full(body.to_string())).expect("a request")).await;
@@ -94,7 +94,7 @@ async fn send(client: &Client, method: Method, path: &str, media: &str, body: &V
 /// The ways to write a Cluster.
 const WAYS: [&str; 5] = ["create", "create by apply", "update", "patch", "apply"];
 
-/// Writes the Cluster with one other field.
+/// Writes the Cluster with one changed field.
 async fn write(way: &str, client: &Client, admin: &Client, name: &str, field: &str, value: &Value) -> (u16, Value) {
     let path = format!("{CLUSTERS}/{name}");
     let mut whole = cluster(name);
@@ -213,7 +213,7 @@ async fn thief() -> (String, Arc<AtomicUsize>) {
     (address, visits)
 }
 
-/// What admission let through, or another API server stored, is refused when the control plane connects.
+/// Destinations that admission accepted, or another API server stored, are rejected when the control plane connects.
 #[tokio::test]
 async fn tokens_stay_with_the_endpoint_they_were_stored_for() {
     let fleet = Fleet::start_with(&[], |options| options.server.admission.allow_http_endpoints = true).await;
@@ -262,7 +262,7 @@ async fn tokens_stay_with_the_endpoint_they_were_stored_for() {
     assert!(proxied_to().await.contains("was stored for"), "plain HTTP verifies nothing");
     assert_eq!(visits.load(Ordering::Relaxed), 0, "nothing was sent to the other endpoint");
 
-    // With the real endpoint an unverified certificate is accepted, as it was there when the token was stored.
+    // With the real endpoint an unverified certificate is accepted, because it is the recorded destination.
     let back = Patch::Merge(json!({"spec": {"apiEndpoint": member.url(), "insecureSkipTLSVerification": true}}));
     control.patch(&clusters, &key, &back, &PatchOptions::default()).await.expect("an administrator's change");
     fleet.reachable("m1").await;
@@ -296,7 +296,7 @@ async fn policies_that_copy_secrets_warn_authors_without_the_right() {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
     let policies = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies";
     let cluster_policies = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies";
-    // The policy, and for each user the fields that are warned of.
+    // The policy, and for each user the fields with warnings.
     for (path, selector, deps, expected) in [
         (policies, &deployment, false, ["", "", ""]),
         (policies, &secret, false, ["spec.resourceSelectors", "spec.resourceSelectors", ""]),

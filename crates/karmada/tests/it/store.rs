@@ -1,4 +1,4 @@
-//! `karmada store`: backups of a serving process, restores, the schedule, and who may take a backup.
+//! `karmada store`: backups of a serving process, restores, the schedule, and the rights to take a backup.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -44,9 +44,9 @@ fn a_backup_of_a_serving_process_is_restored_on_a_new_machine() {
     server.ok(&["create", "secret", "generic", "s", "--from-literal=password=hunter2"]);
     let at = server.ok(&["get", "configmap", "a", "-o", "jsonpath={.metadata.resourceVersion}"]);
 
-    // What a client of the server gets; who may not is refused.
-    let said = ok(&["store", "backup", "--data-dir", text(&old), "-o", text(&file)]);
-    assert!(said.contains("karmada.backup: revision ") && said.contains("verified"), "{said}");
+    // A client of the server; without the right it is rejected.
+    let printed = ok(&["store", "backup", "--data-dir", text(&old), "-o", text(&file)]);
+    assert!(printed.contains("karmada.backup: revision ") && printed.contains("verified"), "{printed}");
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().expect("a file").permissions());
     assert_eq!(mode & 0o777, 0o600);
     for url in ["/karmada/store/backup", "/karmada/store/backup/with-keys"] {
@@ -79,11 +79,11 @@ fn a_backup_of_a_serving_process_is_restored_on_a_new_machine() {
     let table = ok(&["store", "stats", "--data-dir", text(&old)]);
     assert!(table.contains("configmaps ") && table.contains("Last backup:   20"), "{table}");
 
-    let said = ok(&["store", "restore", text(&file), "--data-dir", text(&new), "--dry-run"]);
-    assert!(said.contains("Would be restored") && !new.exists(), "{said}");
-    let said = ok(&["store", "restore", text(&file), "--data-dir", text(&new)]);
+    let printed = ok(&["store", "restore", text(&file), "--data-dir", text(&new), "--dry-run"]);
+    assert!(printed.contains("Would be restored") && !new.exists(), "{printed}");
+    let printed = ok(&["store", "restore", text(&file), "--data-dir", text(&new)]);
     for part in ["Keys put back:", "pki/ca.key", "pki/sa.key", "karmadactl resume"] {
-        assert!(said.contains(part), "{said}");
+        assert!(printed.contains(part), "{printed}");
     }
     let ca = |dir: &Path| std::fs::read(dir.join("pki/ca.crt")).expect("an authority");
     assert_eq!(ca(&old), ca(&new));
@@ -102,9 +102,9 @@ fn a_backup_of_a_serving_process_is_restored_on_a_new_machine() {
     assert_eq!(stats["breaks"][0]["kind"], json!("restored"), "{stats}");
     assert!(server.terminate());
 
-    // In the place of a store, which stays beside it.
-    let said = ok(&["store", "restore", text(&file), "--data-dir", text(&old), "--replace"]);
-    assert!(said.contains("kept in"), "{said}");
+    // In place of a store, which is kept beside it.
+    let printed = ok(&["store", "restore", text(&file), "--data-dir", text(&old), "--replace"]);
+    assert!(printed.contains("kept in"), "{printed}");
     let aside = std::fs::read_dir(&old).expect("a directory").filter_map(|it| it.ok()?.file_name().into_string().ok());
     assert_eq!(aside.filter(|name| name.starts_with("store.replaced-")).count(), 1);
 }
@@ -169,7 +169,7 @@ async fn a_server_takes_backups_at_intervals_and_keeps_some() {
     assert!(metrics.contains("karmada_store_backups_total{result=\"success\"} 6"), "{metrics}");
     assert!(metrics.contains("karmada_store_backup_last_size_bytes "), "{metrics}");
 
-    // Where nothing can be written the earlier ones stay, and the failure is counted.
+    // If nothing can be written, earlier backups are kept, and the failure is counted.
     let away = root.path().join("away");
     std::fs::rename(&directory, &away).expect("it moves");
     tokio::time::sleep(2 * interval).await;

@@ -1,17 +1,17 @@
-//! Transcripts of a terminal as tests: commands and what they print, in text files that a new row costs one line.
+//! Transcripts of a terminal as tests: commands and their output, in text files, so that a new row costs one line.
 //!
 //! ```text
 //! # server: up                        (the first line; further `#` lines after blank ones are comments)
 //! <<< FILE                            a file for the commands to use, up to a line `>>>`
 //! $ COMMAND                           run by `sh`, both outputs as one
-//! $~ COMMAND                          asked again until it prints what is expected
+//! $~ COMMAND                          repeated until it prints what is expected
 //! $>=1.30 COMMAND                     for these versions of the client only (also `<`, and with `~`)
 //! LINE                                expected; `[..]` stands for anything in it, a line `...` for any lines
 //! [<1.31] LINE                        expected of these versions only
 //! ? 1                                 the exit code, when it is not 0
 //! ```
 //!
-//! What differs from run to run is made equal on both sides: see [`normalise`]. It knows nothing of kubectl.
+//! Variable parts are normalized on both sides: see [`normalise`]. The module does not depend on kubectl.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ use regex::Regex;
 /// A file of steps.
 #[derive(Debug)]
 pub struct Transcript {
-    /// What stands after `# server: `.
+    /// The text after `# server: `.
     pub server: String,
     pub parts: Vec<Part>,
 }
@@ -37,16 +37,16 @@ pub enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub versions: Versions,
-    /// Whether the command is asked again until the answer is the expected one.
+    /// Whether the command is repeated until its output is the expected one.
     pub eventually: bool,
     pub command: String,
     pub expected: Vec<String>,
     pub exit_code: i32,
-    /// Where it stands, from 1.
+    /// Its line, from 1.
     pub line: usize,
 }
 
-/// Which minor versions of the client something is meant for.
+/// The minor versions of the client that something applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versions {
     All,
@@ -55,7 +55,7 @@ pub enum Versions {
 }
 
 impl Versions {
-    /// From the start of `text`: `>=1.30`, `<1.31` or nothing; and what follows.
+    /// Parses the start of `text`: `>=1.30`, `<1.31` or nothing; returns the rest.
     fn parse(text: &str) -> Option<(Self, &str)> {
         let (make, rest): (fn(u32) -> Self, _) = match (text.strip_prefix(">=1."), text.strip_prefix("<1.")) {
             (Some(rest), _) => (Self::From, rest),
@@ -85,14 +85,14 @@ impl Versions {
 
 impl Transcript {
     /// # Errors
-    /// The line that is not understood.
+    /// The line that cannot be parsed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().enumerate();
         let mut after_blank = false;
         let server = lines.next().and_then(|(_, line)| line.strip_prefix("# server: ")).ok_or("no `# server: `")?;
         let mut parts = Vec::new();
         while let Some((at, line)) = lines.next() {
-            // What commands print may look like a comment or a command; it has no blank lines.
+            // Output may look like a comment or a command; it has no blank lines.
             let after_blank = std::mem::replace(&mut after_blank, line.is_empty());
             if let Some(name) = line.strip_prefix("<<< ") {
                 let text = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != ">>>");
@@ -152,7 +152,7 @@ impl Step {
         text
     }
 
-    /// What a client of this version should print.
+    /// The expected output of a client of this version.
     pub fn expected_of(&self, minor: u32) -> Vec<&str> {
         let meant = self.expected.iter().filter_map(|line| {
             let condition = line.strip_prefix('[').and_then(Versions::parse);
@@ -167,14 +167,14 @@ impl Step {
         meant.collect()
     }
 
-    /// Whether this is what a client of this version should have answered. `output` is normalised.
+    /// Whether this is the expected output of a client of this version. `output` is normalized.
     pub fn fits(&self, minor: u32, output: &str, exit_code: i32) -> bool {
         let output: Vec<&str> = output.lines().collect();
         exit_code == self.exit_code && lines_match(&self.expected_of(minor), &output)
     }
 }
 
-/// Whether the lines fit the patterns, where a pattern `...` stands for any number of lines.
+/// Whether the lines match the patterns, where a pattern `...` matches any number of lines.
 pub fn lines_match(patterns: &[&str], lines: &[&str]) -> bool {
     match patterns.split_first() {
         None => lines.is_empty(),
@@ -185,7 +185,7 @@ pub fn lines_match(patterns: &[&str], lines: &[&str]) -> bool {
     }
 }
 
-/// Whether the line is the pattern, where `[..]` stands for anything.
+/// Whether the line matches the pattern, where `[..]` matches any text.
 fn line_matches(pattern: &str, line: &str) -> bool {
     let mut pieces = pattern.split("[..]");
     let first = pieces.next().unwrap_or_default();
@@ -204,7 +204,7 @@ fn line_matches(pattern: &str, line: &str) -> bool {
     true
 }
 
-/// What differs from run to run, and what stands for it.
+/// Variable parts, and their replacements.
 static VARIABLES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let rows = [
         // Gaps between columns, then ages in them.
@@ -223,8 +223,8 @@ static VARIABLES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     compiled.into_iter().collect()
 });
 
-/// Makes equal what differs from run to run, and `names` (the keys; the values are shown in their place). Blank lines
-/// and blanks at the end go.
+/// Normalizes variable parts, and `names` (the keys, replaced by the values). Blank lines and trailing blanks are
+/// removed.
 pub fn normalise(output: &str, names: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for line in output.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
@@ -242,7 +242,7 @@ pub fn normalise(output: &str, names: &BTreeMap<String, String>) -> String {
 }
 
 #[test]
-fn patterns_fit_what_they_say() {
+fn patterns_match() {
     let rows = [
         ("a [..] c", "a b c", true),
         ("a [..]", "a b c", true),
@@ -267,7 +267,7 @@ fn patterns_fit_what_they_say() {
 }
 
 #[test]
-fn output_loses_what_differs_from_run_to_run() {
+fn variable_output_is_normalized() {
     let names = BTreeMap::from([("get-1-33".to_owned(), "$NS".to_owned())]);
     let output = "NAME     STATUS   AGE\nget-1-33   Active   3m2s  \n\n  at 2026-01-01T00:00:00Z\n";
     assert_eq!(normalise(output, &names), "NAME  STATUS  AGE\n$NS  Active  AGE\n  at TIME\n");

@@ -1,4 +1,4 @@
-//! Who may open the tunnel of a cluster, and what is said without one.
+//! Who may open the tunnel of a cluster, and the errors without one.
 
 use apimachinery::ApiResource;
 use client::Client;
@@ -41,7 +41,7 @@ async fn a_tunnel_is_opened_by_its_clusters_agent_only() {
     for grant in agents::grants("m1", "karmada-cluster") {
         admin.create(&grant.resource, &grant.object).await.expect("a grant");
     }
-    // Somebody lets all agents open all tunnels.
+    // An administrator allows all agents to open all tunnels.
     let rbac = |kind: &str, plural: &str| ApiResource::cluster("rbac.authorization.k8s.io", "v1", kind, plural);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "wide"},
         "rules": [{"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/tunnel"], "verbs": ["*"]}]});
@@ -88,7 +88,7 @@ async fn without_a_tunnel_the_next_step_is_named() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
         "data": {"token": "dG9rZW4="}});
     control.create(&secrets, &secret).await.expect("created");
-    // Nothing listens at port 1.
+    // Nothing listens on port 1.
     let cluster = |mode: &str| -> Value {
         json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": mode.to_lowercase()},
             "spec": {"syncMode": mode, "apiEndpoint": "https://127.0.0.1:1", "insecureSkipTLSVerification": false,

@@ -13,7 +13,7 @@ use crate::process::Karmada;
 /// The member's certificate is valid for the name, and the control plane cannot resolve it.
 const ENDPOINT: &str = "--cluster-api-endpoint=https://kubernetes.default.svc:6443";
 
-/// An agent of `m1` that tells nothing in its first line but that it works; it is killed when it is dropped.
+/// An agent of `m1` whose first line reports only that it runs; it is killed when it is dropped.
 async fn agent(control: &str, member: &str, more: &[&str]) -> Component {
     let mut list = args(&["agent", "--karmada-kubeconfig", control, "--kubeconfig", member, "--cluster-name=m1"]);
     list.extend(args(&["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]));
@@ -27,7 +27,7 @@ async fn get(client: &Client, path: &str) -> Option<Value> {
     serde_json::from_slice(&client.request(Method::GET, path, None).await.ok()?).ok()
 }
 
-/// A namespace of the member that it shows through the proxy.
+/// A namespace of the member through the proxy.
 async fn reached(admin: &Client) {
     until("the member is reached", async || get(admin, &proxied("m1", "/api/v1/namespaces/default")).await).await;
 }
@@ -99,7 +99,7 @@ async fn a_member_without_an_inbound_path_is_reached_through_its_agent() {
     })
     .await;
 
-    // Without an endpoint the tunnel is the only way, and without a tunnel there is none.
+    // Without an endpoint the tunnel is the only connection.
     let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
     let none = agent(&control, &own, &["--enable-tunnel=false"]).await;
     until("the agent has taken the endpoint away", async || {
@@ -132,7 +132,7 @@ async fn searched(admin: &Client) {
     until("a single node", async || get(admin, one).await).await;
 }
 
-/// Also the agent's kubeconfig: the control plane has another port after its restart.
+/// Also changes the agent's kubeconfig: the control plane has another port after its restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_control_plane_gets_its_tunnels_back_and_no_work_is_lost() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! `karmadactl` and kubectl with a pod of a member that only its agent reaches: logs, terminals, what is forwarded, and an
-//! agent that goes away.
+//! `karmadactl` and kubectl with a pod of a member that only its agent reaches: logs, terminals, port-forwards, and an
+//! agent that disconnects.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ use tunnel::decide::Destinations;
 use crate::fleet::{Fleet, Ran, proxied, until};
 use crate::karmadactl_streams;
 
-/// A name that nothing resolves.
+/// A name that does not resolve.
 const ENDPOINT: &str = "http://member.invalid:6443";
 
 /// A control plane with the Cluster `m1` in Pull mode.
@@ -97,9 +97,9 @@ async fn a_terminal_ends_with_its_agent_and_the_next_agent_takes_over() {
     let mut stderr = child.stderr.take().expect("a pipe");
     let (lines, stdin) = tokio::task::spawn_blocking(move || {
         if lines.next().is_none() {
-            let mut said = String::new();
-            stderr.read_to_string(&mut said).expect("text");
-            panic!("the command ended: {said}");
+            let mut printed = String::new();
+            stderr.read_to_string(&mut printed).expect("text");
+            panic!("the command ended: {printed}");
         }
         stdin.write_all(b"typed\n").expect("written");
         assert_eq!(lines.next().expect("a line").expect("text"), "typed");
@@ -119,7 +119,7 @@ async fn a_terminal_ends_with_its_agent_and_the_next_agent_takes_over() {
     assert!(logs.contains("second\n"), "{logs}");
 }
 
-/// What port-forward needs: bytes both ways after an upgrade, and an agent that knows the caller only as the member does.
+/// port-forward needs bytes in both directions after an upgrade, and an agent that does not know the caller.
 #[tokio::test]
 async fn upgraded_connections_cross_the_tunnel() {
     let fleet = fleet().await;

@@ -1,4 +1,4 @@
-//! The version that the program prints, and where the build takes it from.
+//! The version that the program prints, and its source in the build.
 
 #[path = "../../build_stamp.rs"]
 mod build_stamp;
@@ -128,7 +128,7 @@ fn an_archive_is_unknown_and_a_repository_has_its_commit_and_state() {
     let (next, _) = build_stamp::read(root, None, 7, false);
     assert!(next.commit != stamp.commit && next.tree_state == "clean", "{next:?}");
 
-    // An archive that is unpacked inside another repository is not of that repository.
+    // An archive that is unpacked inside another repository does not belong to that repository.
     let inside = root.join("crates/a");
     assert_eq!(state(&inside), "unknown");
 }

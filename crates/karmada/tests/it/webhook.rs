@@ -43,7 +43,7 @@ fn policy(spec: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_policy_is_filled_in_and_then_judged() {
+async fn a_policy_is_defaulted_and_then_validated() {
     let (service, registry) = service();
     let mut request = policy(json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}]}));
     let answer = review(&service, "/mutate-propagationpolicy", request.clone()).await;
@@ -78,11 +78,11 @@ async fn a_policy_is_filled_in_and_then_judged() {
     assert_eq!(counted.value(&["/validate-propagationpolicy", "403"]), 1);
 }
 
-/// The rights of the author come from the API server, in the words of the review.
+/// The rights of the author come from a review by the API server.
 #[tokio::test]
 async fn policies_that_copy_secrets_are_warned_of() {
-    let asked = std::sync::Arc::new(parking_lot::Mutex::new(Vec::<Value>::new()));
-    let reviews = std::sync::Arc::clone(&asked);
+    let reviewed = std::sync::Arc::new(parking_lot::Mutex::new(Vec::<Value>::new()));
+    let reviews = std::sync::Arc::clone(&reviewed);
     let control = ApiService::new(tower::service_fn(move |request: transport::Request| {
         let reviews = std::sync::Arc::clone(&reviews);
         async move {
@@ -113,11 +113,11 @@ async fn policies_that_copy_secrets_are_warned_of() {
     }
     let spec = json!({"user": "eve", "uid": "u", "groups": ["g"], "extra": {"k": ["v"]}, "resourceAttributes": {
         "verb": "get", "group": "", "version": "v1", "resource": "secrets", "subresource": "", "namespace": "shop", "name": "s"}});
-    assert_eq!(asked.lock().last(), Some(&spec));
+    assert_eq!(reviewed.lock().last(), Some(&spec));
 }
 
 #[tokio::test]
-async fn every_path_answers_and_nonsense_is_refused() {
+async fn every_path_responds_and_malformed_reviews_are_rejected() {
     let (service, _) = service();
     for webhook in WEBHOOKS {
         for request in [
@@ -164,8 +164,8 @@ async fn protection_and_old_versions() {
     assert_eq!(answer["status"], json!({"metadata": {}, "code": 400, "message": message}));
 }
 
-/// Upstream decodes into typed objects, changes and encodes them: its patches have what typed objects always have, and
-/// no longer what they leave out.
+/// Upstream decodes into typed objects, changes and encodes them: its patches add fields that typed objects always
+/// have, and remove those that they omit.
 #[tokio::test]
 async fn patches_are_those_of_typed_objects() {
     let (service, _) = service();
@@ -224,7 +224,7 @@ async fn patches_are_those_of_typed_objects() {
     }
 }
 
-/// RIC-V1: without the other customizations nothing is known of conflicts, and nothing is let through.
+/// RIC-V1: without the other customizations conflicts are unknown, and nothing is admitted.
 #[tokio::test]
 async fn a_list_that_fails_lets_no_customization_through() {
     let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);

@@ -1,4 +1,4 @@
-//! `karmadactl why`, `diff` and `tree`, run as the user runs them.
+//! `karmadactl why`, `diff` and `tree` as commands.
 
 use client::Client;
 use http::Method;
@@ -161,7 +161,7 @@ async fn tree(fleet: &Fleet) {
     );
 }
 
-/// What the control plane does not have.
+/// Objects that the control plane does not have.
 async fn absent(fleet: &Fleet) {
     let admin = fleet.admin().await;
     let there = proxied("m1", "/api/v1/namespaces/default/configmaps");
@@ -192,7 +192,7 @@ async fn absent(fleet: &Fleet) {
     }
 }
 
-/// What members hold against what is stored, and against a file.
+/// Members' objects compared with stored ones, and with a file.
 #[tokio::test]
 async fn differences_and_previews() {
     let fleet = Fleet::start(&["m1", "m2"]).await;
@@ -206,7 +206,7 @@ async fn differences_and_previews() {
     };
     let diff = async |args: &[&str]| fleet.karmadactl(&[&["diff"], args].concat()).await;
 
-    // Nothing is there yet: the preview creates it in both, with the override in one.
+    // Nothing exists yet: the preview creates it in both, with the override in one.
     post(control, &format!("{POLICIES}/overridepolicies"), &registry("/spec/template/spec/containers/0/image")).await;
     post(control, &format!("{POLICIES}/propagationpolicies"), &policy()).await;
     let manifest = file("web.yaml", &deployment());
@@ -231,7 +231,7 @@ async fn differences_and_previews() {
     })
     .await;
 
-    // A changed template, in the clusters that are named.
+    // A changed template, in the named clusters.
     let mut changed = deployment();
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("200m");
     let changed = file("changed.yaml", &changed);
@@ -241,7 +241,7 @@ async fn differences_and_previews() {
     assert_eq!(preview.out.matches("diff -u -N").count(), 1, "{}", preview.out);
     assert!(!preview.out.contains("  uid: "), "{}", preview.out);
 
-    // An override alone changes what it selects.
+    // An override alone changes the objects it selects.
     let mut other = registry("/spec/template/spec/containers/0/image");
     other["spec"]["overrideRules"][0]["overriders"]["plaintext"][0]["value"] = json!("other.io/nginx:1");
     let other = file("override.yaml", &other);
@@ -251,7 +251,7 @@ async fn differences_and_previews() {
         preview.out.lines().filter(|line| line.contains("image: ")).map(|line| line.replace(' ', "")).collect();
     assert_eq!(images, ["--image:reg.io/nginx:1", "+-image:other.io/nginx:1"], "{}", preview.out);
 
-    // Another program compares.
+    // An external diff program.
     let mut command = fleet.command(&["diff", "-f", &other]);
     command.env("KUBECTL_EXTERNAL_DIFF", "ls");
     let ran = fleet.run(command).await;
@@ -270,9 +270,9 @@ async fn differences_and_previews() {
     }
 }
 
-/// A user who may read some lists only sees what is unknown, and nothing that is guessed.
+/// A user who may read only some lists sees unknown states, and no guesses.
 #[tokio::test]
-async fn what_may_not_be_read_is_unknown() {
+async fn unreadable_lists_are_unknown() {
     let tokens = tempfile::tempdir().expect("a directory");
     let file = tokens.path().join("tokens.csv");
     std::fs::write(&file, "secret,viewer,1\n").expect("a file");

@@ -15,11 +15,11 @@ use crate::harness::{Plane, get};
 
 pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
     let waiting = state.spaces.iter().filter(|work| condition(work, "Applied") != "True" || !lives(work));
-    let say = |work: &Value| {
+    let complaint = |work: &Value| {
         let (space, conditions) = (text(work, "/metadata/namespace"), &work["status"]["conditions"]);
         format!("Work {} of a namespace in {space} is not applied, or is not removed: {conditions}", name(work))
     };
-    let mut wrong: Vec<String> = waiting.map(say).collect();
+    let mut wrong: Vec<String> = waiting.map(complaint).collect();
     for member in MEMBERS {
         let is_demo = |work: &&Value| {
             name(manifest(work)) == "demo" && text(work, "/metadata/namespace") == execution_space(member)

@@ -57,7 +57,7 @@ fn of_template(state: &State, kind: Kind, template: &Value) -> Option<String> {
             "dispatchingOnClusters": spec["suspension"]["dispatchingOnClusters"]})
     };
     let (wanted, is) = (settings(&policy["spec"]), settings(&binding["spec"]));
-    (wanted != is).then(|| format!("{what}: policy {} says {wanted}, the binding {is}", name(policy)))
+    (wanted != is).then(|| format!("{what}: policy {} has {wanted}, the binding {is}", name(policy)))
 }
 
 /// Dependencies of a Deployment without a binding.
@@ -187,7 +187,7 @@ fn reported(state: &State, binding: &Value) -> Option<String> {
     let is: Vec<(String, bool)> =
         items.map(|it| (text(it, "/clusterName").to_owned(), it["applied"] == true)).collect();
     if is != wanted {
-        return Some(format!("binding {} says it is applied in {is:?}, its Works {wanted:?}", name(binding)));
+        return Some(format!("binding {} is reported as applied in {is:?}, its Works {wanted:?}", name(binding)));
     }
     let there: BTreeSet<&String> = wanted.iter().map(|(member, _)| member).collect();
     let mut due: BTreeSet<String> = targets(binding).into_keys().collect();

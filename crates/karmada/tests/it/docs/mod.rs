@@ -1,7 +1,7 @@
 //! The documentation as its readers use it: the commands of README.md and docs/*.md, word for word, on a fresh machine.
 //!
-//! `DOCS=NAME` runs the pages whose path contains it; `UPDATE_PAGES=1` writes into them what the blocks that differ
-//! print: read the difference before you believe it. [`page`] has the conventions.
+//! `DOCS=NAME` runs the pages whose path contains it; `UPDATE_PAGES=1` updates the blocks that differ: check the
+//! difference before you commit it. [`page`] has the conventions.
 
 mod links;
 mod page;
@@ -16,21 +16,21 @@ use std::sync::Mutex;
 use page::{Commands, Page, Step};
 use session::Session;
 
-/// How many places of a page may show commands that are not run; none where the page is not listed.
+/// The maximum number of unexecuted command blocks per page; zero if the page is not listed.
 const LIMITS: &[(&str, usize)] = &[
     // The two commands that build and test.
     ("README.md", 2),
-    // Measurements of minutes.
+    // Measurements that take minutes.
     ("docs/benchmarks.md", 9),
     // Approval of a request that an agent makes months later.
     ("docs/certificates.md", 1),
-    // A large part of a fleet that dies at once.
+    // A large simultaneous failure.
     ("docs/failover.md", 1),
-    // An agent, whose place is beside a real member.
+    // An agent, which runs beside a real member.
     ("docs/registering-clusters.md", 1),
     // Installing a service; a certificate of another authority.
     ("docs/running-it-for-real.md", 2),
-    // Estimators of a fleet that is not here.
+    // Estimators of clusters that do not exist here.
     ("docs/scheduling.md", 1),
     ("docs/testing.md", 1),
 ];
@@ -65,8 +65,8 @@ fn few_commands_are_not_run() {
     }
 }
 
-/// Goes through a page; answers the complaint at the first step that is not as the page says. `update` takes what was
-/// printed instead, and goes on.
+/// Runs a page; returns the error of the first step that differs from the page. `update` stores the actual output
+/// instead, and continues.
 fn read(name: &str, page: &Page, own_net: bool, update: &mut Option<Vec<Update>>) -> Result<(), String> {
     let mut session = Session::start(own_net);
     for step in &page.steps {
@@ -86,7 +86,7 @@ fn read(name: &str, page: &Page, own_net: bool, update: &mut Option<Vec<Update>>
     Ok(())
 }
 
-/// Lines of a page, from 0, and the text for them.
+/// Lines of a page, from 0, and their new text.
 type Update = (std::ops::Range<usize>, String);
 
 fn write(name: &str, updates: &[Update]) {
@@ -96,7 +96,7 @@ fn write(name: &str, updates: &[Update]) {
     let path = root().join(name);
     let text = std::fs::read_to_string(&path).expect("a readable page");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // From the end, so that the numbers stay true.
+    // From the end, so that the line numbers stay valid.
     for (range, printed) in updates.iter().rev() {
         let fence = &lines[range.end];
         let indent = fence[..fence.len() - fence.trim_start().len()].to_owned();
@@ -126,7 +126,7 @@ fn every_page_works_as_written() {
             }
         }
     };
-    // Without networks of their own, pages that start a control plane on its usual port exclude each other.
+    // Without network namespaces, pages that start a control plane on its default port exclude each other.
     let readers = if own_net { 2 } else { 1 };
     std::thread::scope(|scope| (0..readers).for_each(|_| drop(scope.spawn(work))));
     let complaints = complaints.into_inner().expect("no panic");
@@ -134,9 +134,9 @@ fn every_page_works_as_written() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// The runner itself: what a reader would stumble over is found.
+/// The runner itself: errors in pages are found.
 #[test]
-fn what_does_not_work_is_a_complaint() {
+fn failing_steps_are_reported() {
     let own_net = session::has_own_network();
     for (text, complaint) in [
         ("```sh\ncd /; export A=1\n```\n```sh\necho $A $PWD\n```\n```text\n1 /\n```\n", ""),

@@ -151,7 +151,7 @@ fn file_name<'a>(info: &str, text: &'a str) -> Option<&'a str> {
     (is_name && is_relative).then_some(name)
 }
 
-/// Whether a reader would type this line.
+/// Whether the line is a command.
 fn is_command(line: &str) -> bool {
     let line = line.trim_start().trim_start_matches("$ ");
     let word = line.split(' ').next().unwrap_or_default();
@@ -188,7 +188,7 @@ fn a_page_is_files_and_commands_with_their_output() {
 }
 
 #[test]
-fn what_breaks_the_conventions_is_an_error() {
+fn violations_of_the_conventions_are_errors() {
     for (text, error) in [
         ("```sh\na\n", "line 1: the block has no end"),
         ("```bash\na\n```\n", "line 1: write `sh` instead of `bash`"),

@@ -1,4 +1,4 @@
-//! A reader at work: a shell in a fresh directory, with the program's names on PATH, and what it prints.
+//! A reader's session: a shell in a fresh directory, with the program's names on PATH, and its output.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::page::{Commands, How, Step};
 use super::shown;
 
-/// How long a block may take, and how long one is waited for.
+/// The time-outs of a block and of a condition.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Whether pages run beside each other: on Linux, where a process may have a network of its own, every page has one, and
-/// no other page uses its ports.
+/// Whether pages run concurrently: on Linux, where a process may have its own network, every page has one with its own
+/// ports.
 pub fn has_own_network() -> bool {
     let mut command = own_network();
     let ready = command.args(["ip", "link", "set", "lo", "up"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -43,10 +43,10 @@ struct Job {
     group: String,
 }
 
-/// What a reader would complain about.
+/// An error in a page.
 pub struct Complaint {
     pub what: String,
-    /// What the block printed, when it ended as it should.
+    /// The output of a block that ended as expected.
     pub printed: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl Session {
         for name in ["karmada", "karmadactl", "kubectl-karmada"] {
             link(Path::new(env!("CARGO_BIN_EXE_karmada")), &root.join("bin").join(name));
         }
-        // The reader stands in a checkout.
+        // The session runs in a checkout.
         link(&super::root().join("samples"), &root.join("work/samples"));
         let mut command = if own_net { own_network() } else { Command::new("env") };
         if own_net {
@@ -69,7 +69,8 @@ impl Session {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::iter::once(root.join("bin")).chain(std::env::split_paths(&path));
         command
-            // The tests may run where SIGINT is ignored, as in the background of a script: a terminal does not ignore it.
+            // The tests may run where SIGINT is ignored, as in the background of a script; a terminal does not ignore
+            // it.
             .args(["--default-signal=INT", "bash", "--noprofile", "--norc"])
             .current_dir(root.join("work"))
             .env("PATH", std::env::join_paths(path).expect("the entries were split from one PATH"))
@@ -102,7 +103,7 @@ impl Session {
         String::from_utf8_lossy(&text).replace(&*work.to_string_lossy(), "$PWD")
     }
 
-    /// Takes a step of the page.
+    /// Executes a step of the page.
     pub fn take(&mut self, step: &Step) -> Result<(), Complaint> {
         match step {
             Step::File { name, text } => {
@@ -124,7 +125,7 @@ impl Session {
         }
     }
 
-    /// Runs the block; answers its exit code, none when it takes too long.
+    /// Runs the block; returns its exit code, `None` after a time-out.
     fn run(&mut self, commands: &Commands) -> Option<i32> {
         let [script, out] = ["sh", "out"].map(|kind| self.block(commands.line, kind));
         let block = format!(". '{}' >'{}' 2>&1 </dev/null", script.display(), out.display());
@@ -161,11 +162,11 @@ impl Session {
         })
     }
 
-    /// Starts the command and waits for what the page shows of it.
+    /// Starts the command and waits for its output on the page.
     fn background(&mut self, commands: &Commands) -> Result<(), Complaint> {
         let [script, out, leader] = ["sh", "out", "pid"].map(|kind| self.block(commands.line, kind));
         let block = format!("(. '{}') >'{}' 2>&1 </dev/null", script.display(), out.display());
-        // With job control the block has a process group of its own, as in a terminal of its own.
+        // With job control the block has its own process group, as in its own terminal.
         let line = format!("set -m; {block} & echo $! >'{}'; set +m; echo 0 >&3", leader.display());
         writeln!(self.stdin, "{line}").expect("the shell reads");
         self.ended.recv_timeout(PATIENCE).expect("the shell starts a process");
@@ -203,7 +204,7 @@ impl Job {
     }
 }
 
-/// Tries until there is no complaint, for as long as another try can help.
+/// Retries until there is no error, while another attempt can help.
 #[expect(clippy::disallowed_methods, reason = "other processes are watched: time is real here")]
 fn wait(mut attempt: impl FnMut() -> Result<(), (Complaint, bool)>) -> Result<(), Complaint> {
     let deadline = Instant::now() + PATIENCE;
@@ -220,7 +221,7 @@ impl Drop for Session {
     /// Ends the shell and everything it started.
     fn drop(&mut self) {
         let shell = Job { command: String::new(), group: format!("-{}", self.shell.id()) };
-        // They may have ended already.
+        // They may have exited already.
         for job in std::iter::once(shell).chain(self.jobs.drain(..)) {
             job.signal("-KILL");
         }

@@ -1,4 +1,4 @@
-//! Output as a page shows it: what differs from run to run is made equal on both sides, so that pages show real values.
+//! Output as a page shows it: variable parts are normalized on both sides, so that pages show real values.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,10 +8,10 @@ use regex::Regex;
 use super::page::{Commands, How};
 use crate::transcript::{lines_match, normalise};
 
-/// Besides what transcripts make equal.
+/// In addition to the normalization of transcripts.
 static VARIABLES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let rows = [
-        // Pods of ReplicaSets, then what has the suffix alone.
+        // Pods of ReplicaSets, then names with the suffix only.
         (r"-[0-9a-f]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-HASH-SUFFIX"),
         (r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b", "TOKEN"),
         (r"sha256:[0-9a-f]{64}", "sha256:HASH"),
@@ -31,20 +31,20 @@ fn plain(text: &str) -> Vec<String> {
     text.lines().map(replaced).collect()
 }
 
-/// Whether a block prints what the page shows, if it shows anything.
+/// Whether the output of a block equals the page's, if the page has any.
 ///
 /// # Errors
 /// Both, when they differ.
 pub fn compare(commands: &Commands, output: &str) -> Result<(), String> {
     let Some(expected) = &commands.expected else { return Ok(()) };
-    // A line `...` is any number of lines; elsewhere it stands for anything in its line.
+    // A line `...` matches any number of lines; elsewhere it matches any text in its line.
     let patterns = plain(&expected.text).into_iter().map(|line| match line.trim() {
         "..." => "...".to_owned(),
         _ => line.replace("...", "[..]"),
     });
     let (mut patterns, lines): (Vec<String>, Vec<String>) = (patterns.collect(), plain(output));
     if commands.how == How::Background {
-        // Log lines stand before and after what the reader waits for.
+        // Log lines may surround the expected text.
         patterns.insert(0, "...".into());
         patterns.push("...".into());
     }
@@ -59,7 +59,7 @@ fn texts(lines: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn what_varies_is_equal() {
+fn variable_parts_are_equal() {
     for (expected, output, fits) in [
         ("a  5s\n", "a    3m2s\n", true),
         ("nginx-7c5ddbdf54-x2p4q  1/1\n", "nginx-69d9c8f8b-bbbbb   1/1\n", true),

@@ -53,7 +53,7 @@ fn warnings_about_copied_secrets_are_documented() {
 }
 
 #[test]
-fn the_table_of_what_has_no_effect_is_true() {
+fn the_table_of_kinds_and_fields_without_effect_is_current() {
     let path = super::root().join("docs/features-and-limits.md");
     let page = std::fs::read_to_string(&path).expect("a readable page");
     let begin = page.find("do not edit. -->\n").expect("the mark at the beginning") + "do not edit. -->\n".len();

@@ -107,8 +107,8 @@ impl Run {
         let results = status["observedWorkloads"].as_array().cloned().unwrap_or_default();
         let is_done =
             status["observedGeneration"] == found["metadata"]["generation"] && status["finishTime"].is_string();
-        let asked = found["spec"]["workloads"].as_array().map_or(0, Vec::len);
-        let is_well = results.len() >= asked && results.iter().all(|it| it["result"] == "Successful");
+        let requested = found["spec"]["workloads"].as_array().map_or(0, Vec::len);
+        let is_well = results.len() >= requested && results.iter().all(|it| it["result"] == "Successful");
         let expires = found["spec"]["ttlSecondsAfterFinished"].is_u64();
         (!is_done || !is_well || expires).then(|| format!("rebalancer {}: {} {status}", key.name, found["spec"]))
     }

@@ -92,12 +92,12 @@ impl Run {
         let fleet = Fleet::new(ALL.into_iter().map(|name| (name, plane.member(name))).collect());
         let (ledger, witness) = (Ledger::new(fleet.clone()), Witness::new(&plane, &ALL));
         let seeing = witness.clone();
-        plane.network.set_guard(Arc::new(move |mut asked| {
+        plane.network.set_guard(Arc::new(move |mut sent| {
             let seeing = seeing.clone();
-            if asked.server == AGENT {
-                asked.server = CONTROL.to_owned();
+            if sent.server == AGENT {
+                sent.server = CONTROL.to_owned();
             }
-            Box::pin(async move { seeing.see(asked).await })
+            Box::pin(async move { seeing.see(sent).await })
         }));
         let (following, until) = (ledger.clone().follow(plane.client.clone()), stop.clone());
         tokio::spawn(async move { until.run_until_cancelled(following).await });
