@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-/// Measure the API server or the propagation; `cargo xtask bench help` says more.
+/// Measure the API server or the propagation; see `cargo xtask bench help`.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Bench {

@@ -26,7 +26,7 @@ pub struct Fuzz {
     /// Where libFuzzer's choices begin, so that a run can be had again; 0 takes another one each time.
     #[arg(long, default_value_t = 1)]
     seed: u32,
-    /// Run one target on this input alone, as a finding says.
+    /// Run one target on this input only, to reproduce a finding.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }

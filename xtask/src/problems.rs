@@ -22,7 +22,7 @@ pub struct GenProblems {
     /// Most clusters of a problem.
     #[arg(long, default_value_t = 12)]
     clusters: usize,
-    /// Cases with what is legal and nobody writes: rooms below zero, limits of none, results on clusters that are gone.
+    /// Add legal but unusual values: negative capacity, limits of zero, results on removed clusters.
     #[arg(long)]
     odd: bool,
     /// Clusters and a binding as YAML, with labels, taints and requests, instead of a document of cases.

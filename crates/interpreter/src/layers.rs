@@ -135,15 +135,15 @@ impl Interpreter {
     }
 
     pub fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
-        let asked = identity(template).map(str::to_owned);
+        let before = identity(template).map(str::to_owned);
         self.layer(template, Operation::ReviseReplica)?.revise_replica(template, replicas)?;
-        is_still(&asked, template, Operation::ReviseReplica)
+        is_still(&before, template, Operation::ReviseReplica)
     }
 
     pub fn retain(&self, desired: &mut Value, observed: &Value) -> Result<(), Error> {
-        let asked = identity(desired).map(str::to_owned);
+        let before = identity(desired).map(str::to_owned);
         self.layer(desired, Operation::Retain)?.retain(desired, observed)?;
-        is_still(&asked, desired, Operation::Retain)
+        is_still(&before, desired, Operation::Retain)
     }
 
     pub fn aggregate_status(

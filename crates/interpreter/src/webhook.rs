@@ -148,7 +148,7 @@ pub struct Conversation {
 #[derive(Debug, Default)]
 struct State {
     answers: HashMap<Question, Answer>,
-    asked: Vec<Question>,
+    pending: Vec<Question>,
 }
 
 impl Conversation {
@@ -158,7 +158,7 @@ impl Conversation {
 
     /// The requests since the last call that have no response; none if the decision is final.
     pub fn take_questions(&self) -> Vec<Question> {
-        std::mem::take(&mut self.state.lock().asked)
+        std::mem::take(&mut self.state.lock().pending)
     }
 
     pub fn answer(&self, question: Question, answer: Answer) {
@@ -194,8 +194,8 @@ impl Conversation {
             Some(Err(why)) => Err(failed(operation, object, &hook.name, why)),
             None => {
                 let hook = question.hook.clone();
-                if !state.asked.contains(&question) {
-                    state.asked.push(question);
+                if !state.pending.contains(&question) {
+                    state.pending.push(question);
                 }
                 Err(failed(operation, object, &hook, "no response yet"))
             }

@@ -157,7 +157,7 @@ pub const GATES: &[Gate] = &[
 /// The state of the feature gates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
-    said: BTreeMap<&'static str, bool>,
+    explicit: BTreeMap<&'static str, bool>,
     /// Gates that `AllAlpha` or `AllBeta` set.
     by_stage: BTreeSet<&'static str>,
 }
@@ -208,14 +208,14 @@ impl Gates {
             }
             let known = GATES.iter().find(|gate| gate.name == name);
             let Some(known) = known else { return Err(GateError::Unknown(name.to_owned())) };
-            gates.said.insert(known.name, open);
+            gates.explicit.insert(known.name, open);
         }
         for (stage, open) in stages {
             for gate in GATES.iter().filter(|gate| gate.stage == stage) {
-                if gates.said.contains_key(gate.name) && !gates.by_stage.contains(gate.name) {
+                if gates.explicit.contains_key(gate.name) && !gates.by_stage.contains(gate.name) {
                     continue;
                 }
-                gates.said.insert(gate.name, open);
+                gates.explicit.insert(gate.name, open);
                 gates.by_stage.insert(gate.name);
             }
         }
@@ -224,7 +224,7 @@ impl Gates {
 
     /// Whether a gate is enabled. An unknown gate is disabled.
     pub fn is_open(&self, name: &str) -> bool {
-        self.said.get(name).copied().unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
+        self.explicit.get(name).copied().unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
     }
 
     /// Whether the gate has the state of its stage, because it is not set itself.

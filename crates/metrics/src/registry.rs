@@ -58,9 +58,9 @@ impl Registry {
     /// All metrics in Prometheus' text format (version 0.0.4).
     pub fn text(&self) -> String {
         let mut samples = Samples { families: self.0.families.read().values().cloned().collect() };
-        let mut asked = Samples { families: Vec::new() };
-        self.0.collectors.write().retain(|collector| collector(&mut asked));
-        samples.families.extend(asked.families);
+        let mut collected = Samples { families: Vec::new() };
+        self.0.collectors.write().retain(|collector| collector(&mut collected));
+        samples.families.extend(collected.families);
         samples.families.sort_by_key(|family| family.description.name);
         text::write(&samples.families)
     }

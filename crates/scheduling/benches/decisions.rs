@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
     if arguments.next_if(|argument| argument == "runs").is_some() {
-        let mut number = || arguments.next().and_then(|text| text.parse().ok()).expect("CLUSTERS KIND RUNS");
+        let mut number = || arguments.next().and_then(|nanos| nanos.parse().ok()).expect("CLUSTERS KIND RUNS");
         return repeat(number(), number(), number());
     }
-    let time = Duration::from_millis(arguments.next().and_then(|text| text.parse().ok()).unwrap_or(500));
+    let time = Duration::from_millis(arguments.next().and_then(|nanos| nanos.parse().ok()).unwrap_or(500));
     println!("{:<44}{:>10}{:>12}", "decisions/s of one core", "clusters", "per second");
     for count in [10, 100, 1000, 5000] {
         let clusters: Vec<Arc<Cluster>> = (0..count).map(cluster).collect();
@@ -99,8 +99,8 @@ fn measure(time: Duration, mut run: impl FnMut()) -> Duration {
 )]
 fn processor_time() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = told.split(' ').next().and_then(|text| text.parse().ok());
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok());
     nanos.map_or_else(|| START.elapsed(), Duration::from_nanos)
 }
 

@@ -229,10 +229,10 @@ pub fn clusters_to_estimate(problem: &Problem<'_>, snapshot: &Snapshot, gates: &
 fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool, candidates: &mut [Candidate]) {
     let demand = demand(problem, gates);
     debug_assert_eq!(sets, matches!(demand, Demand::Sets(_)));
-    let asks = !matches!(demand, Demand::Nothing);
+    let has_demand = !matches!(demand, Demand::Nothing);
     // Without a limit, the cluster can take all replicas, and has that weight.
     let everything = i64::from(problem.spec.replicas);
-    let stands_for_all = |room: i64| asks && !sets && room == UNLIMITED;
+    let stands_for_all = |room: i64| has_demand && !sets && room == UNLIMITED;
     let mut estimator = Estimator::new(demand, gates.resource_models);
     let alone = problem.estimates.is_empty();
     for candidate in candidates {
@@ -245,7 +245,7 @@ fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool
         let Some(member) = snapshot.members().get(place) else { continue };
         let assumed = Assumed(problem.estimates.assumed(member.name()));
         let general = estimator.estimate(member.capacity(), assumed);
-        let accurate = asks.then(|| problem.estimates.at_most(member.name())).flatten();
+        let accurate = has_demand.then(|| problem.estimates.at_most(member.name())).flatten();
         let room = accurate.map_or(general, |at_most| general.min(at_most));
         candidate.allocatable = if stands_for_all(room) { everything } else { room };
     }

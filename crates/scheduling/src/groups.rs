@@ -57,16 +57,16 @@ pub(crate) fn constraints<'a>(placement: &'a Placement, all: bool) -> Vec<(Group
     let fields = [SpreadField::Region, SpreadField::Provider, SpreadField::Zone];
     let fields = if all { &fields[..] } else { &fields[..1] };
     let by_field = |field: &SpreadField| Some((GroupBy::of_field(*field)?, Bounds::of(placement, *field)?));
-    let mut asked: Vec<(GroupBy<'a>, Bounds)> = fields.iter().filter_map(by_field).collect();
+    let mut found: Vec<(GroupBy<'a>, Bounds)> = fields.iter().filter_map(by_field).collect();
     let labels = placement.spread_constraints.iter().filter(|it| all && !it.spread_by_label.is_empty());
     for constraint in labels {
         let (by, bounds) = (GroupBy::Label(&constraint.spread_by_label), Bounds::of_constraint(constraint));
-        match asked.iter_mut().find(|(known, _)| *known == by) {
+        match found.iter_mut().find(|(known, _)| *known == by) {
             Some((_, known)) => *known = bounds,
-            None => asked.push((by, bounds)),
+            None => found.push((by, bounds)),
         }
     }
-    asked
+    found
 }
 
 /// Group numbers: for each candidate the index of its group's name, from 1 on; 0 without a group.

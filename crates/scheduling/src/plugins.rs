@@ -89,7 +89,7 @@ mod tests {
             (&["*", "-TaintToleration"], [false, true]),
             (&["-TaintToleration", "*"], [false, true]),
             (&["*", "-TaintToleration", "TaintToleration"], [true, true]),
-            (&["nobody"], [false, false]),
+            (&["unknown"], [false, false]),
             (&[], [false, false]),
         ] {
             let plugins = Plugins::parse(list.iter().copied());

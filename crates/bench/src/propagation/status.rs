@@ -28,12 +28,12 @@ pub(super) async fn latency(fleet: &Fleet, count: usize) -> anyhow::Result<()> {
     create(&fleet.control, &cluster_policies(), &policy(&member.name)).await?;
     let names: Vec<String> = (0..count).map(|n| format!("status-{n}")).collect();
     let seen = Arc::new((Mutex::new(HashMap::new()), Notify::new()));
-    let told = seen.clone();
+    let shared = seen.clone();
     let informer = InformerSet::new(fleet.control.clone(), World::system()).informer(&ingresses());
     informer.subscribe(move |event| {
         if let Some(address) = address(event.object()) {
-            told.0.lock().insert((event.object().name().to_owned(), address), Instant::now());
-            told.1.notify_one();
+            shared.0.lock().insert((event.object().name().to_owned(), address), Instant::now());
+            shared.1.notify_one();
         }
     });
     for name in &names {

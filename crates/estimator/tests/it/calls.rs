@@ -139,14 +139,14 @@ async fn each_cluster_has_its_own_result() {
     }
     let Answer::Unknown(why) = &connections.query(of(&["m3"]), &refused).await["m3"] else { panic!() };
     assert!(why.contains("retrying later"), "{why}");
-    let told = registry.text();
+    let text = registry.text();
     for family in [
         "estimating_plugin_execution_duration_seconds_count{estimating_plugin=\"NodeResourceEstimator\",\
          estimating_plugin_extension_point=\"estimate_replicas\"}",
         "estimating_plugin_extension_point_duration_seconds_count{estimating_plugin_extension_point=\"estimate_components\"}",
         "estimating_algorithm_duration_seconds_count{result=\"success\",type=\"GetUnschedulableReplicas\",step=\"GetObjectFromCache\"}",
     ] {
-        assert!(told.contains(&format!("karmada_scheduler_estimator_{family}")), "{family}: {told}");
+        assert!(text.contains(&format!("karmada_scheduler_estimator_{family}")), "{family}: {text}");
     }
     stop.cancel();
     server.await.unwrap();

@@ -204,7 +204,7 @@ mod tests {
     fn the_initial_state_is_checked_as_a_whole() {
         let mut graph = Graph::default();
         let resource: Arc<str> = "core/configmaps".into();
-        for text in ["dependent<owner", "lost<nobody", "owner", "waiting~", "held<waiting", "leaving^"] {
+        for text in ["dependent<owner", "lost<absent", "owner", "waiting~", "held<waiting", "leaving^"] {
             graph.put(&resource, &object(text));
         }
         assert_eq!(graph.pending(), ["lost", "waiting", "held", "leaving"].map(uid).into());

@@ -142,12 +142,12 @@ impl Collector {
     async fn delete(&self, context: &Context, node: &Node, policy: &'static str) -> Result<Next> {
         let object = &node.object;
         let resource = live::resource(context, &node.resource).await?;
-        let judged = Preconditions {
+        let checked = Preconditions {
             uid: Some(object.uid().to_owned()),
             resource_version: Some(object.resource_version().to_owned()),
         };
         let options =
-            DeleteOptions { propagation_policy: Some(policy), preconditions: Some(judged), ..Default::default() };
+            DeleteOptions { propagation_policy: Some(policy), preconditions: Some(checked), ..Default::default() };
         match context.client.delete(&resource, &object.key(), &options).await {
             Ok(()) => {
                 tracing::debug!(kind = resource.kind, object = %object.key(), policy, "Object was collected");

@@ -86,11 +86,11 @@ async fn token_secrets_are_filled_and_deleted_with_their_account() {
 async fn a_token_secret_without_an_account_is_deleted() {
     let plane = Plane::start(&["serviceaccount-token"]).await;
     let secrets = resource("v1", "Secret");
-    let mut opaque = token_secret("nobody");
+    let mut opaque = token_secret("absent");
     opaque["type"] = "Opaque".into();
     opaque["metadata"]["name"] = "mine".into();
     plane.create(opaque).await;
-    plane.create(token_secret("nobody")).await;
+    plane.create(token_secret("absent")).await;
     plane.until_gone(&secrets, "demo/t").await;
     plane.settle().await;
     assert!(plane.get(&secrets, "demo/mine").await.is_some());

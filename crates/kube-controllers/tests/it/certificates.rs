@@ -21,7 +21,7 @@ fn csr(name: &str, signer: &str, user: &str, groups: &[&str]) -> Value {
 
 fn approval(type_: &str) -> Value {
     json!({"status": {"certificate": "Zm9yZ2Vk", "conditions": [
-        {"type": type_, "status": "True", "reason": "Test", "message": "said so"}]}})
+        {"type": type_, "status": "True", "reason": "Test", "message": "tested"}]}})
 }
 
 impl Plane {

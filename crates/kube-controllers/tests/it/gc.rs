@@ -24,7 +24,7 @@ fn owner(object: &Object, blocks: bool) -> Value {
 }
 
 fn absent_owner(kind: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": kind, "name": "nobody", "uid": "0e0e0e0e-0000-4000-8000-000000000000"})
+    json!({"apiVersion": "v1", "kind": kind, "name": "absent", "uid": "0e0e0e0e-0000-4000-8000-000000000000"})
 }
 
 impl Plane {

@@ -64,11 +64,11 @@ async fn a_namespace_waits_for_finalizers_and_reports_them() {
     let (namespaces, maps) = (resource("v1", "Namespace"), resource("v1", "ConfigMap"));
     plane.create(config_map("held", &["example.com/hold"])).await;
     plane.delete(&namespaces, "demo", "").await;
-    let told = async || {
+    let reported = async || {
         let live = plane.get(&namespaces, "demo").await?;
         (!live["status"]["conditions"].is_null()).then_some(live)
     };
-    let live = plane.until("conditions", told).await;
+    let live = plane.until("conditions", reported).await;
     assert_eq!(live["status"]["phase"], "Terminating");
     let rows: Vec<_> = live["status"]["conditions"].as_array().expect("a list").iter().collect();
     let of = |type_: &str| *rows.iter().find(|row| row["type"] == type_).expect(type_);

@@ -60,12 +60,12 @@ async fn finished_jobs_are_deleted_after_their_ttl() {
     plane.settle().await;
     assert!(plane.get(&jobs, "demo/short").await.is_some(), "its time is not up");
     plane.merge(&jobs, "demo/raised", json!({"spec": {"ttlSecondsAfterFinished": 500}})).await;
-    let told = async || {
+    let expired = async || {
         // No garbage collector runs here, so the test removes the finalizer of the foreground deletion.
         let job = plane.get(&jobs, "demo/short").await?;
         job["metadata"]["deletionTimestamp"].is_string().then_some(job)
     };
-    let job = plane.until("short goes", told).await;
+    let job = plane.until("short goes", expired).await;
     assert_eq!(job["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     for name in ["raised", "kept", "running"] {
         let job = plane.get(&jobs, &format!("demo/{name}")).await.expect(name);

@@ -109,8 +109,8 @@ fn replicas_on_nodes() {
         ("NR07 tolerated", "2c6Gi8p, 3c5Gi9p, 8c16Gi11p #", tolerates("node.kubernetes.io/unschedulable"), 12),
         ("NR08", "", Value::Null, 0),
     ] {
-        let asked = requirements(amounts("1c2Gi", ""), claim);
-        assert_eq!(replicas(&state(nodes), Some(&asked), &[], Switches::default(), &()), expected, "{id}");
+        let required = requirements(amounts("1c2Gi", ""), claim);
+        assert_eq!(replicas(&state(nodes), Some(&required), &[], Switches::default(), &()), expected, "{id}");
     }
     assert_eq!(replicas(&state(three), None, &[], Switches::default(), &()), 28, "NR09");
 }
@@ -122,10 +122,10 @@ fn pods_take_room_until_they_are_gone() {
         json!({"metadata": {"namespace": "a", "name": name},
         "spec": {"nodeName": node, "containers": [{"resources": {"requests": {"cpu": cpu, "memory": "2Gi"}}}]}, "status": {"phase": phase}})
     };
-    let asked = requirements(amounts("1c", ""), Value::Null);
+    let required = requirements(amounts("1c", ""), Value::Null);
     let mut fits = |change: &dyn Fn(&mut State)| {
         change(&mut state);
-        replicas(&state, Some(&asked), &[], Switches::default(), &())
+        replicas(&state, Some(&required), &[], Switches::default(), &())
     };
     assert_eq!(fits(&|state| state.put_pod(&pod("x", "n0", "1", "Running"))), 3);
     assert_eq!(fits(&|state| state.put_pod(&pod("x", "n0", "3", "Running"))), 1, "it was resized");
@@ -245,11 +245,11 @@ fn quotas() {
         let elsewhere = component_sets(&state, "bar", &components(request), &[], switches, &());
         assert_eq!(elsewhere, nodes_alone, "{id} in another namespace");
         let [component] = &components(request)[..] else { continue };
-        let mut asked =
+        let mut required =
             requirements(json!(component.replica_requirements.as_ref().unwrap().resource_request), Value::Null);
-        asked.priority_class_name.clone_from(&component.replica_requirements.as_ref().unwrap().priority_class_name);
-        let alone = replicas(&state, Some(&asked), &[], Switches::default(), &());
-        assert_eq!(replicas(&state, Some(&asked), &[], switches, &()), expected.min(alone), "{id} as replicas");
+        required.priority_class_name.clone_from(&component.replica_requirements.as_ref().unwrap().priority_class_name);
+        let alone = replicas(&state, Some(&required), &[], Switches::default(), &());
+        assert_eq!(replicas(&state, Some(&required), &[], switches, &()), expected.min(alone), "{id} as replicas");
     }
 }
 
@@ -265,9 +265,9 @@ fn quotas_and_assumed_workloads() {
         quota(&mut state, "q", "cpu 1 | cpu 200m | PriorityClass In p");
         let assumed = AssumedWorkload { namespace: namespace.to_owned(), components: components(assumed) };
         let switches = Switches { quotas: true, assumed: true };
-        let mut asked = requirements(amounts("200m", ""), Value::Null);
-        "p".clone_into(&mut asked.priority_class_name);
-        assert_eq!(replicas(&state, Some(&asked), &[assumed], switches, &()), expected, "{id}");
+        let mut required = requirements(amounts("200m", ""), Value::Null);
+        "p".clone_into(&mut required.priority_class_name);
+        assert_eq!(replicas(&state, Some(&required), &[assumed], switches, &()), expected, "{id}");
     }
 }
 

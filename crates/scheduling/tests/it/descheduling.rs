@@ -24,7 +24,7 @@ fn binding(rows: &[Row]) -> Binding {
 #[test]
 fn table() {
     let none: &[i64] = &[];
-    for (id, rows, asked, expected) in [
+    for (id, rows, queried, expected) in [
         ("X01", vec![(5, Some(5), None)], vec![], none),
         ("X02", vec![(5, Some(4), Some(1))], vec!["m1"], &[4][..]),
         ("X03", vec![(5, Some(0), Some(5))], vec!["m1"], &[0]),
@@ -39,9 +39,9 @@ fn table() {
         ("below zero is no answer", vec![(5, Some(4), Some(-1))], vec!["m1"], none),
     ] {
         let binding = binding(&rows);
-        assert_eq!(with_unready_replicas(&binding), asked, "{id}");
-        let told = |cluster: &str| rows[cluster[1..].parse::<usize>().unwrap() - 1].2;
-        let moved = plan(&binding, told, i64::MAX);
+        assert_eq!(with_unready_replicas(&binding), queried, "{id}");
+        let unschedulable = |cluster: &str| rows[cluster[1..].parse::<usize>().unwrap() - 1].2;
+        let moved = plan(&binding, unschedulable, i64::MAX);
         let replicas: Vec<i64> =
             moved.iter().flat_map(|moved| &moved.clusters).map(|target| i64::from(target.replicas)).collect();
         assert_eq!(replicas, expected, "{id}");
@@ -51,15 +51,15 @@ fn table() {
 #[test]
 fn a_budget_bounds_what_moves_at_once() {
     let binding = binding(&[(5, Some(2), Some(3)), (10, Some(3), Some(7))]);
-    let told = |cluster: &str| Some(if cluster == "m1" { 3 } else { 7 });
-    let moved = plan(&binding, told, 4).unwrap();
+    let unschedulable = |cluster: &str| Some(if cluster == "m1" { 3 } else { 7 });
+    let moved = plan(&binding, unschedulable, 4).unwrap();
     assert_eq!(moved.taken, [("m1".to_owned(), 3), ("m2".to_owned(), 1)]);
     assert_eq!(
         event(&moved),
         "Binding has been descheduled, 3 replica(s) in cluster(m1), 1 replica(s) in cluster(m2), 4 total descheduled \
          replica(s)"
     );
-    assert_eq!(plan(&binding, told, 0), None);
+    assert_eq!(plan(&binding, unschedulable, 0), None);
 }
 
 #[test]

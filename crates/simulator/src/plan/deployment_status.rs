@@ -154,8 +154,8 @@ fn progressing(
         let text = format!("{kind} {name:?} has successfully progressed.");
         return (new_condition("True", "NewReplicaSetAvailable", text), None);
     }
-    let told = before.and_then(|before| before["message"].as_str()).unwrap_or_default();
-    let is_news = sets.new.is_some() && !told.contains(&format!("{name:?}"));
+    let previous = before.and_then(|before| before["message"].as_str()).unwrap_or_default();
+    let is_news = sets.new.is_some() && !previous.contains(&format!("{name:?}"));
     if reason == "NewReplicaSetAvailable" && counts.replicas == counts.updated && !is_news {
         // Pods were lost, or the Deployment was scaled, after the rollout; this is not a rollout.
         return (None, None);
