@@ -1,5 +1,5 @@
-//! Who may speak to an API server and how: authentication from the data directory's keys, the routes every server has,
-//! and its socket.
+//! Access to an API server: authentication with the keys of the data directory, the routes that every server has, and its
+//! socket.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ use crate::data_dir::DataDir;
 use crate::reach::Listen;
 use crate::sockets::Bound;
 
-/// `iss` and audience of service account tokens, as kube-apiserver has it inside a cluster.
+/// Issuer and audience of service account tokens, those of kube-apiserver inside a cluster.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Makes a server's authentication out of its way to look up objects.
+/// Builds the authentication of a server from its lookup of objects.
 pub type Authenticate = Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>;
 
 /// Client certificates of the directory's authority, tokens of its service accounts, bootstrap tokens, static tokens, and
-/// everybody else as `system:anonymous`.
+/// `system:anonymous` for all other requests.
 pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow::Result<Authenticate> {
     let (verifier, client_authority) = (Arc::clone(&data.keys.verifier), data.keys.client_authority.clone());
     let static_tokens = token_auth_file.map(static_tokens).transpose()?;
@@ -56,7 +56,7 @@ pub fn static_tokens(path: &Path) -> anyhow::Result<StaticTokens> {
     StaticTokens::parse(&text).with_context(attempt)
 }
 
-/// What `/version` answers: the level of Kubernetes whose API is served, and the build of this program.
+/// The response of `/version`: the version of Kubernetes whose API is served, and the build of this program.
 pub fn version() -> VersionInfo {
     let build = karmadactl::version::Build::this();
     VersionInfo {
@@ -78,7 +78,7 @@ pub fn routes(data: &DataDir, version: &VersionInfo) -> Vec<Arc<dyn Route>> {
     ]
 }
 
-/// What the kube-controllers of a server with these keys write and sign.
+/// Settings of the kube-controllers of a server with these keys.
 pub fn controllers(data: &DataDir) -> kube_controllers::Settings {
     kube_controllers::Settings {
         root_ca_pem: Some(Arc::clone(&data.keys.root_ca)),
@@ -99,9 +99,9 @@ pub struct Socket {
     keeping: tokio::task::JoinHandle<()>,
 }
 
-/// What a socket needs of its process besides the server.
+/// The context of a socket besides its server.
 pub struct Around<'a> {
-    /// With every right.
+    /// Has all rights.
     pub client: Client,
     pub registry: &'a Registry,
     pub world: &'a World,
@@ -139,7 +139,7 @@ impl Socket {
         Ok(Self { address, url: listen.url(), kubeconfig, stop, serving, keeping })
     }
 
-    /// Lets requests in flight end.
+    /// Stops accepting and waits for requests in flight.
     pub async fn close(self) -> anyhow::Result<()> {
         self.stop.cancel();
         self.keeping.await.context("ending the renewal of certificates")?;

@@ -1,4 +1,4 @@
-//! Karmada's admission rules as a plugin of our own API server: here they only meet the request.
+//! Karmada's admission rules as a plugin of our API server: this module passes requests to them.
 
 use std::sync::Arc;
 
@@ -12,19 +12,18 @@ use karmada_api::admission::{self, Written};
 use serde_json::Value;
 
 use crate::rights;
-use crate::rules::{Asked, Rules};
+use crate::rules::{Review, Rules};
 
 /// Group and plural.
 const BINDINGS: (&str, &str) = ("work.karmada.io", "resourcebindings");
 const QUOTAS: (&str, &str) = ("policy.karmada.io", "federatedresourcequotas");
-/// The webhook whose refusals clients know.
+/// The webhook that upstream names in rejections.
 const BINDING_WEBHOOK: &str = "resourcebinding.karmada.io";
 
 pub struct KarmadaAdmission(pub Arc<Rules>);
 
-/// The request in the rules' words, and the webhook that holds its rules; `None` when there are none. Subresources have
-/// none.
-fn asked<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Asked<'a>, &'static Webhook)> {
+/// The request as the rules take it, and the webhook that has its rules; `None` without rules, as for subresources.
+fn reviewed<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Review<'a>, &'static Webhook)> {
     let named = &request.info.resource;
     let operation = match request.operation {
         Operation::Create => admission::Operation::Create,
@@ -35,7 +34,7 @@ fn asked<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Asked
         return None;
     }
     let webhook = admission::webhook(mutating, operation, &named.group, &named.kind)?;
-    let asked = Asked {
+    let review = Review {
         operation,
         group: &named.group,
         version: &named.version,
@@ -44,7 +43,7 @@ fn asked<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Asked
         old: request.old,
         dry_run: request.dry_run,
     };
-    Some((asked, webhook))
+    Some((review, webhook))
 }
 
 impl Admission for KarmadaAdmission {
@@ -52,20 +51,20 @@ impl Admission for KarmadaAdmission {
         false
     }
 
-    /// No rule is about finalizers, and what is stored has been through those about the rest.
+    /// No rule concerns finalizers, and the stored object has passed the other rules.
     fn concerns_metadata(&self, group: &str, plural: &str, fields: &[&str]) -> bool {
         fields != ["finalizers"] && admission::webhooks::handles_updates(group, plural)
     }
 
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let Some(object) = request.object.as_deref_mut() else { return Box::pin(std::future::ready(Ok(()))) };
-        // Out of the request while the rules look at the rest of it; most kinds have none, and nothing is copied.
+        // Taken out of the request while rules read it; most kinds have no rules, and nothing is copied.
         let mut changed = std::mem::take(object);
-        let outcome = match asked(true, request) {
+        let outcome = match reviewed(true, request) {
             None => Ok(()),
-            Some((asked, webhook)) => {
-                let outcome = self.0.mutate(asked, &mut changed);
-                // What the rules took away because it was empty may have a default.
+            Some((review, webhook)) => {
+                let outcome = self.0.mutate(review, &mut changed);
+                // An empty field that the rules removed may have a default.
                 defaulting::default(&mut changed, &request.info.schema);
                 outcome.map_err(|it| it.denied().to_status(webhook.name))
             }
@@ -96,10 +95,10 @@ impl Admission for KarmadaAdmission {
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let Some((asked, webhook)) = asked(false, request) else { return Ok(()) };
+            let Some((review, webhook)) = reviewed(false, request) else { return Ok(()) };
             let gone = Value::Null;
             let object = request.object.as_deref().or(request.old).unwrap_or(&gone);
-            self.0.validate(asked, object).await.map_err(|it| it.denied().to_status(webhook.name))
+            self.0.validate(review, object).await.map_err(|it| it.denied().to_status(webhook.name))
         })
     }
 
@@ -114,7 +113,7 @@ impl Admission for KarmadaAdmission {
         let quotas = match change.others(QUOTAS.0, QUOTAS.1, namespace) {
             Ok(quotas) if quotas.is_empty() => return Ok(Vec::new()),
             Ok(quotas) => quotas,
-            // What is removed needs no quota. The next count of a quota that can be read again corrects it.
+            // A removal needs no quota. The next count of a readable quota corrects the usage.
             Err(status) if change.new.is_none() => {
                 tracing::warn!(binding = %change.key, err = status.message, "A removed binding is not given back to its quotas");
                 return Ok(Vec::new());

@@ -34,8 +34,8 @@ use crate::sockets::Bound;
 use fleet_api::proxy::{ClusterProxy, EndsTunnels};
 use fleet_api::search::{Offers, Search};
 
-/// The admission plugins that Karmada's control planes leave out: no pods run there, so nothing needs ServiceAccounts for
-/// them or protects volumes in use.
+/// The admission plugins that Karmada's control planes disable: no pods run there, so neither their ServiceAccounts nor
+/// volumes in use matter.
 pub const DISABLED_PLUGINS: &str = "StorageObjectInUseProtection,ServiceAccount";
 
 /// Kubernetes' default plugins without [`DISABLED_PLUGINS`].
@@ -49,11 +49,11 @@ pub struct Options {
     pub store: Kind,
     pub listen: Listen,
     pub token_auth_file: Option<PathBuf>,
-    /// What services get their addresses and node ports from.
+    /// The ranges of service addresses and node ports.
     pub services: Ranges,
-    /// Which admission plugins differ from kube-apiserver's default set.
+    /// Differences from kube-apiserver's default set of admission plugins.
     pub plugins: Switches,
-    /// What the rules of admission allow besides.
+    /// Options of the admission rules.
     pub admission: karmada_api::admission::Options,
     /// Feature gate CustomizedClusterResourceModeling.
     pub resource_models: bool,
@@ -61,13 +61,13 @@ pub struct Options {
     pub backups: Option<schedule::Plan>,
 }
 
-/// An API server with everything in place but its socket: in-process clients can use it already.
+/// An API server without its socket; in-process clients can use it.
 pub struct Opened {
     pub server: ApiServer,
     pub data: DataDir,
     engine: Engine,
     search: Arc<Search>,
-    /// Ends the schedule of backups, which runs in the task.
+    /// Stops the task that takes backups.
     backups: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
@@ -77,12 +77,12 @@ pub struct Running {
     pub socket: Socket,
 }
 
-/// Opens the store and makes the bootstrap objects. `connector` is the way to members of this process.
+/// Opens the store and creates the bootstrap objects. `connector` reaches members of this process.
 pub async fn open(options: &Options, connector: Connector, world: &World) -> anyhow::Result<Opened> {
     let (data, engine, served) = if DataDir::is_used(&options.data_dir) {
         futures::try_join!(open_data(options, world), open_engine(options, true, world), served(options))?
     } else {
-        // The store first: the next start infers from the certificates that there is one.
+        // The store first: from certificates, the next start infers that a store exists.
         let (engine, served) = futures::try_join!(open_engine(options, false, world), served(options))?;
         (open_data(options, world).await?, engine, served)
     };
@@ -119,7 +119,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         record_opening(&client, opened_at, engine.breaks(), world).await?;
         Ok(server)
     };
-    // Nobody listens yet.
+    // Nothing listens yet.
     let server = engine.at_once(begun).await?;
     let backups = scheduled(options, &engine, &server, world);
     let opened = Opened { server, data, engine, search, backups };
@@ -140,8 +140,8 @@ fn scheduled(
     Some((stop, task))
 }
 
-/// How far the store was, and what it lost, is recorded before anybody reaches it: controllers and agents compare it with
-/// what members have.
+/// The revision of the store and its losses are recorded before any client reaches it: controllers and agents compare them
+/// with the marks in members.
 async fn record_opening(
     client: &Client,
     revision: u64,
@@ -164,13 +164,13 @@ async fn open_engine(options: &Options, must_exist: bool, world: &World) -> anyh
     Engine::open(options.store, &DataDir::store(&options.data_dir), must_exist, world).await
 }
 
-/// What is served, and what of it are definitions of the store.
+/// The served resources, and those of them that are stored definitions.
 struct Served {
     resources: Vec<Resource>,
     crds: Vec<serde_json::Value>,
 }
 
-/// Made while the disk is waited for.
+/// Computed while the disk is busy.
 async fn served(options: &Options) -> anyhow::Result<Served> {
     let resource_models = options.resource_models;
     let served = move || Served { resources: resources(resource_models), crds: karmada_api::crds() };
@@ -188,7 +188,7 @@ impl Opened {
         self.engine.breaks()
     }
 
-    /// Lets the search read what members hold.
+    /// Connects the search API to the members.
     pub fn search_in(&self, members: &controllers::Members) {
         self.search.connect(members.clone());
     }
@@ -206,7 +206,7 @@ impl Opened {
         Ok(Running { opened: self, socket })
     }
 
-    /// Ends the server, then closes the store.
+    /// Stops the server, then closes the store.
     pub async fn close(self) -> anyhow::Result<()> {
         self.server.shutdown();
         if let Some((stop, task)) = self.backups {
@@ -218,10 +218,10 @@ impl Opened {
     }
 }
 
-/// Checks what needs neither the store nor a socket.
+/// Validates the options, without store or socket.
 ///
 /// # Errors
-/// The flag that is wrong.
+/// The invalid flag.
 pub fn check(options: &Options) -> anyhow::Result<()> {
     apiserver::plugins::check(&options.plugins)?;
     options.listen.check()?;
@@ -230,8 +230,8 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts serving, alone in its process. Answers once the bootstrap objects exist and the socket accepts. Nothing is
-/// created before the options are checked and the address is taken.
+/// Starts a server that is alone in its process. Returns once the bootstrap objects exist and the socket accepts. Nothing
+/// is created before the options are validated and the address is bound.
 pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> {
     check(options)?;
     let (listen, bound) = options.listen.bind()?;
@@ -240,7 +240,7 @@ pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> 
 }
 
 impl Running {
-    /// Lets requests in flight end, then closes the store.
+    /// Waits for requests in flight, then closes the store.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.opened.server.end_watches();
         self.socket.close().await?;
@@ -280,14 +280,14 @@ fn server_config(
     })
 }
 
-/// The resources of one of Karmada's groups that are no CRDs.
+/// The resources of one of Karmada's groups that are not CRDs.
 pub(crate) fn resources_of(group: &str, resource_models: bool) -> Vec<Resource> {
     let mut resources = resources(resource_models);
     resources.retain(|it| it.info.resource.group == group);
     resources
 }
 
-/// What is served besides custom resources: the built-in kinds, and those of Karmada that are no CRDs.
+/// The resources that are not custom resources: the built-in kinds, and some of Karmada.
 fn resources(resource_models: bool) -> Vec<Resource> {
     let mut resources = kubernetes_api::resources();
     let config_map = GroupVersionKind::new("", "v1", "ConfigMap");

@@ -1,5 +1,5 @@
-//! What every API server holds from its first start: namespaces, roles and bindings, its own service, priority classes.
-//! Roles, bindings and the server's own addresses are completed at every start.
+//! The objects that every API server creates at its first start: namespaces, roles and bindings, its own service, priority
+//! classes. Roles, bindings and the server's addresses are completed at every start.
 
 use anyhow::Context as _;
 use apimachinery::meta::Time;
@@ -14,22 +14,22 @@ use kubernetes_api::services::Ranges;
 use serde_json::{Value, json};
 use world::World;
 
-/// Writes under way at once, which is all of a round: the store makes them durable together.
+/// Concurrent writes, which is a whole round: the store syncs them together.
 const AT_ONCE: usize = 128;
 
-/// What the first objects say of the server.
+/// The facts about the server that bootstrap objects contain.
 pub struct Server<'s> {
     pub front: Front,
-    /// What services get addresses from.
+    /// The ranges of service addresses.
     pub services: &'s Ranges,
     /// The authority of client certificates, as PEM.
     pub client_ca: &'s str,
     pub world: &'s World,
-    /// What this server needs besides.
+    /// Further objects of this server.
     pub more: Vec<(ApiResource, Value)>,
 }
 
-/// Creates what is missing and completes what falls short; nothing is taken away but outdated addresses of the server.
+/// Creates missing objects and completes existing ones; only outdated addresses of the server are removed.
 pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let resource = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     let wanted = bootstrap_policy::NAMESPACES.map(|name| {
@@ -78,7 +78,7 @@ fn others(server: &Server<'_>) -> Vec<(ApiResource, Value)> {
     wanted
 }
 
-/// The built-in groups and the addresses of services as objects, with the status they always have.
+/// The built-in groups and service addresses as objects, with their constant status.
 async fn reported(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let now = Time::new(server.world.now());
     let groups = ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices");
@@ -104,7 +104,7 @@ async fn reported(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     ensured.buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// An object that cannot be read exists, so that none is created. Health checks report it; the server starts without it.
+/// An unreadable object exists, so it is not created. Health checks report it; the server starts without it.
 fn leave_unreadable(error: client::Error) -> Result<(), client::Error> {
     match &error {
         client::Error::Status(status) if is_unreadable(status) => {
@@ -120,9 +120,9 @@ async fn ensure_all(client: &Client, wanted: Vec<(ApiResource, Value)>) -> anyho
     ensured.buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Lets the administrators of a control plane reach members through it: a member impersonates a user only when a
-/// binding names him, the group `system:masters` is not enough. `system:admin` is the name upstream's installer gives
-/// the administrator, `kubernetes-admin` the one in our kubeconfig.
+/// Grants the administrators access to members through the control plane: a member impersonates a user only when a binding
+/// names the user; the group `system:masters` does not suffice. Upstream's installer names the administrator
+/// `system:admin`, our kubeconfig `kubernetes-admin`.
 pub fn proxy_users() -> Vec<(ApiResource, Value)> {
     let (group, name) = ("rbac.authorization.k8s.io", "cluster-proxy-admin");
     let api_version = format!("{group}/v1");
@@ -153,8 +153,8 @@ const KINDS_OF_USERS: [(&str, &[&str]); 5] = [
     ("work.karmada.io", &["resourcebindings", "works"]),
 ];
 
-/// ClusterRoles `karmada-view` and `karmada-edit`: their rules become part of the roles `view`, `edit` and `admin`, so that
-/// who may edit a namespace may also write its policies.
+/// ClusterRoles `karmada-view` and `karmada-edit` are aggregated into `view`, `edit` and `admin`: the right to edit a
+/// namespace includes its policies.
 pub fn user_roles() -> Vec<(ApiResource, Value)> {
     let group = "rbac.authorization.k8s.io";
     let role = |name: &str, part_of: &str, verbs: &[&str]| {
@@ -179,7 +179,7 @@ pub fn user_roles() -> Vec<(ApiResource, Value)> {
     ]
 }
 
-/// Where the components' Leases are, as upstream's installers make it.
+/// The namespace of the components' Leases, which upstream's installers create.
 pub fn system_namespace() -> (ApiResource, Value) {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespaces::SYSTEM}});
     (ApiResource::cluster("", "v1", "Namespace", "namespaces"), object)
@@ -200,7 +200,7 @@ async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyh
     let reconcile = match resource.group.as_str() {
         "rbac.authorization.k8s.io" => bootstrap_policy::reconcile,
         _ if is_front(resource, &key) => bootstrap_objects::front_change,
-        // The rest is its owner's.
+        // The owner manages the rest.
         _ => return Ok(()),
     };
     let live = live.to_value().with_context(attempt)?;

@@ -23,7 +23,7 @@ use crate::{apiserver, components, demo, webhook};
 use arguments::{Cli, Command};
 use settings::{admission, agent_settings, settings, webhook_options};
 
-/// What was built; `build.rs` reads it.
+/// The build; `build.rs` provides it.
 const BUILT: version::Stamp = version::Stamp {
     commit: env!("KARMADA_BUILD_COMMIT"),
     tree_state: env!("KARMADA_BUILD_TREE_STATE"),
@@ -43,7 +43,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-            // Nothing can be done about a closed terminal.
+            // Output to a closed terminal is lost.
             let _ = error.print();
             return code;
         }
@@ -68,7 +68,7 @@ fn command() -> clap::Command {
     help::shown(flags::extend(Cli::command()).version(version))
 }
 
-/// Components that are programs of their own in upstream: `karmada-webhook ...` is `karmada webhook ...`.
+/// Components that are separate programs upstream: `karmada-webhook ...` is `karmada webhook ...`.
 const PROGRAMS: &[&str] = &[
     "controller-manager",
     "agent",
@@ -102,8 +102,8 @@ fn version_of_component(mut args: Vec<OsString>) -> (String, Vec<OsString>) {
     }
 }
 
-/// Whether the program was called by one of its other names, or as `karmada karmadactl`: the name to show, and the
-/// arguments with the program first.
+/// The name to show, and the arguments with the program first, if the program was called by one of its other names or as
+/// `karmada karmadactl`.
 fn as_karmadactl(args: &[OsString]) -> Option<(&'static str, &[OsString])> {
     let name = std::path::Path::new(args.first()?).file_name()?.to_str()?;
     match name {
@@ -129,8 +129,7 @@ fn run_logged(command: &str, running: impl Future<Output = anyhow::Result<()>>) 
     let build = version::Build::this();
     tracing::info!(command, version = build.version, commit = build.short_commit, "Starting");
     allow_open_files();
-    // One thread more than cores: it serves those who use little while users who use much keep the others busy
-    // (`apiserver::fairness`).
+    // One thread more than cores: it serves light users while heavy users keep the others busy (`apiserver::fairness`).
     let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(threads).enable_all().build().context("starting the runtime")?;
@@ -157,7 +156,7 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
     let world = World::system();
     match command {
         Command::Version(args) => {
-            say(&version::text(program, args.output.as_deref())?);
+            print(&version::text(program, args.output.as_deref())?);
             Ok(())
         }
         Command::Store(args) => store::run(args, &world),
@@ -231,7 +230,7 @@ async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
     let running = apiserver::start(&options, &World::system()).await?;
     let socket = &running.socket;
     tracing::info!(address = socket.url, dataDir = absolute(&options.data_dir), "API server is ready");
-    say(&format!(
+    print(&format!(
         "The API server is ready on {}\n  export KUBECONFIG={}\n  kubectl api-resources\n",
         socket.url,
         socket.kubeconfig.display()
@@ -250,7 +249,7 @@ async fn serve_webhook(given: &Given<'_>) -> anyhow::Result<()> {
     crate::metrics::of_process(&registry);
     let running = webhook::start(rules, registry, &options).await?;
     tracing::info!(address = %running.address, "Webhooks are ready");
-    say(&format!("The webhooks are ready on https://{}\n", running.address));
+    print(&format!("The webhooks are ready on https://{}\n", running.address));
     ended().await?;
     running.stop().await;
     Ok(())
@@ -261,7 +260,7 @@ async fn member(options: member::Options) -> anyhow::Result<()> {
     let running = RunningMember::start(options, &World::system()).await?;
     tracing::info!(cluster = running.name(), address = running.url(), dataDir = data_dir, "Simulated member is ready");
     let (name, kubeconfig) = (running.name(), running.kubeconfig().display());
-    say(&format!(
+    print(&format!(
         "Member {name} is ready on {}\n  karmadactl join {name} --cluster-kubeconfig={kubeconfig}\n  \
          kubectl --kubeconfig={kubeconfig} get nodes\n",
         running.url(),
@@ -285,7 +284,7 @@ async fn up(options: up::Options) -> anyhow::Result<()> {
         let members = plane.members().iter().count();
         let data_dir = absolute(&options.server.data_dir);
         tracing::info!(address, dataDir = data_dir, simulatedMembers = members, "Control plane is ready");
-        say(&welcome(&plane));
+        print(&welcome(&plane));
         ended().await?;
     }
     plane.stop().await?;
@@ -310,13 +309,13 @@ fn welcome(plane: &ControlPlane) -> String {
     text
 }
 
-/// Where a directory is, whatever the working directory of who reads that.
+/// The absolute path of a directory.
 pub(crate) fn absolute(path: &std::path::Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// Prints for the user; a server goes on serving when nobody reads what it says.
-pub(crate) fn say(text: &str) {
+/// Prints to standard output; a server continues when the reader has gone.
+pub(crate) fn print(text: &str) {
     use std::io::Write as _;
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

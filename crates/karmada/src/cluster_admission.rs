@@ -1,4 +1,4 @@
-//! Admission of Clusters: which writes it concerns, and the order of its rules.
+//! Admission of Clusters: the writes that it concerns, and the order of its rules.
 
 use apimachinery::Status;
 use apiserver::cache::Event;
@@ -52,7 +52,7 @@ impl Admission for ClusterAdmission {
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(cluster) = written(request) else { return Ok(()) };
-            // Before the ID, which a refused Cluster must not reserve.
+            // Before the ID: a rejected Cluster must not reserve it.
             self.tokens.validate(request, cluster).await?;
             self.ids.validate(request, cluster).await
         })

@@ -1,4 +1,4 @@
-//! What a data directory holds: the store, the certificates, and the kubeconfig of its administrator.
+//! The data directory: the store, the certificates, and the kubeconfig of its administrator.
 
 use std::path::{Path, PathBuf};
 
@@ -16,16 +16,16 @@ pub const KEYS: &str = "pki";
 /// A data directory, opened.
 pub struct DataDir {
     root: PathBuf,
-    /// As it was at the start.
+    /// The state at the start.
     pub pki: Directory,
-    /// The parts of the server that use them; they follow later changes.
+    /// The parts of the server that use the keys; they follow later changes.
     pub keys: Keys,
     names: ServerNames,
 }
 
 impl DataDir {
-    /// Makes what is missing and takes up what is there. `names` are further DNS names and addresses by which
-    /// clients reach the server. What is made is readable by its owner alone.
+    /// Creates missing files and reads existing ones. `names` are further DNS names and addresses of the server. Only the
+    /// owner can read created files.
     pub fn open(root: &Path, names: &[String], world: &World) -> anyhow::Result<Self> {
         Self::open_with(root, names, "", world)
     }
@@ -39,7 +39,7 @@ impl DataDir {
         Ok(Self { root: root.to_owned(), pki, keys, names: server_names })
     }
 
-    /// As [`DataDir::open`], for a server that clients reach as `listen` has it.
+    /// As [`DataDir::open`], with the addresses of `listen`.
     pub fn open_for(root: &Path, listen: &Listen, world: &World) -> anyhow::Result<Self> {
         Self::open_with(root, &listen.certified(), anchors(listen), world)
     }
@@ -53,7 +53,7 @@ impl DataDir {
         &self.root
     }
 
-    /// Where the store of a data directory is kept.
+    /// The path of the store in a data directory.
     pub fn store(root: &Path) -> PathBuf {
         root.join("store")
     }
@@ -66,7 +66,7 @@ impl DataDir {
         server.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Whether a server has run here before. Its store is made before its certificates: where these are, that must be.
+    /// Whether a server has run here before. The store is created before the certificates, so with certificates it must exist.
     pub fn is_used(root: &Path) -> bool {
         root.join(KEYS).join("ca.crt").exists()
     }
@@ -82,13 +82,13 @@ fn anchors(listen: &Listen) -> &str {
     listen.certificate.as_ref().map_or("", |own| &own.names.anchors)
 }
 
-/// What clients verify the server by, in PEM: the authorities of the directory, and behind them what the operator's own
-/// certificate brings.
+/// The authorities that clients verify the server with, in PEM: those of the directory, followed by the chain of the
+/// operator's certificate.
 pub fn trust(pki: &Directory, listen: &Listen) -> String {
     format!("{}{}", pki.trusted, anchors(listen))
 }
 
-/// Writes the administrator's kubeconfig. A file with the same content stays: a start needs no space on the disk for it.
+/// Writes the administrator's kubeconfig. A file with the same content is not rewritten: a start needs no disk space for it.
 pub fn write_kubeconfig(root: &Path, listen: &Listen, admin: &KeyPairPem, trust: &str) -> anyhow::Result<PathBuf> {
     let cluster = &listen.cluster;
     let mut config = Kubeconfig::new(cluster, &listen.url(), trust, cluster, User::with_certificate(admin));

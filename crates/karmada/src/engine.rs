@@ -11,10 +11,10 @@ use world::World;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// What was acknowledged survives a crash.
+    /// Acknowledged writes survive a crash.
     #[default]
     Embedded,
-    /// For members that are simulated for the length of a demonstration, and for tests on virtual time.
+    /// For members of a demonstration, and for tests on virtual time.
     Memory,
 }
 
@@ -25,7 +25,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// `path` is where the embedded store is kept; `must_exist`: it was there before, and a missing one is not created.
+    /// `path` is the directory of the embedded store. With `must_exist` a missing store is an error.
     pub async fn open(kind: Kind, path: &Path, must_exist: bool, world: &World) -> anyhow::Result<Self> {
         let now = Some(world.now().into());
         match kind {
@@ -78,7 +78,7 @@ impl Engine {
         });
     }
 
-    /// Carries out `writes` without waiting for the disk at each, then waits once. Nobody may hear of them before.
+    /// Executes `writes` without a sync for each, then syncs once. No client may observe them before.
     ///
     /// # Errors
     /// Those of `writes`, or the store's.
@@ -90,7 +90,7 @@ impl Engine {
         written
     }
 
-    /// Waits until what was written is on disk, and releases the files.
+    /// Syncs, and releases the files.
     pub async fn close(&self) -> anyhow::Result<()> {
         match self {
             Self::Embedded(store) => store.close().await.context("closing the store"),

@@ -1,5 +1,5 @@
-//! A simulated member cluster with what makes it a cluster like any other for those who join it: certificates,
-//! authentication, RBAC, a socket and a kubeconfig.
+//! A simulated member cluster that can be joined like any other: certificates, authentication, RBAC, a socket and a
+//! kubeconfig.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub struct Options {
     pub member: MemberOptions,
 }
 
-/// A member that serves.
+/// A running member.
 pub struct RunningMember {
     member: Member,
     engine: Engine,
@@ -35,7 +35,7 @@ pub struct RunningMember {
 }
 
 impl RunningMember {
-    /// Answers once the socket accepts and the member's own controllers run.
+    /// Returns once the socket accepts and the member's controllers run.
     pub async fn start(options: Options, world: &World) -> anyhow::Result<Self> {
         Self::start_behind(None, options, world).await
     }
@@ -58,7 +58,7 @@ impl RunningMember {
         let front = listen.front(&services);
         let client_ca = &data.pki.trusted;
         let own = crate::bootstrap::Server { front, services: &services, client_ca, world, more: Vec::new() };
-        // Nobody listens yet.
+        // Nothing listens yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
         let service = behind(outage.as_ref(), member.service());
         let around = Around { client: member.client().clone(), registry: &Registry::default(), world };
@@ -75,7 +75,7 @@ impl RunningMember {
         self.member.client()
     }
 
-    /// The API server, for callers in this process; they authenticate as those on the socket do.
+    /// The API server, for clients in this process; they authenticate as clients of the socket do.
     pub fn service(&self) -> ApiService {
         behind(self.outage.as_ref(), self.member.service())
     }
@@ -94,7 +94,7 @@ impl RunningMember {
         &self.socket.kubeconfig
     }
 
-    /// Lets requests in flight end, then closes the store.
+    /// Waits for requests in flight, then closes the store.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.socket.close().await?;
         self.member.stop().await;

@@ -12,7 +12,7 @@ use crate::rights;
 pub struct MemberTokens {
     /// `--allow-http-member-endpoints`
     allow_http: bool,
-    /// The control plane, where this server is not the one that authorizes.
+    /// The control plane, if another server authorizes.
     control: Option<Client>,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers that belong to no component: what the store of an API server has done, what was built, what the process takes.
+//! Metrics of no single component: the store of an API server, the build, the resources of the process.
 
 use metrics::{Description, Registry, Samples};
 use storage::embedded::{EmbeddedStore, Stats};
@@ -20,7 +20,7 @@ const DAMAGED: Description = Description::gauge(
 const BYTES: Description = Description::counter("karmada_store_bytes_total", &[], "Bytes of keys and values written.");
 pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES, MARK_SYNCS, DAMAGED];
 
-/// Counts what an embedded store does since it was opened.
+/// Counters of an embedded store since it was opened.
 pub fn of_store(registry: &Registry, store: EmbeddedStore) {
     registry.collect(move |samples| {
         count(samples, &store.stats());
@@ -62,7 +62,7 @@ pub const PROCESS: &[Description] = &[BUILD, CPU, RESIDENT, VIRTUAL, STARTED, OP
 /// The clock of `/proc`: 100 ticks a second on every architecture Linux offers to programs today.
 const TICKS: f64 = 100.0;
 
-/// Shows what this process is and takes; nothing but the build where there is no `/proc`.
+/// The build and the resources of this process; only the build where there is no `/proc`.
 pub fn of_process(registry: &Registry) {
     registry.gauges(&BUILD).set(&karmadactl::version::Build::this().fields(), 1.0);
     registry.collect(|samples| {

@@ -1,5 +1,5 @@
-//! A switch before an API server: while an outage lasts, the server answers no request, and watches end. For the
-//! demonstration and for tests of what the control plane does when a member dies.
+//! A switch in front of an API server: during an outage the server answers no request, and watches end. For the
+//! demonstration and for tests of failed members.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Outage {
     }
 }
 
-/// What a load balancer without a server behind it answers.
+/// The response of a load balancer without a backend.
 fn unavailable() -> Response {
     let status =
         Status::failure(StatusReason::ServiceUnavailable, "the server is currently unable to handle the request");

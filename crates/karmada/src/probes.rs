@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz` over plain HTTP, as the flags of upstream's components have it.
+//! `/metrics` and `/healthz` over plain HTTP, by the flags of upstream's components.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,35 +13,35 @@ use transport::{ApiService, Request, Response, full};
 
 use crate::sockets::Bound;
 
-/// Where they are served; `None` is off. One address twice is one server.
+/// The addresses; `None` is off. The same address twice is one server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Addresses {
     pub metrics: Option<SocketAddr>,
     pub health: Option<SocketAddr>,
 }
 
-/// The servers, and where they listen.
+/// The servers and their addresses.
 pub struct Probes {
     pub at: Addresses,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Addresses that are taken and not served yet.
+/// Addresses that are bound and do not accept yet.
 pub struct BoundProbes {
     metrics: Option<Bound>,
     health: Option<Bound>,
-    /// Health is served where the metrics are.
+    /// Health and metrics share an address.
     shared: bool,
 }
 
 impl Addresses {
-    /// Takes the addresses.
+    /// Binds the addresses.
     ///
     /// # Errors
-    /// One that cannot be taken, with its flag.
+    /// An address that cannot be bound, with its flag.
     pub fn bind(&self) -> anyhow::Result<BoundProbes> {
         let metrics = self.metrics.map(|address| Bound::new(address, "--metrics-bind-address")).transpose()?;
-        // Port 0 is a new one each time.
+        // Port 0 is another port each time.
         let shared = self.metrics.is_some_and(|address| self.health == Some(address) && address.port() != 0);
         let health = self.health.filter(|_| !shared);
         let health = health.map(|address| Bound::new(address, "--health-probe-bind-address")).transpose()?;
@@ -75,10 +75,10 @@ impl Probes {
         Ok(address)
     }
 
-    /// After `stop`: lets requests under way end.
+    /// After `stop`: waits for requests in flight.
     pub async fn ended(self) {
         for task in self.tasks {
-            // A listener that panicked has said so already.
+            // The panic of a listener has been logged.
             let _ = task.await;
         }
     }

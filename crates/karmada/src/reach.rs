@@ -1,5 +1,5 @@
-//! Where an API server listens and how clients reach it: the names in its certificate, the URL in its kubeconfig, the
-//! address in `default/kubernetes`. Values and rules; `sockets` opens and reads.
+//! The addresses of an API server: where it listens, the names in its certificate, the URL in its kubeconfig, the address in
+//! `default/kubernetes`. Values and rules; `sockets` opens and reads.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use kubernetes_api::services::Ranges;
 use crate::serving::OwnCertificate;
 use crate::sockets::Machine;
 
-/// Where a server listens, and how others reach it.
+/// The addresses of a server.
 #[derive(Clone, Debug)]
 pub struct Listen {
     pub bind_address: IpAddr,
@@ -63,12 +63,12 @@ impl Listen {
         }
     }
 
-    /// The names and addresses an issued certificate carries besides those of every API server.
+    /// The names and addresses in an issued certificate besides those of every API server.
     pub fn certified(&self) -> Vec<String> {
         let mut names = vec!["localhost".into(), "127.0.0.1".into(), local(self.bind_address).to_string()];
         names.extend(self.advertise.map(|it| it.address.to_string()));
         names.extend(self.external.as_ref().map(|host| host.name.clone()));
-        // Other machines do not reach a loopback address, whatever this machine is called.
+        // Other machines cannot reach a loopback address, whatever the name of this machine.
         if !self.bind_address.is_loopback() {
             names.extend(self.machine.host_name.clone());
         }
@@ -97,13 +97,13 @@ impl Listen {
         }
     }
 
-    /// The name clients verify the certificate by, where it does not cover the host of [`Self::url`].
+    /// The name that clients verify in the certificate, where it does not cover the host of [`Self::url`].
     pub fn server_name(&self) -> Option<String> {
         let own = &self.certificate.as_ref()?.names;
         if own.covers(&self.host().0) { None } else { own.server_name() }
     }
 
-    /// What `default/kubernetes` names: an address that other machines can call.
+    /// The address in `default/kubernetes`, which other machines can reach.
     pub fn front(&self, services: &Ranges) -> Front {
         let bound = Some(self.bind_address).filter(|ip| !ip.is_unspecified());
         let known = || self.machine.addresses.first().copied();
@@ -140,7 +140,7 @@ fn local(address: IpAddr) -> IpAddr {
 /// A value of `--tls-san`: a DNS name, also `*.` before one, or an IP address.
 ///
 /// # Errors
-/// Why it is neither.
+/// The reason why it is neither.
 pub fn subject_name(text: &str) -> Result<String, String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(address.to_string());

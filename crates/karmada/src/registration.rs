@@ -1,5 +1,5 @@
-//! What lets clusters register themselves with a bootstrap token: the public description of the control plane, the roles
-//! of tokens, and the rules about agents as a plugin of admission.
+//! Registration of clusters with a bootstrap token: the public description of the control plane, the roles of tokens, and
+//! the rules about agents as an admission plugin.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ pub fn roles() -> Vec<(ApiResource, Value)> {
     objects
 }
 
-/// Upstream's user may do everything; this one may grant agents their rights, which [`AgentRules`] bounds.
+/// Upstream's user has all rights; this one may grant agents theirs, which [`AgentRules`] bounds.
 fn generator_rules() -> Value {
     let kinds = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
     json!([
@@ -78,7 +78,7 @@ fn public_reader() -> [(ApiResource, Value); 2] {
     role["rules"] =
         json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLUSTER_INFO], "verbs": ["get"]}]);
     binding["roleRef"] = json!({"apiGroup": RBAC, "kind": "Role", "name": name});
-    // Agents read it for the authorities of later certificates.
+    // Agents read it to learn later authorities.
     binding["subjects"] = json!([
         {"apiGroup": RBAC, "kind": "User", "name": "system:anonymous"},
         {"apiGroup": RBAC, "kind": "Group", "name": agents::GROUP},
@@ -89,8 +89,8 @@ fn public_reader() -> [(ApiResource, Value); 2] {
     ]
 }
 
-/// Publishes where the control plane is and what its certificate is verified by. The signatures of tokens, which the
-/// bootstrap signer adds, stay.
+/// Publishes the address of the control plane and the authorities of its certificate. The signatures of tokens, which the
+/// bootstrap signer adds, are kept.
 pub async fn publish(client: &Client, url: &str, server_name: Option<&str>, trust: &str) -> anyhow::Result<()> {
     let mut config = Kubeconfig::new("", url, trust, "", pki::kubeconfig::User::default());
     if let Some(name) = server_name {
@@ -114,7 +114,7 @@ pub async fn publish(client: &Client, url: &str, server_name: Option<&str>, trus
     client.patch(&resource, &key, &patch, &PatchOptions::default()).await.map(drop).with_context(attempt)
 }
 
-/// Bounds what agents write, and what the user grants that sets them up.
+/// Bounds the writes of agents, and the grants of the user that sets them up.
 #[derive(Default)]
 pub struct AgentRules {
     /// The names of all Clusters.
@@ -122,7 +122,7 @@ pub struct AgentRules {
 }
 
 impl AgentRules {
-    /// Of what is there, and of what it becomes.
+    /// Of the stored and of the new object.
     fn refusal_of_agent(request: &AdmissionRequest<'_>, cluster: &str) -> Option<String> {
         let named = &request.info.resource;
         let refusal = |object: Option<&Value>| {

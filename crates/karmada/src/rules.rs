@@ -1,5 +1,5 @@
-//! Karmada's admission rules with what they need from outside: an id, the other customizations, the quotas of a
-//! namespace. The API server's plugin and the webhook server run the same ones.
+//! Karmada's admission rules with their inputs: an id, the other customizations, the quotas of a namespace. The plugin of the
+//! API server and the webhook server run the same rules.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,22 +17,22 @@ use world::World;
 
 use crate::rights;
 
-/// Upstream's, with its pause between them.
+/// Attempts, and the pause between them, as upstream.
 const QUOTA_ATTEMPTS: u32 = 5;
 const QUOTA_PAUSE: Duration = Duration::from_millis(10);
 
-/// Why a request is not let through.
+/// Why a request is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// Something could not be read or written.
+    /// An object could not be read or written.
     #[error("{0}")]
     Internal(String),
 }
 
 impl Refusal {
-    /// As a webhook answers it.
+    /// The response of a webhook.
     pub fn denied(self) -> Denied {
         match self {
             Self::Denied(denied) => denied,
@@ -41,9 +41,9 @@ impl Refusal {
     }
 }
 
-/// What a request is about, besides the object.
+/// The request besides its object.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct Review<'a> {
     pub operation: admission::Operation,
     pub group: &'a str,
     pub version: &'a str,
@@ -53,8 +53,8 @@ pub struct Asked<'a> {
     pub dry_run: bool,
 }
 
-impl Asked<'_> {
-    /// Writes of bindings in their old version would lose what that version does not know.
+impl Review<'_> {
+    /// Rejects writes of bindings in their old version, which would lose newer fields.
     fn check_version(&self) -> Result<(), Denied> {
         let binding = matches!(self.kind, "ResourceBinding" | "ClusterResourceBinding");
         let writes = self.operation != admission::Operation::Delete;
@@ -82,49 +82,49 @@ impl Rules {
         Arc::new(Self { world, options, client: OnceLock::new() })
     }
 
-    /// The way to other objects. Later calls change nothing.
+    /// Sets the client that reads other objects. Later calls have no effect.
     pub fn connect(&self, client: Client) {
         let _ = self.client.set(client);
     }
 
-    fn request<'a>(&self, asked: Asked<'a>, uuid: &'a str, customizations: &'a [Value]) -> Request<'a> {
-        let Asked { operation, group, kind, namespace, old, .. } = asked;
+    fn request<'a>(&self, review: Review<'a>, uuid: &'a str, customizations: &'a [Value]) -> Request<'a> {
+        let Review { operation, group, kind, namespace, old, .. } = review;
         Request { operation, group, kind, namespace, old, uuid, customizations, options: self.options }
     }
 
-    /// Fills in what the rules fill in.
-    pub fn mutate(&self, asked: Asked<'_>, object: &mut Value) -> Result<(), Refusal> {
-        asked.check_version()?;
+    /// Runs the mutating rules.
+    pub fn mutate(&self, review: Review<'_>, object: &mut Value) -> Result<(), Refusal> {
+        review.check_version()?;
         let uuid = self.world.uuid();
-        Ok(admission::mutate(&self.request(asked, &uuid, &[]), object)?)
+        Ok(admission::mutate(&self.request(review, &uuid, &[]), object)?)
     }
 
     /// On delete `object` is the stored one.
-    pub async fn validate(&self, asked: Asked<'_>, object: &Value) -> Result<(), Refusal> {
-        asked.check_version()?;
-        let writes = asked.operation != admission::Operation::Delete;
-        let customizations = match (asked.group, asked.kind) {
+    pub async fn validate(&self, review: Review<'_>, object: &Value) -> Result<(), Refusal> {
+        review.check_version()?;
+        let writes = review.operation != admission::Operation::Delete;
+        let customizations = match (review.group, review.kind) {
             ("config.karmada.io", "ResourceInterpreterCustomization") if writes => {
                 self.list::<ResourceInterpreterCustomization>(None).await?
             }
             _ => Vec::new(),
         };
-        let request = self.request(asked, "", &customizations);
+        let request = self.request(review, "", &customizations);
         Ok(admission::validate(&request, object)?)
     }
 
     /// Charges the quotas of the namespace for a binding that is about to be stored elsewhere. Returns the message for the
     /// audit log, which is empty for other kinds. Our own API server uses [`Self::joint_quotas`] instead.
-    pub async fn charge_quotas(&self, asked: Asked<'_>, object: &Value) -> Result<String, Refusal> {
-        let writes = asked.operation != admission::Operation::Delete;
-        let request = self.request(asked, "", &[]);
-        let binding = (asked.group, asked.kind) == ("work.karmada.io", "ResourceBinding") && writes;
+    pub async fn charge_quotas(&self, review: Review<'_>, object: &Value) -> Result<String, Refusal> {
+        let writes = review.operation != admission::Operation::Delete;
+        let request = self.request(review, "", &[]);
+        let binding = (review.group, review.kind) == ("work.karmada.io", "ResourceBinding") && writes;
         if !binding || !self.options.quota_enforcement {
             return Ok(String::new());
         }
         match quota_usage::unaffected(&request, object)? {
             Some(why) => Ok(why.to_owned()),
-            None => self.charge(&request, object, asked.dry_run).await,
+            None => self.charge(&request, object, review.dry_run).await,
         }
     }
 
@@ -156,13 +156,13 @@ impl Rules {
 
     /// The ways in which a policy copies Secrets that `user` may not read, of which it is warned. A right that cannot be
     /// checked is logged: nothing is refused because of it.
-    pub async fn unreadable(&self, asked: Asked<'_>, object: &Value, user: &Value) -> Vec<SecretUse> {
+    pub async fn unreadable(&self, review: Review<'_>, object: &Value, user: &Value) -> Vec<SecretUse> {
         let mut unreadable = Vec::new();
         let Some(client) = self.client.get().filter(|_| user["username"].is_string()) else { return unreadable };
-        if asked.old.is_some_and(|old| !admission::changes_intent(old, object)) {
+        if review.old.is_some_and(|old| !admission::changes_intent(old, object)) {
             return unreadable;
         }
-        for copied in secrets::copied(asked.group, asked.kind, asked.namespace, object) {
+        for copied in secrets::copied(review.group, review.kind, review.namespace, object) {
             if unreadable.contains(&copied.by) {
                 continue;
             }

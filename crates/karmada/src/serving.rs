@@ -11,7 +11,7 @@ use world::World;
 const CERTIFICATE: &str = "--tls-cert-file";
 const KEY: &str = "--tls-private-key-file";
 
-/// Which versions of TLS a server offers.
+/// The TLS versions of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Versions {
     #[default]
@@ -34,7 +34,7 @@ pub struct OwnCertificate {
     pub names: ServingCertificate,
     pub tls: TlsConfig,
     pub files: Files,
-    /// What the files held when they were last usable.
+    /// The content of the files when they were last usable.
     held: (String, String),
 }
 
@@ -69,10 +69,10 @@ impl OwnCertificate {
         Ok(Some(Self { names, tls, files, held }))
     }
 
-    /// Reads the files again, and shows what is new from the next connection on; whether something was.
+    /// Rereads the files; new connections get a changed certificate. Returns whether it changed.
     ///
     /// # Errors
-    /// As [`Self::from_files`]; the present certificate stays then.
+    /// As [`Self::from_files`]; the current certificate is kept.
     pub fn reload(&mut self, shown: &Certificate, world: &World) -> anyhow::Result<bool> {
         let held = self.files.read()?;
         if held == self.held {

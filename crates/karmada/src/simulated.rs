@@ -1,5 +1,5 @@
-//! Members simulated beside a control plane, in its process. They are joined as real ones are and known to it by their
-//! URL and tokens alone; only the way there is shorter: no socket in between.
+//! Members simulated in the process of a control plane. They are joined as real members are, by URL and token; only their
+//! connections have no socket.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -70,7 +70,7 @@ impl SimulatedMembers {
         self.0.iter()
     }
 
-    /// Reaches these members without a socket, with the credentials the control plane was given for them.
+    /// Reaches these members without a socket, with the credentials in the control plane.
     pub fn connector(&self) -> Connector {
         let services: HashMap<String, ApiService> =
             self.iter().map(|member| (member.url().to_owned(), member.service())).collect();
@@ -80,7 +80,7 @@ impl SimulatedMembers {
         })
     }
 
-    /// Joins those that are not members yet, and tells the control plane where the others listen now.
+    /// Joins new members, and updates the addresses of the others in the control plane.
     pub async fn join(&self, control: &Client) -> anyhow::Result<()> {
         let joined = stream::iter(self.iter()).map(async |member| {
             join_or_move(control, member).await.with_context(|| format!("joining member {}", member.name()))
@@ -102,7 +102,7 @@ fn options(data_dir: &Path, member: MemberOptions, store: Kind) -> Options {
     Options { data_dir: data_dir.to_owned(), store, listen, member }
 }
 
-/// The port of the last start, when it can still be had.
+/// The port of the last start, if it is free.
 fn former_port(kubeconfig: &Path) -> Option<u16> {
     let text = std::fs::read_to_string(kubeconfig).ok()?;
     let server = text.lines().find_map(|line| line.trim().strip_prefix("server: "))?;

@@ -1,4 +1,4 @@
-//! Taking addresses before anything else is done, and what this machine knows of its own name and addresses.
+//! Binding addresses before anything else happens, and the name and addresses of this machine.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -11,24 +11,24 @@ use crate::reach::Listen;
 /// Connections that wait to be accepted, as the standard library's listeners have them at least.
 const BACKLOG: u32 = 1024;
 
-/// An address that is taken and does not accept yet: clients are refused until [`Bound::listen`].
+/// A bound address that does not accept yet: clients are refused until [`Bound::listen`].
 pub struct Bound {
     socket: TcpSocket,
     address: SocketAddr,
 }
 
 impl Bound {
-    /// Takes an address; `flags` are those that chose it.
+    /// Binds an address; `flags` are those that chose it.
     ///
     /// # Errors
-    /// The address cannot be taken: the address, the flags, and what to do.
+    /// The address cannot be bound; the message names the flags and the next step.
     pub fn new(address: SocketAddr, flags: &str) -> anyhow::Result<Self> {
         Self::open(address).map_err(|error| anyhow::anyhow!(refused(&error, address, flags)))
     }
 
     fn open(address: SocketAddr) -> std::io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A server that starts again takes its port from connections of the last one that are closing.
+        // A restarted server reuses its port although connections of the last one are closing.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let address = socket.local_addr()?;
@@ -59,10 +59,10 @@ fn refused(error: &std::io::Error, address: SocketAddr, flags: &str) -> String {
     format!("{flags}: cannot listen on {address} (port {port}): {error}: {next}")
 }
 
-/// What this machine knows of itself.
+/// Facts about this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// As the kernel has it; `None` where it is not a DNS name.
+    /// The host name; `None` where it is not a DNS name.
     pub host_name: Option<String>,
     /// Those from which it reaches other networks.
     pub addresses: Vec<IpAddr>,
@@ -74,14 +74,14 @@ impl Machine {
         let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
         let host_name = files.iter().find_map(|path| std::fs::read_to_string(path).ok());
         let host_name = host_name.and_then(|text| crate::reach::subject_name(text.trim()).ok());
-        // Addresses of documentation (RFC 5737, RFC 3849): choosing the way there sends nothing.
+        // Addresses of documentation (RFC 5737, RFC 3849): choosing a route to them sends nothing.
         let far = ["192.0.2.1:9", "[2001:db8::1]:9"].map(str::parse::<SocketAddr>);
         let far = far.into_iter().flatten().filter(|far| far.is_ipv4() || bound.is_ipv6());
         Self { host_name, addresses: far.filter_map(own_address).collect() }
     }
 }
 
-/// The address this machine would call `far` from.
+/// The local address of a connection to `far`.
 fn own_address(far: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = if far.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let socket = std::net::UdpSocket::bind(any).ok()?;
@@ -91,7 +91,7 @@ fn own_address(far: SocketAddr) -> Option<IpAddr> {
 }
 
 impl Listen {
-    /// Takes the server's address: what follows knows its port and its machine.
+    /// Binds the server's address, which determines its port.
     ///
     /// # Errors
     /// As [`Bound::new`].

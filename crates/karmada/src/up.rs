@@ -34,28 +34,28 @@ pub const KUBE_CONTROLLERS: &str = "namespace-controller,garbage-collector-contr
 #[derive(Clone, Debug)]
 pub struct Options {
     pub server: apiserver::Options,
-    /// As `--controllers`: which controllers run, all by default.
+    /// `--controllers`: the controllers to run, all by default.
     pub controllers: Vec<String>,
-    /// As kube-controller-manager's `--controllers`; all of them if it is empty.
+    /// kube-controller-manager's `--controllers`; all of them if it is empty.
     pub kube_controllers: Vec<String>,
     /// Members to simulate in this process, and how they are stored.
     pub members: Vec<MemberOptions>,
     pub member_store: Kind,
-    /// How the controllers and the scheduler are set; where they count is the server's.
+    /// Settings of the controllers and the scheduler; their metrics registry is the server's.
     pub settings: Settings,
     pub scheduler: scheduler::Options,
-    /// What estimates made in this process look at.
+    /// The inputs of estimates made in this process.
     pub switches: Switches,
-    /// As `--enable-scheduler-estimator`, and how those of members are reached that this process does not follow.
+    /// `--enable-scheduler-estimator`, and the connection to estimators of members that this process does not follow.
     pub estimators: Option<estimator::Settings>,
-    /// The descheduler, if it is to run.
+    /// The descheduler, if it runs.
     pub descheduler: Option<DeschedulerOptions>,
 }
 
-/// A control plane at work.
+/// A running control plane.
 pub struct ControlPlane {
     opened: Opened,
-    /// None when it is reached from this process alone.
+    /// `None` when only this process reaches it.
     socket: Option<Socket>,
     context: controllers::Context,
     scheduler: Scheduler,
@@ -68,7 +68,7 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     /// Starts everything and opens the socket. `/readyz` turns to 200 when the components' caches are complete. Nothing
-    /// is created before the options are checked and the address is taken.
+    /// is created before the options are validated and the address is bound.
     pub async fn start(options: &Options, world: &World) -> anyhow::Result<Self> {
         check(options)?;
         let (options, bound) = bound(options)?;
@@ -106,7 +106,7 @@ impl ControlPlane {
         let (scheduler, scheduling) = scheduler(&opened, &context, options, world, &stop)?;
         tasks.push(scheduling);
         tasks.extend(descheduler(&opened, &context, options, world, &stop)?);
-        let (readiness, told) = watch::channel(false);
+        let (readiness, became_ready) = watch::channel(false);
         let synced = context.clone();
         tasks.push(tokio::spawn(async move {
             kube.synced().await;
@@ -116,10 +116,10 @@ impl ControlPlane {
             kube.ended().await;
         }));
         let client = opened.client("karmada");
-        Ok(Self { opened, socket: None, context, scheduler, client, members, ready: told, stop, tasks })
+        Ok(Self { opened, socket: None, context, scheduler, client, members, ready: became_ready, stop, tasks })
     }
 
-    /// Waits until `/readyz` answers 200; false when it was stopped before.
+    /// Waits until `/readyz` returns 200; false when it was stopped before.
     pub async fn ready(&self) -> bool {
         self.ready.clone().wait_for(|ready| *ready).await.is_ok()
     }
@@ -160,11 +160,11 @@ impl ControlPlane {
         self.socket.as_ref().map(|socket| socket.kubeconfig.clone())
     }
 
-    /// Ends the components, then the servers; what was begun is taken up again at the next start.
+    /// Stops the components, then the servers; the next start resumes unfinished work.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.stop.cancel();
         for task in self.tasks {
-            // A component that panicked has said so already; the store must be closed all the same.
+            // The panic of a component has been logged; the store must be closed all the same.
             let _ = task.await;
         }
         self.opened.server.end_watches();
@@ -176,7 +176,7 @@ impl ControlPlane {
     }
 }
 
-/// Checks what needs neither the store nor a socket.
+/// Validates the options, without store or socket.
 fn check(options: &Options) -> anyhow::Result<()> {
     apiserver::check(&options.server)?;
     controllers::check(&options.controllers).context("--controllers")?;
@@ -189,7 +189,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes the address of the options, and notes the port that was chosen for port 0.
+/// Binds the address of the options, and records the port chosen for port 0.
 fn bound(options: &Options) -> anyhow::Result<(Options, Bound)> {
     let (listen, bound) = options.server.listen.bind()?;
     let mut options = options.clone();
@@ -232,7 +232,7 @@ fn scheduler(
     Ok(scheduler::start(context.informers(), &client, world.clone(), options, stop.clone()))
 }
 
-/// Members whose caches are here are asked without a socket, all others over gRPC.
+/// Estimates members whose caches are in this process directly, all others over gRPC.
 fn estimators(
     opened: &Opened,
     context: &controllers::Context,
@@ -254,7 +254,7 @@ fn descheduler(
 ) -> anyhow::Result<Option<JoinHandle<()>>> {
     let Some(own) = options.descheduler.clone() else { return Ok(None) };
     let own = DeschedulerOptions { metrics: opened.server.shared().metrics.clone(), ..own };
-    // Without estimators of other processes it still looks at the members that are followed here.
+    // Without estimators of other processes it still covers the members of this process.
     let estimators = match &options.estimators {
         Some(settings) => estimators(opened, context, options, settings)?,
         None => {

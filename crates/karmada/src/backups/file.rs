@@ -1,5 +1,5 @@
-//! A backup on disk: written beside its place, verified, synced, and renamed; readable by its owner alone, for it holds Secrets
-//! and keys.
+//! A backup on disk: written to a temporary file, verified, synced and renamed. Only its owner can read it, for it contains
+//! Secrets and keys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,13 +10,13 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
 use storage::embedded::backup::{Backup, Contents, verify_backup};
 
-/// Ends the name of a file that is being written.
+/// Suffix of a file that is being written.
 pub const PARTIAL: &str = ".partial";
 
-/// Writes `pieces` to `path`, whole or not at all. `written` gets the bytes so far.
+/// Writes `pieces` to `path` atomically. `written` gets the number of bytes so far.
 ///
 /// # Errors
-/// The pieces end early or are damaged, the file cannot be written. Then `path` is as it was.
+/// The pieces end early or are damaged, or the file cannot be written. `path` is unchanged then.
 pub async fn save(
     mut pieces: BoxStream<'_, anyhow::Result<Bytes>>,
     path: &Path,
@@ -44,10 +44,10 @@ pub fn pieces(backup: Backup) -> BoxStream<'static, anyhow::Result<Bytes>> {
     .boxed()
 }
 
-/// Removes what a crash left of files with this beginning of their names.
+/// Removes temporary files with this prefix that a crash left behind.
 ///
 /// # Errors
-/// The directory cannot be read, or a file not be removed.
+/// The directory cannot be read, or a file cannot be removed.
 pub fn remove_partial(directory: &Path, prefix: &str) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -80,7 +80,7 @@ impl Staged {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&staged).with_context(|| format!("creating {}", staged.display()))?;
-        // Two writers would mix their pieces; and one that was left by a crash has no lock.
+        // Two writers would mix their pieces; a file left by a crash has no lock.
         anyhow::ensure!(file.try_lock().is_ok(), "{} is being written by another process", staged.display());
         file.set_len(0).with_context(|| format!("truncating {}", staged.display()))?;
         Ok(Self { file, length: 0, staged, path: path.to_owned(), renamed: false })
@@ -103,7 +103,7 @@ impl Staged {
         }
     }
 
-    /// Verifies what lies on the disk before it takes the name of a backup.
+    /// Verifies the file before it gets the name of a backup.
     fn finish(mut self) -> anyhow::Result<Contents> {
         self.file.sync_all().map_err(|error| self.failed(&error))?;
         let contents = verify_backup(&self.staged, &mut |_, _| {})?;

@@ -1,5 +1,5 @@
-//! The keys and certificates of a data directory, which a backup holds unless it is taken without them: a restored control
-//! plane with another authority is a stranger to its clients, agents and service accounts.
+//! The keys and certificates of a data directory. A backup contains them unless they are left out: clients, agents and service
+//! accounts reject a restored control plane with another authority.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,21 +31,21 @@ pub fn read(data_dir: &Path) -> anyhow::Result<Vec<Attachment>> {
     Ok(files.into_iter().map(attached).collect())
 }
 
-/// What a restore does with a file of the backup.
+/// The treatment of a file of the backup by a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is missing.
+    /// The file is missing and restored.
     Put,
-    /// The same file is there.
+    /// The same file exists.
     Same,
-    /// Another one is there, or the other half of its pair is another one. It stays.
+    /// Another file exists, or another one for the other half of its pair. It is kept.
     Kept,
 }
 
-/// Decides what to do with each file of a backup, given those that are there.
+/// Decides the treatment of each file of a backup, given the existing files.
 ///
 /// # Errors
-/// A name that is not one of a file of keys.
+/// A name that no file of keys has.
 pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec<(Attachment, Fate)>> {
     let find = |files: &[Attachment], name: &str| files.iter().find(|it| it.name == name).map(|it| it.content.clone());
     let mut planned = Vec::new();
@@ -70,7 +70,7 @@ pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec
     Ok(planned)
 }
 
-/// The name without its ending.
+/// The name without its suffix.
 fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
@@ -84,12 +84,12 @@ fn family(name: &str) -> &str {
     }
 }
 
-/// What is there, as a backup would hold it; nothing if the directory is missing.
+/// The existing files, as a backup would contain them; none if the directory is missing.
 pub fn present(data_dir: &Path) -> anyhow::Result<Vec<Attachment>> {
     if data_dir.join(DIRECTORY).exists() { read(data_dir) } else { Ok(Vec::new()) }
 }
 
-/// Writes the files that are to be put back.
+/// Writes the files to restore.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -139,7 +139,7 @@ mod tests {
         ]);
         for (present, expected) in [
             (files(&[("pki/ca.crt", "A")]), [Fate::Put, Fate::Same, Fate::Put, Fate::Put]),
-            // The successor of another authority is not taken up.
+            // The successor of another authority is not restored.
             (files(&[("pki/ca.crt", "C"), ("pki/sa.key", "t")]), [Fate::Kept, Fate::Kept, Fate::Put, Fate::Put]),
             (files(&[("pki/ca-2.pem", "C")]), [Fate::Kept, Fate::Kept, Fate::Put, Fate::Put]),
             (files(&[("pki/ca-3.pem", "C")]), [Fate::Put; 4]),

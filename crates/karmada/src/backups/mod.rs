@@ -1,7 +1,7 @@
-//! Backups of a control plane: its store, and the keys without which its clients do not know it again.
+//! Backups of a control plane: its store, and the keys that its clients trust.
 //!
-//! `storage::embedded::backup` knows the file; here is where it comes from and goes to: the keys of the data directory
-//! (`keys`), a file on disk (`file`), the server's URL (`route`), and the schedule (`schedule`).
+//! `storage::embedded::backup` defines the format. This module has its sources and destinations: the keys of the data
+//! directory (`keys`), a file on disk (`file`), the server's URL (`route`), and the schedule (`schedule`).
 
 pub mod file;
 pub mod keys;
@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// `20261123T020304Z`: sorts by time, and is a name in every file system.
+/// `20261123T020304Z`: sorts by time, and is a valid name in every file system.
 pub fn stamp(now: Timestamp) -> String {
     now.strftime("%Y%m%dT%H%M%SZ").to_string()
 }

@@ -1,5 +1,5 @@
 //! The server's URLs for backups: `GET /karmada/store/backup`, and `/karmada/store/backup/with-keys`, which adds the keys of
-//! the data directory. They are no resources: a role grants each by `nonResourceURLs`, and system:masters has both.
+//! the data directory. They are not resources: a role grants each by `nonResourceURLs`, and system:masters has both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use transport::{BoxError, Identity, Request, Response};
 
 use super::keys;
 
-/// Where a client gets a backup.
+/// The path of backups.
 pub const URL: &str = "/karmada/store/backup";
 pub const URL_WITH_KEYS: &str = "/karmada/store/backup/with-keys";
-/// The type of the body.
+/// The media type of the body.
 pub const TYPE: &str = "application/vnd.karmada.backup";
 
-/// Backups at once. Each holds a few pieces of a megabyte, and history.
+/// Concurrent backups. Each occupies a few pieces of a megabyte, and keeps history.
 const AT_ONCE: usize = 2;
-/// A client that takes no piece for this long is cut off: history is kept for it.
+/// A client that reads nothing for this long is disconnected: history is kept for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answers with backups of the store.
+/// Serves backups of the store.
 pub struct Backups {
     store: EmbeddedStore,
     data_dir: PathBuf,
@@ -69,7 +69,7 @@ impl Backups {
     }
 }
 
-/// Sends pieces as they are taken; ends when the client is gone, or slow, or the server ends.
+/// Sends pieces as they are read; ends when the client is gone or slow, or the server stops.
 async fn send(
     mut backup: Backup,
     pieces: mpsc::Sender<Result<Bytes, BoxError>>,

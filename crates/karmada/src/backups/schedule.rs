@@ -1,6 +1,6 @@
-//! Backups at intervals into a directory, and which of them stay.
+//! Backups at intervals into a directory, and their retention.
 //!
-//! When the next one is due and which ones expire are functions of the names of the files; the names hold the times.
+//! The time of the next backup and the expired ones are functions of the file names, which contain the times.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,22 +26,22 @@ const TAKEN: Description =
     Description::counter("karmada_store_backups_total", &["result"], "Scheduled backups by result: success or error.");
 pub const METRICS: &[Description] = &[LAST, SIZE, TAKEN];
 
-/// A start has other things to do first.
+/// Delay after a start.
 const AFTER_START: Duration = Duration::from_secs(10);
-/// After a failure.
+/// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// Where and when backups are taken.
+/// Directory and interval of backups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub directory: PathBuf,
     pub interval: Duration,
     pub retention: Retention,
-    /// Whether they hold the keys of the data directory.
+    /// Whether they contain the keys of the data directory.
     pub with_keys: bool,
 }
 
-/// Which backups stay. The newest stays in any case.
+/// Retention of backups. The newest is always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     pub count: usize,
@@ -49,7 +49,7 @@ pub struct Retention {
     pub age: Option<Duration>,
 }
 
-/// A backup of a schedule, known by its name.
+/// A backup of a schedule, identified by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taken {
     pub time: Timestamp,
@@ -63,7 +63,7 @@ fn name_at(now: Timestamp, revision: u64) -> String {
     format!("{PREFIX}{}-r{revision}{SUFFIX}", stamp(now))
 }
 
-/// What a name tells; other files are left alone.
+/// Parses a name; other files are ignored.
 fn taken(name: &str) -> Option<Taken> {
     let (time, revision) = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split_once("-r")?;
     let parsed = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", time).ok()?;
@@ -72,17 +72,17 @@ fn taken(name: &str) -> Option<Taken> {
     Some(Taken { time, name: name.to_owned() })
 }
 
-/// How long to wait for the next backup.
+/// The time until the next backup.
 fn wait(newest: Option<Timestamp>, now: Timestamp, interval: Duration) -> Duration {
     let age = newest.map(|newest| now.duration_since(newest));
     match age.map(Duration::try_from) {
         Some(Ok(age)) => interval.saturating_sub(age).max(AFTER_START),
-        // None yet, or the clock was ahead.
+        // No backup yet, or the clock was ahead.
         None | Some(Err(_)) => AFTER_START,
     }
 }
 
-/// The names of those that expire, given all, sorted by time. The newest one was verified just now and is never among them.
+/// The names of expired backups, given all sorted by time. The newest was verified just now and never expires.
 fn expired(taken: &[Taken], now: Timestamp, retention: &Retention) -> Vec<String> {
     let old = |it: &Taken| match (retention.age, Duration::try_from(now.duration_since(it.time))) {
         (Some(most), Ok(age)) => age > most,
@@ -104,10 +104,10 @@ fn list(directory: &Path) -> std::io::Result<Vec<Taken>> {
     Ok(found)
 }
 
-/// Checks that the directory can be used, and makes it.
+/// Creates the directory and checks that it can be used.
 ///
 /// # Errors
-/// The directory cannot be made.
+/// The directory cannot be created.
 pub fn check(plan: &Plan) -> anyhow::Result<()> {
     anyhow::ensure!(plan.interval >= Duration::from_secs(60), "--backup-interval must be at least 1m");
     pki::files::private_directory(&plan.directory).context("--backup-dir")
@@ -175,7 +175,7 @@ impl Schedule {
         file::remove_partial(&self.plan.directory, PREFIX).context("removing an unfinished backup")?;
         let contents = file::save(file::pieces(backup), &file, &mut |_| {}).await?;
         let last = Last { time: now, revision, bytes: contents.length, file };
-        // The backup is there whatever becomes of these.
+        // The backup exists whether or not these succeed.
         for done in [self.expire(now), last.write(&self.data_dir)] {
             if let Err(error) = done {
                 tracing::warn!(err = format!("{error:#}"), "A backup is taken; what follows it fails");
@@ -184,7 +184,7 @@ impl Schedule {
         Ok(last)
     }
 
-    /// Removes what expires, after a backup succeeded and was verified.
+    /// Removes expired backups, after a new one was verified.
     fn expire(&self, now: Timestamp) -> anyhow::Result<()> {
         let directory = &self.plan.directory;
         let attempt = || format!("removing expired backups in {}", directory.display());
@@ -196,7 +196,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// A failure is logged once, and so is its end.
+    /// Logs a failure once, and its end.
     fn report(&mut self, taken: anyhow::Result<Last>) {
         match taken {
             Ok(last) => {

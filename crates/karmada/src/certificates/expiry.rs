@@ -1,4 +1,4 @@
-//! Expiry as a metric, and as a line of the log 30, 7 and 1 days before.
+//! Expiry as a metric, and as a log line 30, 7 and 1 days before.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Expiry {
                 self.gauges.remove(&[("certificate", name)]);
                 continue;
             }
-            // A server with a certificate of the operator's does not show the issued one.
+            // A server with the operator's certificate does not serve the issued one.
             let counts = certificate.role != Role::Trusted && !(own.is_some() && name == "apiserver");
             self.note(name, certificate.validity.not_after, counts, now);
         }

@@ -1,5 +1,5 @@
-//! Waiting for files to change: the kernel reports it, nothing is polled. Where it cannot, the next look by the clock finds
-//! them.
+//! Waiting for files to change: the kernel reports changes, nothing is polled. Where it cannot, the next scheduled check
+//! finds them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The parts of a server that verify and sign. Each takes up new keys while it is used.
+//! The parts of a server that verify and sign. Each adopts new keys while it is in use.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Keys {
     /// Of service account tokens.
     pub verifier: Arc<Verifier>,
     pub signer: Arc<Signers>,
-    /// What clients verify servers by, in PEM.
+    /// The authorities that clients verify servers with, in PEM.
     pub root_ca: Arc<Level<Arc<str>>>,
     /// Of certificate signing requests.
     pub signing_authority: Arc<Level<Arc<Authority>>>,
@@ -33,10 +33,10 @@ impl Keys {
         })
     }
 
-    /// Verifies and signs with these from now on. What verifies comes before what signs.
+    /// Replaces the keys: those that verify before those that sign.
     ///
     /// # Errors
-    /// A key or certificate that cannot be read; the parts before it are replaced.
+    /// A key or certificate that cannot be read; earlier parts have been replaced.
     pub fn take(&self, pki: &Directory, trust: &str) -> anyhow::Result<()> {
         self.client_authority.replace(&pki.trusted).context("reading the client authority")?;
         self.verifier.replace(token_keys(pki)).context("reading the service account keys")?;

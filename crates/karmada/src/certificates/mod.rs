@@ -1,5 +1,5 @@
-//! The keys and certificates of a server while it serves: read again when their files change and when one is due for
-//! renewal, and handed to all that use them. New connections see the new ones; open ones go on.
+//! The keys and certificates of a running server: reread when their files change and when one is due for renewal, and passed
+//! to their users. New connections get the new certificate; open ones continue.
 
 mod expiry;
 mod files;
@@ -24,9 +24,9 @@ use crate::reach::Listen;
 pub(crate) use files::Changes;
 pub use keys::Keys;
 
-/// The longest time between two looks, for files on file systems that report no changes.
+/// The longest time between two checks, for file systems that report no changes.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// After a failed look.
+/// Pause after a failed check.
 const RETRY: Duration = Duration::from_secs(600);
 /// Certificate and key are written one after the other.
 pub(crate) const SETTLE: Duration = Duration::from_secs(1);
@@ -43,14 +43,14 @@ pub const CHECKS: Description = Description::counter(
 );
 pub const METRICS: &[Description] = &[EXPIRATION, CHECKS];
 
-/// What the certificates of a server are for.
+/// The server that certificates are kept for.
 pub struct Served<'s> {
     pub data: &'s DataDir,
     pub listen: &'s Listen,
     pub tls: &'s TlsConfig,
     /// The names in an issued certificate.
     pub names: ServerNames,
-    /// Where the trusted authorities are published; `None` for a server behind another one.
+    /// Publishes the trusted authorities; `None` for a server behind another one.
     pub client: Option<Client>,
     pub registry: &'s Registry,
     pub world: &'s World,
@@ -131,7 +131,7 @@ impl Keeper {
         std::iter::once(self.root.join(data_dir::KEYS)).chain(parents).collect()
     }
 
-    /// Renews what is due, and hands out what is new. Answers how long to wait.
+    /// Renews due certificates and passes new ones on. Returns the time to wait.
     async fn look(&mut self) -> anyhow::Result<Duration> {
         let (path, names, world) = (self.root.join(data_dir::KEYS), self.names.clone(), self.world.clone());
         let opened = tokio::task::spawn_blocking(move || Directory::open(&path, &names, &world)).await;
@@ -153,7 +153,7 @@ impl Keeper {
         Ok(Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1)).min(LONGEST))
     }
 
-    /// The operator's own certificate. A pair that cannot be used is reported, and the one before stays.
+    /// The operator's certificate. An unusable pair is logged, and the previous one is kept.
     fn reload_own(&mut self) {
         let Some(own) = &mut self.listen.certificate else { return };
         match own.reload(&self.shown, &self.world) {

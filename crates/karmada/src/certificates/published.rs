@@ -8,7 +8,7 @@ use client::{Client, Patch, PatchOptions};
 use pki::Directory;
 use serde_json::{Value, json};
 
-/// What clients of aggregated servers are verified by, and what new clusters verify the server by.
+/// The authorities for clients of aggregated servers, and those with which new clusters verify the server.
 ///
 /// # Errors
 /// An object that cannot be read or written.
@@ -38,8 +38,8 @@ async fn patch(client: &Client, key: &ObjectKey, change: impl Fn(&Value) -> Opti
     Ok(())
 }
 
-/// The kubeconfig with `trust` in place of an older bundle of ours; `None` when nothing changes. A cluster that is verified
-/// by an authority of others is left alone.
+/// The kubeconfig with `trust` in place of our older bundle; `None` when nothing changes. A cluster with an authority that is
+/// not ours is not changed.
 fn with_trust(kubeconfig: &str, trust: &str) -> Option<String> {
     let mut document = yaml::to_json_value(kubeconfig.as_bytes()).ok()?;
     let ours = pki::holder::certificates(trust).ok()?;

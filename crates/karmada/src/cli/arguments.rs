@@ -1,4 +1,4 @@
-//! The commands with their own flags, and the options they become.
+//! The commands with their own flags, and the options that result from them.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use simulator::{MemberOptions, NodeShape};
 use world::World;
 
 use super::listening::ListenArgs;
-use super::say;
+use super::print;
 use super::settings::{admission, estimators, settings};
 use crate::backups::schedule::{Plan, Retention};
 use crate::data_dir::DataDir;
@@ -92,7 +92,7 @@ pub(super) struct AgentArgs {
     pub(super) enable_tunnel: bool,
 }
 
-/// What holds evictions by taints back; additions to upstream's flags.
+/// The brake on evictions by taints; additions to upstream's flags.
 #[derive(Args, Clone, Copy)]
 pub(super) struct FailoverArgs {
     /// Pause evictions by taints when more than this share of the clusters turns unhealthy at about the same time; 1 never
@@ -399,11 +399,11 @@ impl WebhookArgs {
         let authority = STANDARD.encode(authority);
         let base = self.url.trim_end_matches('/');
         for configuration in webhooks::configurations(base, &authority) {
-            say(&format!("{}---\n", apimachinery::yaml::to_string(&configuration)));
+            print(&format!("{}---\n", apimachinery::yaml::to_string(&configuration)));
         }
         let conversion = serde_json::json!({ "spec": { "conversion": webhooks::conversion(base, &authority) } });
         for name in ["resourcebindings", "clusterresourcebindings"] {
-            say(&format!("# kubectl patch crd {name}.work.karmada.io --type=merge -p '{conversion}'\n"));
+            print(&format!("# kubectl patch crd {name}.work.karmada.io --type=merge -p '{conversion}'\n"));
         }
         Ok(())
     }

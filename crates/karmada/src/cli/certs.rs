@@ -1,4 +1,4 @@
-//! `karmada certs`: the certificates of a data directory, from outside and beside a running server.
+//! `karmada certs`: the certificates of a data directory, with or without a running server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use pki::rotation::{Kind, Step};
 use serde_json::json;
 use world::World;
 
-use super::say;
+use super::print;
 use crate::data_dir::{DataDir, KEYS};
 
 #[derive(Args)]
@@ -52,7 +52,7 @@ struct RenewArgs {
     dry_run: bool,
 }
 
-/// What can be renewed by hand.
+/// The certificates and keys that can be renewed by hand.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
     /// The certificates of the server and the administrator
@@ -110,9 +110,9 @@ fn check(args: &CheckArgs, world: &World) -> anyhow::Result<()> {
         let items: Vec<_> = all.iter().map(|certificate| item(certificate, now)).collect();
         let document =
             serde_json::to_string_pretty(&json!({ "certificates": items })).context("encoding the answer")?;
-        say(&(document + "\n"));
+        print(&(document + "\n"));
     } else {
-        say(&table(&all, now));
+        print(&table(&all, now));
     }
     let within = i64::try_from(args.within.as_secs()).unwrap_or(i64::MAX);
     let expiring = all.iter().filter(|it| counts(it.role) && it.validity.not_after.saturating_sub(now) < within);
@@ -196,14 +196,14 @@ fn renew(args: &RenewArgs, world: &World) -> anyhow::Result<()> {
     }
     let plan = directory::renewal(&directory, &requested, world).context("reading the certificates")?;
     if plan.steps.is_empty() {
-        say(&format!("Nothing is due before {}\n", at(plan.due)));
+        print(&format!("Nothing is due before {}\n", at(plan.due)));
         return Ok(());
     }
     if !args.dry_run {
         directory::renew(&directory, &requested, world).context("renewing the certificates")?;
     }
     for step in &plan.steps {
-        say(&format!("{}\n", done(*step, args.dry_run)));
+        print(&format!("{}\n", done(*step, args.dry_run)));
     }
     Ok(())
 }

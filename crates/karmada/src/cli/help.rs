@@ -1,10 +1,10 @@
-//! Help as kubectl has it: commands in groups, examples for each, and by default only the options that have an effect.
+//! Help in kubectl's form: commands in groups, examples for each, and by default only the options that have an effect.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
 
-/// The commands in the order of the help. `karmadactl` and `help` are words that clap never sees.
+/// The commands in the order of the help. clap does not know `karmadactl` and `help`.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Basic Commands", &["demo", "up", "member"]),
     (
@@ -233,7 +233,7 @@ fn with_flags(command: Command) -> Command {
     command.disable_help_flag(true).arg(help)
 }
 
-/// What `karmada --help` prints.
+/// The output of `karmada --help`.
 fn overview(command: &Command) -> String {
     use std::fmt::Write as _;
     let about = |name: &str| {

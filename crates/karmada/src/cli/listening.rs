@@ -1,4 +1,4 @@
-//! The flags of every API server: where it listens, how clients reach it, which certificate it shows.
+//! The flags of every API server: its address, the address for clients, the serving certificate.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

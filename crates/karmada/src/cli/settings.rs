@@ -87,7 +87,7 @@ fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
     };
     settings.thresholds.success = seconds(given, "cluster-success-threshold")?;
     settings.thresholds.failure = seconds(given, "cluster-failure-threshold")?;
-    // Upstream's limit of 40 requests a second is not kept unless somebody asks for one.
+    // Requests are limited only if a flag sets a limit; upstream's default is 40 a second.
     if given.is_given("cluster-api-qps") {
         settings.member_qps = given.parsed("cluster-api-qps")?;
     }
@@ -100,7 +100,7 @@ fn eviction(given: &Given<'_>) -> anyhow::Result<controllers::Eviction> {
     let purge_mode = match given.text("no-execute-taint-eviction-purge-mode") {
         "Directly" => ClusterPurgeMode::Directly,
         "Gracefully" => ClusterPurgeMode::Gracefully,
-        // Upstream, too, does not read it then.
+        // Upstream does not read it either then.
         _ if !by_taints => ClusterPurgeMode::Gracefully,
         other => anyhow::bail!(
             "--no-execute-taint-eviction-purge-mode: {other:?} is not supported; supported values: Directly, Gracefully"
@@ -114,7 +114,7 @@ fn eviction(given: &Given<'_>) -> anyhow::Result<controllers::Eviction> {
     Ok(controllers::Eviction { by_taints, purge_mode, rate, grace, ..Default::default() })
 }
 
-/// Whether the flags let NoExecute taints evict. A command without these flags does not know; the gate decides there.
+/// Whether the flags allow eviction by NoExecute taints. In commands without these flags the gate decides.
 fn evicts_by_taints(given: &Given<'_>) -> anyhow::Result<bool> {
     let is_known = !given.text("enable-taint-manager").is_empty();
     Ok(!is_known || (given.is_true("enable-taint-manager")? && given.is_true("enable-no-execute-taint-eviction")?))
@@ -132,7 +132,7 @@ fn positive(given: &Given<'_>, name: &str) -> anyhow::Result<Duration> {
     Ok(period)
 }
 
-/// `--enable-scheduler-estimator`: members this process follows are asked without a socket, all others over gRPC.
+/// `--enable-scheduler-estimator`: members that this process follows are estimated directly, all others over gRPC.
 pub(super) fn estimators(given: &Given<'_>) -> anyhow::Result<Option<estimator::Settings>> {
     let enabled = given.is_true("enable-scheduler-estimator")?;
     if enabled { components::estimator_settings(given).map(Some) } else { Ok(None) }

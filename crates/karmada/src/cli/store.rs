@@ -1,4 +1,4 @@
-//! `karmada store`: what an operator does with the store of a control plane from outside.
+//! `karmada store`: operations on the store of a control plane.
 
 mod backup;
 mod restore;
@@ -49,7 +49,7 @@ pub(super) fn run(args: StoreArgs, world: &World) -> anyhow::Result<()> {
     }
 }
 
-/// A line on standard error that shows how far the work is; on a terminal only.
+/// Progress on standard error; on a terminal only.
 struct Progress {
     what: &'static str,
     terminal: bool,
@@ -80,7 +80,7 @@ impl Progress {
 
     fn show(&self, text: &str) {
         if self.terminal {
-            // Nothing can be done about a closed terminal.
+            // Output to a closed terminal is lost.
             let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
         }
     }

@@ -1,6 +1,6 @@
-//! `karmada agent`: the controllers of one member in pull mode, beside the member. It makes its cluster known, carries
-//! out its Works, reports its status, and renews its Lease. Nothing in the control plane connects to the member, except
-//! through the tunnel that the agent opens.
+//! `karmada agent`: the controllers of one member in pull mode, beside the member. It registers its cluster,
+//! applies its Works, reports its status, and renews its Lease. The control plane connects to the member through the tunnel
+//! of the agent only.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::reconnect::{Connect, following};
 use super::{Begun, Surroundings, limited, places, run_over};
 use crate::flags::Given;
 
-/// Keys of upstream's `--controllers` whose controllers are not here.
+/// Keys of upstream's `--controllers` whose controllers do not exist here.
 const ELSEWHERE: &[&str] = &["endpointsliceCollect", "serviceExport"];
 
 /// Whether an agent runs it.
@@ -48,15 +48,15 @@ async fn control_plane(given: &Given<'_>, rotated: Arc<Level<Option<Arc<str>>>>)
     limited(client.with_user_agent("karmada-agent"), given)
 }
 
-/// The member as the agent reaches it.
+/// The agent's connection to its member.
 struct Near {
     client: Client,
-    /// Its certificate is not verified.
+    /// The member's certificate is not verified.
     insecure: bool,
     egress: Egress,
 }
 
-/// `--kubeconfig` or `KUBECONFIG`; in a pod without them its own cluster.
+/// `--kubeconfig` or `KUBECONFIG`; in a pod without them, the cluster of the pod.
 async fn member(given: &Given<'_>) -> anyhow::Result<Near> {
     let places = places(given);
     anyhow::ensure!(places.any(), "--kubeconfig or KUBECONFIG must name the member cluster");
@@ -68,7 +68,7 @@ async fn member(given: &Given<'_>) -> anyhow::Result<Near> {
     Ok(Near { client, insecure, egress })
 }
 
-/// What the control plane may reach over the tunnel of this agent.
+/// The destinations that the control plane may reach over the tunnel of this agent.
 fn served(egress: Egress, api_endpoint: &str) -> tunnel::agent::Member {
     let destinations = Destinations::new(&egress.authority(), api_endpoint);
     tunnel::agent::Member { connect: Arc::new(move || egress.connect()), destinations }
@@ -98,9 +98,9 @@ fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registratio
     })
 }
 
-/// With `--enable-tunnel` (`has_tunnel`) the control plane reaches the member through the agent.
+/// Runs the agent. With `--enable-tunnel` (`has_tunnel`) the control plane reaches the member through it.
 pub async fn agent(given: &Given<'_>, settings: Settings, has_tunnel: bool) -> anyhow::Result<()> {
-    // Before the cluster is registered: flags and addresses.
+    // Flags and addresses are checked before the cluster is registered.
     let selection = selection(&given.list("controllers"), ELSEWHERE, is_of_agents)?;
     registration(given, false)?;
     let probes = super::addresses(given)?.bind()?;
@@ -134,8 +134,8 @@ pub async fn agent(given: &Given<'_>, settings: Settings, has_tunnel: bool) -> a
         anyhow::ensure!(context.synced().await, "the agent ended before it knew what there is");
         let names: Vec<&str> =
             CONTROLLERS.iter().filter(|it| is_of_agents(it)).map(|controller| controller.name).collect();
-        let told = format!("The agent of cluster {name} is ready ({} of {})", tasks.len(), names.join(", "));
-        Ok(Begun { told, tasks })
+        let ready = format!("The agent of cluster {name} is ready ({} of {})", tasks.len(), names.join(", "));
+        Ok(Begun { ready, tasks })
     })
     .await
 }

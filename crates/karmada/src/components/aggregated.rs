@@ -1,4 +1,4 @@
-//! `karmada aggregated-apiserver`: cluster.karmada.io for an API server that is not ours (APIService
+//! `karmada aggregated-apiserver`: cluster.karmada.io for another API server (APIService
 //! `v1alpha1.cluster.karmada.io`).
 
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::flags::Given;
 use fleet_api::proxy::{ClusterProxy, EndsTunnels};
 
 const GROUP: &str = "cluster.karmada.io";
-/// The name by which upstream's APIService calls it.
+/// The name in upstream's APIService.
 const SERVICE: &str = "karmada-aggregated-apiserver.karmada-system.svc";
 
-/// How Clusters are served.
+/// Options of serving Clusters.
 #[derive(Clone, Copy)]
 struct Served {
     /// Feature gate CustomizedClusterResourceModeling.
@@ -29,7 +29,7 @@ struct Served {
     allow_http: bool,
 }
 
-/// `control` is the API server in front, where secrets are.
+/// `control` is the API server in front, which stores Secrets.
 async fn open(
     control: Client,
     front: FrontProxy,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_who_comes_through_the_front_is_heard() {
+    async fn only_requests_of_the_front_proxy_are_authenticated() {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let (authority, _) = pki::Authority::generate("front-proxy-ca", &world).expect("an authority");
         let pair = authority.issue_client("front-proxy-client", &[], &world).expect("a certificate");
@@ -125,7 +125,7 @@ mod tests {
         opened.close().await.expect("an end");
     }
 
-    /// The API server in front authorizes the write of the Cluster; the right to read the Secret is asked of it.
+    /// The API server in front authorizes the write of the Cluster, and a SubjectAccessReview there the read of the Secret.
     #[tokio::test]
     async fn the_right_to_a_token_is_checked_in_front() {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);

@@ -1,7 +1,8 @@
-//! Servers behind an API server that is not ours, which passes the requests for one group on (an APIService).
+//! Aggregated servers: another API server forwards the requests for one group to them (APIService).
 //!
-//! That server has judged who asks and what he may, and shows with its client certificate that it speaks for him; nobody
-//! else is heard, so no review is asked again. What they serve is kept in an embedded store of their own.
+//! The server in front has authenticated and authorized the user, and proves with its client certificate that it may name
+//! users in headers. Requests without this certificate are anonymous, so no review is needed. Objects are kept in an embedded
+//! store.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -34,7 +35,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// `routes` are what it does besides keeping the resources, whose writes pass the plugins beside them.
+    /// `routes` are added to the resources, whose writes pass the plugins beside them.
     pub async fn open(
         front: FrontProxy,
         engine: Engine,
@@ -51,7 +52,7 @@ impl Behind {
             admission,
             authentication: Box::new(move |_| Authentication {
                 front_proxy: Some(front),
-                // Who is nobody may ask for the server's health.
+                // Anonymous requests may read the server's health.
                 anonymous: true,
                 ..Authentication::default()
             }),
@@ -72,10 +73,10 @@ impl Behind {
         self.server.service()
     }
 
-    /// Serves until the process is told to end; `name` is for the user.
+    /// Serves until a signal; `name` is printed.
     ///
     /// # Errors
-    /// The socket cannot be opened, the store not be closed.
+    /// The socket cannot be opened, or the store cannot be closed.
     pub async fn serve(
         self,
         name: &str,
@@ -111,7 +112,7 @@ impl Behind {
         let serving = tokio::spawn(serve::serve(listener, Some(tls), service, self.server.limits(), stop.clone()));
         let data_dir = crate::cli::absolute(data.root());
         tracing::info!(address = %address, dataDir = data_dir, "The {name} is ready");
-        crate::cli::say(&format!("The {name} is ready on https://{address}\n"));
+        crate::cli::print(&format!("The {name} is ready on https://{address}\n"));
         crate::cli::ended().await?;
         self.server.end_watches();
         stop.cancel();
@@ -137,7 +138,7 @@ pub async fn kept(data_dir: &Path, service: &str, world: &World) -> anyhow::Resu
     Ok((engine, data))
 }
 
-/// Who may speak for users: by flags, or as the API server in front publishes it.
+/// The client certificates that may name users: by flags, or as the API server in front publishes them.
 pub async fn front_proxy(given: &Given<'_>, control: &Client, world: &World) -> anyhow::Result<Front> {
     let file = given.text("requestheader-client-ca-file");
     let of_flags = || given.list("requestheader-allowed-names").into_iter().map(str::to_owned).collect();
@@ -166,13 +167,13 @@ pub async fn front_proxy(given: &Given<'_>, control: &Client, world: &World) -> 
     Ok(Front { proxy: front, following })
 }
 
-/// Who may speak for users, and how its authorities are kept up to date.
+/// The front proxy's authentication, and the source of later authorities.
 pub struct Front {
     pub proxy: FrontProxy,
     pub following: Following,
 }
 
-/// Where such a server listens and the certificate it shows, before anything is created.
+/// The bound address and the serving certificate of such a server, before anything is created.
 pub struct FrontSocket {
     bound: Bound,
     /// `None` when one is issued.
@@ -182,7 +183,7 @@ pub struct FrontSocket {
 
 impl FrontSocket {
     /// # Errors
-    /// A certificate that cannot be used, an address that cannot be taken.
+    /// A certificate that cannot be used, or an address that cannot be bound.
     pub fn bind(given: &Given<'_>, world: &World) -> anyhow::Result<Self> {
         let file = |name| Some(Path::new(given.text(name))).filter(|path| !path.as_os_str().is_empty());
         let versions = match given.text("tls-min-version") {

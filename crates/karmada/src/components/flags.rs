@@ -1,4 +1,4 @@
-//! What the flags of the scheduler, the estimator and the descheduler mean to the crates.
+//! From the flags of the scheduler, the estimator and the descheduler to the settings of their crates.
 
 use std::net::SocketAddr;
 
@@ -73,7 +73,7 @@ pub fn descheduler_options(given: &Given<'_>) -> anyhow::Result<DeschedulerOptio
     })
 }
 
-/// How estimators are reached.
+/// The connection settings of estimators.
 pub fn estimator_settings(given: &Given<'_>) -> anyhow::Result<Settings> {
     let prefixed = |name: &str| given.text(&format!("scheduler-estimator-{name}")).to_owned();
     let insecure = given.is_true("insecure-skip-estimator-verify")?;
@@ -90,7 +90,7 @@ pub fn estimator_settings(given: &Given<'_>) -> anyhow::Result<Settings> {
     })
 }
 
-/// How an estimator is reached; `None` is plain HTTP/2.
+/// TLS of estimator connections; `None` is plain HTTP/2.
 pub fn estimator_tls(given: &Given<'_>) -> anyhow::Result<Option<ServerTls>> {
     let certificate = file(given, "grpc-auth-cert-file")?;
     let Some((certificate, key)) = certificate.zip(file(given, "grpc-auth-key-file")?) else { return Ok(None) };

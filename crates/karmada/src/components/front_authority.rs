@@ -1,4 +1,4 @@
-//! The authorities of the API server in front, while a server behind it runs: a renewed one is trusted without a restart.
+//! The authorities of the API server in front: a renewed one is trusted without a restart.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn config_maps() -> ApiResource {
     ApiResource::namespaced("", "v1", "ConfigMap", "configmaps")
 }
 
-/// As the API server in front publishes it.
+/// The authorities that the API server in front publishes.
 ///
 /// # Errors
 /// The ConfigMap cannot be read, or names no authority.
@@ -33,7 +33,7 @@ pub async fn read(control: &Client) -> anyhow::Result<Published> {
     published(&found.to_value()?)
 }
 
-/// What kube-apiserver publishes for servers behind it.
+/// The ConfigMap that kube-apiserver publishes for aggregated servers.
 #[derive(Debug, PartialEq)]
 pub struct Published {
     pub authority: String,
@@ -54,7 +54,7 @@ fn published(config_map: &Value) -> anyhow::Result<Published> {
     Ok(Published { authority, names })
 }
 
-/// Where the authorities come from.
+/// The source of the authorities.
 pub enum Origin {
     /// `--requestheader-client-ca-file`, and its content when it was last read.
     File { path: PathBuf, last: String },
@@ -62,7 +62,7 @@ pub enum Origin {
     Published(Client),
 }
 
-/// Authorities, and where later ones come from.
+/// The authorities and their source.
 pub struct Following {
     pub origin: Origin,
     pub authority: ClientAuthority,
@@ -89,7 +89,7 @@ impl Following {
     }
 }
 
-/// A ConfigMap that is gone or unreadable changes nothing.
+/// A missing or unreadable ConfigMap changes nothing.
 fn note(authority: &ClientAuthority, event: &Event) {
     if matches!(event, Event::Deleted(_)) {
         return;

@@ -1,5 +1,5 @@
-//! Upstream's components as processes of their own, against any API server: who works, what is served beside it, and how
-//! it ends. What they do is in the crates of their names.
+//! Upstream's components as separate processes, against any API server: leader election, probes, shutdown. Their work is in
+//! the crates of their names.
 
 mod agent;
 mod aggregated;
@@ -31,13 +31,13 @@ pub use reconciling::controller_manager;
 pub use scheduling::{descheduler, scheduler, scheduler_estimator};
 pub use searching::search;
 
-/// Whether this replica holds the Lease, with client-go's name.
+/// Whether this replica holds the Lease; client-go's name.
 pub const LEADING: Description =
     Description::gauge("leader_election_master_status", &["name"], "1 while this process holds the Lease, else 0.");
-/// What components with a Lease count.
+/// The metrics of components with a Lease.
 pub const METRICS: &[Description] = &[LEADING];
 
-/// What a component works with.
+/// The context of a component.
 pub struct Surroundings {
     /// To the API server of `--kubeconfig`.
     pub client: Client,
@@ -46,17 +46,17 @@ pub struct Surroundings {
     pub stop: CancellationToken,
 }
 
-/// A component at work.
+/// A running component.
 pub struct Begun {
     /// A line for the user.
-    pub told: String,
+    pub ready: String,
     pub tasks: Vec<JoinHandle<()>>,
 }
 
-/// Runs a component until the process is told to end. With a `lease`, only while it is ours.
+/// Runs a component until a signal; with a `lease`, only while this process holds it.
 ///
 /// # Errors
-/// What kept it from starting; that the Lease was lost.
+/// The component cannot start, or the Lease was lost.
 pub async fn run(
     name: &str,
     given: &Given<'_>,
@@ -67,8 +67,8 @@ pub async fn run(
     run_over(connect(name, given).await?, probes, given, lease, |_| (), begin).await
 }
 
-/// As [`run`], for a component that reaches the API server otherwise than by `--kubeconfig`. `beside` starts what every
-/// replica does, also without the Lease.
+/// As [`run`], for a component that does not connect by `--kubeconfig`. `beside` starts the tasks of every replica, with or
+/// without the Lease.
 async fn run_over(
     client: Client,
     probes: BoundProbes,
@@ -125,20 +125,20 @@ async fn work(
         ended = &mut ended => return ended,
     };
     let [metrics, health] = [probes.at.metrics, probes.at.health].map(|at| at.map(|at| at.to_string()));
-    tracing::info!(metrics, health, "{}", begun.told);
+    tracing::info!(metrics, health, "{}", begun.ready);
     let probed = [("metrics", probes.at.metrics), ("health", probes.at.health)];
     let probed = probed.map(|(what, at)| at.map_or_else(String::new, |at| format!("  {what} on http://{at}\n")));
-    crate::cli::say(&format!("{}\n{}", begun.told, probed.concat()));
+    crate::cli::print(&format!("{}\n{}", begun.ready, probed.concat()));
     let outcome = tokio::select! {
         ended = &mut ended => ended,
         lost = lost(&mut leading) => Err(lost),
     };
     around.stop.cancel();
     for task in begun.tasks {
-        // One that panicked has said so already.
+        // The panic of a task has been logged.
         let _ = task.await;
     }
-    // Given back only now: nobody else may begin before this one has ended.
+    // The Lease is released last: no other replica may start before this one has ended.
     ended_lease.cancel();
     if let Some(leading) = leading.filter(|leading| !leading.is_finished()) {
         let _ = leading.await;
@@ -146,7 +146,7 @@ async fn work(
     outcome
 }
 
-/// Answers when the Lease is lost; never without one.
+/// Returns when the Lease is lost; never without one.
 async fn lost(leading: &mut Option<JoinHandle<bool>>) -> anyhow::Error {
     match leading {
         Some(keeping) => {
@@ -174,8 +174,8 @@ fn election(given: &Given<'_>, lease: &str, world: &World) -> anyhow::Result<Lea
     Ok(election)
 }
 
-/// To the API server of `--kubeconfig` or `KUBECONFIG`, at the address of `--master` if that is given; in a pod without
-/// them to that of its cluster. Upstream's limit of 40 requests a second is kept when somebody asks for one.
+/// Connects to the API server of `--kubeconfig` or `KUBECONFIG`, at the address of `--master` if given; in a pod without them,
+/// to that of its cluster. Requests are limited only if a flag sets a limit.
 async fn connect(name: &str, given: &Given<'_>) -> anyhow::Result<Client> {
     let places = places(given);
     let master = Some(given.text("master")).filter(|server| !server.is_empty());
@@ -197,7 +197,7 @@ pub(crate) async fn connect_to(places: Places, master: Option<&str>) -> anyhow::
     Ok(reconnect::following(&client, files, Default::default(), connect))
 }
 
-/// `--kubeconfig`, else `$KUBECONFIG`, else what a pod is given.
+/// `--kubeconfig`, else `$KUBECONFIG`, else the service account of the pod.
 pub(crate) fn places(given: &Given<'_>) -> Places {
     let file = Some(given.text("kubeconfig")).filter(|path| !path.is_empty());
     Places::of_component("--kubeconfig", file.map(Into::into))

@@ -1,4 +1,4 @@
-//! The members this process follows anyway, as their own estimators.
+//! Estimators for the members that this process follows.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -8,7 +8,7 @@ use estimator::{MemberEstimator, Near};
 use parking_lot::Mutex;
 use scheduling::accurate::Switches;
 
-/// One for each connected member, made when it is first asked, and anew when the connection is.
+/// One for each connected member, created at its first estimate, and recreated with the connection.
 pub struct NearMembers {
     members: Members,
     switches: Switches,

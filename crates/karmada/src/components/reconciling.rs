@@ -8,7 +8,7 @@ use controllers::{CONTROLLERS, Context, Controller, Settings};
 use super::{Begun, run};
 use crate::flags::Given;
 
-/// Keys of upstream's `--controllers` whose controllers are not here, or are parts of others.
+/// Keys of upstream's `--controllers` whose controllers do not exist here, or are parts of others.
 const ELSEWHERE: &[&str] = &[
     "cronFederatedHorizontalPodAutoscaler",
     "endpointSlice",
@@ -20,8 +20,8 @@ const ELSEWHERE: &[&str] = &[
     "serviceImport",
 ];
 
-/// What `--controllers` selects of those that are `here`. As upstream, words that no controller has are passed over; those
-/// of a controller that is only `elsewhere` are an error unless they leave it out.
+/// The controllers of `here` that `--controllers` selects. As upstream, unknown names are ignored; a name of a controller
+/// that exists only `elsewhere` is an error unless it is excluded.
 pub(super) fn selection(
     given: &[&str],
     elsewhere: &[&str],
@@ -40,15 +40,15 @@ pub async fn controller_manager(given: &Given<'_>, settings: Settings) -> anyhow
     let selection = selection(&given.list("controllers"), ELSEWHERE, |_| true)?;
     run("karmada-controller-manager", given, Some("karmada-controller-manager"), async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
-        // No member is of this process.
+        // This process runs no members.
         let connector: controllers::Connector = Arc::new(|_| None);
         let context =
             Context::new(around.client.clone(), around.world.clone(), connector, settings, around.stop.clone());
         let tasks = controllers::start(&context, &selection).context("--controllers")?;
         anyhow::ensure!(context.synced().await, "the controllers ended before they knew what there is");
         let names: Vec<&str> = CONTROLLERS.iter().map(|controller| controller.name).collect();
-        let told = format!("The controllers are ready ({} of {})", tasks.len(), names.join(", "));
-        Ok(Begun { told, tasks })
+        let ready = format!("The controllers are ready ({} of {})", tasks.len(), names.join(", "));
+        Ok(Begun { ready, tasks })
     })
     .await
 }

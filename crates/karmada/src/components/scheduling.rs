@@ -12,7 +12,7 @@ use super::{Begun, Surroundings, run};
 use crate::flags::Given;
 use crate::sockets::Bound;
 
-/// Over gRPC alone: what another process follows is not known here.
+/// Over gRPC alone: the caches of other processes are not available.
 fn estimators(around: &Surroundings, settings: Settings) -> anyhow::Result<Estimators> {
     let timeout = settings.timeout;
     let connections = Connections::new(around.client.clone(), settings).context("setting up TLS to estimators")?;
@@ -21,17 +21,17 @@ fn estimators(around: &Surroundings, settings: Settings) -> anyhow::Result<Estim
 
 pub async fn scheduler(given: &Given<'_>) -> anyhow::Result<()> {
     let mut options = scheduler_options(given)?;
-    let asked = if given.is_true("enable-scheduler-estimator")? { Some(estimator_settings(given)?) } else { None };
+    let settings = if given.is_true("enable-scheduler-estimator")? { Some(estimator_settings(given)?) } else { None };
     let lease = given.text("leader-elect-resource-name");
     run("karmada-scheduler", given, Some(lease), async move |around| {
         options.metrics = around.registry.clone();
-        options.estimators = asked.map(|settings| estimators(around, settings)).transpose()?;
+        options.estimators = settings.map(|settings| estimators(around, settings)).transpose()?;
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
         let (world, stop) = (around.world.clone(), around.stop.clone());
         let name = options.name.clone();
         let (scheduler, task) = scheduler::start(&informers, &around.client, world, options, stop);
         anyhow::ensure!(scheduler.synced().await, "the scheduler ended before it knew all bindings and clusters");
-        Ok(Begun { told: format!("The scheduler {name} is ready"), tasks: vec![task] })
+        Ok(Begun { ready: format!("The scheduler {name} is ready"), tasks: vec![task] })
     })
     .await
 }
@@ -46,7 +46,7 @@ pub async fn descheduler(given: &Given<'_>) -> anyhow::Result<()> {
         let task = tokio::spawn(async move {
             scheduler::deschedule(&informers, &client, world, estimators, options, stop).await;
         });
-        Ok(Begun { told: "The descheduler is ready".to_owned(), tasks: vec![task] })
+        Ok(Begun { ready: "The descheduler is ready".to_owned(), tasks: vec![task] })
     })
     .await
 }
@@ -64,13 +64,13 @@ pub async fn scheduler_estimator(given: &Given<'_>) -> anyhow::Result<()> {
         let address = bound.address();
         let listener = bound.listen()?;
         let serving = estimator::serve(listener, tls, Arc::new(member), around.registry.clone(), around.stop.clone());
-        let told = format!("The estimator of cluster {cluster} is ready on {address}");
-        Ok(Begun { told, tasks: vec![tokio::spawn(serving)] })
+        let ready = format!("The estimator of cluster {cluster} is ready on {address}");
+        Ok(Begun { ready, tasks: vec![tokio::spawn(serving)] })
     })
     .await
 }
 
-/// Of both families where the machine has both, as upstream: schedulers call it from elsewhere.
+/// All addresses of both families, as upstream: schedulers connect from other machines.
 fn estimator_address(port: u16) -> anyhow::Result<Bound> {
     let both = Bound::new((Ipv6Addr::UNSPECIFIED, port).into(), "--server-port");
     both.or_else(|_| Bound::new((Ipv4Addr::UNSPECIFIED, port).into(), "--server-port"))

@@ -1,7 +1,7 @@
-//! `karmada search`: search.karmada.io for an API server that is not ours (APIService `v1alpha1.search.karmada.io`).
+//! `karmada search`: search.karmada.io for another API server (APIService `v1alpha1.search.karmada.io`).
 //!
-//! Registries are kept here; Clusters, secrets and what kinds there are it reads from the API server in front; objects
-//! from the members themselves, as upstream's karmada-search does.
+//! ResourceRegistries are stored here. Clusters, Secrets and discovery are read from the API server in front, objects from
+//! the members, as upstream's karmada-search does.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use fleet_api::proxy::ClusterProxy;
 use fleet_api::search::{Offers, Search};
 
 const GROUP: &str = "search.karmada.io";
-/// The name by which upstream's APIService calls it.
+/// The name in upstream's APIService.
 const SERVICE: &str = "karmada-search.karmada-system.svc";
 
 /// `members` are those of the control plane that `control` reaches.

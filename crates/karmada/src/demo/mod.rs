@@ -1,5 +1,5 @@
-//! `karmada demo`: a control plane and simulated members in this process, a short story of what the control plane does,
-//! and how to continue with kubectl.
+//! `karmada demo`: a control plane and simulated members in this process, a short story, and commands to continue with
+//! kubectl.
 
 mod observed;
 mod screen;
@@ -29,9 +29,9 @@ use story::Story;
 pub struct Options {
     /// Three or more.
     pub members: Vec<MemberOptions>,
-    /// End after the story instead of serving until a signal.
+    /// Exit after the story instead of serving until a signal.
     pub exit: bool,
-    /// How long each act of the story may take.
+    /// The timeout of each act.
     pub timeout: Duration,
     pub secure_port: u16,
     /// The control plane's store.
@@ -51,7 +51,7 @@ fn settings() -> Settings {
 /// Runs until `ended` or, with `exit`, until the story is over.
 ///
 /// # Errors
-/// What did not start, or what of the story was not observed in time.
+/// A part did not start, or an act was not observed in time.
 pub async fn run(
     options: &Options,
     world: &World,
@@ -88,7 +88,7 @@ pub async fn run_in(
     result
 }
 
-/// A signal is the usual end, but not of a story that should have been observed to its end.
+/// A signal is the usual end, but an error while acts remain to be observed.
 fn interrupted(ended: anyhow::Result<()>, options: &Options) -> anyhow::Result<()> {
     ended?;
     ensure!(!options.exit, "interrupted before the story was over");
@@ -134,7 +134,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
         },
         controllers: vec!["*".into()],
         kube_controllers: up::default_kube_controllers(),
-        // They run already.
+        // They are running.
         members: Vec::new(),
         member_store: Kind::Memory,
         settings: settings(),

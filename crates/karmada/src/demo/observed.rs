@@ -1,4 +1,4 @@
-//! What the demonstration reads: clusters, the binding, Works and Deployments, kept current by watches.
+//! The objects that the demonstration reads: clusters, the binding, Works and Deployments, kept current by watches.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ fn value(informer: &Informer, key: &ObjectKey) -> Value {
     informer.cache().get(key).map_or(Value::Null, |object| decoded(&object))
 }
 
-/// Null when it cannot be read.
+/// Null for an unreadable object.
 fn decoded(object: &Object) -> Value {
     object.to_value().unwrap_or(Value::Null)
 }

@@ -1,16 +1,16 @@
-//! The lines of the demonstration: appended, never redrawn, with colour where the reader wants it.
+//! The lines of the demonstration: appended, never redrawn, in colour where the terminal supports it.
 
 use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
 
-/// What a line is about, which decides its colour.
+/// The subject of a line, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Something the demonstration does.
+    /// An action of the demonstration.
     Action,
-    /// Something that was observed and is well.
+    /// An observation in the desired state.
     Good,
-    /// Something that was observed and is not well.
+    /// An observation of a failure.
     Bad,
 }
 
@@ -54,7 +54,7 @@ impl Screen {
         self.write(&format!("{text}\n"));
     }
 
-    /// A reader that went away ends the output, not the demonstration.
+    /// A closed pipe ends the output, not the demonstration.
     fn write(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }

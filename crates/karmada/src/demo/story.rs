@@ -16,7 +16,7 @@ use crate::member::RunningMember;
 use crate::up::ControlPlane;
 
 const REPLICAS: i64 = 4;
-/// What nginx is scaled to in a member while the control plane cannot reach it.
+/// The replicas that nginx is scaled to in a member while the control plane cannot reach it.
 const DRIFTED: i64 = 5;
 
 /// The story so far.
@@ -24,7 +24,7 @@ pub struct Story<'a> {
     plane: &'a ControlPlane,
     screen: &'a mut Screen,
     begun: Instant,
-    /// How long each act may take.
+    /// The timeout of each act.
     patience: Duration,
     observed: Option<Observed>,
 }
@@ -37,7 +37,7 @@ impl<'a> Story<'a> {
     /// Plays all acts.
     ///
     /// # Errors
-    /// What could not be done, or what was not observed in time.
+    /// The action that failed, or the state that was not observed in time.
     pub async fn play(&mut self, world: &World) -> anyhow::Result<()> {
         let names: Vec<String> = self.plane.members().iter().map(|member| member.name().to_owned()).collect();
         let [first, second, third, ..] = names.as_slice() else { bail!("the story needs three member clusters") };
@@ -130,7 +130,7 @@ impl<'a> Story<'a> {
             .with_context(|| format!("there is no member {name}"))
     }
 
-    /// Waits for a state of which nothing is `missing`.
+    /// Waits until `missing` returns nothing.
     async fn observe(&self, what: &str, missing: impl Fn(&View) -> Option<String>) -> anyhow::Result<View> {
         let observed = self.observed.as_ref().context("nothing is observed yet")?;
         let deadline = Instant::now() + self.patience;

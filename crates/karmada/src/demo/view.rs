@@ -1,11 +1,11 @@
-//! What the demonstration observes, and when an act of it has succeeded: functions over one state of everything.
+//! The observations of the demonstration and the success of its acts, as functions of one state.
 
 use std::collections::BTreeMap;
 
 /// Replicas of nginx that each cluster should have.
 pub type Placement = BTreeMap<String, i64>;
 
-/// One member and what of the application is in it.
+/// One member and its part of the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     pub name: String,
@@ -19,7 +19,7 @@ pub struct Member {
     pub replicas: Option<(i64, i64)>,
 }
 
-/// One state of everything.
+/// The state of all observed objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     pub members: Vec<Member>,
@@ -37,7 +37,7 @@ impl View {
         Some(format!("cluster {} is not Ready{}", member.name, member.reason()))
     }
 
-    /// What is missing until nginx is ready in exactly these clusters with exactly these replicas.
+    /// The difference from nginx being ready in exactly these clusters with exactly these replicas.
     pub fn missing(&self, placement: &Placement) -> Option<String> {
         if let Some(unready) = self.unready() {
             return Some(unready);
@@ -58,8 +58,8 @@ impl View {
         (ready != desired).then(|| format!("the Deployment's status reports {ready} of {desired} replicas ready"))
     }
 
-    /// What is missing until `lost` is reported as not Ready while nothing of the application was moved or deleted, and the
-    /// Deployment in it was scaled to `drifted`.
+    /// The difference from `lost` being reported as not Ready while the application was neither moved nor deleted, and its
+    /// Deployment there was scaled to `drifted`.
     pub fn not_lost(&self, lost: &str, placement: &Placement, drifted: i64) -> Option<String> {
         for member in &self.members {
             let name = &member.name;

@@ -58,7 +58,7 @@ fn with_flags(mut command: Command, components: &[&str]) -> Command {
     command
 }
 
-/// Apart from the ids of what a command declares itself.
+/// Distinct from the ids of arguments that a command declares itself.
 fn id(name: &str) -> String {
     format!("upstream:{name}")
 }
@@ -101,8 +101,8 @@ impl std::fmt::Display for Listener {
     }
 }
 
-/// Every socket of every component that this version serves. Those for metrics and health are for this machine; those
-/// for requests of others (an API server, a scheduler) are for all, as running the component is for.
+/// All sockets that components open by default. Metrics and health listen on loopback; sockets for clients (an API server, a
+/// scheduler) listen on all addresses.
 pub fn listeners() -> Vec<Listener> {
     let mut found = Vec::new();
     for component in COMPONENTS {
@@ -131,11 +131,11 @@ pub fn extend(command: Command) -> Command {
         .fold(command, |command, component| command.mut_subcommand(component, |it| with_flags(it, &[component])))
 }
 
-/// What was given on the command line.
+/// The flags on the command line.
 pub struct Given<'a> {
     matches: &'a ArgMatches,
     pub gates: Gates,
-    /// Values that were accepted without an effect, each with the reason.
+    /// Accepted values without an effect, each with the reason.
     pub notices: Vec<String>,
 }
 
@@ -166,24 +166,24 @@ impl<'a> Given<'a> {
         let is_missed = |name: &str| NOT_YET.iter().any(|(gate, by)| *gate == name && by.contains(&command));
         for (gate, open) in gates.changed().filter(|(gate, _)| is_missed(gate.name)) {
             let does = format!("has no effect in this version, which acts as with {}", gate.default);
-            // Upstream's own manifests open all gates of a stage; who names one relies on it.
+            // Upstream's manifests open all gates of a stage; a gate given by name is relied on.
             anyhow::ensure!(gates.is_of_stage(gate.name), "feature gate {}={open} {does}; leave it out", gate.name);
             notices.push(format!("feature gate {}={open} {does}", gate.name));
         }
         Ok(Self { matches, gates, notices })
     }
 
-    /// What the log flags of a command ask for; those of one without such flags are at their defaults.
+    /// The log settings of a command; the defaults for one without log flags.
     pub fn logging(matches: &ArgMatches) -> anyhow::Result<Logging> {
         Logging::read(|name| text(matches, name))
     }
 
-    /// The text of a flag, empty if it has none.
+    /// The text of a flag, empty without one.
     pub fn text(&self, name: &str) -> &str {
         text(self.matches, name)
     }
 
-    /// Whether it stands on the command line.
+    /// Whether the flag is on the command line.
     pub fn is_given(&self, name: &str) -> bool {
         is_given(self.matches, name)
     }
@@ -198,7 +198,7 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// A value that is parsed as Go writes it.
+    /// A parsed value.
     pub fn parsed<T: std::str::FromStr>(&self, name: &str) -> anyhow::Result<T>
     where
         T::Err: std::fmt::Display,
@@ -234,7 +234,7 @@ fn is_moot(command: &str, name: &str, value: &str) -> bool {
     named(name).any(moot)
 }
 
-/// As Go reads it.
+/// Parses a boolean as Go does.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "true" | "1" | "t" | "T" | "TRUE" | "True" => Some(true),
@@ -243,7 +243,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether two spellings mean the same: booleans, durations and lists have several.
+/// Whether two texts have the same value: booleans, durations and lists have several forms.
 fn is_same(type_: &str, one: &str, other: &str) -> bool {
     let duration = |text: &str| text.parse::<apimachinery::duration::Duration>().ok();
     let items = |text: &str| text.trim_start_matches('[').trim_end_matches(']').to_owned();

@@ -1,4 +1,4 @@
-//! The pages of the documentation that are made of data; a test keeps the files in `docs/reference` the same.
+//! The pages of the documentation that are generated from data; a test compares them with `docs/reference`.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const MADE: &str =
 /// `docs/reference/flags.md`.
 pub fn flags_page() -> String {
     let mut page = format!(
-        "# Flags of upstream's components\n\n{MADE}\nNames and types are upstream's, and so are defaults where the table does not say otherwise. All are accepted. The last \
+        "# Flags of upstream's components\n\n{MADE}\nNames and types are upstream's, and so are defaults unless the table shows another one. All are accepted. The last \
          column\nlists the commands in which a flag has an effect. Elsewhere another value than the default is accepted with a \
          notice where it needs no effect, and refused otherwise;\nnone is ignored silently. Log flags about files are accepted: \
          logs go to standard error, where upstream ignores them too.\n\n\
@@ -58,7 +58,7 @@ pub fn flags_page() -> String {
     page
 }
 
-/// What listens by default.
+/// The section of default sockets.
 fn ports() -> String {
     let mut text = "\n## What listens by default\n\nMetrics and health listen on loopback. `:8080` or `0.0.0.0:8080` opens them to other machines, `0` turns them off. A component \
                     that others call\nlistens on all addresses. `karmada up`, `karmada apiserver` and `karmada member` listen on `127.0.0.1` \
@@ -74,8 +74,8 @@ fn ports() -> String {
 /// `docs/reference/feature-gates.md`.
 pub fn gates_page() -> String {
     let mut page = format!(
-        "# Feature gates\n\n{MADE}\n`--feature-gates=Name=true,...`; `AllAlpha` and `AllBeta` speak for every gate of the stage that is not named. A gate that \
-         changes\nnothing yet is refused by its name when it is set to what is not its default; opened with all of its stage it is told of.\n\n\
+        "# Feature gates\n\n{MADE}\n`--feature-gates=Name=true,...`; `AllAlpha` and `AllBeta` set every gate of the stage that is not named. A gate that \
+         changes\nnothing yet is refused when it is set by name to another value than its default; set with its stage, it is accepted with a notice.\n\n\
          | gate | stage | default | since | when open | can be changed |\n|---|---|---|---|---|---|\n"
     );
     for gate in GATES {
@@ -106,8 +106,8 @@ fn buckets(kind: Kind) -> String {
 /// `docs/reference/metrics.md`.
 pub fn metrics_page() -> String {
     let mut page = format!(
-        "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (who asks needs \
-         the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family shows once something was counted.\n"
+        "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (the client needs \
+         the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family appears once it has a value.\n"
     );
     let parts: [(&str, &[Description]); 13] = [
         ("Controllers", controllers::metrics::ALL),
@@ -142,7 +142,7 @@ pub fn metrics_page() -> String {
     page
 }
 
-/// Families of components that are not part of this version; upstream shows them once such a component counted.
+/// Families of components that are not part of this version; upstream serves them once such a component has counted.
 const NOT_HERE: &str = "
 ## Not counted in this version
 

@@ -14,10 +14,10 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 use world::World;
 
-/// Bytes of one value. Messages of API servers that list every field of an object in error are longer.
+/// Bytes of one value. Only messages that list every invalid field of an object are longer.
 const LONGEST: usize = 4096;
 
-/// How lines are written.
+/// The form of lines.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
     pub world: World,
@@ -66,7 +66,7 @@ impl Form {
         write!(writer, " {:>7} {}] ", process(), self.caller(metadata))
     }
 
-    /// In the order of upstream's JSON: when, where, what.
+    /// In the order of upstream's JSON: time, source, message.
     fn object(&self, metadata: &Metadata<'_>, fields: Fields) -> String {
         let micros = self.world.now().as_microsecond();
         // Milliseconds with a fraction. 2^53 microseconds are the year 2255: no digit is lost before.
@@ -103,7 +103,7 @@ fn process() -> u32 {
     *PROCESS.get_or_init(std::process::id)
 }
 
-/// What an event says.
+/// The fields of an event.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -200,7 +200,7 @@ pub(super) mod tests {
         }
     }
 
-    /// What `log` writes, with the line numbers and the process left out.
+    /// The output of `log`, without line numbers and process.
     fn written(change: impl FnOnce(&mut Form), colour: bool, log: impl FnOnce()) -> String {
         let world = World::simulated("2026-11-22T22:11:07.123456789Z".parse().expect("a time"), 1);
         let mut form = Form { world, zone: TimeZone::UTC, json: false, bare: false, located: false };

@@ -1,5 +1,5 @@
-//! Where log lines go and which are written: the log flags of upstream's components, as far as they make sense for a
-//! program that logs to standard error alone. The form of a line is [`line`]'s; docs/monitoring-and-logs.md describes both.
+//! The log flags of upstream's components, as far as they apply to a program that logs to standard error alone. [`line`] has
+//! the form of a line; docs/monitoring-and-logs.md describes both.
 //!
 //! `KARMADA_LOG` (targets and levels, as `tracing` reads them) takes precedence over all of them.
 //!
@@ -23,7 +23,7 @@ use world::World;
 
 use line::Form;
 
-/// The crates of this workspace, as their events name them. A library's events are written from WARN on.
+/// The crates of this workspace, by the names in their events. Events of libraries are written from WARN on.
 const OWN: &[&str] = &[
     "apiextensions",
     "apimachinery",
@@ -53,12 +53,12 @@ const OWN: &[&str] = &[
     "tunnel",
     "world",
 ];
-/// From this `--v` on everything of the libraries is written too.
+/// From this `--v` on all events of libraries are written.
 const EVERYTHING: u32 = 9;
 /// Fields of lines about a member or a binding.
 const OF_MEMBERS: &[&str] = &["cluster", "binding"];
 
-/// What the log flags ask for.
+/// The settings of the log flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Logging {
     /// `--v`.
@@ -71,7 +71,7 @@ pub struct Logging {
     bare: bool,
     /// `--add-dir-header`: with the directory of the source file.
     located: bool,
-    /// Without information, and without lines about members and bindings.
+    /// Without INFO, and without lines about members and bindings.
     quiet: bool,
 }
 
@@ -97,8 +97,8 @@ impl Logging {
         })
     }
 
-    /// For a command that shows clusters and bindings on the screen, and takes clusters down itself: unless `--v` asks for
-    /// more, only warnings and errors that are not about them.
+    /// For the demonstration, which prints clusters and bindings and stops clusters itself: only warnings and errors that do
+    /// not concern them, unless `--v` is higher.
     #[must_use]
     pub fn quiet(self) -> Self {
         Self { quiet: self.verbosity == 0 && self.modules.is_empty(), ..self }
@@ -109,15 +109,15 @@ impl Logging {
             let is_expected = OF_MEMBERS.iter().any(|name| metadata.fields().field(name).is_some());
             return *metadata.level() <= Level::WARN && !is_expected;
         }
-        let asked = self.verbosity_of(metadata.file().unwrap_or_default());
+        let verbosity = self.verbosity_of(metadata.file().unwrap_or_default());
         let crate_name = metadata.target().split("::").next().unwrap_or_default();
         if OWN.contains(&crate_name) {
-            return needed(metadata) <= asked;
+            return needed(metadata) <= verbosity;
         }
-        asked >= EVERYTHING || *metadata.level() <= Level::WARN
+        verbosity >= EVERYTHING || *metadata.level() <= Level::WARN
     }
 
-    /// The last pattern that matches the file's name counts, as klog has it.
+    /// The last pattern that matches the file's name applies, as in klog.
     fn verbosity_of(&self, path: &str) -> u32 {
         let file = path.rsplit('/').next().unwrap_or(path);
         let stem = file.strip_suffix(".rs").unwrap_or(file);
@@ -135,7 +135,7 @@ impl Logging {
         }
     }
 
-    /// What writes the lines. Whether a call site is written is decided once for each of them.
+    /// The subscriber. Each call site is enabled or disabled once.
     pub fn subscriber<W>(self, writer: W, colour: bool) -> impl Subscriber + Send + Sync
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -158,9 +158,9 @@ impl Logging {
         tracing_subscriber::registry().with(filter).with(written)
     }
 
-    /// From now on log lines are written to standard error.
+    /// Installs the subscriber, which writes to standard error.
     pub fn begin(self) {
-        // Another subscriber, of a test, stays.
+        // The subscriber of a test is kept.
         let _ = self.subscriber(std::io::stderr, std::io::stderr().is_terminal()).try_init();
     }
 }

@@ -1,4 +1,4 @@
-//! The serving certificate in files that somebody renews: read at the start, and again when they change.
+//! The serving certificate in files that another process renews: read at the start, and again when they change.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub const READ_ERRORS: Description = Description::counter(
     "How often they could not be read or did not fit together.",
 );
 
-/// What the files held when they were last looked at.
+/// The content of the files when they were last read.
 #[derive(PartialEq)]
 struct Pair {
     certificate: String,
@@ -41,7 +41,7 @@ pub struct Files {
 }
 
 /// # Errors
-/// What is wrong with the files at the start.
+/// The files are unusable at the start.
 pub fn open(options: &Options, registry: &Registry) -> anyhow::Result<(Files, TlsConfig)> {
     let (reads, errors) = (registry.counters(&READS), registry.counters(&READ_ERRORS));
     let last = read(options)?;
@@ -61,7 +61,7 @@ fn read(options: &Options) -> anyhow::Result<Pair> {
 }
 
 impl Files {
-    /// Shows new certificates until `stop`. A bad one is reported, and the one before stays.
+    /// Serves new certificates until `stop`. An unusable one is logged, and the previous one is kept.
     pub async fn follow(mut self, stop: CancellationToken) {
         let mut look = tokio::time::interval(LOOK);
         loop {
@@ -87,7 +87,7 @@ impl Files {
             return Ok(());
         }
         self.reads.increment(&[]);
-        // Files are written one after the other: the pair is tried again when the second is there.
+        // Files are written one after the other: the pair is retried when the second has been written.
         self.current.replace(&now.certificate, &now.key)?;
         self.last = now;
         Ok(())

@@ -1,8 +1,8 @@
-//! The JSON patch (RFC 6902) that makes one tree of another: what a mutating webhook answers with.
+//! The JSON patch (RFC 6902) between two trees: the response of a mutating webhook.
 
 use serde_json::{Map, Value, json};
 
-/// Lists that differ are replaced whole.
+/// Different lists are replaced as a whole.
 pub fn patch(from: &Value, to: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     between(from, to, "", &mut operations);

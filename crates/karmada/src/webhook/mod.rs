@@ -1,4 +1,4 @@
-//! `karmada webhook`: the admission rules and the conversion of bindings for an API server that is not ours.
+//! `karmada webhook`: the admission rules and the conversion of bindings for another API server.
 
 mod certificate;
 pub mod difference;
@@ -29,7 +29,7 @@ const MAX_BODY: usize = 7 * 1024 * 1024;
 
 const NO_REQUEST: &str = "the review has no request";
 
-/// What is counted, with controller-runtime's names.
+/// The metrics, with controller-runtime's names.
 pub const REQUESTS: Description =
     Description::counter("controller_runtime_webhook_requests_total", &["webhook", "code"], "Reviews answered.");
 pub const LATENCY: Description = Description::histogram(
@@ -60,7 +60,7 @@ pub struct Options {
     pub probes: Addresses,
 }
 
-/// A webhook server at work.
+/// A running webhook server.
 pub struct Running {
     pub address: SocketAddr,
     pub probes: Probes,
@@ -83,11 +83,11 @@ pub async fn start(rules: Arc<Rules>, registry: Registry, options: &Options) -> 
 }
 
 impl Running {
-    /// Lets reviews under way end.
+    /// Waits for reviews in flight.
     pub async fn stop(self) {
         self.stop.cancel();
         for task in self.tasks {
-            // A listener that panicked has said so already.
+            // The panic of a listener has been logged.
             let _ = task.await;
         }
         self.probes.ended().await;
@@ -119,7 +119,7 @@ async fn handle(rules: &Rules, registry: &Registry, request: Request) -> Respons
     let Some(webhook) = webhook else {
         return match read {
             Ok(review) => json(&review::conversion(&review)),
-            // A review that cannot be read is the server's trouble, as upstream has it; one without a request is not.
+            // As upstream, an unreadable review is a server error; one without a request is not.
             Err((_, why)) if why == NO_REQUEST => answer(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", why),
             Err((_, why)) => answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", why),
         };
@@ -140,7 +140,7 @@ fn json(value: &Value) -> Response {
     answer(StatusCode::OK, "application/json", value.to_string())
 }
 
-/// The review in a request's body, or the code and the text of the answer to something else.
+/// The review in the body of a request, or the code and text of the response to another body.
 async fn read(request: Request) -> Result<Value, (u16, String)> {
     let content_type = request.headers().get(http::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let content_type = content_type.unwrap_or_default().to_owned();

@@ -9,14 +9,14 @@ use karmada_api::work::BindingConverter;
 use serde_json::{Value, json};
 
 use super::difference;
-use crate::rules::{Asked, Refusal, Rules};
+use crate::rules::{Refusal, Review, Rules};
 
-/// Answers a review at the path of `webhook`, with the code of the verdict.
+/// The response to a review at the path of `webhook`, and its code.
 pub async fn answer(rules: &Rules, webhook: &Webhook, review: &Value) -> (Value, u16) {
     let request = &review["request"];
-    // A request without an id gets the answer one with an empty id would.
+    // A missing id counts as an empty one.
     let uid = request["uid"].as_str().unwrap_or_default();
-    let (response, code) = match judge(rules, webhook, request).await {
+    let (response, code) = match admit(rules, webhook, request).await {
         Ok(Verdict { patch, message, warnings }) => {
             let mut response = json!({ "uid": uid, "allowed": true, "status": { "metadata": {}, "code": 200 } });
             if !message.is_empty() {
@@ -36,7 +36,7 @@ pub async fn answer(rules: &Rules, webhook: &Webhook, review: &Value) -> (Value,
             (refused(uid, code, reason, &message), code)
         }
     };
-    // The answer has the version of the question.
+    // The response has the version of the request.
     let version = review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1");
     (json!({ "apiVersion": version, "kind": "AdmissionReview", "response": response }), code)
 }
@@ -49,12 +49,12 @@ fn refused(uid: &str, code: u16, reason: &str, message: &str) -> Value {
     json!({ "uid": uid, "allowed": false, "status": status })
 }
 
-/// The answer to what is no review: of no version, as none was read.
+/// The response to a body that is not a review; it has no version.
 pub fn unread(code: u16, message: &str) -> Value {
     json!({ "response": refused("", code, "", message) })
 }
 
-/// Of a request that is let through: how the object is changed, or what is reported about it.
+/// The outcome of an admitted request: the changed object, or messages about it.
 #[derive(Default)]
 struct Verdict {
     patch: Vec<Value>,
@@ -63,7 +63,7 @@ struct Verdict {
     warnings: Vec<String>,
 }
 
-async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verdict, Refusal> {
+async fn admit(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verdict, Refusal> {
     let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
     let operation = text(&request["operation"]);
     let Some(operation) = Operation::from_wire(&operation) else {
@@ -81,7 +81,7 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
     }
     let namespace = text(&request["namespace"]);
     let old = Some(&request["oldObject"]).filter(|old| old.is_object());
-    let asked = Asked {
+    let review = Review {
         operation,
         group: &group,
         version: &version,
@@ -98,14 +98,14 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
         return Err(Denied::Undecodable("there is no content to decode".to_owned()).into());
     }
     if !webhook.mutating {
-        // Nothing was checked against a schema here, other than where the rules run within the API server.
+        // Within the API server, the object has been checked against its schema; here it has not.
         admission::decodes(webhook.group, webhook.kind, object)?;
-        rules.validate(asked, object).await?;
-        let message = rules.charge_quotas(asked, object).await?;
+        rules.validate(review, object).await?;
+        let message = rules.charge_quotas(review, object).await?;
         let warnings = match operation {
             Operation::Delete => Vec::new(),
             _ => {
-                let unreadable = rules.unreadable(asked, object, &request["userInfo"]).await;
+                let unreadable = rules.unreadable(review, object, &request["userInfo"]).await;
                 let unreadable = &unreadable;
                 let written = Written { group: &group, kind: &kind, object, old, is_ours: false, unreadable };
                 admission::warnings(&written, &rules.options)
@@ -114,7 +114,7 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
         return Ok(Verdict { message, warnings, ..Verdict::default() });
     }
     let mut changed = object.clone();
-    rules.mutate(asked, &mut changed)?;
+    rules.mutate(review, &mut changed)?;
     admission::encoded(webhook.kind, &mut changed);
     Ok(Verdict { patch: difference::patch(object, &changed), ..Verdict::default() })
 }

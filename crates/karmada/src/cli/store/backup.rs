@@ -1,4 +1,4 @@
-//! `karmada store backup`: from the server that has the store open, or from the directory of a stopped one.
+//! `karmada store backup`: from the server that has the store open, or from the directory of a stopped server.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use storage::embedded::inspect::is_in_use;
 use storage::embedded::{EmbeddedStore, Options};
 use world::World;
 
-use super::super::{absolute, say};
+use super::super::{absolute, print};
 use super::{DataDirArgs, Progress, count, size};
 use crate::backups::route::{TYPE, URL, URL_WITH_KEYS};
 use crate::backups::{Last, file, keys, stamp};
@@ -67,7 +67,7 @@ pub(super) async fn run(args: &BackupArgs, world: &World) -> anyhow::Result<()> 
             (file::pieces(store.backup(world.now().into(), files)?), Some(store))
         }
     };
-    let saved = if to_stdout { print(pieces).await } else { save(args, pieces, world).await };
+    let saved = if to_stdout { write_to_stdout(pieces).await } else { save(args, pieces, world).await };
     if let Some(store) = open {
         store.close().await?;
     }
@@ -81,7 +81,7 @@ async fn save(args: &BackupArgs, pieces: BoxStream<'_, anyhow::Result<Bytes>>, w
     drop(progress);
     let (revision, bytes) = (contents.header.revision, contents.length);
     let objects = count(contents.objects, "object");
-    say(&format!("{}: revision {revision}, {objects}, {}, verified\n", path.display(), size(bytes)));
+    print(&format!("{}: revision {revision}, {objects}, {}, verified\n", path.display(), size(bytes)));
     let data_dir = &args.data_dir.data_dir;
     if args.kubeconfig.is_none() {
         let time = jiff::Timestamp::try_from(contents.header.when).unwrap_or_else(|_| world.now());
@@ -93,7 +93,7 @@ async fn save(args: &BackupArgs, pieces: BoxStream<'_, anyhow::Result<Bytes>>, w
     Ok(())
 }
 
-async fn print(mut pieces: BoxStream<'_, anyhow::Result<Bytes>>) -> anyhow::Result<()> {
+async fn write_to_stdout(mut pieces: BoxStream<'_, anyhow::Result<Bytes>>) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     while let Some(piece) = pieces.next().await {
         out.write_all(&piece?).context("writing to standard output")?;
@@ -101,7 +101,7 @@ async fn print(mut pieces: BoxStream<'_, anyhow::Result<Bytes>>) -> anyhow::Resu
     out.flush().context("writing to standard output")
 }
 
-/// The body of the server's answer.
+/// The body of the server's response.
 async fn from_server(
     kubeconfig: &Path,
     server: Option<&str>,

@@ -9,7 +9,7 @@ use storage::embedded::backup::{Attachment, Contents, Restore, restore, verify_b
 use storage::embedded::inspect::is_in_use;
 use world::World;
 
-use super::super::say;
+use super::super::print;
 use super::{DataDirArgs, Progress, count, size, time};
 use crate::backups::keys::{self, Fate};
 use crate::backups::stamp;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &RestoreArgs, world: &World) -> anyhow::Result<()> {
     let mut progress = Progress::new("verifying");
     let contents = verify_backup(&args.file, &mut |done, total| progress.of(done, total))?;
     drop(progress);
-    say(&described(&args.file, &contents));
+    print(&described(&args.file, &contents));
     if store.is_dir() && is_in_use(&store)? {
         anyhow::bail!("{} is in use by a running server; stop it first", store.display());
     }
@@ -44,7 +44,7 @@ pub(super) fn run(args: &RestoreArgs, world: &World) -> anyhow::Result<()> {
     if args.dry_run {
         anyhow::ensure!(!present || args.replace, "{} holds a store already: use --replace", store.display());
         let kept = if present { "; the store that is there would be kept beside it" } else { "" };
-        say(&format!("Would be restored to {}{kept}\n{}", store.display(), keys_shown(&planned, true)));
+        print(&format!("Would be restored to {}{kept}\n{}", store.display(), keys_shown(&planned, true)));
         return Ok(());
     }
     anyhow::ensure!(
@@ -53,7 +53,7 @@ pub(super) fn run(args: &RestoreArgs, world: &World) -> anyhow::Result<()> {
         store.display()
     );
     pki::files::private_directory(data_dir)?;
-    // The keys first: a start without them would make others, and without the store it is refused.
+    // The keys first: a start without them would create others, while one without the store is refused.
     keys::put_back(data_dir, &planned)?;
     let options = Restore { replace: args.replace, when: world.now().into(), suffix: stamp(world.now()) };
     let mut progress = Progress::new("restoring");
@@ -67,7 +67,7 @@ pub(super) fn run(args: &RestoreArgs, world: &World) -> anyhow::Result<()> {
     }
     text.push_str(&keys_shown(&planned, false));
     text.push_str(&next(data_dir));
-    say(&text);
+    print(&text);
     Ok(())
 }
 

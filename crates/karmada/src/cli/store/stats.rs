@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use storage::embedded::inspect::measure;
 
-use super::super::say;
+use super::super::print;
 use super::{DataDirArgs, size, time};
 use crate::backups::Last;
 use crate::data_dir::DataDir;
@@ -69,7 +69,7 @@ pub(super) fn run(args: &StatsArgs) -> anyhow::Result<()> {
         Some(_) => apimachinery::yaml::to_string(&serde_json::to_value(&stats).context("encoding the figures")?),
         None => table(&stats),
     };
-    say(&text);
+    print(&text);
     Ok(())
 }
 

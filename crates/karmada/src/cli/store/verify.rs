@@ -6,7 +6,7 @@ use clap::Args;
 use storage::embedded::backup::verify_backup;
 use storage::embedded::inspect::verify_store;
 
-use super::super::say;
+use super::super::print;
 use super::{DataDirArgs, Progress, count, size, time};
 use crate::data_dir::DataDir;
 
@@ -28,7 +28,7 @@ fn backup(path: &Path) -> anyhow::Result<()> {
     let contents = verify_backup(path, &mut |done, total| progress.of(done, total))?;
     drop(progress);
     let keys = if contents.files.is_empty() { "without keys" } else { "with keys" };
-    say(&format!(
+    print(&format!(
         "{} is sound: revision {}, {}, {}, {keys}, taken {}\n",
         path.display(),
         contents.header.revision,
@@ -40,7 +40,7 @@ fn backup(path: &Path) -> anyhow::Result<()> {
 }
 
 fn store(path: &Path) -> anyhow::Result<()> {
-    // A data directory is taken for its store.
+    // A data directory stands for its store.
     let inside = DataDir::store(path);
     let path = if inside.is_dir() { &inside } else { path };
     let mut progress = Progress::new("verifying");
@@ -48,7 +48,7 @@ fn store(path: &Path) -> anyhow::Result<()> {
     drop(progress);
     if verified.damaged.is_empty() {
         let (rows, revision) = (count(verified.rows, "row"), verified.revision);
-        say(&format!("{} is sound: revision {revision}, {rows}\n", path.display()));
+        print(&format!("{} is sound: revision {revision}, {rows}\n", path.display()));
         if verified.in_use {
             eprintln!("notice: a server has the store open; its log file is verified when it starts");
         }
