@@ -160,6 +160,7 @@ pub const LAYERS: &[Layer] = &[
             "apiserver",
             "client",
             "controller-runtime",
+            "karmada-api",
             "kubernetes-api",
             "storage",
             "transport",

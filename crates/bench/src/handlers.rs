@@ -4,14 +4,18 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
+use apimachinery::{ApiResource, ObjectKey};
 use apiserver::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
+use client::{Client, Patch, PatchOptions};
+use futures::future::BoxFuture;
 use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
 use storage::memory::MemoryStore;
 use tower::ServiceExt as _;
 use transport::{ApiService, Identity};
 
-use crate::apiserver::objects::{config_map, deployment, name, status};
+use crate::apiserver::objects::{binding, config_map, deployment, name, status, work};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const MAPS: &str = "/api/v1/namespaces/bench/configmaps";
@@ -36,12 +40,19 @@ pub struct Args {
     repeat: Vec<String>,
 }
 
-/// A request, repeated for a range of numbers.
+/// How a phase reaches the server.
+enum Send {
+    /// Bytes, as from a socket.
+    Wire { make: Box<dyn Fn(usize) -> http::request::Builder>, body: Box<dyn Fn(usize) -> bytes::Bytes> },
+    /// Through the client that controllers in the process use.
+    Client { call: fn(Client, usize, Value) -> BoxFuture<'static, client::Result<()>>, draft: fn(usize) -> Value },
+}
+
+/// One request, repeated with each number below `count`.
 struct Phase {
     name: &'static str,
     count: usize,
-    make: Box<dyn Fn(usize) -> http::request::Builder>,
-    body: Box<dyn Fn(usize) -> bytes::Bytes>,
+    send: Send,
 }
 
 fn phase(
@@ -55,7 +66,71 @@ fn phase(
         let request = http::Request::builder().method(method).uri(path(n));
         request.header("content-type", kind).header("accept", accept).header("user-agent", "bench/1")
     };
-    Phase { name, count, make: Box::new(make), body: Box::new(body) }
+    Phase { name, count, send: Send::Wire { make: Box::new(make), body: Box::new(body) } }
+}
+
+fn works() -> ApiResource {
+    ApiResource::namespaced("work.karmada.io", "v1alpha1", "Work", "works")
+}
+
+fn bindings() -> ApiResource {
+    ApiResource::namespaced("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings")
+}
+
+fn key(n: usize) -> ObjectKey {
+    ObjectKey::namespaced("bench", name(n))
+}
+
+fn in_process(count: usize) -> Vec<Phase> {
+    let phase = |name, call, draft| Phase { name, count, send: Send::Client { call, draft } };
+    vec![
+        phase("create-work", |client, _, draft| create(client, works(), draft), |n| work(n, 2)),
+        phase("update-work", |client, n, draft| update(client, works(), n, draft), |n| work(n, 3)),
+        phase("work-status", |client, n, draft| patch(client, works(), n, draft, PatchOptions::status()), work_status),
+        phase("create-binding", |client, _, draft| create(client, bindings(), draft), |n| binding(n, 2)),
+        phase("update-binding", |client, n, draft| update(client, bindings(), n, draft), |n| binding(n, 3)),
+        phase(
+            "patch-binding",
+            |client, n, draft| patch(client, bindings(), n, draft, PatchOptions::default()),
+            |_| json!({"spec": {"clusters": [{"name": "member1", "replicas": 1}, {"name": "member2", "replicas": 2}]}}),
+        ),
+        phase(
+            "binding-status",
+            |client, n, draft| patch(client, bindings(), n, draft, PatchOptions::status()),
+            |n| json!({"status": {"schedulerObservedGeneration": 1 + n % 3, "conditions": []}}),
+        ),
+    ]
+}
+
+fn work_status(n: usize) -> Value {
+    let workload = json!({"replicas": 2, "readyReplicas": n % 3, "availableReplicas": 2, "updatedReplicas": 2});
+    let identifier = json!({"ordinal": 0, "group": "apps", "version": "v1", "kind": "Deployment",
+        "resource": "deployments", "namespace": "bench", "name": name(n)});
+    json!({"status": {"manifestStatuses": [{"identifier": identifier, "health": "Healthy", "status": workload}]}})
+}
+
+fn create(client: Client, resource: ApiResource, draft: Value) -> BoxFuture<'static, client::Result<()>> {
+    Box::pin(async move { client.create(&resource, &draft).await.map(drop) })
+}
+
+/// As a controller does: the cached object with another specification.
+fn update(client: Client, resource: ApiResource, n: usize, draft: Value) -> BoxFuture<'static, client::Result<()>> {
+    Box::pin(async move {
+        let stored = client.get(&resource, &key(n)).await?;
+        let mut tree = draft;
+        tree["metadata"]["resourceVersion"] = stored.resource_version().into();
+        client.update(&resource, &tree).await.map(drop)
+    })
+}
+
+fn patch(
+    client: Client,
+    resource: ApiResource,
+    n: usize,
+    draft: Value,
+    options: PatchOptions,
+) -> BoxFuture<'static, client::Result<()>> {
+    Box::pin(async move { client.patch(&resource, &key(n), &Patch::Merge(draft), &options).await.map(drop) })
 }
 
 fn phases(args: &Args) -> Vec<Phase> {
@@ -86,25 +161,45 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let service = server.service();
     let namespace = http::Request::post(NAMESPACES).header("content-type", JSON);
     call(&service, namespace, r#"{"metadata":{"name":"bench"}}"#.into()).await?;
+    let client = Client::in_process(service.clone(), Identity::system("bench"));
     println!("| phase | CPU microseconds/request | bytes of a reply |");
     println!("|---|--:|--:|");
-    for phase in phases(&args) {
+    for phase in phases(&args).into_iter().chain(in_process(args.objects)) {
         let times = match &args.repeat[..] {
             [name, times] if name == phase.name => times.parse().context("--repeat wants a number")?,
             _ => 1,
         };
-        let bodies: Vec<_> = (0..phase.count).map(&phase.body).collect();
-        let (begun, mut bytes) = (cpu_micros()?, 0);
-        for _ in 0..times {
-            for (n, body) in bodies.iter().enumerate() {
-                bytes = call(&service, (phase.make)(n), body.clone()).await.context(phase.name)?;
-            }
-        }
-        let each = (cpu_micros()? - begun) / (phase.count * times).max(1) as f64;
-        println!("| {:<14} | {each:>9.1} | {bytes} |", phase.name);
+        let (micros, bytes) = phase.measure(&service, &client, times).await.context(phase.name)?;
+        println!("| {:<14} | {:>9.1} | {bytes} |", phase.name, micros / (phase.count * times).max(1) as f64);
     }
     server.shutdown();
     Ok(())
+}
+
+impl Phase {
+    /// CPU microseconds of the requests, and the size of the last reply (0 where the reply is an object, not bytes).
+    async fn measure(&self, service: &ApiService, client: &Client, times: usize) -> anyhow::Result<(f64, usize)> {
+        match &self.send {
+            Send::Wire { make, body } => {
+                let bodies: Vec<_> = (0..self.count).map(body).collect();
+                let (begun, mut bytes) = (cpu_micros()?, 0);
+                for _ in 0..times {
+                    for (n, body) in bodies.iter().enumerate() {
+                        bytes = call(service, make(n), body.clone()).await?;
+                    }
+                }
+                Ok((cpu_micros()? - begun, bytes))
+            }
+            Send::Client { call, draft } => {
+                let rounds: Vec<Vec<Value>> = (0..times).map(|_| (0..self.count).map(draft).collect()).collect();
+                let begun = cpu_micros()?;
+                for (n, draft) in rounds.into_iter().flat_map(|drafts| drafts.into_iter().enumerate()) {
+                    call(client.clone(), n, draft).await?;
+                }
+                Ok((cpu_micros()? - begun, 0))
+            }
+        }
+    }
 }
 
 async fn server() -> anyhow::Result<ApiServer> {
@@ -116,7 +211,7 @@ async fn server() -> anyhow::Result<ApiServer> {
         authentication: Box::new(|_| Authentication::default()),
         authorization: Authorization::Rbac,
         routes: Vec::new(),
-        crds: Vec::new(),
+        crds: karmada_api::crds(),
         converters: Default::default(),
         version: Default::default(),
     };

@@ -1,6 +1,7 @@
 //! The objects of the load, encoded by hand so that the client's cost is low.
 
 use bytes::Bytes;
+use serde_json::{Value, json};
 
 /// Bytes of data in a ConfigMap.
 const DATA: usize = 1024;
@@ -46,6 +47,46 @@ pub fn status(replicas: usize) -> Bytes {
         replicas = replicas,
     )
     .into()
+}
+
+/// The copy of a Deployment for one cluster.
+pub fn work(n: usize, replicas: usize) -> Value {
+    let manifest: Value = serde_json::from_slice(&deployment(n, replicas)).unwrap_or_default();
+    json!({
+        "apiVersion": "work.karmada.io/v1alpha1",
+        "kind": "Work",
+        "metadata": {
+            "name": name(n),
+            "namespace": "bench",
+            "finalizers": ["karmada.io/execution-controller"],
+            "labels": {"resourcebinding.karmada.io/permanent-id": "11111111-2222-3333-4444-555555555555"},
+            "annotations": {"resourcebinding.karmada.io/name": name(n), "resourcebinding.karmada.io/namespace": "bench"},
+        },
+        "spec": {"workload": {"manifests": [manifest]}},
+    })
+}
+
+/// The binding of a Deployment to two clusters.
+pub fn binding(n: usize, replicas: usize) -> Value {
+    json!({
+        "apiVersion": "work.karmada.io/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": {
+            "name": name(n),
+            "namespace": "bench",
+            "finalizers": ["karmada.io/binding-controller"],
+            "labels": {"resourcebinding.karmada.io/permanent-id": "11111111-2222-3333-4444-555555555555"},
+            "annotations": {"policy.karmada.io/applied-placement": "{\"clusterAffinity\":{}}"},
+        },
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name(n), "namespace": "bench", "uid": "u"},
+            "replicas": replicas,
+            "replicaRequirements": {"resourceRequest": {"cpu": "100m", "memory": "64Mi"}},
+            "placement": {"clusterAffinity": {"clusterNames": ["member1", "member2"]}},
+            "clusters": [{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}],
+            "schedulerName": "default-scheduler",
+        },
+    })
 }
 
 #[cfg(test)]
