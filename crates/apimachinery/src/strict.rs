@@ -32,6 +32,33 @@ pub fn prune(value: &mut Value, type_: &TypeOf) -> Vec<String> {
     findings.texts
 }
 
+/// The tree that [`decode`] would make of the document that `value` encodes to, without encoding it: fields that the type does
+/// not know are dropped and reported, nulls of built-in types are dropped, numbers are Go's. One walk.
+///
+/// # Errors
+/// [`TooDeep`], as readers of documents refuse it.
+pub fn adopt(value: &mut Value, type_: &TypeOf) -> Result<Vec<String>, TooDeep> {
+    let mut findings = Findings::default();
+    adopt_below(value, Some(Place::root(type_)), MAX_DEPTH, &mut findings)?;
+    Ok(findings.texts)
+}
+
+/// [`adopt`] of a document that has no type, such as a patch.
+///
+/// # Errors
+/// [`TooDeep`]
+pub fn adopt_untyped(value: &mut Value) -> Result<(), TooDeep> {
+    adopt_below(value, None, MAX_DEPTH, &mut Findings::default())
+}
+
+/// A tree has more levels than a document may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it has more than {MAX_DEPTH} levels")]
+pub struct TooDeep;
+
+/// Levels that decoders of documents accept.
+const MAX_DEPTH: usize = 127;
+
 /// `strict decoding error: unknown field "a", duplicate field "b"`: how a strict request is refused.
 pub fn error_text(findings: &[String]) -> String {
     format!("strict decoding error: {}", findings.join(", "))
@@ -209,6 +236,49 @@ fn prune_below(value: &mut Value, place: Place<'_>, findings: &mut Findings) {
     }
 }
 
+/// Without a place nothing is dropped or reported.
+fn adopt_below(
+    value: &mut Value,
+    place: Option<Place<'_>>,
+    levels: usize,
+    findings: &mut Findings,
+) -> Result<(), TooDeep> {
+    match value {
+        Value::Object(_) | Value::Array(_) if levels == 0 => return Err(TooDeep),
+        Value::Object(map) => {
+            let mut outcome = Ok(());
+            map.retain(|key, member| {
+                let length = findings.enter_key(key);
+                let child = place.map(|place| (place, place.child(key)));
+                let known = child.is_none_or(|(place, (_, declared))| declared || place.is_open());
+                if !known {
+                    findings.report("unknown");
+                } else if outcome.is_ok() {
+                    outcome = adopt_below(member, child.map(|(_, (below, _))| below), levels - 1, findings);
+                }
+                findings.path.truncate(length);
+                known && !(member.is_null() && place.is_some_and(|place| place.is_struct()))
+            });
+            return outcome;
+        }
+        Value::Array(items) => {
+            let place = place.map(|place| place.items());
+            for (index, item) in items.iter_mut().enumerate() {
+                let length = findings.enter_index(index);
+                adopt_below(item, place, levels - 1, findings)?;
+                findings.path.truncate(length);
+            }
+        }
+        Value::Number(given) if !given.is_i64() => {
+            if let Some(read) = given.as_f64().and_then(number) {
+                *given = read;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// JSON to a tree without a type: duplicates are not reported, numbers are read as by [`decode`].
 pub fn decode_untyped(json: &[u8]) -> Result<Value, serde_json::Error> {
     decode_noting_duplicates(json).map(|(value, _)| value)
@@ -261,6 +331,33 @@ mod tests {
         assert_eq!(prune(&mut tree, &deployment()), findings);
         tree["spec"]["replicas"] = json!(2);
         assert_eq!(tree, value);
+    }
+
+    #[test]
+    fn a_tree_is_adopted_as_its_document_would_be_decoded() {
+        for type_ in [config_map(), deployment()] {
+            for tree in [
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "foo": 1}, "data": {"a": null}}),
+                json!({"spec": {"replicas": 2.0, "paused": null, "x": [{}], "template": {"spec": {"containers": [{"y": 1.5}]}}}}),
+                json!({"spec": {"replicas": u64::MAX, "minReadySeconds": 1e300, "revisionHistoryLimit": -0.0}}),
+                json!({"spec": {"selector": {"matchLabels": {"a": 1e3}}}, "status": [[null, 4.0, {"x": null}]]}),
+                json!([1.0]),
+                json!(null),
+            ] {
+                let text = serde_json::to_vec(&tree).expect("a tree encodes");
+                let mut adopted = tree.clone();
+                let findings = adopt(&mut adopted, &type_).expect("not deep");
+                assert_eq!(decode(&text, &type_).expect("valid"), (adopted, findings), "{tree}");
+                let mut adopted = tree;
+                adopt_untyped(&mut adopted).expect("not deep");
+                assert_eq!(decode_untyped(&text).expect("valid"), adopted);
+            }
+        }
+        let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        for (levels, fits) in [(127, true), (128, false)] {
+            assert_eq!(adopt_untyped(&mut nested(levels)).is_ok(), fits, "{levels}");
+            assert_eq!(decode_untyped(nested(levels).to_string().as_bytes()).is_ok(), fits, "{levels}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! attach it) and, in the response, a [`Payload`] of shared objects, so that a cache in the server's process shares the
 //! server's objects. A peer that ignores both uses plain HTTP.
 
+mod draft;
+
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
 use serde_json::Value;
+
+pub use draft::Draft;
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
