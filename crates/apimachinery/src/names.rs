@@ -2,6 +2,7 @@
 //!
 //! The `is_*` functions return the complaints about a text, none when it is fine.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
@@ -179,40 +180,47 @@ pub fn generated_name(base: &str, suffix: &str) -> String {
 
 /// Labels of an object or of a pod template.
 pub fn validate_labels<K: AsRef<str>, V: AsRef<str>>(labels: &BTreeMap<K, V>, path: &Path) -> ErrorList {
-    validate_label_pairs(labels.iter().map(|(k, v)| (k.as_ref(), v.as_ref())), path)
+    validate_label_pairs(labels.iter().map(|(k, v)| (k.as_ref(), v.as_ref())), || path.clone())
 }
 
-fn validate_label_pairs<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, path: &Path) -> ErrorList {
+/// `path` is built for errors alone, here and below: valid metadata, which is nearly all, allocates nothing.
+fn validate_label_pairs<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, path: impl Fn() -> Path) -> ErrorList {
     let mut errors = ErrorList::new();
     for (key, value) in labels {
         if errors.len() >= MAX_ERRORS {
             break;
         }
-        errors.extend(is_qualified_name(key).into_iter().map(|e| field::Error::invalid(path, key, e)));
+        errors.extend(is_qualified_name(key).into_iter().map(|e| field::Error::invalid(&path(), key, e)));
         // The path does not name the label: upstream's texts are matched by users' tests.
-        errors.extend(is_label_value(value).into_iter().map(|e| field::Error::invalid(path, value, e)));
+        errors.extend(is_label_value(value).into_iter().map(|e| field::Error::invalid(&path(), value, e)));
     }
     errors
 }
 
-fn validate_annotation_pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, path: &Path) -> ErrorList {
+fn validate_annotation_pairs<'a>(
+    pairs: impl Iterator<Item = (&'a str, &'a str)>,
+    path: impl Fn() -> Path,
+) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut size = 0usize;
     for (key, value) in pairs {
-        // Annotation keys may be written in upper case where label keys may not.
-        let complaints = if errors.len() < MAX_ERRORS { is_qualified_name(&key.to_lowercase()) } else { Vec::new() };
-        errors.extend(complaints.into_iter().map(|e| field::Error::invalid(path, key, e)));
+        if errors.len() < MAX_ERRORS {
+            // Annotation keys may be written in upper case where label keys may not.
+            let is_lower = key.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+            let lower = if is_lower { Cow::Borrowed(key) } else { Cow::Owned(key.to_lowercase()) };
+            errors.extend(is_qualified_name(&lower).into_iter().map(|e| field::Error::invalid(&path(), key, e)));
+        }
         size = size.saturating_add(key.len()).saturating_add(value.len());
     }
     if size > ANNOTATIONS_MAX {
-        errors.push(field::Error::too_long(path, ANNOTATIONS_MAX));
+        errors.push(field::Error::too_long(&path(), ANNOTATIONS_MAX));
     }
     errors
 }
 
 /// Annotations of an object.
 pub fn validate_annotations<K: AsRef<str>, V: AsRef<str>>(annotations: &BTreeMap<K, V>, path: &Path) -> ErrorList {
-    validate_annotation_pairs(annotations.iter().map(|(k, v)| (k.as_ref(), v.as_ref())), path)
+    validate_annotation_pairs(annotations.iter().map(|(k, v)| (k.as_ref(), v.as_ref())), || path.clone())
 }
 
 /// The finalizers of a core kind: without a prefix they must be standard ones. Other kinds, CustomResourceDefinition
@@ -232,11 +240,6 @@ fn validate_core_finalizer(finalizer: &str, path: &Path) -> ErrorList {
         errors.push(field::Error::invalid(path, finalizer, detail));
     }
     errors
-}
-
-/// One finalizer: a qualified name.
-pub fn validate_finalizer(finalizer: &str, path: &Path) -> ErrorList {
-    is_qualified_name(finalizer).into_iter().map(|e| field::Error::invalid(path, finalizer, e)).collect()
 }
 
 fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
@@ -308,16 +311,15 @@ fn validate_names(meta: &Map<String, Value>, namespaced: bool, rule: NameRule, p
     if name.is_empty() {
         errors.push(field::Error::required(&path.child("name"), "name or generateName is required"));
     } else {
-        let at = path.child("name");
-        errors.extend(rule(name, false).into_iter().map(|e| field::Error::invalid(&at, name, e)));
+        errors.extend(rule(name, false).into_iter().map(|e| field::Error::invalid(&path.child("name"), name, e)));
     }
-    let at = path.child("namespace");
+    let at = || path.child("namespace");
     match (namespaced, namespace.is_empty()) {
-        (true, true) => errors.push(field::Error::required(&at, "")),
+        (true, true) => errors.push(field::Error::required(&at(), "")),
         (true, false) => {
-            errors.extend(is_dns1123_label(namespace).into_iter().map(|e| field::Error::invalid(&at, namespace, e)));
+            errors.extend(is_dns1123_label(namespace).into_iter().map(|e| field::Error::invalid(&at(), namespace, e)));
         }
-        (false, false) => errors.push(field::Error::forbidden(&at, "not allowed on this type")),
+        (false, false) => errors.push(field::Error::forbidden(&at(), "not allowed on this type")),
         (false, true) => {}
     }
     errors
@@ -332,12 +334,21 @@ pub fn validate_object_meta(meta: &Value, namespaced: bool, rule: NameRule, path
         let detail = "must be greater than or equal to 0";
         errors.push(field::Error::invalid(&path.child("generation"), meta["generation"].clone(), detail));
     }
-    errors.extend(validate_label_pairs(pairs(meta, "labels"), &path.child("labels")));
-    errors.extend(validate_annotation_pairs(pairs(meta, "annotations"), &path.child("annotations")));
-    errors.extend(validate_owners(items(meta, "ownerReferences"), &path.child("ownerReferences")));
+    errors.extend(validate_maps_and_owners(meta, path));
     let finalizers = items(meta, "finalizers").iter().filter_map(Value::as_str);
-    let path = path.child("finalizers");
-    errors.extend(finalizers.flat_map(|finalizer| validate_finalizer(finalizer, &path)).take(MAX_ERRORS));
+    let wrong = finalizers.flat_map(|name| is_qualified_name(name).into_iter().map(move |why| (name, why)));
+    errors
+        .extend(wrong.take(MAX_ERRORS).map(|(name, why)| field::Error::invalid(&path.child("finalizers"), name, why)));
+    errors
+}
+
+fn validate_maps_and_owners(meta: &Map<String, Value>, path: &Path) -> ErrorList {
+    let mut errors = validate_label_pairs(pairs(meta, "labels"), || path.child("labels"));
+    errors.extend(validate_annotation_pairs(pairs(meta, "annotations"), || path.child("annotations")));
+    let owners = items(meta, "ownerReferences");
+    if !owners.is_empty() {
+        errors.extend(validate_owners(owners, &path.child("ownerReferences")));
+    }
     errors
 }
 
@@ -345,6 +356,13 @@ pub fn validate_object_meta(meta: &Value, namespaced: bool, rule: NameRule, path
 /// server-owned fields that the caller fills from the stored object pass by themselves. Names and finalizers are
 /// [`validate_object_meta`]'s.
 pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path) -> ErrorList {
+    let mut errors = validate_object_meta_change(new, old, path);
+    errors.extend(validate_maps_and_owners(new.as_object().unwrap_or(&Map::new()), path));
+    errors
+}
+
+/// [`validate_object_meta_update`] of metadata whose labels, annotations and owners are known to be valid.
+pub fn validate_object_meta_change(new: &Value, old: &Value, path: &Path) -> ErrorList {
     let empty = Map::new();
     let (new, old) = (new.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty));
     let mut errors = ErrorList::new();
@@ -371,9 +389,6 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path) -> Err
             errors.push(field::Error::forbidden(&path.child("finalizers"), detail));
         }
     }
-    errors.extend(validate_label_pairs(pairs(new, "labels"), &path.child("labels")));
-    errors.extend(validate_annotation_pairs(pairs(new, "annotations"), &path.child("annotations")));
-    errors.extend(validate_owners(items(new, "ownerReferences"), &path.child("ownerReferences")));
     errors
 }
 
