@@ -86,12 +86,12 @@ impl Object {
 
     /// Encodes a tree.
     pub fn from_value(value: &Value) -> Result<Self, serde_json::Error> {
-        Self::parse(serde_json::to_vec(value)?)
+        Self::parse_valid(serde_json::to_vec(value)?)
     }
 
     /// Encodes a typed object.
     pub fn encode<T: serde::Serialize>(typed: &T) -> Result<Self, serde_json::Error> {
-        Self::parse(serde_json::to_vec(typed)?)
+        Self::parse_valid(serde_json::to_vec(typed)?)
     }
 
     /// The encoded document. Shared, or for an object that was [packed](Packer::pack) made anew each time.

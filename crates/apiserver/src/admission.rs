@@ -37,6 +37,8 @@ pub struct AdmissionRequest<'a> {
     pub object: Option<&'a mut Value>,
     pub user: &'a Identity,
     pub dry_run: bool,
+    /// It is to create an object that is known to exist. Validation records nothing for that.
+    pub(crate) repeats: bool,
     pub now: Time,
 }
 

@@ -4,6 +4,8 @@
 //! the version it is served in. Values are JSON without a resourceVersion: that is the revision of the write, known
 //! only afterwards, and spliced in where the object is read.
 
+use std::cell::Cell;
+
 use apimachinery::gvk::ApiResource;
 use apimachinery::managed_fields::Owners;
 use apimachinery::{Object, ObjectKey, raw_json};
@@ -64,51 +66,68 @@ pub fn encode(object: &Value) -> Result<Bytes, serde_json::Error> {
 
 /// [`encode`] with the field owners of an object whose tree has no list of them.
 pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json::Error> {
-    let mut out = Vec::with_capacity(4096);
-    out.push(b'{');
-    for field in ["apiVersion", "kind"] {
-        serde_json::to_writer(&mut out, field)?;
-        out.push(b':');
-        serde_json::to_writer(&mut out, &object[field])?;
-        out.push(b',');
-    }
-    let empty = Map::new();
-    let mut list = Vec::new();
-    if !owners.is_empty() {
-        owners.write(&mut list);
-    }
-    out.extend_from_slice(b"\"metadata\":");
-    members_with(&mut out, object["metadata"].as_object().unwrap_or(&empty), &list)?;
-    let mut first = false;
-    for (key, value) in object.as_object().into_iter().flatten() {
-        if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
-            entry(&mut out, &mut first, key, value)?;
+    written(|out| {
+        out.push(b'{');
+        for field in ["apiVersion", "kind"] {
+            serde_json::to_writer(&mut *out, field)?;
+            out.push(b':');
+            serde_json::to_writer(&mut *out, &object[field])?;
+            out.push(b',');
         }
+        let empty = Map::new();
+        out.extend_from_slice(b"\"metadata\":");
+        let list = (!owners.is_empty()).then_some(|out: &mut Vec<u8>| owners.write(out));
+        members_with(out, object["metadata"].as_object().unwrap_or(&empty), list)?;
+        let mut first = false;
+        for (key, value) in object.as_object().into_iter().flatten() {
+            if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
+                entry(out, &mut first, key, value)?;
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    })
+}
+
+/// Larger buffers are not kept for the next object: each thread has one.
+const KEPT: usize = 256 << 10;
+
+/// The bytes that `write` appends, in an allocation of their size: the store keeps them. They are collected in a buffer that
+/// grows once and serves all objects that a thread encodes.
+fn written<E>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<Bytes, E> {
+    thread_local! {
+        static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     }
-    out.push(b'}');
-    Ok(without_room(&out))
+    let mut buffer = BUFFER.take();
+    buffer.clear();
+    let outcome = write(&mut buffer).map(|()| Bytes::copy_from_slice(&buffer));
+    if buffer.capacity() <= KEPT {
+        BUFFER.set(buffer);
+    }
+    outcome
 }
 
-/// The store keeps it for a while, and must not keep the room that was left.
-fn without_room(encoded: &[u8]) -> Bytes {
-    Bytes::copy_from_slice(encoded)
-}
-
-/// Appends metadata as it is stored, with the owners (encoded; empty: none) in their place.
-fn members_with(out: &mut Vec<u8>, metadata: &Map<String, Value>, owners: &[u8]) -> Result<(), serde_json::Error> {
+/// Appends metadata as it is stored, with the list of owners (`None`: no owners) in its place.
+fn members_with(
+    out: &mut Vec<u8>,
+    metadata: &Map<String, Value>,
+    owners: Option<impl FnOnce(&mut Vec<u8>)>,
+) -> Result<(), serde_json::Error> {
     const LIST: &str = "managedFields";
     out.push(b'{');
-    let (mut first, mut written) = (true, owners.is_empty());
+    let (mut first, mut owners) = (true, owners);
     for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
-        if key.as_str() > LIST && !std::mem::replace(&mut written, true) {
+        if key.as_str() > LIST
+            && let Some(write) = owners.take()
+        {
             name(out, &mut first, LIST)?;
-            out.extend_from_slice(owners);
+            write(out);
         }
         entry(out, &mut first, key, value)?;
     }
-    if !written {
+    if let Some(write) = owners {
         name(out, &mut first, LIST)?;
-        out.extend_from_slice(owners);
+        write(out);
     }
     out.push(b'}');
     Ok(())
@@ -123,48 +142,53 @@ pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Valu
     if (first, second, third) != (b"apiVersion", b"kind", b"metadata") {
         return None;
     }
-    let mut out = Vec::with_capacity(json.len() + owners.len() + 256);
-    out.extend_from_slice(&json[..span.start]);
-    members_with(&mut out, metadata, owners).ok()?;
-    out.extend_from_slice(&json[span.end..]);
-    Some(without_room(&out))
+    let list = (!owners.is_empty()).then_some(|out: &mut Vec<u8>| out.extend_from_slice(owners));
+    let spliced = written(|out| {
+        out.extend_from_slice(&json[..span.start]);
+        members_with(out, metadata, list)?;
+        out.extend_from_slice(&json[span.end..]);
+        Ok::<_, serde_json::Error>(())
+    });
+    spliced.ok()
 }
 
 /// The stored form of an object as clients see it, with another status and other field owners (encoded; empty: none). `None`
 /// when it is not spelled as [`encode_with`] spells it.
 pub fn with_status(object: &Object, owners: &[u8], status: &Value) -> Option<Bytes> {
-    let json = object.json();
-    let mut out = Vec::with_capacity(json.len() + owners.len() + 256);
+    written(|out| put_with_status(out, &object.json(), owners, status).ok_or(())).ok()
+}
+
+fn put_with_status(out: &mut Vec<u8>, json: &[u8], owners: &[u8], status: &Value) -> Option<()> {
     let (mut last, mut written) = (&b""[..], false);
     let put_status = |out: &mut Vec<u8>| -> Option<()> {
         out.extend_from_slice(b",\"status\":");
         serde_json::to_writer(out, status).ok()
     };
-    for (place, (name, span)) in raw_json::members(&json).enumerate() {
+    for (place, (name, span)) in raw_json::members(json).enumerate() {
         match (place, name) {
-            (0, b"apiVersion") => spelled(&mut out, b"{", name, &json[span]),
-            (1, b"kind") => spelled(&mut out, b",", name, &json[span]),
+            (0, b"apiVersion") => spelled(out, b"{", name, &json[span]),
+            (1, b"kind") => spelled(out, b",", name, &json[span]),
             (2, b"metadata") => {
                 out.extend_from_slice(b",\"metadata\":");
-                put_metadata(&mut out, &json[span], owners)?;
+                put_metadata(out, &json[span], owners)?;
             }
             (3.., _) if last < name => {
                 last = name;
                 if name >= &b"status"[..] && !std::mem::replace(&mut written, true) {
-                    put_status(&mut out)?;
+                    put_status(out)?;
                 }
                 if name != b"status" {
-                    spelled(&mut out, b",", name, &json[span]);
+                    spelled(out, b",", name, &json[span]);
                 }
             }
             _ => return None,
         }
     }
     if !written {
-        put_status(&mut out)?;
+        put_status(out)?;
     }
     out.push(b'}');
-    Some(without_room(&out))
+    Some(())
 }
 
 fn put_metadata(out: &mut Vec<u8>, metadata: &[u8], owners: &[u8]) -> Option<()> {
@@ -222,11 +246,15 @@ pub fn with_revision(stored: &[u8], revision: Revision) -> Result<Object, serde_
     let at = stored.windows(METADATA.len()).position(|window| window == METADATA).map(|at| at + METADATA.len());
     let Some(at) = at else { return Object::parse_valid(Bytes::copy_from_slice(stored)) };
     let comma = if stored.get(at) == Some(&b'}') { "" } else { "," };
-    let version = format!("\"resourceVersion\":\"{revision}\"{comma}");
+    const NAME: &[u8] = b"\"resourceVersion\":\"";
+    let digits = revision.checked_ilog10().unwrap_or(0) as usize + 1;
     // Exactly: it stays in memory as long as the object is stored.
-    let mut out = Vec::with_capacity(stored.len() + version.len());
+    let mut out = Vec::with_capacity(stored.len() + NAME.len() + digits + 1 + comma.len());
     out.extend_from_slice(&stored[..at]);
-    out.extend_from_slice(version.as_bytes());
+    out.extend_from_slice(NAME);
+    serde_json::to_writer(&mut out, &revision)?;
+    out.push(b'"');
+    out.extend_from_slice(comma.as_bytes());
     out.extend_from_slice(&stored[at..]);
     Object::parse_valid(out)
 }

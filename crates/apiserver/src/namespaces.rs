@@ -56,19 +56,19 @@ pub(crate) fn restore(info: &ResourceInfo, old: &Value, new: &mut Value) {
     }
 }
 
-pub(crate) async fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+/// A create is refused in a namespace that does not exist or is being deleted. The cache has caught up with the store since
+/// the request began.
+pub(crate) fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     if request.operation == Operation::Create {
-        open(server, request.info, request.key).await?;
+        open(server, request.info, request.key)?;
     }
     Ok(())
 }
 
-/// What must still hold when an object is created: its namespace is as it was seen here, and was not being deleted.
-/// So nothing slips into a namespace after its content was deleted.
-pub(crate) async fn open(server: &Shared, info: &ResourceInfo, key: &ObjectKey) -> Result<Option<Guard>, Status> {
+/// The guard of a create: the namespace is as the cache has it, and is not being deleted. So nothing slips into a namespace
+/// after its content was deleted.
+pub(crate) fn open(server: &Shared, info: &ResourceInfo, key: &ObjectKey) -> Result<Option<Guard>, Status> {
     let Some(name) = key.namespace() else { return Ok(None) };
-    // It may have been created, or marked for deletion, a moment ago.
-    server.cache.catch_up().await?;
     let namespace = ObjectKey::cluster(name);
     match server.cache.resource(PLACE).get(&namespace)? {
         None => Err(Status::not_found("", "namespaces", name)),

@@ -234,7 +234,9 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     let long = info.is_long_running();
     let started = tokio::time::Instant::now();
     let underway = (!long).then(|| server.counted.begin(&info));
-    let wishes = crate::finish::Wishes::of(request.headers(), &info.query);
+    // A caller in this process takes the objects themselves.
+    let shared = request.extensions().get::<transport::AcceptPayload>().is_some();
+    let wishes = if shared { Default::default() } else { crate::finish::Wishes::of(request.headers(), &info.query) };
     let encoding = crate::negotiate::error_encoding(request.headers());
     let answer = std::panic::AssertUnwindSafe(answer(server, &info, request, started)).catch_unwind();
     let limit = time_limit(&info);
@@ -380,7 +382,7 @@ impl Shared {
 
     pub(crate) async fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         if self.has("NamespaceLifecycle") {
-            crate::namespaces::check(self, request).await?;
+            crate::namespaces::check(self, request)?;
         }
         for plugin in self.plugins(request) {
             plugin.mutate(request).await?;
@@ -420,7 +422,7 @@ impl Shared {
         if let Some(rbac) = &self.rbac {
             authz::escalation::check(rbac, request)?;
         }
-        let new = !self.repeats(request);
+        let new = !request.repeats;
         for (place, plugin) in self.plugins(request).enumerate() {
             if let Err(refusal) = plugin.validate(request).await {
                 for plugin in self.plugins(request).take(place).filter(|_| new) {
@@ -435,14 +437,6 @@ impl Shared {
     /// Texts for `Warning` headers about an object that was validated.
     pub(crate) fn warnings(&self, request: &AdmissionRequest<'_>) -> Vec<String> {
         self.plugins(request).flat_map(|plugin| plugin.warnings(request)).collect()
-    }
-
-    /// Whether it is to create what is known to exist. Validation writes nothing down for that.
-    pub(crate) fn repeats(&self, request: &AdmissionRequest<'_>) -> bool {
-        let named = &request.info.resource;
-        let place = crate::keys::group_resource(&named.group, &named.plural);
-        request.operation == crate::admission::Operation::Create
-            && matches!(self.cache.resource(&place).get(request.key), Ok(Some(_)))
     }
 
     /// What was validated is not stored.

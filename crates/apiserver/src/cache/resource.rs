@@ -54,6 +54,8 @@ pub struct ResourceCache {
     /// Lists in use, by namespace, and the state they are of.
     lists: Mutex<Lists>,
     packer: Mutex<Packer>,
+    /// Objects of committed revisions that are not in `state` yet, from their writers. Locked after `state`.
+    committed: Mutex<BTreeMap<Revision, Arc<Object>>>,
 }
 
 type Lists = HashMap<Option<Box<str>>, (u64, Weak<Snapshot>)>;
@@ -79,6 +81,7 @@ impl ResourceCache {
             end: AtomicU64::new(0),
             lists: Mutex::default(),
             packer: Mutex::default(),
+            committed: Mutex::default(),
         }
     }
 
@@ -98,18 +101,55 @@ impl ResourceCache {
         change: &Change,
     ) -> Result<Event, serde_json::Error> {
         let current = match change {
-            Change::Put { current, .. } => Some(keys::with_revision(&current.value, revision)?.shared()),
+            Change::Put { current, .. } => Some(match self.taken_from_writer(&key, revision) {
+                Some(object) => object,
+                None => keys::with_revision(&current.value, revision)?.shared(),
+            }),
             Change::Delete { .. } => None,
         };
         let mut state = self.state.write();
         state.unreadable.remove(&key);
         state.changes += 1;
         state.newest = state.newest.max(revision);
+        let mut committed = self.committed.lock();
+        while committed.first_key_value().is_some_and(|(at, _)| *at <= revision) {
+            committed.pop_first();
+        }
+        drop(committed);
         let previous = match &current {
             Some(object) => state.objects.insert(key, Arc::clone(object)),
             None => state.objects.remove(&key),
         };
         Ok(Event { revision, current, previous })
+    }
+
+    /// The object that a writer has committed with `revision`, from its stored form. Its writer and this cache share it: the
+    /// first of them builds it, the other takes it.
+    ///
+    /// # Errors
+    /// If `stored` is not an object.
+    pub(crate) fn committed(
+        &self,
+        key: &ObjectKey,
+        stored: &[u8],
+        revision: Revision,
+    ) -> Result<Arc<Object>, serde_json::Error> {
+        let known = self.state.read().objects.get(key).map(Arc::clone);
+        if let Some(object) = known.filter(|object| object.revision() == revision) {
+            return Ok(object);
+        }
+        let object = keys::with_revision(stored, revision)?.shared();
+        let state = self.state.read();
+        // Later ones were taken in, so that this one will not be looked for.
+        if state.newest < revision {
+            self.committed.lock().insert(revision, Arc::clone(&object));
+        }
+        Ok(object)
+    }
+
+    fn taken_from_writer(&self, key: &ObjectKey, revision: Revision) -> Option<Arc<Object>> {
+        let object = self.committed.lock().remove(&revision)?;
+        (object.name() == key.name && object.namespace() == key.namespace()).then_some(object)
     }
 
     /// Makes a change visible to watchers.

@@ -1,5 +1,7 @@
 //! Reading request bodies: size limit, media type, one decoded tree.
 
+use std::borrow::Cow;
+
 use apimachinery::{Status, StatusReason, strict};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -7,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
 use kubernetes_api::protobuf::ProtobufError;
 use serde_json::Value;
-use transport::Body;
+use transport::{Body, Draft};
 
 use super::Call;
 use super::type_meta::{Misfit, kindless};
@@ -24,20 +26,26 @@ const SHOWN: usize = 30;
 /// kube-apiserver's bound on request bodies.
 const LIMIT: usize = 3 * 1024 * 1024;
 
+/// The whole body. Most come in one piece, which is not copied.
 pub(crate) async fn read(mut body: Body) -> Result<Bytes, Status> {
-    let mut whole = Vec::new();
+    let (mut first, mut whole) = (Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| Status::bad_request(format!("reading the request body: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > LIMIT {
+        if first.len() + whole.len() + data.len() > LIMIT {
             return Err(Status::failure(
                 StatusReason::RequestEntityTooLarge,
                 format!("Request entity too large: limit is {LIMIT}"),
             ));
         }
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+            continue;
+        }
+        whole.extend_from_slice(&std::mem::take(&mut first));
         whole.extend_from_slice(&data);
     }
-    Ok(whole.into())
+    Ok(if whole.is_empty() { first } else { whole.into() })
 }
 
 /// The media type without parameters; JSON when the header is absent.
@@ -111,57 +119,79 @@ fn yaml_findings(twice: Vec<String>, unknown: Vec<String>, validation: FieldVali
 }
 
 impl Call<'_> {
-    /// The object of a create or update, and what the client should be warned of.
+    /// The object of a create or update, and the warnings about its fields.
     pub(super) async fn object(&self, body: Body, validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
-        let bytes = read(body).await?;
-        let kind = self.resource.info.resource.kind.as_str();
-        let unreadable = |why: String| {
-            let summary = summary(&bytes);
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
-            ))
+        let (object, findings) = match self.draft.and_then(Draft::take) {
+            Some(mut draft) => {
+                let findings = strict::adopt(&mut draft, &self.resource.info.schema)
+                    .map_err(|why| self.unreadable(draft.to_string(), &why.to_string()))?;
+                (self.fitting(draft, None, validation)?, findings)
+            }
+            None => {
+                let bytes = read(body).await?;
+                let (object, findings) = self.decoded(&bytes, validation)?;
+                (self.fitting(object, Some(&bytes), validation)?, findings)
+            }
         };
-        let no_json = |error: serde_json::Error| {
-            unreadable(format!("couldn't get version/kind; json parse error: {}", json_error(&bytes, &error)))
-        };
-        let (mut object, findings) = match media_type(self.headers) {
-            "application/json" | "" => self.strictly(&bytes).map_err(no_json)?,
+        Ok((object, self.field_findings(findings, validation)?))
+    }
+
+    fn unreadable(&self, document: impl AsRef<[u8]>, why: &str) -> Status {
+        let (kind, summary) = (&self.resource.info.resource.kind, summary(document.as_ref()));
+        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
+    }
+
+    /// The tree of a body, along the schema.
+    fn decoded(&self, bytes: &[u8], validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
+        match media_type(self.headers) {
+            "application/json" | "" => self.strictly(bytes).map_err(|error| {
+                let why = json_error(bytes, &error);
+                self.unreadable(bytes, &format!("couldn't get version/kind; json parse error: {why}"))
+            }),
             PROTOBUF if !bytes.starts_with(MAGIC) => {
                 let magic = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-                return Err(unreadable(magic.into()));
+                Err(self.unreadable(bytes, magic))
             }
             "application/yaml" => {
-                let read = apimachinery::yaml::to_json_value_warned(first_document(&bytes));
+                let read = apimachinery::yaml::to_json_value_warned(first_document(bytes));
                 let (mut tree, twice) = read.map_err(|e| Status::bad_request(e.to_string()))?;
                 let unknown = strict::prune(&mut tree, &self.resource.info.schema);
-                (tree, yaml_findings(twice, unknown, validation))
+                Ok((tree, yaml_findings(twice, unknown, validation)))
             }
             _ => {
-                // Fields that a protobuf message does not know are nobody's concern.
-                let mut tree = decode(self.headers, &bytes)?;
+                // Unknown fields of a protobuf message are not reported.
+                let mut tree = decode(self.headers, bytes)?;
                 strict::prune(&mut tree, &self.resource.info.schema);
-                (tree, Vec::new())
+                Ok((tree, Vec::new()))
             }
-        };
+        }
+    }
+
+    /// The object with its kind and version, once it is known to be of this resource and to have values of the right types.
+    /// `body` is its document, which some refusals show; a draft has none.
+    fn fitting(&self, mut object: Value, body: Option<&[u8]>, validation: FieldValidation) -> Result<Value, Status> {
+        let kind = self.resource.info.resource.kind.as_str();
         let unusable = |given: &str, version: &str, why: &str| {
             Status::bad_request(format!("{given} in version {version:?} cannot be handled as a {kind}: {why}"))
         };
-        match self.misfit(&object) {
-            None => {}
-            Some(Misfit::Unreadable(why)) => return Err(unreadable(why)),
-            Some(Misfit::Kindless) if validation == FieldValidation::Ignore => {
-                return Err(unusable(kind, &self.info.version, &kindless(&bytes)));
-            }
-            Some(Misfit::Kindless) => return Err(unreadable(kindless(&bytes))),
-            Some(Misfit::Unusable { kind, version, why }) => return Err(unusable(&kind, &version, &why)),
-            Some(Misfit::OtherVersion(given)) => return Err(self.other_version(&given)),
-            Some(Misfit::OtherKind(status)) => return Err(status),
+        if let Some(misfit) = self.misfit(&object) {
+            let document = body.map_or_else(|| object.to_string().into_bytes().into(), Cow::Borrowed);
+            return Err(match misfit {
+                Misfit::Unreadable(why) => self.unreadable(document, &why),
+                Misfit::Kindless if validation == FieldValidation::Ignore => {
+                    unusable(kind, &self.info.version, &kindless(&document))
+                }
+                Misfit::Kindless => self.unreadable(&document, &kindless(&document)),
+                Misfit::Unusable { kind, version, why } => unusable(&kind, &version, &why),
+                Misfit::OtherVersion(given) => self.other_version(&given),
+                Misfit::OtherKind(status) => status,
+            });
         }
         self.stamp(&mut object);
-        if let Some(wrong) = self.mistyped(&mut object) {
-            return Err(unusable(kind, &self.info.version, &wrong.decoder));
+        match self.mistyped(&mut object) {
+            Some(wrong) => Err(unusable(kind, &self.info.version, &wrong.decoder)),
+            None => Ok(object),
         }
-        Ok((object, self.field_findings(findings, validation)?))
     }
 
     /// Decodes JSON along the schema. Upstream reads a custom resource as a document without a type first, and only then

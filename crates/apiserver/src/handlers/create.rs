@@ -12,7 +12,7 @@ use transport::{Body, Payload, Response};
 
 use super::Call;
 use super::ownership::{Proposal, odd_finalizers, unique_owners};
-use crate::admission::Operation;
+use crate::admission::{AdmissionRequest, Operation};
 use crate::authz::{self, Attributes};
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
@@ -22,8 +22,6 @@ const NAME_TRIES: usize = 8;
 const SUFFIX: usize = 5;
 /// Writers of the namespace itself that get in between.
 const NAMESPACE_TRIES: usize = 5;
-/// Levels of an object that comes as a tree. What is stored must be read again, and readers of texts go down to 127.
-const DEEPEST: usize = 100;
 
 impl Call<'_> {
     pub(super) async fn create(&self, body: Body) -> Result<Response, Status> {
@@ -51,10 +49,7 @@ impl Call<'_> {
     /// An object that was never encoded, as it would have been decoded.
     fn adopted(&self, mut object: Value) -> Result<Value, Box<Status>> {
         let refuse = |why: &str| Box::new(Status::bad_request(format!("an object of this process: {why}")));
-        if !is_shallow(&object, DEEPEST) {
-            return Err(refuse("it is too deep"));
-        }
-        strict::prune(&mut object, &self.resource.info.schema);
+        strict::adopt(&mut object, &self.resource.info.schema).map_err(|why| refuse(&why.to_string()))?;
         if self.misfit(&object).is_some() {
             return Err(refuse("it is of another kind or version"));
         }
@@ -122,8 +117,8 @@ impl Call<'_> {
         }
         wrong.extend(strategy.validate_create(&object));
         self.refuse_invalid(&name, &wrong)?;
-        let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
-        let repeats = self.server.repeats(&request);
+        let repeats = matches!(self.cache().get(&key), Ok(Some(_)));
+        let request = AdmissionRequest { repeats, ..self.admission(operation, &key, None, Some(&mut object), dry_run) };
         self.server.validate(&request).await?;
         let mut warnings = self.server.warnings(&request);
         warnings.extend(strategy.warnings(&object));
@@ -138,7 +133,7 @@ impl Call<'_> {
                 return Err(self.exists(&key));
             }
             self.check_joint(&key, None, &encoded)?;
-            let object = Object::parse(encoded).map_err(errors::document)?;
+            let object = Object::parse_valid(encoded).map_err(errors::document)?;
             return Ok((self.served(object.shared())?, warnings));
         }
         let object = match self.store_new(&key, &encoded).await {
@@ -149,7 +144,7 @@ impl Call<'_> {
             }
             other => other?,
         };
-        Ok((self.served(object.shared())?, warnings))
+        Ok((self.served(object)?, warnings))
     }
 
     /// Of a kind whose definition is being deleted nothing new comes: else who puts back what is deleted would hold the
@@ -169,23 +164,23 @@ impl Call<'_> {
         Err(Status::failure(StatusReason::MethodNotAllowed, message).with_details(details))
     }
 
-    async fn store_new(&self, key: &ObjectKey, encoded: &bytes::Bytes) -> Result<Object, Status> {
+    async fn store_new(&self, key: &ObjectKey, encoded: &bytes::Bytes) -> Result<Arc<Object>, Status> {
         self.refuse_of_terminating_kind()?;
         let place = keys::object_key(&self.resource.info.resource, key);
         let lease = self.lease().await?;
         for _ in 0..NAMESPACE_TRIES {
             let mut guards = vec![Guard::Absent(place.clone())];
-            guards.extend(namespaces::open(self.server, &self.resource.info, key).await?);
+            guards.extend(namespaces::open(self.server, &self.resource.info, key)?);
             let op = Op::Put { key: place.clone(), value: encoded.clone(), lease };
             match self.commit(key, guards, op, None).await? {
                 TxnOutcome::Committed { revision } => {
-                    return keys::with_revision(encoded, revision).map_err(errors::document);
+                    return self.cache().committed(key, encoded, revision).map_err(errors::document);
                 }
                 TxnOutcome::Failed { current, .. } if matches!(current.first(), Some(Some(_))) => {
                     return Err(self.exists(key));
                 }
-                // The namespace was written in between; if that was its deletion, the next look says so.
-                TxnOutcome::Failed { .. } => {}
+                // The namespace was written in between; if that was its deletion, the next look shows it.
+                TxnOutcome::Failed { .. } => drop(self.server.cache.catch_up().await?),
             }
         }
         let why = "its namespace is being written to again and again";
@@ -253,13 +248,5 @@ impl Call<'_> {
         if self.resource.strategy.has_generation() {
             metadata.insert("generation".into(), 1.into());
         }
-    }
-}
-
-fn is_shallow(value: &Value, levels: usize) -> bool {
-    match value {
-        Value::Array(items) => levels > 0 && items.iter().all(|item| is_shallow(item, levels - 1)),
-        Value::Object(members) => levels > 0 && members.values().all(|member| is_shallow(member, levels - 1)),
-        _ => true,
     }
 }

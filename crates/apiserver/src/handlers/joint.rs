@@ -103,7 +103,7 @@ impl Call<'_> {
 }
 
 fn parsed(stored: &Bytes) -> Result<Object, Status> {
-    Object::parse(stored.clone()).map_err(errors::document)
+    Object::parse_valid(stored.clone()).map_err(errors::document)
 }
 
 fn holds((guard, current): (&Guard, &Option<KeyValue>)) -> bool {

@@ -21,14 +21,14 @@ mod types;
 mod update;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use apimachinery::meta::Time;
 use apimachinery::resource::{RequestContext, Resource, Subresource};
 use apimachinery::{Object, ObjectKey, Status, StatusReason};
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use transport::{Body, Identity, NewObjects, Response};
+use transport::{Body, Draft, Identity, NewObjects, Response};
 
 use crate::admission::{AdmissionRequest, Operation};
 use crate::budget::Wire;
@@ -50,6 +50,8 @@ pub(crate) struct Call<'a> {
     pub shared: bool,
     /// The caller, who is in this process, writes an object and its status at once.
     pub with_status: bool,
+    /// The object or patch of a caller in this process, as a tree; its body need not be read.
+    pub draft: Option<&'a Draft>,
     /// What the caller, who is in this process, creates without a body.
     pub new_objects: Option<NewObjects>,
     /// The connection of a caller outside this process.
@@ -58,6 +60,8 @@ pub(crate) struct Call<'a> {
     pub now: Time,
     /// The resource's group and version as objects say it.
     pub api_version: String,
+    /// See [`Call::cache`].
+    pub cache: OnceLock<Arc<ResourceCache>>,
 }
 
 /// Answers a request for a resource that is served.
@@ -91,11 +95,13 @@ pub(crate) async fn handle(
         headers: &parts.headers,
         shared: parts.extensions.get::<transport::AcceptPayload>().is_some(),
         with_status: parts.extensions.get::<transport::WithStatus>().is_some(),
+        draft: parts.extensions.get(),
         new_objects: parts.extensions.get::<NewObjects>().cloned(),
         wire: parts.extensions.get::<Wire>(),
         accepted: negotiate::accepted(&parts.headers, subject)?,
         now: Time::new(server.world.now()),
         api_version: resource.info.resource.api_version(),
+        cache: OnceLock::new(),
     };
     let answer = call.answer(body).await;
     let Some(text) = call.deprecation() else { return answer };
@@ -241,9 +247,11 @@ impl Call<'_> {
         ObjectKey::namespaced(self.namespace().unwrap_or_default(), name)
     }
 
-    fn cache(&self) -> Arc<ResourceCache> {
-        let named = &self.resource.info.resource;
-        self.server.cache.resource(&crate::keys::group_resource(&named.group, &named.plural))
+    fn cache(&self) -> &Arc<ResourceCache> {
+        self.cache.get_or_init(|| {
+            let named = &self.resource.info.resource;
+            self.server.cache.resource(&crate::keys::group_resource(&named.group, &named.plural))
+        })
     }
 
     /// The form in which this version serves a stored object.
@@ -279,6 +287,7 @@ impl Call<'_> {
             object,
             user: self.user,
             dry_run,
+            repeats: false,
             now: self.now,
         }
     }

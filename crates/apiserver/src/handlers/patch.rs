@@ -9,7 +9,7 @@ use apimachinery::schema::TypeOf;
 use apimachinery::{Object, Status, StatusReason, field, go_json, managed_fields, merge_patch, strategic, strict};
 use http::StatusCode;
 use serde_json::{Value, json};
-use transport::{Body, Response};
+use transport::{Body, Draft, Response};
 
 use super::Call;
 use super::ownership::Proposal;
@@ -20,6 +20,7 @@ use crate::respond;
 
 /// The media type of server-side apply.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
 
 enum Document {
     Json(JsonPatch),
@@ -187,6 +188,9 @@ impl Call<'_> {
     }
 
     pub(super) async fn read_patch(&self, body: Body, validation: FieldValidation) -> Result<Patch, Status> {
+        if let Some(draft) = self.draft.and_then(Draft::take) {
+            return self.drafted_patch(draft);
+        }
         let bytes = super::body::read(body).await?;
         let (tree, mut duplicates) = strict::decode_reporting_duplicates(&bytes).map_or_else(
             |error| (Err(super::body::json_error(&bytes, &error)), Vec::new()),
@@ -195,6 +199,29 @@ impl Call<'_> {
         if validation == FieldValidation::Ignore {
             duplicates.clear();
         }
+        if super::body::media_type(self.headers) == JSON_PATCH {
+            if validation != FieldValidation::Ignore {
+                duplicates = odd_members(duplicates, &bytes);
+            }
+            let document = Document::Json(json_patch::parse(&bytes).map_err(|e| e.to_status())?);
+            return Ok(Patch { document, duplicates });
+        }
+        Ok(Patch { document: self.object_patch(tree)?, duplicates })
+    }
+
+    /// A patch that was never encoded.
+    fn drafted_patch(&self, mut draft: Value) -> Result<Patch, Status> {
+        let document = if super::body::media_type(self.headers) == JSON_PATCH {
+            Document::Json(json_patch::from_value(&draft).map_err(|e| e.to_status())?)
+        } else {
+            let tree = strict::adopt_untyped(&mut draft).map(|()| draft);
+            self.object_patch(tree.map_err(|why| why.to_string()))?
+        };
+        Ok(Patch { document, duplicates: Vec::new() })
+    }
+
+    /// A patch that is an object, or the refusal of its media type.
+    fn object_patch(&self, tree: Result<Value, String>) -> Result<Document, Status> {
         let object = || -> Result<Value, Status> {
             let patch = tree.map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
             match go_json::type_name(&patch) {
@@ -205,13 +232,7 @@ impl Call<'_> {
             }
         };
         // Custom resources have no strategies; Karmada's own natively served kinds take strategic patches.
-        let document = match super::body::media_type(self.headers) {
-            "application/json-patch+json" => {
-                if validation != FieldValidation::Ignore {
-                    duplicates = odd_members(duplicates, &bytes);
-                }
-                Document::Json(json_patch::parse(&bytes).map_err(|e| e.to_status())?)
-            }
+        Ok(match super::body::media_type(self.headers) {
             "application/merge-patch+json" => match object()? {
                 Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
                 patch => Document::Merge(patch),
@@ -232,8 +253,7 @@ impl Call<'_> {
                 return Err(Status::failure(StatusReason::UnsupportedMediaType, "415: Unsupported Media Type")
                     .with_details(apimachinery::status::StatusDetails::default()));
             }
-        };
-        Ok(Patch { document, duplicates })
+        })
     }
 
     /// Server-side apply; creates what is missing.
@@ -293,10 +313,18 @@ impl Call<'_> {
         body: Body,
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
-        let bytes = super::body::read(body).await?;
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
-        let (mut patch, findings) = apimachinery::yaml::to_json_value_warned(super::body::first_document(&bytes))
-            .map_err(|e| undecodable(e.to_string()))?;
+        let (mut patch, findings) = match self.draft.and_then(Draft::take) {
+            Some(mut draft) => {
+                strict::adopt_untyped(&mut draft).map_err(|why| undecodable(why.to_string()))?;
+                (draft, Vec::new())
+            }
+            None => {
+                let bytes = super::body::read(body).await?;
+                apimachinery::yaml::to_json_value_warned(super::body::first_document(&bytes))
+                    .map_err(|e| undecodable(e.to_string()))?
+            }
+        };
         if !matches!(patch, Value::Object(_) | Value::Null) {
             return Err(undecodable(format!(
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \

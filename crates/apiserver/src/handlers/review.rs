@@ -34,10 +34,12 @@ pub(crate) async fn read(
         shared: false,
         wire: None,
         with_status: false,
+        draft: parts.extensions.get(),
         new_objects: None,
         accepted: negotiate::accepted(&parts.headers, subject)?,
         now: Time::new(server.world.now()),
         api_version: named.api_version(),
+        cache: Default::default(),
     };
     let options = call.write_options(Write::Create)?;
     call.object(body, options.field_validation).await

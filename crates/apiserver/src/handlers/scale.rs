@@ -106,10 +106,12 @@ impl Call<'_> {
             shared: false,
             wire: self.wire,
             with_status: false,
+            draft: self.draft,
             new_objects: None,
             accepted: self.accepted,
             now: self.now,
             api_version: described.info.resource.api_version(),
+            cache: Default::default(),
         }
     }
 

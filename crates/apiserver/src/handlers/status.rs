@@ -47,8 +47,7 @@ impl Call<'_> {
         };
         match outcome {
             TxnOutcome::Committed { revision } => {
-                let object = keys::with_revision(encoded, revision).map_err(errors::document)?;
-                Ok(Some(object.shared()))
+                self.cache().committed(key, encoded, revision).map(Some).map_err(errors::document)
             }
             TxnOutcome::Failed { .. } if is_version_named => Err(self.conflict(key)),
             TxnOutcome::Failed { .. } => Ok(None),

@@ -217,7 +217,8 @@ impl Call<'_> {
         }
         namespaces::default(&self.resource.info, &mut new);
         let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));
-        strategy.prepare_update(&self.context(dry_run), old, &mut new);
+        let context = self.context(dry_run);
+        strategy.prepare_update(&context, old, &mut new);
         let operation = Operation::Update;
         self.server.admit(&mut self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
         let counts = !matches!(self.info.subresource.as_str(), "status" | "binding" | "eviction");
@@ -235,7 +236,7 @@ impl Call<'_> {
         if self.has_core_metadata() {
             wrong.extend(names::validate_core_finalizers(&new["metadata"], &Path::new("metadata")));
         }
-        wrong.extend(strategy.validate_update(&self.context(dry_run), old, &new));
+        wrong.extend(strategy.validate_update(&context, old, &new));
         self.refuse_invalid(&key.name, &wrong)?;
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         self.server.validate(&request).await?;
@@ -263,8 +264,8 @@ impl Call<'_> {
         }
         match outcome? {
             TxnOutcome::Committed { revision } => {
-                let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
-                Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }))
+                let object = self.cache().committed(key, &encoded, revision).map_err(errors::document)?;
+                Ok(Written::Done(Changed { object: self.served(object)?, warnings }))
             }
             TxnOutcome::Failed { current, .. } => Ok(Written::Raced(raced(current)?)),
         }
@@ -316,10 +317,12 @@ impl Call<'_> {
         let again = self.resource.strategy.metadata_checks();
         // The name does not change; it was judged when the object was created.
         let whole = names::validate_object_meta(&new["metadata"], namespaced, names::path_segment_rule, &path);
-        let changes = names::validate_object_meta_update(&new["metadata"], &old["metadata"], &path);
-        if whole.is_empty() && changes.is_empty() {
-            return whole;
+        if whole.is_empty() {
+            // Its labels, annotations and owners are valid, so that only what may not change is left to check.
+            let changes = names::validate_object_meta_change(&new["metadata"], &old["metadata"], &path);
+            return if again.changes { [changes.as_slice(), changes.as_slice()].concat() } else { changes };
         }
+        let changes = names::validate_object_meta_update(&new["metadata"], &old["metadata"], &path);
         let mut wrong = [whole.as_slice(), changes.as_slice()].concat();
         wrong.extend(changes.into_iter().filter(|_| again.changes));
         wrong.extend(whole.into_iter().filter(|_| again.whole));

@@ -5,6 +5,7 @@ mod authz;
 mod crds;
 mod crds_leave;
 mod damaged;
+mod drafts;
 mod fairness;
 mod hostile;
 mod joint;
