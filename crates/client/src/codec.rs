@@ -7,8 +7,9 @@ use apimachinery::{ApiResource, Object, Status, raw_json};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use transport::{ObjectList, Request};
+use transport::{Draft, ObjectList, Request};
 
 use crate::Error;
 
@@ -19,6 +20,25 @@ pub(crate) fn request(method: http::Method, path: &str, body: Bytes, content_typ
     }
     let body = if body.is_empty() { transport::empty() } else { transport::full(body) };
     builder.body(body).map_err(|e| Error::encode(path, e))
+}
+
+/// A request whose body is encoded only for readers that need bytes; a server in this process takes the tree.
+pub(crate) fn draft(
+    method: http::Method,
+    path: &str,
+    document: Value,
+    content_type: &'static str,
+) -> Result<Request, Error> {
+    let draft = Draft::new(document);
+    let body = draft.body();
+    http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header(ACCEPT, "application/json")
+        .header(CONTENT_TYPE, content_type)
+        .extension(draft)
+        .body(body)
+        .map_err(|e| Error::encode(path, e))
 }
 
 /// Requests metadata only; a server that does not support it returns whole objects.

@@ -1,5 +1,6 @@
 //! The API's verbs on any resource.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
@@ -129,19 +130,60 @@ impl Client {
         })
     }
 
-    /// Creates an object in its own namespace.
+    /// Creates an object in its own namespace. A server in this process gets it as a tree.
     pub async fn create(&self, resource: &ApiResource, object: &impl Serialize) -> Result<Arc<Object>> {
+        if self.takes_drafts() {
+            return self.create_draft(resource, tree("create", object)?).await;
+        }
         self.create_object(resource, &encode("create", object)?, &WriteOptions::default()).await
     }
 
     /// Replaces an object; a resourceVersion in it makes the write conditional.
     pub async fn update(&self, resource: &ApiResource, object: &impl Serialize) -> Result<Arc<Object>> {
+        if self.takes_drafts() {
+            return self.update_draft(resource, None, tree("update", object)?).await;
+        }
         self.update_object(resource, None, &encode("update", object)?, &WriteOptions::default()).await
     }
 
     /// Replaces the status of an object.
     pub async fn update_status(&self, resource: &ApiResource, object: &impl Serialize) -> Result<Arc<Object>> {
+        if self.takes_drafts() {
+            return self.update_draft(resource, Some("status"), tree("update", object)?).await;
+        }
         self.update_object(resource, Some("status"), &encode("update", object)?, &WriteOptions::default()).await
+    }
+
+    /// [`Client::create`] of an object that is a tree already.
+    ///
+    /// # Errors
+    /// As all verbs.
+    pub fn create_draft<'a>(&'a self, resource: &'a ApiResource, object: Value) -> BoxFuture<'a, Result<Arc<Object>>> {
+        Box::pin(async move {
+            self.0.counts.add("create", resource);
+            let namespace = object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty());
+            let path = resource.collection_path(namespace);
+            self.one(self.writing(Method::POST, &path, Cow::Owned(object), "application/json")?, resource).await
+        })
+    }
+
+    /// [`Client::update`] by an object that is a tree already.
+    ///
+    /// # Errors
+    /// As all verbs.
+    pub fn update_draft<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        subresource: Option<&'a str>,
+        object: Value,
+    ) -> BoxFuture<'a, Result<Arc<Object>>> {
+        Box::pin(async move {
+            self.0.counts.add(if subresource == Some("status") { "update_status" } else { "update" }, resource);
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+            let key = ObjectKey::namespaced(text("namespace"), text("name"));
+            let path = with_subresource(resource.object_path(&key), subresource);
+            self.one(self.writing(Method::PUT, &path, Cow::Owned(object), "application/json")?, resource).await
+        })
     }
 
     /// As [`Client::create`], for an encoded object.
@@ -213,8 +255,7 @@ impl Client {
         Box::pin(async move {
             self.0.counts.add(if options.subresource == Some("status") { "patch_status" } else { "patch" }, resource);
             let path = options.query(patch).after(&with_subresource(resource.object_path(key), options.subresource));
-            let body = serde_json::to_vec(patch.value()).map_err(|e| Error::encode(&path, e))?;
-            let mut request = codec::request(Method::PATCH, &path, body.into(), patch.content_type())?;
+            let mut request = self.writing(Method::PATCH, &path, Cow::Borrowed(patch.value()), patch.content_type())?;
             if options.with_status {
                 request.extensions_mut().insert(WithStatus);
             }
@@ -249,6 +290,25 @@ impl Client {
         })
     }
 
+    /// Whether requests go straight to a server in this process, not through it to another one.
+    fn takes_drafts(&self) -> bool {
+        self.is_in_process() && self.0.prefix.is_empty()
+    }
+
+    fn writing(
+        &self,
+        method: Method,
+        path: &str,
+        document: Cow<'_, Value>,
+        content_type: &'static str,
+    ) -> Result<transport::Request> {
+        if self.takes_drafts() {
+            return codec::draft(method, path, document.into_owned(), content_type);
+        }
+        let body = serde_json::to_vec(&document).map_err(|e| Error::encode(path, e))?;
+        codec::request(method, path, body.into(), content_type)
+    }
+
     async fn remove(&self, path: &str, options: &DeleteOptions) -> Result<()> {
         let body = serde_json::to_vec(options).map_err(|e| Error::encode(path, e))?;
         let request = codec::request(Method::DELETE, path, body.into(), "application/json")?;
@@ -268,6 +328,10 @@ impl Client {
 
 fn encode(verb: &str, object: &impl Serialize) -> Result<Object> {
     Object::encode(object).map_err(|e| Error::encode(verb, e))
+}
+
+fn tree(verb: &str, object: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(object).map_err(|e| Error::encode(verb, e))
 }
 
 fn with_subresource(path: String, subresource: Option<&str>) -> String {
