@@ -28,6 +28,7 @@ pub mod join;
 mod jsonpath;
 mod metadata_edit;
 mod objects;
+mod paging;
 mod patch;
 mod placement;
 mod printing;

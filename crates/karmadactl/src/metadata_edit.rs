@@ -348,11 +348,7 @@ async fn local(
     changes: &Changes,
     printer: &mut Printer,
 ) -> Result<(), Error> {
-    if args.files.is_empty() {
-        return Err(Error::message("--local requires -f"));
-    }
-    for manifest in objects::files::read(&args.files).await? {
-        let item = objects::local(manifest)?;
+    for item in objects::locals(&args.files).await? {
         let mut object = item.object.clone().unwrap_or_default();
         let before = current(subject, &object);
         let mut after = before.clone();

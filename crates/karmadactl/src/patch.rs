@@ -168,11 +168,7 @@ async fn local(
     patch: &Value,
     printer: &mut Printer,
 ) -> Result<(), Error> {
-    if args.files.is_empty() {
-        return Err(Error::message("--local requires -f"));
-    }
-    for manifest in objects::files::read(&args.files).await? {
-        let item = objects::local(manifest)?;
+    for item in objects::locals(&args.files).await? {
         let object = item.object.clone().unwrap_or_default();
         let after = patched(&item, content_type, patch, &object)?;
         printer.done(context, &item.shown(), "patched", &after)?;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use apimachinery::Object;
 use client::{Client, ListOptions};
 use karmada_api::constants::{labels, namespaces};
-use karmada_api::scope::{Binding, Scope};
 use propagation::failover::history::{Move, of_task, read};
 use serde::Deserialize;
 use serde_json::json;
@@ -15,12 +14,10 @@ use serde_json::json;
 use super::FailoverArgs;
 use crate::Context;
 use crate::error::Error;
+use crate::placement::source::each_binding;
 use crate::resources;
 use crate::resume::Form;
 use crate::table::{Layout, printable};
-
-/// Bindings of a page.
-const PAGE: usize = 500;
 
 /// Which moves are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,27 +94,12 @@ async fn stored(client: &Client) -> Result<Vec<Move>, Error> {
     Ok(moves)
 }
 
-/// The eviction tasks of all bindings, page by page.
+/// The eviction tasks of all bindings.
 async fn in_progress(client: &Client, moves: &mut Vec<Move>) -> Result<(), Error> {
-    for scope in Scope::ALL {
-        let resource = Binding::api_resource(scope);
-        let mut options = ListOptions { limit: PAGE, ..ListOptions::default() };
-        loop {
-            let attempt = format!("list {}", resource.plural);
-            let page = client.list(&resource, None, &options).await.map_err(Error::client(attempt))?;
-            for object in &page.items {
-                let decoded = Binding::decode(object);
-                let binding =
-                    decoded.map_err(|error| Error::message(format!("{} {}: {error}", resource.kind, object.key())))?;
-                moves.extend(binding.spec.graceful_eviction_tasks.iter().map(|task| of_task(&binding, task)));
-            }
-            if page.continue_token.is_empty() {
-                break;
-            }
-            options.continue_token = Some(page.continue_token);
-        }
-    }
-    Ok(())
+    each_binding(client, |binding| {
+        moves.extend(binding.spec.graceful_eviction_tasks.iter().map(|task| of_task(&binding, task)));
+    })
+    .await
 }
 
 /// The newest at the end, as the last lines of a terminal.

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use apimachinery::meta::{Condition, Time};
-use client::{Client, ListOptions};
+use client::Client;
 use jiff::Timestamp;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{conditions, taints};
 use karmada_api::kubernetes::Taint;
 use karmada_api::policy::v1alpha1::{ClusterPurgeMode, ClusterTaintPolicy};
-use karmada_api::scope::{Binding, Scope};
+use karmada_api::scope::Binding;
 use propagation::failover::brake;
 use propagation::failover::by_taint::{self, Options};
 use propagation::status::set_condition;
@@ -24,12 +24,9 @@ use world::World;
 use super::FailoverArgs;
 use crate::Context;
 use crate::error::Error;
-use crate::placement::source::{clusters, list};
+use crate::placement::source::{clusters, each_binding, list};
 use crate::resume::Form;
 use crate::table::{Layout, printable};
-
-/// Bindings of a page.
-const PAGE: usize = 500;
 
 pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(), Error> {
     let form = Form::parse(args.output.as_deref())?;
@@ -89,35 +86,16 @@ pub async fn with_taints(
     Ok(Preview { cluster, all: &all, taints: &taints, fates: &fates }.text(super::LIMIT, context.columns()))
 }
 
-/// The bindings of both scopes in a cluster.
+/// The bindings of both scopes in a cluster. No other binding is kept in memory.
 async fn in_cluster(client: &Client, cluster: &str) -> Result<Vec<Binding>, Error> {
     let mut bindings = Vec::new();
-    for scope in Scope::ALL {
-        add_in_cluster(client, scope, cluster, &mut bindings).await?;
-    }
+    each_binding(client, |binding| {
+        if binding.spec.clusters.iter().any(|target| target.name == cluster) {
+            bindings.push(binding);
+        }
+    })
+    .await?;
     Ok(bindings)
-}
-
-/// Page by page; only bindings of the cluster are kept.
-async fn add_in_cluster(client: &Client, scope: Scope, cluster: &str, found: &mut Vec<Binding>) -> Result<(), Error> {
-    let resource = Binding::api_resource(scope);
-    let mut options = ListOptions { limit: PAGE, ..ListOptions::default() };
-    loop {
-        let attempt = format!("list {}", resource.plural);
-        let page = client.list(&resource, None, &options).await.map_err(Error::client(attempt))?;
-        for object in &page.items {
-            let decoded = Binding::decode(object);
-            let binding =
-                decoded.map_err(|error| Error::message(format!("{} {}: {error}", resource.kind, object.key())))?;
-            if binding.spec.clusters.iter().any(|target| target.name == cluster) {
-                found.push(binding);
-            }
-        }
-        if page.continue_token.is_empty() {
-            return Ok(());
-        }
-        options.continue_token = Some(page.continue_token);
-    }
 }
 
 /// The taints that a cluster has once it is not ready.
@@ -325,6 +303,7 @@ fn item(fate: &Fate<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use karmada_api::scope::Scope;
 
     fn now() -> Timestamp {
         "2026-01-01T00:00:00Z".parse().expect("a time")

@@ -294,11 +294,22 @@ fn of_list(resource: &ApiResource, mut object: Value) -> Item {
     Item { resource: resource.clone(), key, object: Some(object), source: String::new() }
 }
 
+/// The objects of files for commands with `--local`, which contact no server.
+///
+/// # Errors
+/// Without files, and for the first file that cannot be read.
+pub async fn locals(files: &Files) -> Result<Vec<Item>, Error> {
+    if files.is_empty() {
+        return Err(Error::message("--local requires -f or -k"));
+    }
+    files::read(files).await?.into_iter().map(local).collect()
+}
+
 /// The item of a manifest for commands that contact no server: its resource is derived from the kind alone.
 ///
 /// # Errors
 /// When `apiVersion` is malformed.
-pub fn local(manifest: files::Manifest) -> Result<Item, Error> {
+fn local(manifest: files::Manifest) -> Result<Item, Error> {
     let files::Manifest { source, object } = manifest;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let gvk = GroupVersionKind::from_api_version(&text(&object["apiVersion"]), &text(&object["kind"]))

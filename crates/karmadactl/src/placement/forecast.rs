@@ -37,7 +37,7 @@ pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Erro
     for path in &args.filename {
         manifests.extend(Manifests::read(path)?);
     }
-    // Clusters and policies of the files alone are a world of their own: no server is asked.
+    // With clusters and policies in files, no server is contacted.
     let alone = !manifests.clusters.is_empty();
     let mut running = std::mem::take(&mut manifests.bindings);
     if !alone {
@@ -87,7 +87,7 @@ fn named(kind: &str, namespace: &str, name: &str) -> String {
     if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
 
-/// What runs, if it would be scheduled anew without the clusters.
+/// The fate of a running binding that is rescheduled without the clusters.
 fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String], taken: &mut Taken) -> Option<Fate> {
     let hit = binding.spec.clusters.iter().any(|target| without.contains(&target.name));
     if !hit {
@@ -156,8 +156,8 @@ fn newcomer(
     }
 }
 
-/// The built-in kinds without a namespace that policies are written for; a custom one says so by naming no namespace in
-/// a file together with a cluster policy, which takes it all the same.
+/// The built-in kinds without a namespace that policies are written for; a custom one is recognized by its
+/// missing namespace, in a file together with a cluster policy.
 fn is_cluster_scoped(kind: &str) -> bool {
     matches!(
         kind,

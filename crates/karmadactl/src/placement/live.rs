@@ -195,7 +195,7 @@ async fn typed(client: &Client, type_: &str, name: &str, namespace: &str) -> Res
         let found =
             client.get_opt(resource, &key).await.map_err(Error::client(format!("get {} {key}", resource.kind)))?;
         let Some(object) = found else { return Err(not_found(client, resource, &key).await) };
-        // Of whatever version it was asked for.
+        // The version in the request does not matter.
         let of = Scope::of(&key);
         let binding = one_binding(client, of, &key).await?.unwrap_or(decode_binding(&object)?);
         let template = template_of(client, &binding).await?;

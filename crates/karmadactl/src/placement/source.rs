@@ -13,12 +13,10 @@ use scheduling::Snapshot;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::paging;
 
 /// A file of more than this is no manifest.
 const MOST_BYTES: u64 = 64 << 20;
-
-/// Objects of a page.
-const PAGE: usize = 500;
 
 /// What a file holds, by what it is to the scheduler.
 #[derive(Default)]
@@ -126,22 +124,36 @@ pub async fn matching<T, E: std::fmt::Display>(
     selecting: ListOptions,
     decode: impl Fn(&Arc<Object>) -> Result<T, E>,
 ) -> Result<Vec<T>, Error> {
-    let attempt = format!("list {}", resource.plural);
-    let one = |object: &Arc<Object>| {
-        decode(object).map_err(|error| Error::message(format!("{} {}: {error}", resource.kind, object.key())))
-    };
-    let mut options = ListOptions { limit: PAGE, ..selecting };
     let mut found = Vec::new();
-    loop {
-        let page = client.list(resource, namespace, &options).await.map_err(Error::client(attempt.as_str()))?;
-        for object in &page.items {
-            found.push(one(object)?);
-        }
-        if page.continue_token.is_empty() {
-            return Ok(found);
-        }
-        options.continue_token = Some(page.continue_token);
+    each(client, resource, namespace, selecting, decode, |one| found.push(one)).await?;
+    Ok(found)
+}
+
+/// Passes each binding of both scopes, of all namespaces, to `take`.
+pub async fn each_binding(client: &Client, mut take: impl FnMut(Binding)) -> Result<(), Error> {
+    for scope in Scope::ALL {
+        let decode = |object: &Arc<Object>| Binding::decode(object);
+        each(client, &Binding::api_resource(scope), None, ListOptions::default(), decode, &mut take).await?;
     }
+    Ok(())
+}
+
+async fn each<T, E: std::fmt::Display>(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    selecting: ListOptions,
+    decode: impl Fn(&Arc<Object>) -> Result<T, E>,
+    mut take: impl FnMut(T),
+) -> Result<(), Error> {
+    let attempt = format!("list {}", resource.plural);
+    let failed = |error| Error::client(attempt.as_str())(error);
+    paging::each(client, resource, namespace, selecting, failed, |object| {
+        let one = decode(object);
+        take(one.map_err(|error| Error::message(format!("{} {}: {error}", resource.kind, object.key())))?);
+        Ok(())
+    })
+    .await
 }
 
 /// Without the clusters that are thought away.

@@ -37,7 +37,7 @@ pub struct ResumeArgs {
     /// Print every field that would be overwritten.
     #[arg(long)]
     diff: bool,
-    /// Output format: json or yaml. Nothing is asked then; --yes confirms.
+    /// Output format: json or yaml. There is no prompt then; confirm with --yes.
     #[arg(short, long)]
     output: Option<String>,
 }

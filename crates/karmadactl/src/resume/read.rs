@@ -14,10 +14,8 @@ use serde_json::Value;
 use super::plan::{Id, Member};
 use crate::error::Error;
 use crate::servers::reason;
-use crate::{resources, servers};
+use crate::{paging, resources, servers};
 
-/// Objects of a page.
-const PAGE: usize = 500;
 /// Kinds that are listed at once.
 const AT_ONCE: usize = 8;
 
@@ -28,26 +26,21 @@ pub async fn list(
     namespace: Option<&str>,
     selector: Option<&str>,
 ) -> client::Result<Vec<Value>> {
-    let mut options =
-        ListOptions { limit: PAGE, label_selector: selector.map(str::to_owned), ..ListOptions::default() };
+    let selecting = ListOptions { label_selector: selector.map(str::to_owned), ..ListOptions::default() };
     let mut found = Vec::new();
-    loop {
-        let page = client.list(resource, namespace, &options).await?;
-        for object in &page.items {
-            let mut tree = object.to_value().map_err(|error| client::Error::Decode {
-                attempt: format!("list {}", resource.plural),
-                why: error.to_string(),
-            })?;
-            // Lists leave out what all their items have.
-            tree["apiVersion"] = resource.api_version().into();
-            tree["kind"] = resource.kind.clone().into();
-            found.push(tree);
-        }
-        if page.continue_token.is_empty() {
-            return Ok(found);
-        }
-        options.continue_token = Some(page.continue_token);
-    }
+    paging::each(client, resource, namespace, selecting, std::convert::identity, |object| {
+        let mut tree = object.to_value().map_err(|error| client::Error::Decode {
+            attempt: format!("list {}", resource.plural),
+            why: error.to_string(),
+        })?;
+        // Lists leave out what all their items have.
+        tree["apiVersion"] = resource.api_version().into();
+        tree["kind"] = resource.kind.clone().into();
+        found.push(tree);
+        Ok(())
+    })
+    .await?;
+    Ok(found)
 }
 
 /// The Works of a member.

@@ -227,12 +227,8 @@ async fn wait(
 
 /// `--local`: the manifests as they are.
 async fn local(context: &Context, args: &WaitArgs, condition: &Condition, printer: &mut Printer) -> Result<(), Error> {
-    if args.files.is_empty() {
-        return Err(Error::message("--local requires -f"));
-    }
     let mut errors = Vec::new();
-    for manifest in objects::files::read(&args.files).await? {
-        let item = objects::local(manifest)?;
+    for item in objects::locals(&args.files).await? {
         let object = item.object.clone().unwrap_or_default();
         if condition.is_met(Some(&object), None).map_err(Error::Message)? {
             printer.done(context, &item.shown(), "condition met", &object)?;
