@@ -180,7 +180,7 @@ fn differing(live: &Value, wanted: &Value) -> Vec<String> {
     fields.filter(|(field, value)| differs(field, value)).map(|(field, _)| field.clone()).collect()
 }
 
-/// What the agent's flags leave out keeps what somebody set, except where the cluster is reached.
+/// Fields without a flag keep their values, except the endpoint of the cluster.
 fn spec(wanted: &Registration, id: &str) -> Value {
     let mut spec = json!({"syncMode": "Pull", "id": id, "apiEndpoint": wanted.api_endpoint,
         "proxyURL": wanted.proxy_url, "insecureSkipTLSVerification": wanted.insecure});

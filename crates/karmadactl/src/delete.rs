@@ -238,7 +238,7 @@ fn confirmed(context: &Context, items: &[Item]) -> Result<bool, Error> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// Waits until the object of that uid, or any of that name, is gone; a limit of zero is none.
+/// Waits until the object with the UID is deleted, or, without a UID, the object with the name. A limit of zero means no limit.
 ///
 /// # Errors
 /// When the limit passes, or the server does not answer.

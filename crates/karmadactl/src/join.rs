@@ -267,7 +267,7 @@ pub(crate) fn account_objects(ns: &str, name: &str, account: &str) -> Vec<Wanted
     ]
 }
 
-/// Waits until the member's token controller has filled a token Secret; else says why, for the user.
+/// Waits until the member's token controller has filled a token Secret. The error is a text for the user.
 async fn token_secret(member: &Client, ns: &str, name: &str) -> Result<Value, String> {
     let key = ObjectKey::namespaced(ns, name);
     let deadline = tokio::time::Instant::now() + TOKEN_TIMEOUT;

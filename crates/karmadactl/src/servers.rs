@@ -1,4 +1,4 @@
-//! Which API servers a command asks: the control plane, and members through its cluster proxy. No kubeconfig of a
+//! The API servers that a command reads: the control plane, and members through its cluster proxy. No kubeconfig of a
 //! member is needed for that.
 
 use apimachinery::ObjectKey;
@@ -26,7 +26,7 @@ impl Server {
         self.name != KARMADA
     }
 
-    /// How errors of this server are told from those of others.
+    /// Prefixes an error with the name of this server.
     pub fn error(&self, text: impl std::fmt::Display) -> String {
         format!("cluster({}): {text}", self.name)
     }

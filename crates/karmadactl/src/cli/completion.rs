@@ -1,4 +1,4 @@
-//! `completion`: a shell script that asks this program for candidates while the user types. [`super::candidates`] answers.
+//! `completion`: a shell script that gets candidates from this program while the user types, see [`super::candidates`].
 
 use crate::error::Error;
 

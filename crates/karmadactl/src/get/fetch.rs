@@ -31,7 +31,7 @@ pub struct Found {
     pub documents: Vec<Value>,
 }
 
-/// The form a server is asked for.
+/// The media types of a request.
 pub fn accept(output: &Output) -> &'static str {
     if output.is_table() { TABLE } else { JSON }
 }
@@ -140,7 +140,7 @@ async fn named(
     answer.found.push(Found { resource: resource.clone(), named: true, documents });
 }
 
-/// Why nothing is in a namespace that does not exist, as kubectl says it; nothing if it is there or cannot be asked for.
+/// kubectl's error for a namespace that does not exist; `None` if it exists or cannot be read.
 async fn missing(client: &Client, namespace: &str) -> Option<client::Error> {
     if namespace == "default" {
         return None;
@@ -186,7 +186,7 @@ pub async fn pages(
         };
         let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
         pages.push(page);
-        // A server that hands out the same token again would be asked for ever.
+        // A server that returns the same token again would be read in an endless loop.
         if next.is_none() || next == list.continue_token {
             return Ok(pages);
         }
@@ -194,7 +194,7 @@ pub async fn pages(
     }
 }
 
-/// Sorting looks into whole objects, which a Table does not hold unless asked to.
+/// Sorting looks into whole objects, which a Table contains on request only.
 fn with_object(path: String, options: &Options) -> String {
     if !options.output.is_table() || options.sort_by.is_none() {
         return path;

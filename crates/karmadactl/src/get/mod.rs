@@ -1,6 +1,6 @@
 //! `get`: objects of the control plane, of members, or of both in one table.
 //!
-//! Members are asked at the same time, through the control plane's proxy. One that fails is named on stderr and does
+//! Members are read at the same time, through the control plane's proxy. One that fails is named on stderr and does
 //! not hide the others.
 
 mod args;
@@ -41,7 +41,7 @@ pub struct Options {
     pub labels: Option<String>,
     pub field_selector: Option<String>,
     pub output: Output,
-    /// Objects asked for at a time; 0 means all at once.
+    /// Objects of a page; 0 means all at once.
     pub chunk_size: usize,
     pub ignore_not_found: bool,
     pub no_headers: bool,
@@ -86,9 +86,9 @@ pub async fn run(context: &Context, args: &[String], options: &Options) -> Resul
         return watch::run(context, &servers, &targets, watch, options).await;
     }
     let progress = Progress::new("Reading clusters", servers.len());
-    let ask = |server| fetch::ask(server, &targets, options).inspect(|_| progress.step());
-    let asked: Vec<_> = servers.iter().map(ask).collect();
-    let answers: Vec<Answer> = futures::stream::iter(asked).buffered(servers::CONCURRENT).collect().await;
+    let read = |server| fetch::ask(server, &targets, options).inspect(|_| progress.step());
+    let reads: Vec<_> = servers.iter().map(read).collect();
+    let answers: Vec<Answer> = futures::stream::iter(reads).buffered(servers::CONCURRENT).collect().await;
     drop(progress);
     let mut failures = Vec::new();
     let mut found = Vec::new();
@@ -163,7 +163,7 @@ fn prefix(found: &Found) -> String {
     if resource.group.is_empty() { format!("{kind}/") } else { format!("{kind}.{}/", resource.group) }
 }
 
-/// The Tables of one server, joined and sorted when a sort was asked for.
+/// The Tables of one server, joined, and sorted with --sort-by.
 fn sorted(found: Found, options: &Options) -> Vec<Value> {
     let mut tables = found.documents;
     let Some(path) = &options.sort_by else { return tables };
@@ -230,7 +230,7 @@ fn documents(
     Ok(())
 }
 
-/// The objects of one answer. Items of lists leave out what the list says for all.
+/// The objects of one answer. Items of a list lack `apiVersion` and `kind`, which the list has.
 fn objects(found: Found) -> Vec<Value> {
     if found.named {
         return found.documents;

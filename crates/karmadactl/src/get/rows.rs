@@ -9,7 +9,7 @@ const MANAGED_LABEL: &str = "karmada.io/managed";
 /// What kubectl shows for a cell that is not there.
 const NONE: &str = "<none>";
 
-/// What the user asked to see of a row.
+/// The columns and labels to print of a row.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub wide: bool,

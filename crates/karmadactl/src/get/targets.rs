@@ -4,7 +4,7 @@ use client::DiscoveredResource;
 
 use crate::error::Error;
 
-/// One type with the names asked for; no names means all objects.
+/// One type with its names; no names means all objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// As typed: a plural, singular, short name, kind or category, optionally with `.VERSION.GROUP` or `.GROUP`.

@@ -21,7 +21,7 @@ use crate::table::Layout;
 pub struct Watch {
     /// What is there already is not shown.
     pub only_changes: bool,
-    /// Each row says what has happened.
+    /// Each row has a column EVENT.
     pub events: bool,
 }
 

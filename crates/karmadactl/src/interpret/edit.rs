@@ -14,7 +14,7 @@ use super::OPERATIONS;
 use crate::error::Error;
 use crate::{Context, editor};
 
-/// The field of a script, its function, and what is asked of it.
+/// The field of a script, its function, and its contract.
 const RULES: [(Operation, &str, &str, &str); 8] = [
     (
         Operation::Retain,
@@ -184,7 +184,7 @@ async fn write(
     version: &str,
     changed: Map<String, Value>,
 ) -> Result<(), Error> {
-    // The version makes somebody else's change a conflict instead of a loss.
+    // The version turns a concurrent change into a conflict instead of a loss.
     let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"customizations": changed}});
     let patched = client.patch(resource, key, &Patch::Merge(patch), &PatchOptions::default()).await;
     patched.map(drop).map_err(Error::client(format!("patch {}", key.name)))

@@ -80,10 +80,10 @@ pub struct InterpretArgs {
 }
 
 impl InterpretArgs {
-    /// The customization to edit, if that is what is asked.
+    /// The customization to edit, with --edit.
     ///
     /// # Errors
-    /// When it is asked together with something else, or for several.
+    /// With --check, and for several customizations.
     fn edits(&self) -> Result<Option<String>, Error> {
         match (self.edit, self.check) {
             (false, _) => return Ok(None),
@@ -97,7 +97,7 @@ impl InterpretArgs {
     }
 }
 
-/// Does what the command says, with what it prints.
+/// Runs the command and prints its outcome.
 pub async fn execute_command(context: &crate::Context, args: &InterpretArgs, world: &World) -> Result<(), Error> {
     if let Some(name) = args.edits()? {
         return edit::run(context, &name, args.show_doc, &engine(world)).await;
@@ -122,7 +122,7 @@ pub struct Outcome {
     pub failed: bool,
 }
 
-/// Runs the command; the files are all it reads, the time all it asks for.
+/// Runs the command; it reads files and the clock only.
 pub fn run(args: &InterpretArgs, world: &World) -> Result<Outcome, Error> {
     let engine = engine(world);
     let customizations = customizations(args)?;

@@ -150,7 +150,7 @@ fn healthy(what: &str, template: &Value, item: Option<&AggregatedStatusItem>, re
     let Some(item) = item.filter(|item| item.applied) else {
         return Step::Waiting(because(&format!("Waiting for {what} to be applied"), refusal));
     };
-    // Kinds whose status names the generation: an older status says nothing of the newest change.
+    // Kinds whose status names the generation: an older status does not reflect the newest change.
     let status = item.status.as_ref().and_then(|it| it.to_value().ok()).unwrap_or_default();
     let reported = status["resourceTemplateGeneration"].as_i64();
     if reported.is_some_and(|reported| reported < generation(template)) {

@@ -133,9 +133,9 @@ async fn pods(context: &Context, args: &PodArgs) -> Result<(), Error> {
         }
     };
     let path = path.as_str();
-    let asked = servers.iter().map(|server| async move { (server, metrics(context, server, path).await) });
+    let requests = servers.iter().map(|server| async move { (server, metrics(context, server, path).await) });
     let answers: Vec<_> =
-        futures::stream::iter(asked.collect::<Vec<_>>()).buffered(servers::CONCURRENT).collect().await;
+        futures::stream::iter(requests.collect::<Vec<_>>()).buffered(servers::CONCURRENT).collect().await;
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for (server, answer) in answers {
         match answer {
@@ -171,9 +171,9 @@ async fn nodes(context: &Context, args: &NodeArgs) -> Result<(), Error> {
         return Err(Error::message("only one of NAME or --selector can be provided"));
     }
     let servers = members(context, &args.clusters).await?;
-    let asked = servers.iter().map(|server| async move { (server, of_nodes(context, server, name, args).await) });
+    let requests = servers.iter().map(|server| async move { (server, of_nodes(context, server, name, args).await) });
     let answers: Vec<_> =
-        futures::stream::iter(asked.collect::<Vec<_>>()).buffered(servers::CONCURRENT).collect().await;
+        futures::stream::iter(requests.collect::<Vec<_>>()).buffered(servers::CONCURRENT).collect().await;
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for (server, answer) in answers {
         match answer {
