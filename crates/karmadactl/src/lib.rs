@@ -26,6 +26,7 @@ mod interpret;
 mod interpreting;
 pub mod join;
 mod jsonpath;
+mod kustomize;
 mod metadata_edit;
 mod objects;
 mod paging;

@@ -143,6 +143,120 @@ async fn manifests_are_applied_and_removed_fields_deleted() {
 }
 
 #[tokio::test]
+async fn every_command_with_k_builds_the_kustomization() {
+    let desk = Desk::new(&[]).await;
+    desk.write("a.yaml", CONFIG_MAP);
+    desk.write(
+        "kustomization.yaml",
+        "resources: [a.yaml]\nnamePrefix: p-\nconfigMapGenerator: [{name: g, literals: [k=v]}]\n",
+    );
+    let mut transcript = String::new();
+    for command in [
+        "create -k D/",
+        "apply -k D/",
+        "label -k D/ x=y",
+        "annotate -k D/ x=y",
+        "patch -k D/ --type=merge -p {\"data\":{\"n\":\"1\"}}",
+        "why -k D/",
+        "diff -k D/",
+        "describe -k D/ --show-events=false",
+        "wait -k D/ --for=jsonpath={.data.n}=1 --timeout=1s",
+        "delete -k D/",
+    ] {
+        transcript.push_str(&format!("$ {command}\n{}", desk.run_with(command, &[]).await));
+    }
+    expect![[r#"
+        $ create -k D/
+        O|configmap/p-a created
+        O|configmap/p-g-bdg947hgcc created
+        rc=0
+        $ apply -k D/
+        O|configmap/p-a configured
+        O|configmap/p-g-bdg947hgcc configured
+        E|Warning: resource configmaps/p-a is missing the kubectl.kubernetes.io/last-applied-configuration annotation which is required by karmadactl apply. karmadactl apply should only be used on resources created declaratively by either karmadactl create --save-config or karmadactl apply. The missing annotation will be patched automatically.
+        E|Warning: resource configmaps/p-g-bdg947hgcc is missing the kubectl.kubernetes.io/last-applied-configuration annotation which is required by karmadactl apply. karmadactl apply should only be used on resources created declaratively by either karmadactl create --save-config or karmadactl apply. The missing annotation will be patched automatically.
+        rc=0
+        $ label -k D/ x=y
+        O|configmap/p-a labeled
+        O|configmap/p-g-bdg947hgcc labeled
+        rc=0
+        $ annotate -k D/ x=y
+        O|configmap/p-a annotated
+        O|configmap/p-g-bdg947hgcc annotated
+        rc=0
+        $ patch -k D/ --type=merge -p {"data":{"n":"1"}}
+        O|configmap/p-a patched
+        O|configmap/p-g-bdg947hgcc patched
+        rc=0
+        $ why -k D/
+        O|ConfigMap default/p-a: no policy selects it, so it stays in the control plane
+        O|Waiting:     a policy that selects it
+        O|Next:        create a PropagationPolicy in namespace default whose spec.resourceSelectors have apiVersion v1, kind ConfigMap and name p-a
+        O|
+        O|ConfigMap default/p-g-bdg947hgcc: no policy selects it, so it stays in the control plane
+        O|Waiting:     a policy that selects it
+        O|Next:        create a PropagationPolicy in namespace default whose spec.resourceSelectors have apiVersion v1, kind ConfigMap and name p-g-bdg947hgcc
+        rc=0
+        $ diff -k D/
+        E|ConfigMap default/p-a: no policy selects it, and no member gets it
+        E|ConfigMap default/p-g-bdg947hgcc: no policy selects it, and no member gets it
+        rc=0
+        $ describe -k D/ --show-events=false
+        O|Name:         p-a
+        O|Namespace:    default
+        O|Labels:       app=demo
+        O|              x=y
+        O|Annotations:  x: y
+        O|
+        O|Data
+        O|====
+        O|k:
+        O|----
+        O|v
+        O|
+        O|n:
+        O|----
+        O|1
+        O|
+        O|
+        O|BinaryData
+        O|====
+        O|
+        O|
+        O|
+        O|Name:         p-g-bdg947hgcc
+        O|Namespace:    default
+        O|Labels:       x=y
+        O|Annotations:  x: y
+        O|
+        O|Data
+        O|====
+        O|k:
+        O|----
+        O|v
+        O|
+        O|n:
+        O|----
+        O|1
+        O|
+        O|
+        O|BinaryData
+        O|====
+        O|
+        rc=0
+        $ wait -k D/ --for=jsonpath={.data.n}=1 --timeout=1s
+        O|configmap/p-a condition met
+        O|configmap/p-g-bdg947hgcc condition met
+        rc=0
+        $ delete -k D/
+        O|configmap "p-a" deleted from default namespace
+        O|configmap "p-g-bdg947hgcc" deleted from default namespace
+        rc=0
+    "#]]
+    .assert_eq(&transcript);
+}
+
+#[tokio::test]
 async fn apply_refuses_as_kubectl_does() {
     let desk = Desk::new(&[]).await;
     desk.write("a.yaml", CONFIG_MAP);
@@ -171,10 +285,19 @@ async fn apply_refuses_as_kubectl_does() {
     "#]],
     )
     .await;
+    desk.write("kustomization.yaml", "helmCharts: []\n");
     desk.check(
         "apply -k D/",
         expect![[r#"
-        E|error: -k is not part of this version: run `kubectl kustomize D/ | karmadactl ... -f -`
+        E|error: D: the field "helmCharts" is not supported: run `kubectl kustomize D/ | karmadactl COMMAND -f -` instead
+        rc=1
+    "#]],
+    )
+    .await;
+    desk.check(
+        "apply -k D/ -f D/a.yaml",
+        expect![[r#"
+        E|error: only one of -f or -k can be specified
         rc=1
     "#]],
     )

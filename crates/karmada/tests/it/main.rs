@@ -44,6 +44,7 @@ mod kube_rs_controller;
 mod kube_rs_gone;
 mod kubectl;
 mod kubectl_matrix;
+mod kustomize;
 mod logs;
 mod member;
 mod metrics;

@@ -1,4 +1,5 @@
-//! Manifests from files, directories, URLs and the standard input: YAML or JSON, several documents, Lists taken apart.
+//! Manifests from files, directories, URLs, kustomizations and the standard input: YAML or JSON, several documents, Lists
+//! taken apart.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use super::flags::Files;
 use crate::error::Error;
-use crate::requests;
+use crate::{kustomize, requests};
 
 /// kubectl reads these of a directory.
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
@@ -27,13 +28,13 @@ pub struct Manifest {
 /// # Errors
 /// The first that cannot be read, by its name.
 pub async fn read(files: &Files) -> Result<Vec<Manifest>, Error> {
-    if !files.kustomize.is_empty() {
-        return Err(Error::message(format!(
-            "-k is not part of this version: run `kubectl kustomize {} | karmadactl ... -f -`",
-            files.kustomize
-        )));
-    }
     let mut manifests = Vec::new();
+    if !files.kustomize.is_empty() {
+        if !files.filename.is_empty() {
+            return Err(Error::message("only one of -f or -k can be specified"));
+        }
+        manifests.extend(kustomized(&files.kustomize)?);
+    }
     for name in &files.filename {
         if name == "-" {
             let mut bytes = Vec::new();
@@ -52,6 +53,34 @@ pub async fn read(files: &Files) -> Result<Vec<Manifest>, Error> {
         }
     }
     Ok(manifests)
+}
+
+/// The objects of a kustomization.
+fn kustomized(directory: &str) -> Result<Vec<Manifest>, Error> {
+    let objects = kustomize::build(&Disk, Path::new(directory)).map_err(|error| match error {
+        kustomize::BuildError::Unsupported { .. } => {
+            Error::message(format!("{error}: run `kubectl kustomize {directory} | karmadactl COMMAND -f -` instead"))
+        }
+        kustomize::BuildError::Invalid { .. } => Error::message(error.to_string()),
+    })?;
+    Ok(objects.into_iter().map(|object| Manifest { source: directory.to_owned(), object }).collect())
+}
+
+/// Files where they are.
+struct Disk;
+
+impl kustomize::Reader for Disk {
+    fn resolve(&self, path: &Path) -> std::io::Result<PathBuf> {
+        path.canonicalize()
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
 }
 
 /// The files of a path, sorted in each directory.

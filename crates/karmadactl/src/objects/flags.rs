@@ -10,7 +10,7 @@ pub struct Files {
     /// File, directory or URL that holds the resources; "-" is the standard input.
     #[arg(short = 'f', long, value_delimiter = ',')]
     pub filename: Vec<String>,
-    /// Directory of a kustomization. This version refuses it: run `kubectl kustomize DIR` and pass its output with -f -.
+    /// Directory of a kustomization, whose objects are built and processed.
     #[arg(short = 'k', long, default_value = "")]
     pub kustomize: String,
     /// Process the directories of -f recursively.
