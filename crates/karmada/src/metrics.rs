@@ -1,5 +1,7 @@
 //! Metrics of no single component: the store of an API server, the build, the resources of the process.
 
+use std::path::{Path, PathBuf};
+
 use metrics::{Description, Registry, Samples};
 use storage::embedded::{EmbeddedStore, Stats};
 
@@ -18,12 +20,19 @@ const DAMAGED: Description = Description::gauge(
     "Damaged places found in the store since it was opened; 0 unless the disk or a copy of it failed.",
 );
 const BYTES: Description = Description::counter("karmada_store_bytes_total", &[], "Bytes of keys and values written.");
-pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES, MARK_SYNCS, DAMAGED];
+const SIZE: Description = Description::gauge("karmada_store_size_bytes", &[], "Bytes of the files of the store.");
+const FREE: Description = Description::gauge(
+    "karmada_store_free_bytes",
+    &[],
+    "Bytes that the file system of the store has left for this process.",
+);
+pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES, MARK_SYNCS, DAMAGED, SIZE, FREE];
 
-/// Counters of an embedded store since it was opened.
-pub fn of_store(registry: &Registry, store: EmbeddedStore) {
+/// Counters of an embedded store since it was opened, and the sizes of its files at each scrape.
+pub fn of_store(registry: &Registry, store: EmbeddedStore, directory: PathBuf) {
     registry.collect(move |samples| {
         count(samples, &store.stats());
+        room(samples, &directory);
         true
     });
 }
@@ -34,6 +43,16 @@ fn count(samples: &mut Samples, stats: &Stats) {
         samples.counter(family, &[], value);
     }
     samples.gauge(&DAMAGED, &[], f64::from(u32::try_from(stats.damaged).unwrap_or(u32::MAX)));
+}
+
+/// The size of the files, and what is free beside them.
+fn room(samples: &mut Samples, directory: &Path) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file);
+    samples.gauge(&SIZE, &[], sizes.map(|file| file.len() as f64).sum());
+    if let Ok(system) = rustix::fs::statvfs(directory) {
+        samples.gauge(&FREE, &[], system.f_bavail as f64 * system.f_frsize as f64);
+    }
 }
 
 pub const BUILD: Description = Description::gauge(

@@ -1,6 +1,8 @@
 //! `karmadactl doctor` with a healthy control plane, and with a member that does not respond.
 
 use apimachinery::ApiResource;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, until};
@@ -56,4 +58,45 @@ async fn a_healthy_control_plane_has_no_findings_and_a_dead_member_has() {
         "{}",
         refused.err
     );
+}
+
+/// The Secret of an agent whose certificate was issued at the time of `world`.
+fn agent_secret(world: &world::World) -> Value {
+    let (authority, _) = pki::Authority::generate("ca", world).expect("an authority");
+    let pair = authority.issue_client("system:karmada:agent:m1", &[], world).expect("a certificate");
+    let user = pki::kubeconfig::User::with_certificate(&pair);
+    let config = pki::Kubeconfig::new("karmada", "https://karmada.invalid", "", "agent", user);
+    let text = STANDARD.encode(config.to_yaml().expect("a kubeconfig"));
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "karmada-kubeconfig", "namespace": "default"},
+        "data": {"karmada-kubeconfig": text}})
+}
+
+#[tokio::test]
+async fn agents_certificates_and_tunnels_are_checked() {
+    let fleet = Fleet::start(&["member1"]).await;
+    fleet.reachable("member1").await;
+    let admin = fleet.admin().await;
+    let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+    let pull = json!({"spec": {"syncMode": "Pull"}});
+    let key = apimachinery::ObjectKey::cluster("member1");
+    admin.patch(&clusters, &key, &client::Patch::Merge(pull), &Default::default()).await.expect("patched");
+    create(
+        &fleet,
+        &clusters,
+        json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "behind"},
+        "spec": {"syncMode": "Pull"}}),
+    )
+    .await;
+    let long_ago = world::World::simulated("2010-01-01T00:00:00Z".parse().expect("a time"), 0);
+    let secret = serde_json::to_vec(&agent_secret(&long_ago)).expect("JSON");
+    let path = crate::fleet::proxied("member1", "/api/v1/namespaces/default/secrets");
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(transport::full(secret))
+        .expect("a request");
+    assert_eq!(admin.send(request).await.expect("an answer").status(), 201);
+    let ran = fleet.karmadactl(&["doctor", "--timeout=20s"]).await;
+    assert!(ran.out.contains("error: cluster member1: its agent's certificate has expired\n  evidence: "), "{}", ran.out);
+    let closed = "warning: cluster behind: its tunnel is not open, so get, logs and exec do not reach it\n  evidence: ";
+    assert!(ran.out.contains(closed), "{}", ran.out);
 }

@@ -1,6 +1,11 @@
 //! What `doctor` knows when it decides: plain values, and how metrics and health texts become such. Pure.
 
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use pki::Holder;
 use serde_json::Value;
 
 /// Everything that was read.
@@ -34,6 +39,15 @@ pub struct Control {
     pub metrics: Vec<Sample>,
     /// The end of the user's own certificate.
     pub client_certificate_ends: Option<i64>,
+    /// The members with open tunnels; `None` where the metrics do not count them.
+    pub tunnels: Option<BTreeSet<String>>,
+}
+
+/// The validity of a certificate, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    pub begins: i64,
+    pub ends: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +63,8 @@ pub struct Member {
     pub object: Value,
     /// When the agent's Lease was renewed last; `None` for a cluster without one.
     pub renewed: Option<i64>,
+    /// The certificate by which the agent of a pull-mode member reaches the control plane.
+    pub agent_certificate: Option<Validity>,
     /// What came through the proxy, or why nothing did.
     pub probe: Option<Result<Probe, String>>,
 }
@@ -132,6 +148,26 @@ fn sample(line: &str, wanted: &[&str]) -> Option<Sample> {
     Some(Sample { name: name.to_owned(), labels, value })
 }
 
+/// The members with at least one tunnel, of the same text. Families without a series are not printed, so the build of the
+/// server shows that it counts tunnels.
+pub fn tunnels(text: &str) -> Option<BTreeSet<String>> {
+    let found = samples(text, &["karmada_tunnels", "karmada_build_info"]);
+    let is_ours = found.iter().any(|sample| sample.name == "karmada_build_info");
+    let open = found.iter().filter(|sample| sample.name == "karmada_tunnels" && sample.value > 0.0);
+    is_ours.then(|| open.map(|sample| sample.label("member_cluster").to_owned()).collect())
+}
+
+/// The certificate in the kubeconfig of an agent's Secret.
+pub fn agent_certificate(secret: &Value) -> Option<Validity> {
+    let kubeconfig = STANDARD.decode(secret["data"]["karmada-kubeconfig"].as_str()?).ok()?;
+    let kubeconfig = apimachinery::yaml::to_json_value(&kubeconfig).ok()?;
+    let users = kubeconfig["users"].as_array()?;
+    let certificate = users.iter().find_map(|user| user["user"]["client-certificate-data"].as_str())?;
+    let certificate = String::from_utf8(STANDARD.decode(certificate).ok()?).ok()?;
+    let holder = Holder::from_pem(&certificate).ok()?;
+    Some(Validity { begins: holder.not_before, ends: holder.not_after })
+}
+
 /// The checks that fail, of the text of `/readyz?verbose`.
 pub fn failed_checks(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_prefix("[-]")).map(str::to_owned).collect()
@@ -166,6 +202,35 @@ mod tests {
             shown,
             ["workqueue_depth \"binding\" 7", "karmada_store_damaged \"\" 0", "workqueue_depth \"\" 1000"]
         );
+    }
+
+    #[test]
+    fn tunnels_are_counted_or_unknown() {
+        let text = "karmada_build_info{git_version=\"v1\"} 1\nkarmada_tunnels{member_cluster=\"a\"} 1\n\
+                    karmada_tunnels{member_cluster=\"b\"} 0\n";
+        assert_eq!(tunnels(text), Some(BTreeSet::from(["a".to_owned()])));
+        assert_eq!(tunnels("karmada_build_info 1\n"), Some(BTreeSet::new()));
+        assert_eq!(tunnels("apiserver_request_total 1\n"), None);
+    }
+
+    #[test]
+    fn the_certificate_of_an_agent_is_in_the_kubeconfig_of_its_secret() {
+        let world = world::World::system();
+        let (authority, _) = pki::Authority::generate("ca", &world).expect("an authority");
+        let pair = authority.issue_client("system:karmada:agent:m1", &[], &world).expect("a certificate");
+        let config = pki::Kubeconfig::new(
+            "karmada",
+            "https://karmada",
+            "",
+            "agent",
+            pki::kubeconfig::User::with_certificate(&pair),
+        );
+        let text = STANDARD.encode(config.to_yaml().expect("a kubeconfig"));
+        let found = agent_certificate(&serde_json::json!({"data": {"karmada-kubeconfig": text}}));
+        let holder = Holder::from_pem(&pair.certificate).expect("a certificate");
+        assert_eq!(found, Some(Validity { begins: holder.not_before, ends: holder.not_after }));
+        assert_eq!(agent_certificate(&serde_json::json!({"data": {"karmada-kubeconfig": "####"}})), None);
+        assert_eq!(agent_certificate(&serde_json::json!({})), None);
     }
 
     #[test]

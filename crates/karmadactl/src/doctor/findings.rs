@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::facts::{Facts, Member, Probe, Problem, Request, Sample, Skew, Stuck};
+use super::facts::{Facts, Member, Probe, Problem, Request, Sample, Skew, Stuck, Validity};
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -18,6 +18,15 @@ const SKEW_WARNING: f64 = 10.0;
 const SKEW_ERROR: f64 = 300.0;
 /// Keys in a queue: at some hundred a second, ten seconds of work.
 const DEEP_QUEUE: f64 = 1000.0;
+/// Keys wait milliseconds for a worker on average, and seconds in a burst.
+const LONG_WAIT: f64 = 10.0;
+/// Fewer waits are no average.
+const WAITS: f64 = 20.0;
+/// Agents renew their certificates in the last fifth of the lifetime.
+const OVERDUE: i64 = 10;
+/// Compaction and checkpoints copy parts of the store.
+const FREE_SHARE: f64 = 0.25;
+const FREE_LEAST: f64 = 512.0 * 1024.0 * 1024.0;
 /// One pass of a controller takes milliseconds, and some seconds while a member is slow.
 const LONG_PASS: f64 = 300.0;
 /// An agent renews every ten seconds or so; four misses make it unknown.
@@ -102,6 +111,8 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
         found.push(finding(Severity::Error, CONTROL, "a health check fails", check.clone(), next));
     }
     found.extend(control.metrics.iter().filter_map(|sample| measured(sample, facts.now)));
+    found.extend(waits(&control.metrics));
+    found.extend(room(&control.metrics));
     if let Some(ends) = control.client_certificate_ends {
         let next = "Copy the kubeconfig of the control plane again; a running server renews its own file";
         let object = "your kubeconfig";
@@ -109,6 +120,42 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
     }
     found.extend(clock(CONTROL, control.skew));
     found
+}
+
+fn value(metrics: &[Sample], name: &str) -> Option<f64> {
+    metrics.iter().find(|sample| sample.name == name).map(|sample| sample.value)
+}
+
+/// Queues whose keys wait long for a worker, on average since the start.
+fn waits(metrics: &[Sample]) -> Vec<Finding> {
+    let named = |name: &'static str| metrics.iter().filter(move |sample| sample.name == name);
+    let mut found = Vec::new();
+    for sum in named("workqueue_queue_duration_seconds_sum") {
+        let count = named("workqueue_queue_duration_seconds_count").find(|count| count.labels == sum.labels);
+        let count = count.map_or(0.0, |count| count.value);
+        if count < WAITS || sum.value / count < LONG_WAIT {
+            continue;
+        }
+        let controller = format!("controller {}", sum.label("name"));
+        let evidence = format!("{} on average, over {count} keys since the start", ago((sum.value / count) as i64));
+        let next = "kubectl get --raw /metrics | grep -e workqueue_ -e rest_client_; a member that answers slowly holds workers";
+        found.push(finding(Severity::Warning, &controller, "keys wait long in its queue", evidence, next));
+    }
+    found
+}
+
+/// A file system that is nearly full: writes fail once it is.
+fn room(metrics: &[Sample]) -> Option<Finding> {
+    let size = value(metrics, "karmada_store_size_bytes")?;
+    let free = value(metrics, "karmada_store_free_bytes")?;
+    if free >= FREE_LEAST.max(size * FREE_SHARE) {
+        return None;
+    }
+    let mib = |bytes: f64| (bytes / 1024.0 / 1024.0).round();
+    let evidence = format!("the store has {} MiB, its file system has {} MiB left", mib(size), mib(free));
+    let next = "karmada store stats shows what takes the space; free some, or move the data directory to a larger disk";
+    let severity = if free < FREE_LEAST / 8.0 { Severity::Error } else { Severity::Warning };
+    Some(finding(severity, CONTROL, "the store has little room left", evidence, next))
 }
 
 /// What a metric gives away.
@@ -207,7 +254,18 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
         let next = format!("Check that the agent runs in {name}: kubectl -n karmada-system get pods");
         add(Severity::Error, "its agent does not report", evidence, next);
     }
+    if let Some((severity, problem, evidence, next)) = certificate(member, name, facts.now, program) {
+        add(severity, problem, evidence, next);
+    }
+    let has_tunnel = facts.control.tunnels.as_ref().map(|open| open.contains(name));
     match &member.probe {
+        Some(Err(why)) if is_pull && has_tunnel == Some(false) => {
+            let next = format!(
+                "In {name}, see that the agent runs, with --enable-tunnel and a Role with create on clusters/tunnel: kubectl -n \
+                 karmada-system logs deployment/karmada-agent"
+            );
+            add(Severity::Warning, "its tunnel is not open, so get, logs and exec do not reach it", why.clone(), next);
+        }
         Some(Err(why)) => {
             let severity = if is_pull { Severity::Warning } else { Severity::Error };
             let next = match is_pull {
@@ -253,6 +311,31 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
     let probe = member.probe.as_ref().and_then(|it| it.as_ref().ok());
     found.extend(clock(&object, probe.and_then(|it| it.skew)));
     found
+}
+
+/// An agent's certificate that it should have renewed.
+fn certificate(
+    member: &Member,
+    name: &str,
+    now: i64,
+    program: &str,
+) -> Option<(Severity, &'static str, String, String)> {
+    let Validity { begins, ends } = member.agent_certificate?;
+    let left = ends - now;
+    if left >= (ends - begins) / OVERDUE {
+        return None;
+    }
+    let next = format!(
+        "Read the agent's log in {name}, and look for its request: kubectl get certificatesigningrequests. Once it has \
+         expired: {program} unregister {name}; {program} register"
+    );
+    Some(match left <= 0 {
+        true => (Severity::Error, "its agent's certificate has expired", format!("{} ago", ago(-left)), next),
+        false => {
+            let evidence = format!("it expires in {} and should have been renewed", ago(left));
+            (Severity::Warning, "its agent does not renew its certificate", evidence, next)
+        }
+    })
 }
 
 fn stuck(it: &Stuck, now: i64, program: &str) -> Option<Finding> {
@@ -302,186 +385,4 @@ fn ago(seconds: i64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const NOW: i64 = 1_800_000_000;
-
-    fn check(change: impl FnOnce(&mut Facts), expected: &[&str]) {
-        let mut facts = Facts { now: NOW, ..Facts::default() };
-        change(&mut facts);
-        let shown = |it: &Finding| {
-            format!("{} {}: {} ({}) -> {}", it.severity.as_str(), it.object, it.problem, it.evidence, it.next)
-        };
-        let found: Vec<String> = findings(&facts, "karmadactl").iter().map(shown).collect();
-        assert_eq!(found, expected);
-    }
-
-    fn cluster(more: Value) -> Value {
-        let mut cluster = json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Push"},
-            "status": {"kubernetesVersion": "v1.30.0", "conditions": [{"type": "Ready", "status": "True"}]}});
-        apimachinery::merge_patch::apply(&mut cluster, &more);
-        cluster
-    }
-
-    fn with(more: Value) -> impl FnOnce(&mut Facts) {
-        move |facts| facts.members = vec![Member { object: cluster(more), ..Member::default() }]
-    }
-
-    fn sample(name: &str, label: (&str, &str), value: i32) -> Sample {
-        let labels = vec![(label.0.to_owned(), label.1.to_owned())];
-        Sample { name: name.to_owned(), labels, value: f64::from(value) }
-    }
-
-    #[test]
-    fn nothing_is_wrong() {
-        check(|_| (), &[]);
-        check(with(json!({})), &[]);
-        check(
-            |facts| {
-                facts.control.skew = Some(Skew { seconds: -12.0, tolerance: 5.0 });
-                facts.control.client_certificate_ends = Some(NOW + 8 * DAY);
-                facts.control.metrics = vec![
-                    sample("workqueue_depth", ("name", "binding"), 1000),
-                    sample("karmada_store_damaged", ("", ""), 0),
-                ];
-            },
-            &[],
-        );
-    }
-
-    #[test]
-    fn the_control_plane() {
-        let ends =
-            sample("karmada_certificate_expiration_timestamp_seconds", ("certificate", "ca"), 1_800_000_000 - 3600);
-        check(
-            |facts| {
-                facts.control.failed_checks = vec!["storage-integrity failed".into(), "etcd failed".into()];
-                facts.control.client_certificate_ends = Some(NOW + 3600);
-                facts.control.skew = Some(Skew { seconds: -400.0, tolerance: 1.0 });
-                facts.control.metrics = vec![
-                    ends,
-                    sample("karmada_store_damaged", ("", ""), 2),
-                    sample("workqueue_depth", ("name", "binding"), 2000),
-                    sample("workqueue_longest_running_processor_seconds", ("name", "work"), 301),
-                    sample("karmada_store_backup_last_success_timestamp_seconds", ("", ""), 1_800_000_000 - 259_200),
-                ];
-            },
-            &[
-                "error control plane: a health check fails (storage-integrity failed) -> karmada store verify",
-                "error control plane: a health check fails (etcd failed) -> kubectl get --raw '/readyz?verbose'",
-                "error control plane: certificate ca has expired (it expired 60m ago) -> karmada certs check; karmada certs renew",
-                "error control plane: the store is damaged (2 damaged places since the start) -> karmada store verify",
-                "error control plane: the clock differs (it is 400 s behind this machine, within 1 s) -> Compare with a time server on both machines: timedatectl status",
-                "warning controller binding: the queue is long (2000 keys wait) -> kubectl get --raw /metrics | grep workqueue_",
-                "warning controller work: one of its passes does not end (one pass has been running for 5m1s) -> Read the log of the server: a member or a webhook may not answer",
-                "warning control plane: the backups are old (the last one was taken 3d ago) -> Read the log of the server for the reason, and the metric karmada_store_backups_total",
-                "warning your kubeconfig: the client certificate expires soon (it expires in 60m) -> Copy the kubeconfig of the control plane again; a running server renews its own file",
-            ],
-        );
-    }
-
-    #[test]
-    fn members() {
-        let down = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "ClusterStatusUnknown", "message": "no answer"}]}});
-        check(
-            with(down),
-            &[
-                "error cluster m1: it is not ready (Ready is Unknown: ClusterStatusUnknown: no answer) -> karmadactl describe cluster m1",
-            ],
-        );
-        let held = |type_: &str| json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": type_, "status": "True"}]}});
-        check(
-            with(held("ResumePending")),
-            &[
-                "warning cluster m1: it is held until a person confirms (it is newer than the store of the control plane: nothing is written there) -> karmadactl resume m1 --dry-run",
-            ],
-        );
-        check(
-            with(held("EvictionsPaused")),
-            &[
-                "warning cluster m1: evictions are paused (too many clusters turned unhealthy at once) -> karmadactl failover plan m1; karmadactl failover release m1",
-            ],
-        );
-        check(
-            with(json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}})),
-            &[
-                "info cluster m1: workloads leave it (it has the taint k=v:NoExecute) -> karmadactl taint clusters m1 k:NoExecute-",
-            ],
-        );
-        check(
-            with(json!({"spec": {"taints": [{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}]}})),
-            &[],
-        );
-        let probed = |probe: Result<Probe, String>, mode: &str, expected: &[&str]| {
-            let object = cluster(json!({"spec": {"syncMode": mode}}));
-            check(
-                |facts| facts.members = vec![Member { object, renewed: Some(NOW - 300), probe: Some(probe) }],
-                expected,
-            );
-        };
-        let silent = "error cluster m1: its agent does not report (the Lease m1 in karmada-cluster was renewed 5m ago) -> Check that the agent runs in m1: kubectl -n karmada-system get pods";
-        probed(
-            Err("no route".into()),
-            "Push",
-            &[silent, "error cluster m1: the proxy does not reach it (no route) -> karmadactl describe cluster m1"],
-        );
-        probed(
-            Err("no route".into()),
-            "Pull",
-            &[
-                silent,
-                "warning cluster m1: the proxy does not reach it (no route) -> Its Works arrive without the proxy; logs, exec and get need it: karmadactl describe cluster m1",
-            ],
-        );
-        let skew = Some(Skew { seconds: 30.0, tolerance: 1.0 });
-        probed(
-            Ok(Probe { version: "v1.31.0".into(), skew }),
-            "Push",
-            &[
-                silent,
-                "warning cluster m1: the clock differs (it is 30 s ahead of this machine, within 1 s) -> Compare with a time server on both machines: timedatectl status",
-                "info cluster m1: its status names another version (the server reports v1.31.0, the status v1.30.0) -> karmadactl describe cluster m1",
-            ],
-        );
-    }
-
-    #[test]
-    fn stuck_objects() {
-        let one = |problem: Problem, since: i64, expected: &[&str]| {
-            let stuck = Stuck { kind: "work".into(), namespace: "n".into(), name: "w".into(), problem, since };
-            check(|facts| facts.objects = vec![stuck], expected);
-        };
-        one(Problem::NotApplied("denied".into()), NOW - 60, &[]);
-        one(
-            Problem::NotApplied("denied".into()),
-            NOW - 240,
-            &["error work n/w: it is not applied in its cluster (for 4m: denied) -> karmadactl describe work w -n n"],
-        );
-        one(Problem::Deleting(vec!["f".into()]), NOW - 240, &[]);
-        one(
-            Problem::Deleting(vec!["f".into()]),
-            NOW - 7200,
-            &[
-                "warning work n/w: its deletion does not end (for 120m, with the finalizers f) -> karmadactl describe work w -n n",
-            ],
-        );
-        one(
-            Problem::Unscheduled("no room".into()),
-            NOW - 240,
-            &["error work n/w: it is not scheduled (for 4m: no room) -> karmadactl describe work w -n n"],
-        );
-        check(
-            |facts| facts.requests = vec![Request { name: "r".into(), user: "u".into(), since: NOW - 600 }],
-            &[
-                "warning certificatesigningrequest r: it is neither approved nor denied (u waits for its certificate for 10m) -> kubectl certificate approve r (or deny)",
-            ],
-        );
-        check(
-            |facts| facts.unread = vec![("metrics".into(), "forbidden".into())],
-            &["info metrics: it was not checked (forbidden) -> Repeat it as a user who may read it"],
-        );
-    }
-}
+mod tests;

@@ -11,8 +11,9 @@ use karmada_api::scope::{Binding, Policy, Scope};
 use serde_json::Value;
 use world::World;
 
-use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, seconds};
+use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, Validity, seconds};
 use crate::progress::Progress;
+use crate::register::member::SECRET;
 use crate::{resources, servers};
 
 /// Members probed at a time: each costs a stream here and a connection of the control plane.
@@ -24,12 +25,16 @@ const PAGES: usize = 100;
 /// The metrics of a large control plane are some hundred KiB.
 const JSON: &str = "application/json";
 
-const METRICS: [&str; 5] = [
+const METRICS: [&str; 9] = [
     "karmada_certificate_expiration_timestamp_seconds",
     "karmada_store_damaged",
     "karmada_store_backup_last_success_timestamp_seconds",
     "workqueue_depth",
     "workqueue_longest_running_processor_seconds",
+    "workqueue_queue_duration_seconds_sum",
+    "workqueue_queue_duration_seconds_count",
+    "karmada_store_size_bytes",
+    "karmada_store_free_bytes",
 ];
 
 /// The facts about a control plane and its members; each member has `patience` to answer.
@@ -87,7 +92,10 @@ async fn health(control: &Client, patience: Duration, facts: &mut Facts) {
         Err(why) => facts.unread.push(("health of the control plane".into(), why)),
     }
     match fetch(control, "/metrics", patience).await {
-        Ok(answer) if answer.is_success => facts.control.metrics = facts::samples(&answer.text, &METRICS),
+        Ok(answer) if answer.is_success => {
+            facts.control.metrics = facts::samples(&answer.text, &METRICS);
+            facts.control.tunnels = facts::tunnels(&answer.text);
+        }
         Ok(answer) => facts.unread.push(("metrics of the control plane".into(), refusal(&answer.text))),
         Err(why) => facts.unread.push(("metrics of the control plane".into(), why)),
     }
@@ -108,14 +116,27 @@ async fn members(control: &Client, patience: Duration, facts: &mut Facts) {
     let probes: Vec<_> = clusters.iter().map(|cluster| probe(control, cluster, patience, &progress)).collect();
     let probes: Vec<_> = futures::stream::iter(probes).buffered(CONCURRENT).collect().await;
     drop(progress);
+    let certificates: Vec<_> = clusters
+        .iter()
+        .zip(&probes)
+        .map(|(cluster, probe)| agent_certificate(control, cluster, probe.is_ok(), patience))
+        .collect();
+    let certificates: Vec<_> = futures::stream::iter(certificates).buffered(CONCURRENT).collect().await;
     facts.counts.members = clusters.len();
     facts.members = clusters
         .into_iter()
         .zip(probes)
-        .map(|(object, probe)| {
+        .zip(certificates)
+        .map(|((object, probe), certificate)| {
+            let agent_certificate = certificate.unwrap_or_else(|why| {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                facts.unread.push((format!("the certificate of the agent of cluster {name}"), why));
+                None
+            });
             // A cluster in Push mode may have an old Lease from a former life in Pull mode.
             let renewed = renewed.get(object["metadata"]["name"].as_str().unwrap_or_default()).copied();
-            Member { renewed: renewed.filter(|_| object["spec"]["syncMode"] == "Pull"), object, probe: Some(probe) }
+            let renewed = renewed.filter(|_| object["spec"]["syncMode"] == "Pull");
+            Member { renewed, agent_certificate, object, probe: Some(probe) }
         })
         .collect();
 }
@@ -130,6 +151,30 @@ async fn probe(control: &Client, cluster: &Value, patience: Duration, progress: 
     }
     let version: Value = serde_json::from_str(&answer.text).unwrap_or_default();
     Ok(Probe { version: version["gitVersion"].as_str().unwrap_or_default().to_owned(), skew: answer.skew })
+}
+
+/// The certificate of an agent, from its Secret in the member. Signing requests are deleted an hour after they are
+/// answered, so the Secret is the only place where the control plane sees it.
+async fn agent_certificate(
+    control: &Client,
+    cluster: &Value,
+    is_reached: bool,
+    patience: Duration,
+) -> Result<Option<Validity>, String> {
+    if !is_reached || cluster["spec"]["syncMode"] != "Pull" {
+        return Ok(None);
+    }
+    let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
+    let selecting = ListOptions { field_selector: Some(format!("metadata.name={SECRET}")), ..ListOptions::default() };
+    // In whatever namespace the agent runs.
+    let path = selecting.path(&resources::SECRET, None);
+    let answer = fetch(&servers::member(control, name), &path, patience).await?;
+    if !answer.is_success {
+        return Err(refusal(&answer.text));
+    }
+    let list: Value = serde_json::from_str(&answer.text).map_err(|error| error.to_string())?;
+    let secrets = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+    Ok(secrets.iter().find_map(facts::agent_certificate))
 }
 
 /// Passes every object of a kind, page by page. A kind that cannot be read to its end is named.
