@@ -3,7 +3,6 @@
 //! Nothing is removed from a cache because a server could not be asked: it keeps the last state that was seen, and only
 //! a successful list or a watch event removes an object.
 
-use std::collections::HashMap;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +58,14 @@ impl Event {
 
 type Handler = Box<dyn Fn(&Event) + Send + Sync>;
 
+/// Up to which revision a cache holds everything that it selects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Which history of the server: another one begins when a list is older than the cache, as after a restore of a backup.
+    pub history: u64,
+    pub revision: u64,
+}
+
 /// Which objects of a resource an informer keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selection {
@@ -86,6 +93,7 @@ struct Inner {
     /// Called before a list or a watch follows another one.
     reconnecting: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     synced: Level<bool>,
+    progress: Mutex<Progress>,
     latest_first: AtomicBool,
     /// Why the server cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
@@ -121,7 +129,7 @@ impl Informer {
         Self::start_over(client, resource, selection, world, stop, &Reach::api_server())
     }
 
-    fn start_over(
+    pub(crate) fn start_over(
         client: Client,
         resource: ApiResource,
         selection: Selection,
@@ -140,6 +148,7 @@ impl Informer {
             handlers: Mutex::default(),
             reconnecting: Mutex::default(),
             synced: Level::new(false),
+            progress: Mutex::default(),
             latest_first: AtomicBool::new(false),
             trouble: Mutex::default(),
             again: Notify::new(),
@@ -161,6 +170,10 @@ impl Informer {
     /// Whether the cache has held everything at least once.
     pub fn has_synced(&self) -> bool {
         self.0.synced.get()
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        *self.0.progress.lock()
     }
 
     /// Waits for the first complete list; returns false when the informer was stopped before.
@@ -284,12 +297,17 @@ impl Informer {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     advance(revision, &object)?;
                     self.put(object, false);
+                    self.reached(*revision);
                 }
                 WatchEvent::Deleted(object) => {
                     advance(revision, &object)?;
                     self.remove(&object);
+                    self.reached(*revision);
                 }
-                WatchEvent::Bookmark { resource_version, .. } => *revision = Some(resource_version),
+                WatchEvent::Bookmark { resource_version, .. } => {
+                    *revision = Some(resource_version);
+                    self.reached(*revision);
+                }
                 WatchEvent::Error(status) => return Err(client::Error::Status(status)),
             }
         }
@@ -328,6 +346,7 @@ impl Informer {
             }
             if ends {
                 self.replace(items);
+                self.listed(page.resource_version);
                 return Ok(page.resource_version);
             }
             options.continue_token = Some(page.continue_token);
@@ -351,6 +370,21 @@ impl Informer {
             self.put(object, initial);
         }
         self.0.synced.set(true);
+    }
+
+    /// The cache has every change up to this revision.
+    fn reached(&self, revision: Option<u64>) {
+        let mut progress = self.0.progress.lock();
+        progress.revision = progress.revision.max(revision.unwrap_or_default());
+    }
+
+    /// The cache is a complete list of this revision.
+    fn listed(&self, revision: u64) {
+        let mut progress = self.0.progress.lock();
+        if revision < progress.revision {
+            progress.history += 1;
+        }
+        progress.revision = revision;
     }
 
     fn put(&self, object: Arc<Object>, initial: bool) {
@@ -406,86 +440,4 @@ fn advance(revision: &mut Option<u64>, object: &Object) -> Result<(), client::Er
     let version = object.resource_version();
     let why = format!("an event about {} has the resourceVersion {version:?}, which is no number", object.key());
     Err(client::Error::Status(Box::new(Status::internal(why))))
-}
-
-/// The informers of one server, one for each resource (and selection), started when first asked for.
-#[derive(Clone)]
-pub struct InformerSet(Arc<SetInner>);
-
-struct SetInner {
-    client: Client,
-    world: World,
-    informers: Mutex<HashMap<(ApiResource, Selection), Informer>>,
-    reach: Arc<Reach>,
-    stop: CancellationToken,
-}
-
-impl InformerSet {
-    pub fn new(client: Client, world: World) -> Self {
-        Self::until(client, world, CancellationToken::new())
-    }
-
-    /// All informers stop with `stop`.
-    pub fn until(client: Client, world: World, stop: CancellationToken) -> Self {
-        Self::reaching(Reach::api_server(), client, world, stop)
-    }
-
-    /// As [`InformerSet::until`]; `reach` logs when the server does not answer, for all who call it.
-    pub fn reaching(reach: Arc<Reach>, client: Client, world: World, stop: CancellationToken) -> Self {
-        Self(Arc::new(SetInner { client, world, informers: Mutex::default(), reach, stop }))
-    }
-
-    pub fn client(&self) -> &Client {
-        &self.0.client
-    }
-
-    pub fn world(&self) -> &World {
-        &self.0.world
-    }
-
-    /// The informer of all objects of a resource. Must be called inside a tokio runtime.
-    pub fn informer(&self, resource: &ApiResource) -> Informer {
-        self.selected(resource, Selection::default())
-    }
-
-    pub fn selected(&self, resource: &ApiResource, selection: Selection) -> Informer {
-        let mut informers = self.0.informers.lock();
-        let entry = informers.entry((resource.clone(), selection.clone()));
-        let start = || {
-            let stop = self.0.stop.child_token();
-            let (client, world) = (self.0.client.clone(), self.0.world.clone());
-            Informer::start_over(client, resource.clone(), selection, world, stop, &self.0.reach)
-        };
-        entry.or_insert_with(start).clone()
-    }
-
-    /// The informer if it was asked for before.
-    pub fn existing(&self, resource: &ApiResource) -> Option<Informer> {
-        self.0.informers.lock().get(&(resource.clone(), Selection::default())).cloned()
-    }
-
-    /// Has every informer in trouble try its server at once.
-    pub fn try_again(&self) {
-        let informers = self.0.informers.lock();
-        // In an order that does not change from run to run.
-        let mut all: Vec<_> = informers.iter().collect();
-        all.sort_by_key(|(of, _)| *of);
-        all.into_iter().for_each(|(_, informer)| informer.try_again());
-    }
-
-    /// Stops and forgets the informers of a resource.
-    pub fn stop(&self, resource: &ApiResource) {
-        self.0.informers.lock().retain(|(other, _), informer| {
-            if other == resource {
-                informer.stop();
-            }
-            other != resource
-        });
-    }
-
-    /// Stops everything; informers asked for later are born stopped.
-    pub fn stop_all(&self) {
-        self.0.stop.cancel();
-        self.0.informers.lock().clear();
-    }
 }

@@ -379,14 +379,11 @@ pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<bool
     let resource = Work::api_resource();
     let key = rendered.key();
     let writing = || format!("writing work {key}");
-    let written = &context.written_works;
-    let existing = match written.newest(&context.works, &key) {
+    let works = &context.written_works;
+    let existing = match works.get(&key) {
         Some(existing) => existing,
-        None => match context.client.create(&resource, &rendered).await {
-            Ok(created) => {
-                written.note(&context.works, created);
-                return Ok(true);
-            }
+        None => match works.write(&key, context.client.create(&resource, &rendered)).await {
+            Ok(_) => return Ok(true),
             Err(error) if error.is_already_exists() => context.client.get(&resource, &key).await.during(writing)?,
             Err(error) => return Err(error).during(writing),
         },
@@ -395,9 +392,7 @@ pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<bool
     match works::merge(&work, rendered) {
         Ok(None) => Ok(false),
         Ok(Some(merged)) => {
-            written.forget(&key);
-            let updated = context.client.update(&resource, &merged).await.during(writing)?;
-            written.note(&context.works, updated);
+            works.write(&key, context.client.update(&resource, &merged)).await.during(writing)?;
             Ok(true)
         }
         Err(error) => Err(Error::Wait(error.to_string())),

@@ -1,56 +1,27 @@
 //! The state of the Works back into their binding, and from there into the template.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::meta::Condition;
 use apimachinery::{Object, ObjectKey, merge_patch, raw_json};
 use client::{Patch, PatchOptions};
-use controller_runtime::{Controller, Event, Informer, Next, Priority, run_workers};
+use controller_runtime::{Controller, Event, Informer, Next, Origin, Priority, run_workers};
 use karmada_api::ApiType;
 use karmada_api::constants::{conditions, events};
 use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
 use karmada_api::work::v1alpha2::ResourceBindingStatus;
-use parking_lot::Mutex;
 use propagation::status;
 use serde_json::json;
 
+use crate::context::BindingOverlays;
 use crate::error::{During, Error, Result, decoded};
 use crate::execution::SECOND_LOOK;
 use crate::{Context, binding, execution, templates};
 
 /// Bindings by their permanent id, which their Works carry.
 const BY_ID: &str = "permanent-id";
-
-/// Bindings whose status is being written or was, until the cache has it. What is decided next must not be compared with
-/// an older status.
-type Written = Arc<Mutex<HashMap<ObjectKey, Write>>>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Write {
-    /// Under way; with the newest version whose status was seen to change since it began.
-    Sent(u64),
-    /// As this version.
-    Done(u64),
-    /// It failed, and may have been carried out all the same.
-    Unsure,
-}
-
-/// Whether a change of the status that was seen as this version is neither ours nor what a write of ours will tell.
-fn is_of_another(written: &mut HashMap<ObjectKey, Write>, key: &ObjectKey, seen: u64) -> bool {
-    match written.get_mut(key) {
-        Some(Write::Sent(newest)) => {
-            *newest = seen.max(*newest);
-            false
-        }
-        Some(Write::Done(version)) => seen > *version,
-        Some(Write::Unsure) => false,
-        None => true,
-    }
-}
 
 /// Whether what the members report is another in the new state of a binding. The scheduler writes to the same status.
 fn changes_report(event: &Event) -> bool {
@@ -64,24 +35,16 @@ fn changes_report(event: &Event) -> bool {
 pub(crate) async fn run(context: Context) {
     let queue = context.queue();
     context.unrendered.report_to(queue.clone());
-    let written = Written::default();
+    let written = context.binding_overlays();
     for scope in Scope::ALL {
         let informer = context.bindings(scope);
         let label = scope.binding_id_label();
         informer.cache().add_index(BY_ID, move |binding| binding.label(label).map(str::to_owned).into_iter().collect());
-        let (keys, awaited) = (queue.clone(), written.clone());
+        let (keys, statuses) = (queue.clone(), written.of(scope).clone());
         let (works, settling) = (context.works.clone(), context.clone());
         informer.subscribe(move |event| {
-            let (seen, key) = (event.object().revision(), event.object().key());
-            let changed = changes_report(event);
-            let of_another = {
-                let mut awaited = awaited.lock();
-                let of_another = changed && is_of_another(&mut awaited, &key, seen);
-                if matches!(awaited.get(&key), Some(Write::Done(version)) if *version <= seen) {
-                    awaited.remove(&key);
-                }
-                of_another
-            };
+            let (key, changed) = (event.object().key(), changes_report(event));
+            let of_another = statuses.observe(event, changed) == Origin::Other && changed;
             match event {
                 Event::Added { object, initial: true } => keys.add_with(object.key(), Priority::Low),
                 // Of a new binding there are no Works, and there is nothing to report.
@@ -143,23 +106,19 @@ fn has_status(work: &Object) -> bool {
     work.member("status").is_some()
 }
 
-async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Result<Next> {
+async fn reconcile(context: &Context, written: &BindingOverlays, key: &ObjectKey) -> Result<Next> {
     let scope = Scope::of(key);
-    let Some(cached) = context.bindings(scope).cache().get(key) else {
-        written.lock().remove(key);
-        return Ok(Next::Done);
-    };
-    let awaited = written.lock().get(key).copied();
-    let object = match awaited {
-        Some(Write::Done(awaited)) if awaited > cached.revision() => return Ok(Next::After(context.settle())),
-        Some(Write::Unsure) => {
-            let live = context.client.get_opt(&Binding::api_resource(scope), key).await;
-            match live.during(|| format!("reading {} {key}", Binding::kind(scope)))? {
-                Some(live) => live,
-                None => return Ok(Next::Done),
-            }
+    let statuses = written.of(scope);
+    let Some(newest) = statuses.get(key) else { return Ok(Next::Done) };
+    let unsure = statuses.is_unsure(key);
+    let object = if unsure {
+        let live = context.client.get_opt(&Binding::api_resource(scope), key).await;
+        match live.during(|| format!("reading {} {key}", Binding::kind(scope)))? {
+            Some(live) => live,
+            None => return Ok(Next::Done),
         }
-        _ => cached,
+    } else {
+        newest
     };
     if object.is_deleting() {
         return Ok(Next::Done);
@@ -200,40 +159,23 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
         let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()}, "status": {
             "aggregatedStatus": wanted.aggregated_status, "conditions": wanted.conditions,
         }});
-        let resource = Binding::api_resource(scope);
-        written.lock().insert(key.clone(), Write::Sent(0));
-        match context.client.patch(&resource, key, &Patch::Merge(patch), &PatchOptions::status()).await {
+        let (resource, patch, options) = (Binding::api_resource(scope), Patch::Merge(patch), PatchOptions::status());
+        match statuses.write(key, context.client.patch(&resource, key, &patch, &options)).await {
             Ok(updated) => {
-                overwritten = note_written(context, written, key, updated.revision());
+                overwritten = updated.overwritten;
                 let message = format!("Update {kind}({key}) with AggregatedStatus successfully.");
                 recorder.normal(&*object, events::AGGREGATE_STATUS_SUCCEED, message);
             }
-            Err(error) if error.is_not_found() => {
-                written.lock().remove(key);
-                return Ok(Next::Done);
-            }
+            Err(error) if error.is_not_found() => return Ok(Next::Done),
             Err(error) => {
-                written.lock().insert(key.clone(), Write::Unsure);
                 return Err(error).during(|| format!("writing the status of {kind} {key}")).inspect_err(failed);
             }
         }
-    } else if awaited == Some(Write::Unsure) {
-        written.lock().remove(key);
+    } else if unsure {
+        statuses.confirm(key);
     }
     fold_into_template(context, &binding, &wanted.aggregated_status).await?;
     Ok(if overwritten { Next::After(SECOND_LOOK) } else { Next::Done })
-}
-
-/// What is known after a status was written as `version`; answers whether somebody else has written another one since.
-fn note_written(context: &Context, written: &Written, key: &ObjectKey, version: u64) -> bool {
-    let cached = context.bindings(Scope::of(key)).cache().get(key);
-    let mut written = written.lock();
-    let before = if cached.is_none_or(|cached| cached.revision() < version) {
-        written.insert(key.clone(), Write::Done(version))
-    } else {
-        written.remove(key)
-    };
-    matches!(before, Some(Write::Sent(seen)) if seen > version)
 }
 
 /// Right after scheduling there is nothing to report of the Works; the last of them to be applied brings the binding back
@@ -312,25 +254,9 @@ async fn fold_into_template(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    #[test]
-    fn whose_status_it_is() {
-        let key = ObjectKey::namespaced("ns", "b");
-        for (known, seen, of_another, after) in [
-            (None, 5, true, None),
-            (Some(Write::Done(7)), 6, false, Some(Write::Done(7))),
-            (Some(Write::Done(7)), 7, false, Some(Write::Done(7))),
-            (Some(Write::Done(7)), 8, true, Some(Write::Done(7))),
-            (Some(Write::Sent(0)), 8, false, Some(Write::Sent(8))),
-            (Some(Write::Sent(9)), 8, false, Some(Write::Sent(9))),
-            (Some(Write::Unsure), 8, false, Some(Write::Unsure)),
-        ] {
-            let mut written: HashMap<ObjectKey, Write> = known.map(|known| (key.clone(), known)).into_iter().collect();
-            assert_eq!(is_of_another(&mut written, &key, seen), of_another, "{known:?} {seen}");
-            assert_eq!(written.get(&key).copied(), after, "{known:?} {seen}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn only_what_members_report_counts() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey, merge_patch};
 use client::{Client, Mapper, Patch, PatchOptions};
-use controller_runtime::{EventRecorder, Informer, InformerSet, Selection, WorkQueue};
+use controller_runtime::{EventRecorder, Informer, InformerSet, Overlay, Selection, WorkQueue};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::config::v1alpha1::{ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration};
@@ -33,7 +33,6 @@ use crate::resume::Resume;
 use crate::skip::Skip;
 use crate::stores::Store;
 use crate::unrendered::Unrendered;
-use crate::written::Written;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -90,6 +89,20 @@ impl Default for Settings {
     }
 }
 
+/// The writes of one controller to bindings of either scope. The controller passes their events to [`Overlay::observe`].
+#[derive(Clone)]
+pub(crate) struct BindingOverlays([Overlay; 2]);
+
+impl BindingOverlays {
+    pub(crate) fn of(&self, scope: Scope) -> &Overlay {
+        let [namespaced, cluster] = &self.0;
+        match scope {
+            Scope::Namespaced => namespaced,
+            Scope::Cluster => cluster,
+        }
+    }
+}
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Context(Arc<Shared>);
@@ -111,8 +124,10 @@ pub struct Shared {
     /// The Clusters this process knows: all, or the agent's own.
     pub(crate) cluster_informer: Informer,
     pub(crate) works: Informer,
-    /// Works that are not in that cache yet.
-    pub(crate) written_works: Written,
+    /// Works as the controllers of bindings wrote them.
+    pub(crate) written_works: Overlay,
+    /// Works with the statuses that this process wrote.
+    pub(crate) reported_works: Overlay,
     /// The cluster whose agent this process is.
     pub(crate) agent_of: Option<String>,
     /// The UID of the control plane's namespace kube-system.
@@ -227,7 +242,8 @@ impl Context {
             cluster_informer,
             agent_of,
             own_uid: tokio::sync::OnceCell::new(),
-            written_works: Written::until_in(&works),
+            written_works: Overlay::following(&works),
+            reported_works: Overlay::new(&works),
             works,
             members,
             recorder,
@@ -261,6 +277,11 @@ impl Context {
 
     pub(crate) fn bindings(&self, scope: Scope) -> Informer {
         self.control.informer(&Binding::api_resource(scope))
+    }
+
+    /// What one controller writes to bindings.
+    pub(crate) fn binding_overlays(&self) -> BindingOverlays {
+        BindingOverlays(Scope::ALL.map(|scope| Overlay::new(&self.bindings(scope))))
     }
 
     /// A queue for a controller's keys.

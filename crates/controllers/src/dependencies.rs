@@ -8,7 +8,7 @@ use apimachinery::object::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, raw_json};
 use client::{ListOptions, Patch, PatchOptions};
-use controller_runtime::{Controller, Event, Next, Priority, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Next, Overlay, Priority, WorkQueue, run_workers};
 use interpreter::Operation;
 use karmada_api::config::v1alpha1::DependentObjectReference;
 use karmada_api::constants::{annotations, events, finalizers};
@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 
 use crate::detector::is_change;
 use crate::error::{During, Error, Result, all, decoded};
-use crate::written::Written;
 use crate::{Context, templates};
 
 /// Independent bindings by the objects they need: `apiVersion/kind/namespace`, then `/name`, or `/` for selectors.
@@ -34,8 +33,8 @@ struct Distributor {
     queue: Arc<WorkQueue<ObjectKey>>,
     /// Kinds ever seen as dependencies.
     followed: Mutex<BTreeSet<ApiResource>>,
-    /// Bindings that are not in the cache yet as they were written here.
-    written: Written,
+    /// Bindings as they were written here.
+    written: Overlay,
     /// What those that require an attached binding disagree about, as it was told last; no more entries than conflicts.
     conflicts: Mutex<HashMap<ObjectKey, String>>,
 }
@@ -59,7 +58,7 @@ pub(crate) async fn run(context: Context) {
         let labels = object.labels();
         labels.iter().map(|(label, _)| label).filter(|label| label.starts_with(prefix)).map(str::to_owned).collect()
     });
-    let written = Written::until_in(&bindings);
+    let written = Overlay::following(&bindings);
     let keys = queue.clone();
     bindings.subscribe(move |event| {
         if let Event::Deleted(object) = event
@@ -124,7 +123,7 @@ impl Distributor {
         if bindings.cache().get(key).is_none() {
             return Ok(Next::Done);
         }
-        let Some(object) = self.written.newest(&bindings, key) else { return Ok(Next::Done) };
+        let Some(object) = self.written.get(key) else { return Ok(Next::Done) };
         let independent = Binding::decode(&object)?;
         if !independent.spec.propagate_deps || object.is_deleting() {
             self.detach_all(&independent, |_| true).await?;
@@ -196,12 +195,9 @@ impl Distributor {
         metadata["resourceVersion"] = json!(independent.metadata.resource_version);
         let patch = Patch::Merge(json!({"metadata": metadata}));
         let (resource, key) = (Binding::api_resource(Scope::Namespaced), independent.key());
-        self.written.forget(&key);
-        match self.context.client.patch(&resource, &key, &patch, &PatchOptions::default()).await {
-            Ok(edited) => {
-                self.written.note(&self.context.bindings(Scope::Namespaced), edited);
-                Ok(())
-            }
+        let options = PatchOptions::default();
+        match self.written.write(&key, self.context.client.patch(&resource, &key, &patch, &options)).await {
+            Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error).during(|| format!("writing the dependencies of ResourceBinding {key}")),
         }
@@ -279,15 +275,11 @@ impl Distributor {
         let resource = Binding::api_resource(Scope::Namespaced);
         let key = built.key();
         let writing = || format!("writing ResourceBinding {key} of a dependency");
-        let bindings = self.context.bindings(Scope::Namespaced);
-        let existing = match self.written.newest(&bindings, &key) {
+        let existing = match self.written.get(&key) {
             Some(existing) => existing,
             None if !is_there().await? => return Ok(()),
-            None => match self.context.client.create(&resource, &built).await {
-                Ok(created) => {
-                    self.written.note(&bindings, created);
-                    return Ok(());
-                }
+            None => match self.written.write(&key, self.context.client.create(&resource, &built)).await {
+                Ok(_) => return Ok(()),
                 Err(error) if error.is_already_exists() => {
                     self.context.client.get(&resource, &key).await.during(writing)?
                 }
@@ -353,11 +345,8 @@ impl Distributor {
     async fn update(&self, binding: &Binding) -> Result<()> {
         let resource = Binding::api_resource(Scope::Namespaced);
         let key = binding.key();
-        self.written.forget(&key);
-        let updated = self.context.client.update(&resource, binding).await;
-        let updated = updated.during(|| format!("writing ResourceBinding {key} of a dependency"))?;
-        self.written.note(&self.context.bindings(Scope::Namespaced), updated);
-        Ok(())
+        let updated = self.written.write(&key, self.context.client.update(&resource, binding)).await;
+        updated.map(drop).during(|| format!("writing ResourceBinding {key} of a dependency"))
     }
 
     /// The attached bindings that name the independent one.

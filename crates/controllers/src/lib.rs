@@ -38,7 +38,6 @@ mod taint_policies;
 mod templates;
 mod unified_auth;
 mod unrendered;
-mod written;
 
 pub use cert_rotation::Rotation;
 pub use context::{Context, Settings};

@@ -351,9 +351,12 @@ async fn settle(
 }
 
 async fn write(shared: &Shared, key: &ObjectKey, patch: Value, options: &PatchOptions) -> client::Result<Arc<Object>> {
-    let written = shared.client.patch(&resource(key), key, &Patch::Merge(patch), options).await?;
-    shared.roster.lock().wrote(&written);
-    Ok(written)
+    let (resource, patch) = (resource(key), Patch::Merge(patch));
+    let request = shared.client.patch(&resource, key, &patch, options);
+    match shared.written(Scope::of(key)) {
+        Some(overlay) => Ok(overlay.write(key, request).await?.object),
+        None => request.await,
+    }
 }
 
 fn write_error(error: &client::Error) -> WriteError {

@@ -24,8 +24,6 @@ struct Entry {
     priority: i32,
     /// Up to this version of the binding there is nothing left to do.
     handled: u64,
-    /// What was last written, until the cache has it.
-    written: Option<Arc<Object>>,
     /// Why the last pass failed, if it did.
     lacks: Option<Lack>,
 }
@@ -68,19 +66,15 @@ impl Roster {
         Self { scheduler: scheduler.into(), by_priority, entries: HashMap::new(), groups: HashMap::new() }
     }
 
-    /// A binding that appeared or changed. Changes of status, and those this scheduler made, do not count.
-    pub fn changed(&mut self, old: Option<&Object>, new: &Object) -> Step {
+    /// A binding that appeared or changed. Changes of status do not count, nor do those this scheduler made (`is_own`).
+    pub fn changed(&mut self, old: Option<&Object>, new: &Object, is_own: bool) -> Step {
         let key = new.key();
         let version = new.revision();
         let same_spec = old.is_some_and(|old| old.generation() == new.generation() && old.uid() == new.uid());
         let same_owner = old.is_some_and(|old| triggers::is_claimed(old) == triggers::is_claimed(new));
-        let written = self.entries.get_mut(&key).and_then(|entry| {
-            let caught_up = entry.written.as_deref().map(Object::revision).filter(|written| *written <= version)?;
-            entry.written = None;
-            Some(caught_up)
-        });
-        // What this scheduler writes is a result or a status: neither changes what the binding wants.
-        if written == Some(version) {
+        // What this scheduler writes is a result or a status: neither changes what the binding wants. Further generations are
+        // of other writers; their changes were not reported.
+        if is_own && old.is_some_and(|old| new.generation() - old.generation() <= 1) {
             return Step::Nothing;
         }
         if same_spec && same_owner {
@@ -140,7 +134,7 @@ impl Roster {
             self.join(&group, key);
             return handled;
         }
-        let entry = Entry { group: group.clone(), priority, handled: 0, written: None, lacks: None };
+        let entry = Entry { group: group.clone(), priority, handled: 0, lacks: None };
         self.entries.insert(key.clone(), entry);
         self.join(&group, key);
         0
@@ -190,24 +184,6 @@ impl Roster {
         touched
     }
 
-    /// The newer of what the cache has and what was written.
-    pub fn newest(&self, key: &ObjectKey, cached: Option<Arc<Object>>) -> Option<Arc<Object>> {
-        let cached = cached?;
-        let written = self.entries.get(key).and_then(|entry| entry.written.clone());
-        Some(
-            written
-                .filter(|written| written.uid() == cached.uid() && written.revision() > cached.revision())
-                .unwrap_or(cached),
-        )
-    }
-
-    /// Keeps what was written until the cache has it.
-    pub fn wrote(&mut self, object: &Arc<Object>) {
-        if let Some(entry) = self.entries.get_mut(&object.key()) {
-            entry.written = Some(object.clone());
-        }
-    }
-
     /// A pass ended that has dealt with the binding up to `version`.
     pub fn handled(&mut self, key: &ObjectKey, version: u64, lacks: Option<Lack>) {
         if let Some(entry) = self.entries.get_mut(key) {
@@ -250,22 +226,19 @@ mod tests {
     fn only_what_is_new_and_foreign_is_pushed() {
         let mut roster = Roster::new(DEFAULT_SCHEDULER, true);
         let first = binding("x", 1, 1, json!({}));
-        assert_eq!(roster.changed(None, &first), Step::Push { priority: 0, version: 1 });
+        assert_eq!(roster.changed(None, &first, false), Step::Push { priority: 0, version: 1 });
         let result = binding("x", 2, 2, json!({"clusters": [{"name": "m1"}]}));
-        roster.wrote(&result);
-        let newest = roster.newest(&key("x"), Some(first.clone()));
-        assert_eq!(newest.map(|object| object.revision()), Some(2), "the cache lags behind");
-        assert_eq!(roster.changed(Some(&first), &result), Step::Nothing, "its own result");
+        assert_eq!(roster.changed(Some(&first), &result, true), Step::Nothing, "its own result");
         roster.handled(&key("x"), 3, None);
         let status = binding("x", 4, 2, json!({}));
-        assert_eq!(roster.changed(Some(&result), &status), Step::Nothing, "a status");
+        assert_eq!(roster.changed(Some(&result), &status, false), Step::Nothing, "a status");
         let urgent = binding("x", 5, 3, json!({"schedulePriority": {"priority": 9}}));
-        assert_eq!(roster.changed(Some(&status), &urgent), Step::Push { priority: 9, version: 5 });
+        assert_eq!(roster.changed(Some(&status), &urgent, false), Step::Push { priority: 9, version: 5 });
         roster.handled(&key("x"), 6, None);
         let seen = binding("x", 6, 4, json!({}));
-        assert_eq!(roster.changed(Some(&urgent), &seen), Step::Nothing, "a pass has seen it");
+        assert_eq!(roster.changed(Some(&urgent), &seen, false), Step::Nothing, "a pass has seen it");
         let other = binding("x", 7, 5, json!({"schedulerName": "other"}));
-        assert_eq!(roster.changed(Some(&seen), &other), Step::Remove);
+        assert_eq!(roster.changed(Some(&seen), &other, false), Step::Remove);
         assert_eq!((roster.len(), roster.groups.len()), (0, 0));
     }
 
@@ -279,8 +252,8 @@ mod tests {
             Object::from_value(&value).expect("an object")
         };
         let first = unclaimed(1, 1);
-        assert_eq!(roster.changed(None, &first), Step::Push { priority: 0, version: 1 });
-        assert_eq!(roster.changed(Some(&first), &unclaimed(2, 2)), Step::Nothing);
+        assert_eq!(roster.changed(None, &first, false), Step::Push { priority: 0, version: 1 });
+        assert_eq!(roster.changed(Some(&first), &unclaimed(2, 2), false), Step::Nothing);
         let cluster = |value: Value| -> Cluster { serde_json::from_value(value).expect("a cluster") };
         let old = cluster(json!({"metadata": {"name": "m1", "generation": 1}}));
         let new =
@@ -294,7 +267,7 @@ mod tests {
         let mut roster = Roster::new(DEFAULT_SCHEDULER, true);
         let named = |name: &str| json!({"placement": {"clusterAffinity": {"clusterNames": [name]}}});
         for (name, spec) in [("x", named("m1")), ("y", named("m1")), ("z", named("m2"))] {
-            roster.changed(None, &binding(name, 1, 1, spec));
+            roster.changed(None, &binding(name, 1, 1, spec), false);
         }
         assert_eq!(roster.groups.len(), 2, "the same wants are kept once");
         let cluster = |generation: i64, status: Value| -> Cluster {

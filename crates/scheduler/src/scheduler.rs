@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use apimachinery::{Object, ObjectKey};
 use client::Client;
 use controller_runtime::metrics::Steps;
-use controller_runtime::{Event, EventRecorder, Informer, InformerSet};
+use controller_runtime::{Event, EventRecorder, Informer, InformerSet, Origin, Overlay};
 use estimator::Estimators;
 use futures::FutureExt;
 use karmada_api::ApiType;
@@ -99,8 +99,15 @@ pub(crate) struct Shared {
     pub queue: WaitingQueue<ObjectKey>,
     /// Held while a binding is scheduled that has a group.
     pub turn: tokio::sync::Mutex<()>,
-    bindings: [(Scope, Informer); 2],
+    bindings: [Followed; 2],
     cluster_objects: Informer,
+}
+
+/// The bindings of a scope, with what this scheduler wrote to them.
+pub(crate) struct Followed {
+    scope: Scope,
+    informer: Informer,
+    written: Overlay,
 }
 
 /// Starts a scheduler over informers that others share. The task ends after `stop`, when the running passes have ended.
@@ -125,7 +132,10 @@ pub fn start(
         assumptions: Mutex::default(),
         queue: WaitingQueue::new(options.pacing.clone()),
         turn: tokio::sync::Mutex::default(),
-        bindings: Scope::ALL.map(|scope| (scope, informers.informer(&Binding::api_resource(scope)))),
+        bindings: Scope::ALL.map(|scope| {
+            let informer = informers.informer(&Binding::api_resource(scope));
+            Followed { scope, written: Overlay::new(&informer), informer }
+        }),
         cluster_objects: clusters.clone(),
         options,
     });
@@ -143,17 +153,17 @@ pub fn start(
     let depth = move || counted.upgrade().map(|shared| shared.queue.depths().active);
     let _ = shared.steps.set(Steps::new(&shared.options.metrics, QUEUE, depth));
     if shared.options.gates.workload_affinity {
-        for (_, informer) in &shared.bindings {
-            peers::index(informer.cache());
+        for followed in &shared.bindings {
+            peers::index(followed.informer.cache());
         }
     }
     // Clusters first: who sees a binding finds them known.
     let follower = shared.clone();
     clusters.subscribe(move |event| follower.cluster_changed(event));
-    for (_, informer) in &shared.bindings {
-        let follower = shared.clone();
-        informer.subscribe(move |event| {
-            follower.binding_changed(event);
+    for followed in &shared.bindings {
+        let (follower, written) = (shared.clone(), followed.written.clone());
+        followed.informer.subscribe(move |event| {
+            follower.binding_changed(event, written.observe(event, true));
             follower.peer_changed(event);
             follower.arrivals(event);
         });
@@ -186,7 +196,7 @@ impl Scheduler {
 
 impl Shared {
     async fn synced(&self) -> bool {
-        for informer in self.bindings.iter().map(|(_, informer)| informer).chain([&self.cluster_objects]) {
+        for informer in self.bindings.iter().map(|it| &it.informer).chain([&self.cluster_objects]) {
             if !informer.synced().await {
                 return false;
             }
@@ -234,7 +244,7 @@ impl Shared {
         self.queue.done(key, ended.outcome, ended.version);
     }
 
-    fn binding_changed(&self, event: &Event) {
+    fn binding_changed(&self, event: &Event, origin: Origin) {
         let (old, new) = match event {
             Event::Added { object, .. } => (None, object),
             Event::Updated { old, new } => (Some(&**old), new),
@@ -245,7 +255,7 @@ impl Shared {
                 return;
             }
         };
-        let step = self.roster.lock().changed(old, new);
+        let step = self.roster.lock().changed(old, new, origin == Origin::Own);
         match step {
             Step::Push { priority, version } => {
                 self.counted.queued(if old.is_some() { "BindingUpdate" } else { "BindingAdd" });
@@ -301,7 +311,12 @@ impl Shared {
     }
 
     fn informer(&self, scope: Scope) -> Option<&Informer> {
-        self.bindings.iter().find(|(other, _)| *other == scope).map(|(_, informer)| informer)
+        self.bindings.iter().find(|it| it.scope == scope).map(|it| &it.informer)
+    }
+
+    /// What this scheduler wrote to bindings of a scope.
+    pub(crate) fn written(&self, scope: Scope) -> Option<&Overlay> {
+        self.bindings.iter().find(|it| it.scope == scope).map(|it| &it.written)
     }
 
     fn cluster_changed(&self, event: &Event) {
@@ -336,8 +351,7 @@ impl Shared {
     }
 
     pub(crate) fn newest(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        let cached = self.informer(Scope::of(key))?.cache().get(key);
-        self.roster.lock().newest(key, cached)
+        self.written(Scope::of(key))?.get(key)
     }
 
     pub(crate) fn warn(&self, object: &Object, binding: &Binding, text: String) {

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
 use client::MapError;
-use controller_runtime::{Event, Failures, Next, Priority, WorkQueue, run_workers};
+use controller_runtime::{Event, Failures, Next, Overlay, Priority, WorkQueue, run_workers};
 use karmada_api::scope::{Binding, Policy, Scope};
 use parking_lot::Mutex;
 
 use crate::Context;
+use crate::context::BindingOverlays;
 use crate::error::Result;
 use crate::execution::asks_anew;
-use crate::written::Written;
 
 /// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
 /// is part of the key so that it cannot swallow a change of the user.
@@ -47,25 +47,17 @@ struct Detector {
     /// Templates whose binding is gone: one that is still there needs another.
     unbound: Arc<WorkQueue<(GroupVersionKind, ObjectKey)>>,
     waiting: Waiting,
-    /// Bindings written a moment ago, until the cache has them: the claim on a template brings it back at once, and that
-    /// pass should find its binding; so should a policy that changes now.
-    written: Written,
+    /// Bindings as they were written here: a policy that changes now must find them.
+    written: BindingOverlays,
     /// Templates that were there when they were first seen, and have not been looked at since: as the process before this one
     /// left them, most likely.
     found: Waiting,
-    /// Templates claimed a moment ago, whose claim has not come back yet.
-    echoes: Mutex<HashMap<TemplateKey, Echo>>,
+    /// Templates as they were claimed here, for each kind.
+    claims: Mutex<HashMap<Arc<ApiResource>, Overlay>>,
+    /// Changes of templates that were reported while a claim was in flight: they may be the claim.
+    deferred: Mutex<BTreeSet<TemplateKey>>,
     /// Attempts to find out what is served.
     discovery: Failures<()>,
-}
-
-/// A state of a template that our own claim made, and for which everything was done when it was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Echo {
-    resource_version: String,
-    policy: ObjectKey,
-    /// UID and version of the policy that was applied.
-    applied: (String, String),
 }
 
 pub(crate) async fn run(context: Context) {
@@ -75,9 +67,10 @@ pub(crate) async fn run(context: Context) {
         policies: context.queue(),
         unbound: context.queue(),
         waiting: Waiting::default(),
-        written: Written::default(),
+        written: context.binding_overlays(),
         found: Waiting::default(),
-        echoes: Mutex::default(),
+        claims: Mutex::default(),
+        deferred: Mutex::default(),
         discovery: Failures::lasting(Duration::ZERO),
     });
     // Before anything is matched, all policies must be known: else objects would go to weaker ones first.
@@ -135,7 +128,7 @@ pub(crate) async fn run(context: Context) {
 
 impl Detector {
     fn note_binding(&self, event: &Event) {
-        self.written.seen(event);
+        self.written.of(Scope::of(&event.object().key())).observe(event, false);
         if let Event::Deleted(deleted) = event
             && let Ok(binding) = Binding::decode(deleted)
         {

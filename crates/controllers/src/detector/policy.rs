@@ -143,7 +143,7 @@ impl Detector {
     fn bindings_of(&self, of: Scope, scope: Scope, id: &str) -> Vec<Arc<Object>> {
         let label = scope.policy_id_label();
         let cached = self.context.bindings(of).cache().by_index(label, id);
-        self.written.over(cached, |object| Scope::of(&object.key()) == of && object.label(label) == Some(id))
+        self.written.of(of).over(cached, |object| object.label(label) == Some(id))
     }
 
     async fn refresh_binding(&self, policy: &Policy, object: &Object, lazy: bool) -> Result<()> {

@@ -16,7 +16,7 @@ use propagation::selection;
 use propagation::template::Template;
 use serde_json::{Value, json};
 
-use super::{Detector, Echo, TemplateKey};
+use super::{Detector, TemplateKey};
 use crate::error::{During, Error, Result, decoded};
 use crate::metrics::result;
 use crate::templates;
@@ -28,14 +28,10 @@ impl Detector {
     pub(super) async fn reconcile_template(&self, key: &TemplateKey) -> Result<Next> {
         let place = (key.resource.clone(), key.key.clone());
         let is_found = self.found.lock().remove(&place);
-        let Some(object) = templates::fetch(&self.context, &key.resource, &key.key).await? else {
+        let Some(object) = self.newest(key).await? else {
             self.waiting.lock().remove(&place);
-            self.echoes.lock().remove(key);
             return Ok(Next::Done);
         };
-        if self.is_echo(key, &object) {
-            return Ok(Next::Done);
-        }
         if object.label(labels::CLAIMED_BY).is_some_and(|by| !by.is_empty()) {
             self.waiting.lock().remove(&place);
             return Ok(Next::Done);
@@ -55,18 +51,13 @@ impl Detector {
         self.apply(key, &object, &mut tree, &policy, is_found).await
     }
 
-    /// Whether a template looks as this detector's own claim left it, under the policy that was applied then. Asked once
-    /// for each claim: whoever comes after its return is looked at.
-    fn is_echo(&self, key: &TemplateKey, object: &Object) -> bool {
-        let Some(echo) = self.echoes.lock().remove(key) else { return false };
-        let policy = self.context.policies.get(&echo.policy);
-        // Its binding may be gone again.
-        let name = karmada_api::names::binding_name(&key.resource.kind, &key.key.name);
-        let at = ObjectKey::namespaced(key.key.namespace().unwrap_or_default(), name);
-        let bound = || self.written.newest(&self.context.bindings(Scope::of(&at)), &at).is_some();
-        object.resource_version() == echo.resource_version
-            && policy.is_some_and(|policy| identity(&policy) == echo.applied)
-            && bound()
+    /// The template, with the claim that this detector wrote.
+    async fn newest(&self, key: &TemplateKey) -> Result<Option<Arc<Object>>> {
+        let claims = self.claims.lock().get(&key.resource).cloned();
+        match claims.and_then(|claims| claims.get(&key.key)) {
+            Some(object) => Ok(Some(object)),
+            None => templates::fetch(&self.context, &key.resource, &key.key).await,
+        }
     }
 
     /// A namespaced policy goes before every cluster policy.
@@ -174,13 +165,10 @@ impl Detector {
 
     /// Returns whether a binding was written. `is_found`: the template was there when it was first seen.
     async fn try_apply(&self, key: &TemplateKey, tree: &mut Value, policy: &Policy, is_found: bool) -> Result<bool> {
-        let mut echo = None;
         if let Some(edits) = claim::claim(policy, Template(tree)) {
-            let claimed = self.edit(&key.resource, Template(tree), &edits).await?;
+            let claimed = self.claim(key, Template(tree), &edits).await?;
             edits.apply(tree);
-            let resource_version = claimed.resource_version().to_owned();
-            tree["metadata"]["resourceVersion"] = json!(resource_version);
-            echo = Some(Echo { resource_version, policy: policy.key(), applied: identity(policy) });
+            tree["metadata"]["resourceVersion"] = json!(claimed.resource_version());
             self.wake_preemptors(Template(tree), policy);
         }
         if key.by_us && policy.spec.activation_preference == Some(ActivationPreference::Lazy) {
@@ -222,9 +210,6 @@ impl Detector {
         if let Some((reason, what)) = succeeded {
             recorder.normal(involved(template), reason, format!("Get {what} of resource template successfully."));
         }
-        if let Some(echo) = echo {
-            self.echoes.lock().insert(key.clone(), echo);
-        }
         self.look_again(key, policy);
         Ok(written)
     }
@@ -260,14 +245,11 @@ impl Detector {
         let (scope, key) = (built.scope, built.key());
         let resource = Binding::api_resource(scope);
         let writing = || format!("writing {} {key}", resource.kind);
-        let bindings = self.context.bindings(scope);
-        let existing = match self.written.newest(&bindings, &key) {
+        let bindings = self.written.of(scope);
+        let existing = match bindings.get(&key) {
             Some(existing) => existing,
-            None => match self.context.client.create(&resource, &built).await {
-                Ok(created) => {
-                    self.written.note(&bindings, created);
-                    return Ok(true);
-                }
+            None => match bindings.write(&key, self.context.client.create(&resource, &built)).await {
+                Ok(_) => return Ok(true),
                 // The cache lags behind, or another pass was faster.
                 Err(error) if error.is_already_exists() => {
                     self.context.client.get(&resource, &key).await.during(writing)?
@@ -286,10 +268,28 @@ impl Detector {
             queue.add_with(key, Priority::Low);
             return Ok(false);
         }
-        self.written.forget(&key);
-        let updated = self.context.client.update(&resource, &merged).await.during(writing)?;
-        self.written.note(&bindings, updated);
+        bindings.write(&key, self.context.client.update(&resource, &merged)).await.during(writing)?;
         Ok(true)
+    }
+
+    /// Writes a claim. What the pass does next follows from it, so that its own change brings the template back no more; a
+    /// change of another writer in the meantime does.
+    async fn claim(&self, key: &TemplateKey, template: Template<'_>, edits: &MetadataEdits) -> Result<Arc<Object>> {
+        let claims = self.claims.lock().get(&key.resource).cloned();
+        let (at, patch) = (&key.key, guarded(template, edits));
+        let options = PatchOptions::default();
+        let request = self.context.client.patch(&key.resource, at, &patch, &options);
+        let Some(claims) = claims else { return claimed(request.await, &key.resource, at) };
+        let written = claims.write(at, request).await;
+        let is_alone = written.as_ref().is_ok_and(|written| !written.overwritten);
+        let mut deferred = self.deferred.lock();
+        for by_us in [false, true] {
+            let change = TemplateKey { resource: key.resource.clone(), key: at.clone(), by_us };
+            if deferred.remove(&change) && !is_alone {
+                self.templates.add(change);
+            }
+        }
+        claimed(written.map(|written| written.object), &key.resource, at)
     }
 
     /// Writes label and annotation edits, provided the object is still the one that was read.
@@ -299,13 +299,21 @@ impl Detector {
         template: Template<'_>,
         edits: &MetadataEdits,
     ) -> Result<Arc<Object>> {
-        let mut patch = edits.to_merge_patch();
-        patch["metadata"]["resourceVersion"] = json!(template.resource_version());
-        patch["metadata"]["uid"] = json!(template.uid());
-        let key = template.key();
-        let written = self.context.client.patch(resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await;
-        written.during(|| format!("writing the claim on {} {key}", resource.kind))
+        let (key, patch) = (template.key(), guarded(template, edits));
+        claimed(self.context.client.patch(resource, &key, &patch, &PatchOptions::default()).await, resource, &key)
     }
+}
+
+/// The edits as a patch of the object as it was read.
+fn guarded(template: Template<'_>, edits: &MetadataEdits) -> Patch {
+    let mut patch = edits.to_merge_patch();
+    patch["metadata"]["resourceVersion"] = json!(template.resource_version());
+    patch["metadata"]["uid"] = json!(template.uid());
+    Patch::Merge(patch)
+}
+
+fn claimed(answer: client::Result<Arc<Object>>, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {
+    answer.during(|| format!("writing the claim on {} {key}", resource.kind))
 }
 
 /// What tells one state of a policy from another.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, raw_json};
-use controller_runtime::{Event, Priority};
+use controller_runtime::{Event, Origin, Overlay, Priority};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::policy::v1alpha1::ActivationPreference;
 use serde_json::Value;
@@ -81,6 +81,7 @@ impl Detector {
                 kind,
                 "Kind is no longer served; its templates are no longer propagated"
             );
+            self.claims.lock().remove(resource);
             self.context.control.stop(resource);
         }
         *watched = served;
@@ -89,14 +90,17 @@ impl Detector {
     fn watch(self: &Arc<Self>, resource: &ApiResource) {
         let detector = Arc::downgrade(self);
         let resource = Arc::new(resource.clone());
-        self.context.control.informer(&resource.clone()).subscribe_latest_first(move |event| {
+        let informer = self.context.control.informer(&resource);
+        let claims = Overlay::new(&informer);
+        self.claims.lock().insert(resource.clone(), claims.clone());
+        informer.subscribe_latest_first(move |event| {
             if let Some(detector) = detector.upgrade() {
-                detector.note(&resource, event);
+                detector.note(&resource, &claims, event);
             }
         });
     }
 
-    fn note(&self, resource: &Arc<ApiResource>, event: &Event) {
+    fn note(&self, resource: &Arc<ApiResource>, claims: &Overlay, event: &Event) {
         let object = event.object();
         if self.context.settings.skip.skips_object(&resource.kind, &object.key()) {
             return;
@@ -104,21 +108,33 @@ impl Detector {
         // What no policy has claimed yet somebody may wait for: it was made shortly before this process began, or since.
         let claimed = || Scope::ALL.iter().any(|scope| object.label(scope.policy_id_label()).is_some());
         let is_found = matches!(event, Event::Added { initial: true, .. }) && claimed();
-        let (by_us, priority) = match event {
-            Event::Added { .. } => (false, if is_found { Priority::Low } else { Priority::Normal }),
-            Event::Deleted(_) => (false, Priority::Normal),
+        let change = match event {
+            Event::Added { .. } => Some((false, if is_found { Priority::Low } else { Priority::Normal })),
+            Event::Deleted(_) => Some((false, Priority::Normal)),
             Event::Updated { old, new } if is_change(old, new) => {
-                (is_lazy(&self.context.policies, new) && !is_users_change(old, new), Priority::Normal)
+                Some((is_lazy(&self.context.policies, new) && !is_users_change(old, new), Priority::Normal))
             }
-            Event::Updated { .. } => return,
+            Event::Updated { .. } => None,
         };
+        let keyed = |by_us| TemplateKey { resource: resource.clone(), key: object.key(), by_us };
+        let origin = {
+            // Locked until a pending change is in it: the end of the claim takes it out.
+            let mut deferred = self.deferred.lock();
+            let origin = claims.observe(event, true);
+            deferred.extend(change.filter(|_| origin == Origin::Pending).map(|(by_us, _)| keyed(by_us)));
+            origin
+        };
+        let Some((by_us, priority)) = change else { return };
         let place = (resource.clone(), object.key());
         if is_found {
             self.found.lock().insert(place);
         } else {
             self.found.lock().remove(&place);
         }
-        self.templates.add_with(TemplateKey { resource: resource.clone(), key: object.key(), by_us }, priority);
+        // The pass that claims a template writes its binding too.
+        if !matches!(origin, Origin::Own | Origin::Pending) {
+            self.templates.add_with(keyed(by_us), priority);
+        }
     }
 }
 

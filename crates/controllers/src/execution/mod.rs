@@ -16,10 +16,9 @@ use std::time::Duration;
 
 use apimachinery::meta::Condition;
 use apimachinery::{ApiResource, Object, ObjectKey};
-use controller_runtime::{Controller, Event, Informer, Priority, Selection, Subject, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Informer, Origin, Priority, Selection, Subject, WorkQueue, run_workers};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
-use karmada_api::work::v1alpha1::WorkStatus;
 use parking_lot::Mutex;
 use propagation::server_side::Mode;
 
@@ -88,34 +87,13 @@ struct Record {
     pending: Vec<Condition>,
     /// Attempts in a row that failed because the namespace was not there yet.
     misses: u32,
-    /// The status written last, and its version, until the cache has it: what is decided next is compared with this.
-    reported: Option<(u64, WorkStatus)>,
-    /// A write of the status failed, and may have been carried out all the same.
-    unsure: bool,
     /// It was dispatched, and no status was written since.
     unreported: bool,
-    /// The version of the status written last, and while a write is under way the newest that was seen since it began.
-    written: u64,
-    writing: Option<u64>,
 }
 
 /// A status that another process wrote is looked at after this long: two that see different things would else answer each
 /// other's writes as fast as they can.
 pub(crate) const SECOND_LOOK: Duration = Duration::from_secs(1);
-
-impl Record {
-    /// Whether a status of this version is somebody else's, and the last word so far. One that came before a write of ours
-    /// is gone, and what is seen during one is judged when its version is known.
-    fn is_of_another(&mut self, seen: u64) -> bool {
-        match &mut self.writing {
-            Some(newest) => {
-                *newest = seen.max(*newest);
-                false
-            }
-            None => seen > self.written,
-        }
-    }
-}
 
 pub(crate) async fn run_dispatch(context: Context) {
     context.engine.dispatches.store(true, Ordering::Relaxed);
@@ -175,6 +153,8 @@ pub(crate) fn dispatch_all(context: &Context, cluster: &str) {
 fn note_work(context: &Context, event: &Event) {
     let key = event.object().key();
     context.resume.saw(event.object().revision());
+    let changed = changes_status(event);
+    let origin = context.reported_works.observe(event, changed);
     if let Event::Deleted(_) = event {
         context.journal.forget_work(&key);
         if let Some(mut record) = context.engine.records.lock().remove(&key) {
@@ -182,15 +162,9 @@ fn note_work(context: &Context, event: &Event) {
         }
         return;
     }
-    let (seen, changed) = (event.object().revision(), changes_status(event));
-    let of_another = {
-        let mut records = context.engine.records.lock();
-        let record = records.get_mut(&key);
-        record.is_some_and(|record| {
-            record.reported.take_if(|(written, _)| *written <= seen);
-            changed && record.is_of_another(seen)
-        })
-    };
+    // Before the first pass there is nothing to compare with; that pass compares anyway.
+    let is_known = context.engine.records.lock().contains_key(&key);
+    let of_another = changed && origin == Origin::Other && is_known;
     if asks_anew(event) {
         let initial = matches!(event, Event::Added { initial: true, .. });
         enqueue(context, key, if initial { Priority::Low } else { Priority::Normal });
@@ -382,21 +356,4 @@ fn work_of(object: &Object, cluster: &str) -> Option<ObjectKey> {
     let namespace = object.annotation(annotations::WORK_NAMESPACE)?;
     let name = object.annotation(annotations::WORK_NAME)?;
     (names::cluster_of_namespace(&namespace) == Some(cluster)).then(|| ObjectKey::namespaced(namespace, name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whose_status_it_is() {
-        let mut record = Record { written: 7, ..Record::default() };
-        assert!(!record.is_of_another(6), "overwritten since");
-        assert!(!record.is_of_another(7), "our own");
-        assert!(record.is_of_another(8));
-        record.writing = Some(0);
-        assert!(!record.is_of_another(9), "it may be our own");
-        assert!(!record.is_of_another(8));
-        assert_eq!(record.writing, Some(9));
-    }
 }

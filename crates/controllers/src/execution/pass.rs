@@ -33,23 +33,16 @@ use crate::{Context, MemberError, identity};
 const TOLERATED_MISSES: u32 = 7;
 
 pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
-    let Some(object) = context.works.cache().get(key) else { return Ok(Next::Done) };
+    let Some(object) = context.reported_works.get(key) else { return Ok(Next::Done) };
     let name = key.namespace().and_then(names::cluster_of_namespace).unwrap_or_default();
     let cluster = context.clusters.get(&ObjectKey::cluster(name));
     let cluster = cluster.ok_or_else(|| Error::Wait(format!("cluster {name} of work {key} does not exist")))?;
     if !context.serves(&cluster) {
         return Ok(Next::Done);
     }
-    let mut work: Work = decoded(&object, object.decode())?;
-    let unsure = {
-        let mut records = context.engine.records.lock();
-        let record = records.entry(key.clone()).or_default();
-        let reported = record.reported.as_ref();
-        if let Some((_, status)) = reported.filter(|(written, _)| *written > object.revision()) {
-            work.status = status.clone();
-        }
-        record.unsure
-    };
+    let work: Work = decoded(&object, object.decode())?;
+    let unsure = context.reported_works.is_unsure(key);
+    context.engine.records.lock().entry(key.clone()).or_default();
     let pass = Pass { context, key, object: &object, work: &work, cluster: &cluster, unsure };
     let dispatches = context.engine.dispatches.load(Ordering::Relaxed);
     if object.is_deleting() {
@@ -356,41 +349,20 @@ impl Pass<'_> {
             "conditions": status.conditions, "manifestStatuses": status.manifest_statuses,
         }});
         let resource = Work::api_resource();
-        self.context.engine.records.lock().entry(self.key.clone()).or_default().writing = Some(0);
-        let written =
-            self.context.client.patch(&resource, self.key, &Patch::Merge(patch), &PatchOptions::status()).await;
-        let overwritten = self.note_written(&written, &status);
-        match written {
-            Err(error) if error.is_not_found() => return Ok(()),
-            other => other.map(drop).during(|| format!("writing the status of work {}", self.key))?,
+        let (patch, options) = (Patch::Merge(patch), PatchOptions::status());
+        let request = self.context.client.patch(&resource, self.key, &patch, &options);
+        let written = self.context.reported_works.write(self.key, request).await;
+        if let Some(record) = self.context.engine.records.lock().get_mut(self.key) {
+            self.context.engine.count_unreported(record, false);
         }
-        if overwritten {
-            look_again(self.context, self.key);
+        match written {
+            Ok(written) if written.overwritten => look_again(self.context, self.key),
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error).during(|| format!("writing the status of work {}", self.key)),
         }
         self.tell_conditions(&status);
         Ok(())
-    }
-
-    /// What is known after the status was sent; answers whether somebody else has written another one since.
-    fn note_written(&self, written: &client::Result<Arc<Object>>, status: &WorkStatus) -> bool {
-        let mut records = self.context.engine.records.lock();
-        // Forgotten when the Work went.
-        let Some(record) = records.get_mut(self.key) else { return false };
-        let seen = record.writing.take().unwrap_or_default();
-        match written {
-            Ok(written) => {
-                let version = written.revision();
-                (record.unsure, record.written) = (false, version);
-                let cached = self.context.works.cache().get(self.key);
-                let is_awaited = cached.is_none_or(|cached| cached.revision() < version);
-                record.reported = is_awaited.then(|| (version, status.clone()));
-            }
-            // There is nothing left to be unsure of.
-            Err(error) if error.is_not_found() => {}
-            Err(_) => record.unsure = true,
-        }
-        self.context.engine.count_unreported(record, false);
-        written.is_ok() && seen > record.written
     }
 
     fn tell_conditions(&self, status: &WorkStatus) {

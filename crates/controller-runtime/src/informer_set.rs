@@ -1,0 +1,94 @@
+//! The informers of one server.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use apimachinery::ApiResource;
+use client::Client;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::{Informer, Reach, Selection};
+
+/// The informers of one server, one for each resource (and selection), started when first asked for.
+#[derive(Clone)]
+pub struct InformerSet(Arc<SetInner>);
+
+struct SetInner {
+    client: Client,
+    world: World,
+    informers: Mutex<HashMap<(ApiResource, Selection), Informer>>,
+    reach: Arc<Reach>,
+    stop: CancellationToken,
+}
+
+impl InformerSet {
+    pub fn new(client: Client, world: World) -> Self {
+        Self::until(client, world, CancellationToken::new())
+    }
+
+    /// All informers stop with `stop`.
+    pub fn until(client: Client, world: World, stop: CancellationToken) -> Self {
+        Self::reaching(Reach::api_server(), client, world, stop)
+    }
+
+    /// As [`InformerSet::until`]; `reach` logs when the server does not answer, for all who call it.
+    pub fn reaching(reach: Arc<Reach>, client: Client, world: World, stop: CancellationToken) -> Self {
+        Self(Arc::new(SetInner { client, world, informers: Mutex::default(), reach, stop }))
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    pub fn world(&self) -> &World {
+        &self.0.world
+    }
+
+    /// The informer of all objects of a resource. Must be called inside a tokio runtime.
+    pub fn informer(&self, resource: &ApiResource) -> Informer {
+        self.selected(resource, Selection::default())
+    }
+
+    pub fn selected(&self, resource: &ApiResource, selection: Selection) -> Informer {
+        let mut informers = self.0.informers.lock();
+        let entry = informers.entry((resource.clone(), selection.clone()));
+        let start = || {
+            let stop = self.0.stop.child_token();
+            let (client, world) = (self.0.client.clone(), self.0.world.clone());
+            Informer::start_over(client, resource.clone(), selection, world, stop, &self.0.reach)
+        };
+        entry.or_insert_with(start).clone()
+    }
+
+    /// The informer if it was asked for before.
+    pub fn existing(&self, resource: &ApiResource) -> Option<Informer> {
+        self.0.informers.lock().get(&(resource.clone(), Selection::default())).cloned()
+    }
+
+    /// Has every informer in trouble try its server at once.
+    pub fn try_again(&self) {
+        let informers = self.0.informers.lock();
+        // In an order that does not change from run to run.
+        let mut all: Vec<_> = informers.iter().collect();
+        all.sort_by_key(|(of, _)| *of);
+        all.into_iter().for_each(|(_, informer)| informer.try_again());
+    }
+
+    /// Stops and forgets the informers of a resource.
+    pub fn stop(&self, resource: &ApiResource) {
+        self.0.informers.lock().retain(|(other, _), informer| {
+            if other == resource {
+                informer.stop();
+            }
+            other != resource
+        });
+    }
+
+    /// Stops everything; informers asked for later are born stopped.
+    pub fn stop_all(&self) {
+        self.0.stop.cancel();
+        self.0.informers.lock().clear();
+    }
+}
