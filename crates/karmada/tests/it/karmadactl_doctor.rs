@@ -96,7 +96,11 @@ async fn agents_certificates_and_tunnels_are_checked() {
         .expect("a request");
     assert_eq!(admin.send(request).await.expect("an answer").status(), 201);
     let ran = fleet.karmadactl(&["doctor", "--timeout=20s"]).await;
-    assert!(ran.out.contains("error: cluster member1: its agent's certificate has expired\n  evidence: "), "{}", ran.out);
+    assert!(
+        ran.out.contains("error: cluster member1: its agent's certificate has expired\n  evidence: "),
+        "{}",
+        ran.out
+    );
     let closed = "warning: cluster behind: its tunnel is not open, so get, logs and exec do not reach it\n  evidence: ";
     assert!(ran.out.contains(closed), "{}", ran.out);
 }
