@@ -22,32 +22,33 @@ async fn types_are_explained_and_objects_described() {
         O|
         O|
         O|DESCRIPTION:
-        O|    Groups of clusters, tried in order until one can take the workload; later
-        O|    decisions go on from that group, and a WorkloadRebalancer begins with the
-        O|    first again. Excludes clusterAffinity.
+        O|    Groups of clusters, tried in order until scheduling succeeds. Later
+        O|    decisions start with the group in use; a WorkloadRebalancer starts with the
+        O|    first one. Excludes clusterAffinity.
         O|    A named group of clusters; groups are tried in order.
         O|    
         O|FIELDS:
         O|  affinityName	<string> -required-
-        O|    Name of the group, unique among the groups and written like a label key. The
-        O|    binding's `status.schedulerObservingAffinityName` says which is in use.
+        O|    Name of the group, unique among the groups and in the format of a label key.
+        O|    The binding's `status.schedulerObservingAffinityName` is the name of the
+        O|    group in use.
         O|
         O|  clusterNames	<[]string>
-        O|    Names of clusters that may be chosen. Empty: any.
+        O|    Names of the candidate clusters. Empty: any.
         O|
         O|  exclude	<[]string>
-        O|    Names of clusters that are never chosen, whatever else says.
+        O|    Names of excluded clusters. Takes precedence over all other fields.
         O|
         O|  fieldSelector	<Object>
         O|    Selects clusters by their provider, region and zones. Absent: any.
         O|
         O|  labelSelector	<Object>
-        O|    Selects clusters by their labels. Absent: any. A selector that cannot be
-        O|    understood matches none.
+        O|    Selects clusters by their labels. Absent: any. An invalid selector matches
+        O|    none.
         O|
         O|  overflowAffinities	<[]Object>
         O|    Tiers of clusters that are added in order when the group's own clusters lack
-        O|    room, and given up in reverse order. A cluster in several tiers counts in
+        O|    capacity, and removed in reverse order. A cluster in several tiers counts in
         O|    the first. For dynamic weights and aggregated replicas only.
         O|
         O|
