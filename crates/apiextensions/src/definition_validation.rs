@@ -4,11 +4,11 @@ mod versions;
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names;
+use apimachinery::webhook_client::{self, Rules};
 use serde_json::Value;
 
 use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Names};
 use crate::naming::is_protected_group;
-use crate::webhook;
 use versions::Versions;
 
 /// What is wrong with a defaulted definition, on create.
@@ -206,7 +206,7 @@ fn validate_conversion(crd: &CustomResourceDefinition, path: &Path, errors: &mut
             if config.is_null() {
                 errors.push(Error::required(&at_config, "required when strategy is set to Webhook"));
             } else {
-                webhook::validate(config, &at_config, errors);
+                webhook_client::validate(config, &at_config, Rules::KUBERNETES, errors);
             }
             validate_review_versions(versions, &at_versions, errors);
         }

@@ -27,7 +27,6 @@ pub mod structural;
 pub mod structural_rules;
 mod trail;
 pub mod validation;
-mod webhook;
 mod zeros;
 
 pub use definition::CustomResourceDefinition;

@@ -29,7 +29,9 @@ pub mod selector;
 pub mod status;
 pub mod strategic;
 pub mod strict;
+pub mod url;
 pub mod versions;
+pub mod webhook_client;
 pub mod yaml;
 
 #[cfg(test)]

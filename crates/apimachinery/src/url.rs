@@ -1,9 +1,10 @@
 //! Parses URLs in fields, as far as the rules need it.
 
-use apimachinery::field::go_quoted;
+use crate::field::go_quoted;
 
 /// The parts of a URL that rules check.
-pub(crate) struct Url<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Url<'a> {
     pub scheme: &'a str,
     /// Host and port; empty without `//`.
     pub host: &'a str,
@@ -15,8 +16,11 @@ pub(crate) struct Url<'a> {
     pub fragment: &'a str,
 }
 
-/// Parses a URL. The errors are those of Go's `net/url`.
-pub(crate) fn parse(text: &str) -> Result<Url<'_>, String> {
+/// Parses a URL.
+///
+/// # Errors
+/// The message of Go's `net/url`.
+pub fn parse(text: &str) -> Result<Url<'_>, String> {
     let fail = |why: &str| Err(format!("parse {}: {why}", go_quoted(text)));
     if text.chars().any(|c| c.is_ascii_control()) {
         return fail("net/url: invalid control character in URL");

@@ -25,7 +25,6 @@ pub mod search;
 pub mod work;
 
 mod api_type;
-mod url;
 
 pub use api_type::ApiType;
 pub use crd::crds;

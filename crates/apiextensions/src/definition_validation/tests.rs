@@ -130,6 +130,12 @@ fn webhooks_are_where_they_can_be_called() {
             ],
         ),
         (
+            json!({"url": "https://h:port/"}),
+            vec![format!(
+                r#"{at}.url: Required value: url must be a valid URL: parse "https://h:port/": invalid port ":port" after host; desired format: https://host[/path]"#
+            )],
+        ),
+        (
             json!({"service": {"name": "n", "port": 70000, "path": "/a//B/"}}),
             vec![
                 format!("{at}.service.name: Required value"),

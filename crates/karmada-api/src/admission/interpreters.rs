@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names::{is_dns1035_label, is_dns1123_subdomain};
+use apimachinery::webhook_client::{self, Rules};
 use serde_json::Value;
 
 use super::autoscaling::{list, text};
 use super::{Denied, Request};
-use crate::url;
 
 /// The operations that a rule may name, `*` first.
 const OPERATIONS: &[&str] = &[
@@ -37,7 +37,7 @@ pub(super) fn webhooks(object: &Value) -> Result<(), Denied> {
             let detail = "the timeout value must be between 1 and 30 seconds";
             errors.push(Error::invalid(&path.child("timeoutSeconds"), seconds, detail));
         }
-        errors.extend(client(&hook["clientConfig"], &path.child("clientConfig")));
+        webhook_client::validate(&hook["clientConfig"], &path.child("clientConfig"), Rules::KARMADA, &mut errors);
         errors.extend(versions(list(&hook["interpreterContextVersions"]), &path.child("interpreterContextVersions")));
         if !names.insert(name) {
             errors.push(Error::duplicate(&name_path, name));
@@ -87,87 +87,6 @@ fn alone(rule: &Value, path: &Path, field: &str, words: &str, may_be_empty_text:
     if !may_be_empty_text {
         let empty = items.iter().enumerate().filter(|(_, item)| *item == "");
         errors.extend(empty.map(|(index, _)| Error::required(&path.index(index), "")));
-    }
-    errors
-}
-
-fn client(config: &Value, path: &Path) -> ErrorList {
-    match (config["url"].as_str(), config["service"].is_object()) {
-        (Some(text), false) => address(text, &path.child("url")),
-        (None, true) => service(&config["service"], &path.child("service")),
-        _ => vec![Error::required(path, "exactly one of url or service is required")],
-    }
-}
-
-fn address(text: &str, path: &Path) -> ErrorList {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let parsed = match url::parse(text) {
-        Ok(parsed) => parsed,
-        Err(why) => return vec![Error::required(path, format!("url must be a valid URL: {why}{FORM}"))],
-    };
-    let mut errors = ErrorList::new();
-    let mut refuse = |value: &str, detail: String| errors.push(Error::invalid(path, value, detail));
-    if parsed.scheme != "https" {
-        refuse(parsed.scheme, format!("'https' is the only allowed URL scheme{FORM}"));
-    }
-    if parsed.host.is_empty() {
-        refuse("", format!("host must be specified{FORM}"));
-    }
-    if let Some(user) = parsed.user {
-        refuse(user, "user information is not permitted in the URL".to_owned());
-    }
-    if !parsed.fragment.is_empty() {
-        refuse(parsed.fragment, "fragments are not permitted in the URL".to_owned());
-    }
-    if !parsed.query.is_empty() {
-        refuse(parsed.query, "query parameters are not permitted in the URL".to_owned());
-    }
-    errors
-}
-
-/// Kubernetes' rules for the Service of a webhook.
-fn service(service: &Value, path: &Path) -> ErrorList {
-    let mut errors = ErrorList::new();
-    if text(service, "name").is_empty() {
-        errors.push(Error::required(&path.child("name"), "service name is required"));
-    }
-    if text(service, "namespace").is_empty() {
-        errors.push(Error::required(&path.child("namespace"), "service namespace is required"));
-    }
-    if let Some(given) = service["path"].as_str() {
-        errors.extend(url_path(given, &path.child("path")));
-    }
-    let port = service["port"].as_i64().unwrap_or(443);
-    if !(1..=65535).contains(&port) {
-        let detail = "port is not valid: must be between 1 and 65535, inclusive";
-        errors.push(Error::invalid(&path.child("port"), port, detail));
-    }
-    errors
-}
-
-fn url_path(given: &str, path: &Path) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let mut refuse = |detail: String| errors.push(Error::invalid(path, given, detail));
-    if given.is_empty() || given == "/" {
-        return errors;
-    }
-    if given == "//" {
-        refuse("segment[0] may not be empty".to_owned());
-        return errors;
-    }
-    if !given.starts_with('/') {
-        refuse("must start with a '/'".to_owned());
-    }
-    let trimmed = given.strip_prefix('/').unwrap_or(given);
-    let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
-    for (index, step) in trimmed.split('/').enumerate() {
-        if step.is_empty() {
-            refuse(format!("segment[{index}] may not be empty"));
-            continue;
-        }
-        for detail in is_dns1123_subdomain(step) {
-            refuse(format!("segment[{index}]: {detail}"));
-        }
     }
     errors
 }

@@ -5,10 +5,10 @@
 
 use apimachinery::addresses::forbidden_host;
 use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::url::parse;
 use serde_json::Value;
 
 use super::types::ClusterSpec;
-use crate::url::parse;
 
 /// The fields that determine the destination or the token.
 const FIELDS: [&str; 6] =

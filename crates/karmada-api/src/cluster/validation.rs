@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names::{is_dns1123_label, is_label_value, is_qualified_name};
+use apimachinery::url::parse;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,7 +12,6 @@ use super::models;
 use super::shown;
 use super::types::ResourceModel;
 use crate::constants::taints::{NO_EXECUTE, NO_SCHEDULE};
-use crate::url::parse;
 
 /// 63, minus the length of prefixes such as that of execution namespaces.
 const NAME_MAX: usize = 48;

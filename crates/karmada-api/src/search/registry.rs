@@ -4,14 +4,15 @@ use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::{Condition, ObjectMeta, null_as_default};
 use apimachinery::names::{is_dns1123_label, is_dns1123_subdomain};
 use apimachinery::resource::{RequestContext, Strategy};
+use apimachinery::url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cluster::v1alpha1::LocalSecretReference;
 use crate::crd::schema;
+use crate::is_default;
 use crate::policy::v1alpha1::ClusterAffinity;
-use crate::{is_default, url};
 
 crate::api_type!(ResourceRegistry, "search.karmada.io", "v1alpha1", "resourceregistries", false);
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use apimachinery::field::{Error, ErrorList};
 use apimachinery::names;
 use apimachinery::quantity::Quantity;
+use apimachinery::webhook_client::{self, Rules};
 use serde_json::Value;
 
 use super::at::At;
@@ -199,69 +200,5 @@ fn rule_resources(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn client_config(config: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    match (config.get("url"), object(config, "service")) {
-        (None, None) | (Some(_), Some(_)) => required(errors, at, "exactly one of url or service is required"),
-        (Some(url), None) => webhook_url(url.as_str().unwrap_or_default(), &at.child("url"), errors),
-        (None, Some(service)) => webhook_service(service, &at.child("service"), errors),
-    }
-}
-
-fn webhook_url(url: &str, at: &At<'_>, errors: &mut ErrorList) {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    if scheme != "https" {
-        let scheme = Value::from(scheme);
-        invalid(errors, at, &scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
-    }
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let (user, host) = host.rsplit_once('@').map_or((None, host), |(user, host)| (Some(user), host));
-    if host.is_empty() || scheme.is_empty() {
-        invalid(errors, at, &"".into(), &format!("host must be specified{FORM}"));
-    }
-    if let Some(user) = user {
-        invalid(errors, at, &user.into(), "user information is not permitted in the URL");
-    }
-    if let Some((_, fragment)) = rest.split_once('#').filter(|(_, fragment)| !fragment.is_empty()) {
-        invalid(errors, at, &fragment.into(), "fragments are not permitted in the URL");
-    }
-    let query = rest.split('#').next().and_then(|rest| rest.split_once('?')).map_or("", |(_, query)| query);
-    if !query.is_empty() {
-        invalid(errors, at, &query.into(), "query parameters are not permitted in the URL");
-    }
-}
-
-fn webhook_service(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    // Upstream blames the one for the other.
-    for (field, blamed) in [("namespace", "name"), ("name", "namespace")] {
-        if text(service, field).is_empty() {
-            required(errors, &at.child(blamed), "");
-        }
-    }
-    if let Some(port) = service.get("port").filter(|port| !port.as_i64().is_some_and(|n| (1..=65535).contains(&n))) {
-        let detail = "port is not valid: must be between 1 and 65535, inclusive";
-        invalid(errors, &at.child("port"), port, detail);
-    }
-    let Some(path) = service.get("path").and_then(Value::as_str) else { return };
-    let at_path = at.child("path");
-    let value = Value::from(path);
-    if matches!(path, "" | "/") {
-        return;
-    }
-    if path == "//" {
-        return invalid(errors, &at_path, &value, "segment[0] may not be empty");
-    }
-    if !path.starts_with('/') {
-        invalid(errors, &at_path, &value, "must start with a '/'");
-    }
-    let inner = path.strip_prefix('/').unwrap_or(path);
-    let inner = inner.strip_suffix('/').unwrap_or(inner);
-    for (index, segment) in inner.split('/').enumerate() {
-        if segment.is_empty() {
-            invalid(errors, &at_path, &value, &format!("segment[{index}] may not be empty"));
-            continue;
-        }
-        for complaint in names::is_dns1123_subdomain(segment) {
-            invalid(errors, &at_path, &value, &format!("segment[{index}]: {complaint}"));
-        }
-    }
+    webhook_client::validate(&Value::Object(config.clone()), &at.path(), Rules::KUBERNETES, errors);
 }
