@@ -24,9 +24,6 @@ use crate::data_dir::DataDir;
 use crate::reach::Listen;
 use crate::sockets::Bound;
 
-/// Issuer and audience of service account tokens, those of kube-apiserver inside a cluster.
-const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-
 /// Builds the authentication of a server from its lookup of objects.
 pub type Authenticate = Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>;
 
@@ -35,13 +32,13 @@ pub type Authenticate = Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send
 pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow::Result<Authenticate> {
     let (verifier, client_authority) = (Arc::clone(&data.keys.verifier), data.keys.client_authority.clone());
     let static_tokens = token_auth_file.map(static_tokens).transpose()?;
-    let audiences = vec![ISSUER.to_owned()];
+    let issuers = data.keys.tokens.issuers.clone();
     Ok(Box::new(move |lookup| Authentication {
         front_proxy: None,
         client_authority: Some(client_authority),
         static_tokens,
         bootstrap_tokens: Some(BootstrapTokens::new(Arc::clone(&lookup))),
-        service_accounts: Some(ServiceAccountTokens::new(verifier, audiences.clone(), audiences, lookup)),
+        service_accounts: Some(ServiceAccountTokens::new(verifier, issuers.clone(), issuers, lookup)),
         anonymous: true,
     }))
 }
@@ -70,7 +67,9 @@ pub fn version() -> VersionInfo {
 /// Discovery and OpenAPI, access reviews, token requests.
 pub fn routes(data: &DataDir, version: &VersionInfo) -> Vec<Arc<dyn Route>> {
     let signer = Arc::clone(&data.keys.signer);
-    let issuer = Issuer { signer, url: ISSUER.to_owned(), audiences: vec![ISSUER.to_owned()], extend: true };
+    let issuers = &data.keys.tokens.issuers;
+    let url = issuers.first().cloned().unwrap_or_default();
+    let issuer = Issuer { signer, url, audiences: issuers.clone(), extend: true };
     vec![
         Arc::new(Documents::new(version.clone())),
         Arc::new(Reviews),

@@ -30,6 +30,7 @@ use crate::engine::{Engine, Kind};
 use crate::reach::Listen;
 use crate::registration::{self, AgentRules};
 use crate::rules::Rules;
+use crate::service_accounts::ServiceAccounts;
 use crate::sockets::Bound;
 use fleet_api::proxy::{ClusterProxy, EndsTunnels};
 use fleet_api::search::{Offers, Search};
@@ -49,6 +50,7 @@ pub struct Options {
     pub store: Kind,
     pub listen: Listen,
     pub token_auth_file: Option<PathBuf>,
+    pub service_accounts: ServiceAccounts,
     /// The ranges of service addresses and node ports.
     pub services: Ranges,
     /// Differences from kube-apiserver's default set of admission plugins.
@@ -155,7 +157,8 @@ async fn record_opening(
 
 async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> {
     let (root, listen, world) = (options.data_dir.clone(), options.listen.clone(), world.clone());
-    tokio::task::spawn_blocking(move || DataDir::open_for(&root, &listen, &world))
+    let tokens = options.service_accounts.clone();
+    tokio::task::spawn_blocking(move || DataDir::open_for(&root, &listen, tokens, &world))
         .await
         .context("opening the data directory")?
 }
@@ -227,6 +230,8 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
     options.listen.check()?;
     options.backups.as_ref().map(schedule::check).transpose()?;
     options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
+    options.service_accounts.check()?;
+    options.service_accounts.keys()?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ mod arguments;
 mod certs;
 mod help;
 mod listening;
+mod service_accounts;
 mod settings;
 mod store;
 

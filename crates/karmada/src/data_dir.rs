@@ -9,6 +9,7 @@ use world::World;
 
 use crate::certificates::Keys;
 use crate::reach::Listen;
+use crate::service_accounts::ServiceAccounts;
 
 /// Where the keys and certificates are in a data directory.
 pub const KEYS: &str = "pki";
@@ -27,21 +28,27 @@ impl DataDir {
     /// Creates missing files and reads existing ones. `names` are further DNS names and addresses of the server. Only the
     /// owner can read created files.
     pub fn open(root: &Path, names: &[String], world: &World) -> anyhow::Result<Self> {
-        Self::open_with(root, names, "", world)
+        Self::open_with(root, names, "", ServiceAccounts::default(), world)
     }
 
-    fn open_with(root: &Path, names: &[String], anchors: &str, world: &World) -> anyhow::Result<Self> {
+    fn open_with(
+        root: &Path,
+        names: &[String],
+        anchors: &str,
+        tokens: ServiceAccounts,
+        world: &World,
+    ) -> anyhow::Result<Self> {
         make(root).with_context(|| format!("creating the data directory {}", root.display()))?;
         let server_names = ServerNames::api_server("karmada-apiserver", names);
         let pki = Directory::open(&root.join(KEYS), &server_names, world)
             .with_context(|| format!("opening the certificates under {}", root.join(KEYS).display()))?;
-        let keys = Keys::new(&pki, &format!("{}{anchors}", pki.trusted))?;
+        let keys = Keys::new(&pki, &format!("{}{anchors}", pki.trusted), tokens)?;
         Ok(Self { root: root.to_owned(), pki, keys, names: server_names })
     }
 
-    /// As [`DataDir::open`], with the addresses of `listen`.
-    pub fn open_for(root: &Path, listen: &Listen, world: &World) -> anyhow::Result<Self> {
-        Self::open_with(root, &listen.certified(), anchors(listen), world)
+    /// As [`DataDir::open`], with the addresses of `listen` and keys for service account tokens.
+    pub fn open_for(root: &Path, listen: &Listen, tokens: ServiceAccounts, world: &World) -> anyhow::Result<Self> {
+        Self::open_with(root, &listen.certified(), anchors(listen), tokens, world)
     }
 
     /// The names in the certificate that is issued for the server.

@@ -24,6 +24,7 @@ pub mod reach;
 mod registration;
 mod rights;
 pub mod rules;
+pub mod service_accounts;
 pub mod serving;
 pub mod simulated;
 pub mod sockets;

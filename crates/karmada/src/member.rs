@@ -17,6 +17,7 @@ use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::outage::Outage;
 use crate::reach::Listen;
+use crate::service_accounts::ServiceAccounts;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -46,7 +47,7 @@ impl RunningMember {
         listen.check()?;
         let (listen, bound) = listen.bind()?;
         let engine = Engine::open(store, &DataDir::store(&data_dir), DataDir::is_used(&data_dir), world).await?;
-        let data = DataDir::open_for(&data_dir, &listen, world)?;
+        let data = DataDir::open_for(&data_dir, &listen, ServiceAccounts::default(), world)?;
         let access = Access {
             authentication: access::authentication(&data, None)?,
             authorization: Authorization::Rbac,

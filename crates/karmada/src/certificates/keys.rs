@@ -7,6 +7,8 @@ use anyhow::Context as _;
 use pki::{Authority, Directory, Signer, Signers, Verifier};
 use world::Level;
 
+use crate::service_accounts::{FileKeys, ServiceAccounts};
+
 /// Cheap to clone; clones share the parts.
 #[derive(Clone)]
 pub struct Keys {
@@ -18,18 +20,25 @@ pub struct Keys {
     pub root_ca: Arc<Level<Arc<str>>>,
     /// Of certificate signing requests.
     pub signing_authority: Arc<Level<Arc<Authority>>>,
+    /// The operator's keys and issuers of service account tokens.
+    pub tokens: Arc<ServiceAccounts>,
 }
 
 impl Keys {
     /// # Errors
     /// A key or certificate that cannot be read.
-    pub fn new(pki: &Directory, trust: &str) -> anyhow::Result<Self> {
+    pub fn new(pki: &Directory, trust: &str, tokens: ServiceAccounts) -> anyhow::Result<Self> {
+        tokens.check()?;
+        let files = tokens.keys()?;
         Ok(Self {
             client_authority: ClientAuthority::from_pem(&pki.trusted).context("reading the client authority")?,
-            verifier: Arc::new(Verifier::from_pems(token_keys(pki)).context("reading the service account keys")?),
-            signer: Arc::new(Signers::new(signer(pki)?)),
+            verifier: Arc::new(
+                Verifier::from_pems(token_keys(pki, &files)).context("reading the service account keys")?,
+            ),
+            signer: Arc::new(Signers::new(signer(pki, &files)?)),
             root_ca: Arc::new(Level::new(trust.into())),
             signing_authority: Arc::new(Level::new(Arc::clone(&pki.authority))),
+            tokens: Arc::new(tokens),
         })
     }
 
@@ -39,20 +48,25 @@ impl Keys {
     /// A key or certificate that cannot be read; earlier parts have been replaced.
     pub fn take(&self, pki: &Directory, trust: &str) -> anyhow::Result<()> {
         self.client_authority.replace(&pki.trusted).context("reading the client authority")?;
-        self.verifier.replace(token_keys(pki)).context("reading the service account keys")?;
-        self.signer.replace(signer(pki)?);
         if &*self.root_ca.get() != trust {
             self.root_ca.set(trust.into());
         }
         self.signing_authority.set(Arc::clone(&pki.authority));
+        // Last: a file of the operator that cannot be read keeps no certificate from being replaced.
+        let files = self.tokens.keys()?;
+        self.verifier.replace(token_keys(pki, &files)).context("reading the service account keys")?;
+        self.signer.replace(signer(pki, &files)?);
         Ok(())
     }
 }
 
-fn token_keys(pki: &Directory) -> impl Iterator<Item = &str> {
-    std::iter::once(&pki.service_account_key).chain(&pki.earlier_service_account_keys).map(String::as_str)
+/// What signs comes first: that is the key that clients see first in the published set.
+fn token_keys<'a>(pki: &'a Directory, files: &'a FileKeys) -> impl Iterator<Item = &'a str> {
+    let own = std::iter::once(&pki.service_account_key).chain(&pki.earlier_service_account_keys);
+    files.signing.iter().chain(&files.verifying).chain(own).map(String::as_str)
 }
 
-fn signer(pki: &Directory) -> anyhow::Result<Signer> {
-    Signer::from_pem(&pki.service_account_key).context("reading the service account key")
+fn signer(pki: &Directory, files: &FileKeys) -> anyhow::Result<Signer> {
+    let key = files.signing.as_ref().unwrap_or(&pki.service_account_key);
+    Signer::from_pem(key).context("reading the service account key")
 }

@@ -127,7 +127,8 @@ impl Keeper {
     /// The directories whose files are followed.
     fn watched(&self) -> Vec<PathBuf> {
         let own = self.listen.certificate.iter().flat_map(|own| [&own.files.certificate, &own.files.key]);
-        let parents = own.filter_map(|file| Some(file.parent()?.to_owned()));
+        let files = own.chain(self.keys.tokens.files());
+        let parents = files.filter_map(|file| Some(file.parent()?.to_owned()));
         std::iter::once(self.root.join(data_dir::KEYS)).chain(parents).collect()
     }
 

@@ -18,6 +18,7 @@ use world::World;
 
 use super::listening::ListenArgs;
 use super::print;
+use super::service_accounts::{InertArgs, ServiceAccountArgs};
 use super::settings::{admission, estimators, settings};
 use crate::backups::schedule::{Plan, Retention};
 use crate::data_dir::DataDir;
@@ -137,6 +138,10 @@ pub(super) struct ServerArgs {
     /// A file with static tokens, in lines of `token,user,uid[,"group1,group2"]`
     #[arg(long)]
     token_auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    service_accounts: ServiceAccountArgs,
+    #[command(flatten)]
+    inert: InertArgs,
     /// The addresses of services; after a comma those of the other family
     #[arg(long, value_delimiter = ',', num_args = 1..=2, default_value = "10.96.0.0/12")]
     service_cluster_ip_range: Vec<Range>,
@@ -351,11 +356,13 @@ impl ServerArgs {
             secondary: ranges.next(),
             node_ports: self.service_node_port_range,
         };
+        self.inert.refuse()?;
         Ok(apiserver::Options {
             data_dir: self.data_dir,
             store: Kind::Embedded,
             listen: self.listen.listen(self.secure_port, "karmada-apiserver", world)?,
             token_auth_file: self.token_auth_file,
+            service_accounts: self.service_accounts.into(),
             services,
             plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
             admission: karmada_api::admission::Options {

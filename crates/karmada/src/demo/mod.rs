@@ -126,6 +126,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
             store: options.store,
             listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), options.secure_port, "karmada-apiserver"),
             token_auth_file: None,
+            service_accounts: Default::default(),
             services: Default::default(),
             plugins: apiserver::default_plugins(),
             admission: Default::default(),

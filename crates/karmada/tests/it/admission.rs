@@ -25,6 +25,7 @@ pub async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
         store: Kind::Memory,
         listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada"),
         token_auth_file: None,
+        service_accounts: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission: Default::default(),

@@ -79,6 +79,7 @@ impl Plane {
             store: Kind::Memory,
             listen: Listen { certificate, ..listen },
             token_auth_file: None,
+            service_accounts: Default::default(),
             services: Default::default(),
             plugins: Default::default(),
             admission: Default::default(),

@@ -42,6 +42,7 @@ impl Fleet {
                 store: Kind::Memory,
                 listen: listen("karmada-apiserver"),
                 token_auth_file: None,
+                service_accounts: Default::default(),
                 services: Default::default(),
                 plugins: karmada::apiserver::default_plugins(),
                 admission: Default::default(),

@@ -65,6 +65,7 @@ mod resume;
 mod scenarios;
 mod search;
 mod search_alone;
+mod service_account_keys;
 mod stolen;
 mod store;
 mod transcript;

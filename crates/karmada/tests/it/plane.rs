@@ -21,6 +21,7 @@ pub fn options(data_dir: &Path) -> Options {
         store: Kind::Memory,
         listen,
         token_auth_file: None,
+        service_accounts: Default::default(),
         services: Default::default(),
         plugins: karmada::apiserver::default_plugins(),
         admission: Default::default(),

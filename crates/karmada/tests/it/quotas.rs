@@ -31,6 +31,7 @@ async fn open(directory: &Path, world: &World) -> Opened {
         store: Kind::Embedded,
         listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada"),
         token_auth_file: None,
+        service_accounts: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission,

@@ -25,6 +25,7 @@ fn options(directory: &Path, change: impl FnOnce(&mut Listen)) -> Options {
         store: Kind::Embedded,
         listen,
         token_auth_file: None,
+        service_accounts: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission: Default::default(),
