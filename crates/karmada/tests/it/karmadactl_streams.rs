@@ -43,6 +43,15 @@ async fn answer(mut stream: TcpStream) {
     if path.ends_with("/exec") || path.ends_with("/attach") {
         return session(stream, &head, query).await;
     }
+    // Clients that first try WebSocket take SPDY, as with members before Kubernetes 1.31.
+    if path.ends_with("/portforward") && !head.to_ascii_lowercase().contains("sec-websocket-key") {
+        let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\
+                       X-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n";
+        stream.write_all(switch).await.expect("written");
+        // Until the client ends it.
+        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        return;
+    }
     let (code, body) = match path {
         "/api/v1/namespaces/default/pods/web/log" => (200, format!("log of {query}\nsecond\n")),
         path => match document(path) {

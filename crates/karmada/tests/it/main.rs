@@ -70,6 +70,7 @@ mod stolen;
 mod store;
 mod transcript;
 mod tunnel;
+mod tunnel_namespace;
 mod tunnel_processes;
 mod tunnel_streams;
 mod version;

@@ -6,13 +6,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use apimachinery::ApiResource;
-use client::Egress;
+use client::{Client, Egress};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tunnel::decide::Destinations;
+use world::World;
 
 use crate::fleet::{Fleet, Ran, proxied, until};
 use crate::karmadactl_streams;
@@ -23,7 +24,12 @@ const ENDPOINT: &str = "http://member.invalid:6443";
 /// A control plane with the Cluster `m1` in Pull mode.
 async fn fleet() -> Fleet {
     let fleet = Fleet::start_with(&[], |options| options.server.admission.allow_http_endpoints = true).await;
-    let control = fleet.plane.client();
+    register(fleet.plane.client()).await;
+    fleet
+}
+
+/// Creates the Cluster `m1` in Pull mode.
+pub async fn register(control: &Client) {
     let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
         "data": {"token": "dG9rZW4="}});
@@ -33,19 +39,21 @@ async fn fleet() -> Fleet {
         "spec": {"syncMode": "Pull", "apiEndpoint": ENDPOINT,
                  "impersonatorSecretRef": {"namespace": "default", "name": "s"}}});
     control.create(&clusters, &cluster).await.expect("created");
-    fleet
+}
+
+async fn agent(fleet: &Fleet, address: std::net::SocketAddr) -> CancellationToken {
+    connected(fleet.admin().await, &fleet.world, address).await
 }
 
 /// The agent's end of the tunnel, to a member at `address`; cancelling the token ends it.
-async fn agent(fleet: &Fleet, address: std::net::SocketAddr) -> CancellationToken {
+pub async fn connected(admin: Client, world: &World, address: std::net::SocketAddr) -> CancellationToken {
     let egress = Egress::to(&format!("http://{address}"), None).expect("an address");
     let destinations = Destinations::new(&egress.authority(), ENDPOINT);
     let member = tunnel::agent::Member { connect: Arc::new(move || egress.connect()), destinations };
-    let (control, world) = (fleet.admin().await, fleet.world.clone());
+    let (control, world) = (admin.clone(), world.clone());
     let stop = CancellationToken::new();
     let agent = tunnel::Agent { cluster: "m1".into(), control, member, world };
     tokio::spawn(agent.run(&metrics::Registry::default(), stop.clone()));
-    let admin = fleet.admin().await;
     until("the tunnel is connected", async || {
         let metrics = admin.request(http::Method::GET, "/metrics", None).await.ok()?;
         String::from_utf8_lossy(&metrics).contains("karmada_tunnels{member_cluster=\"m1\"} 1").then_some(())
