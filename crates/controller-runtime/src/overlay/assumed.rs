@@ -134,7 +134,7 @@ impl Assumed {
         }
         let origin = match written {
             _ if is_gone => Origin::Other,
-            _ if entry.in_flight > 0 || entry.unsure => Origin::Pending,
+            _ if entry.in_flight > 0 => Origin::Pending,
             Some((ours, true)) if revision == ours => Origin::Own,
             Some((ours, _)) if revision < ours => Origin::Older,
             _ => Origin::Other,
@@ -276,7 +276,7 @@ mod tests {
         let mut assumed = Assumed::default();
         assumed.begin(&key());
         assumed.end(&key(), Outcome::Refused, 0);
-        assert_eq!(assumed.observe(&updated("u", 4), true), Origin::Pending, "the next attempt reads the server");
+        assert_eq!(assumed.observe(&updated("u", 4), true), Origin::Other, "a failed write explains no change");
         assumed.confirm(&key());
         assert_eq!((assumed.is_unsure(&key()), assumed.len()), (false, 0));
         assumed.begin(&key());

@@ -25,7 +25,7 @@ pub enum Origin {
     Own,
     /// A writer before the last acknowledged write of this writer.
     Older,
-    /// Unknown until the write in flight ends ([`Acknowledged::overwritten`]), or until the failed one is repeated.
+    /// Unknown until the write in flight ends: see [`Acknowledged::overwritten`]. A write that fails may be the origin as well.
     Pending,
     Other,
 }

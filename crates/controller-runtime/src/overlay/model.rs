@@ -152,6 +152,12 @@ impl Run {
         }
         if object.is_none() {
             self.unsure.remove(key);
+            // A state of this object that was written since, and lost by the server, is gone too.
+            let (uid, revision) = (event.object().uid(), event.object().revision());
+            self.acknowledged.retain(|(_, ours)| {
+                let is_same = ours.object.as_ref().is_some_and(|object| object.uid() == uid);
+                ours.key != *key || (!is_same && ours.revision > revision)
+            });
         }
     }
 
@@ -160,7 +166,7 @@ impl Run {
         if matches!(event, Event::Deleted(_)) {
             return Origin::Other;
         }
-        if self.sent.iter().any(|sent| sent.key == key) || self.unsure.contains_key(&key) {
+        if self.sent.iter().any(|sent| sent.key == key) {
             return Origin::Pending;
         }
         match self.newest_acknowledged(&key) {
