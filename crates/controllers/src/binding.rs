@@ -38,7 +38,7 @@ pub(crate) async fn run(context: Context) {
     context.works.subscribe(move |event| {
         let Event::Added { object, .. } = event else { return };
         let cached = |key: &ObjectKey| bindings.iter().find_map(|informer| informer.cache().get(key));
-        if let Some(binding) = arriving.arrived(&object.key(), cached) {
+        if let Some(binding) = arriving.arrived(object, cached) {
             keys.add(binding);
         }
     });
@@ -292,10 +292,16 @@ async fn ensure_works(
     let writes = rendered.into_iter().map(|work| async {
         match work {
             Ok(Rendered { cluster, work, applied }) => {
-                if context.works.cache().get(&work.key()).is_none() {
-                    strays.creating(work.key(), origin(binding));
+                let key = work.key();
+                let is_new = context.written_works.get(&key).is_none();
+                if is_new {
+                    strays.creating(key.clone(), origin(binding));
                 }
-                if write_work(context, work).await? {
+                let written = write_work(context, work).await;
+                if is_new {
+                    note_created(context, strays, &key);
+                }
+                if written? {
                     tell_applied(context, template, &cluster, &applied);
                 }
                 Ok(())
@@ -305,6 +311,19 @@ async fn ensure_works(
     });
     let written = futures::future::join_all(writes).await;
     all(written.into_iter().filter_map(|result| result.err().map(|error| error.to_string())).collect())
+}
+
+/// After the creation of a Work. The cache may have the Work before the answer comes.
+fn note_created(context: &Context, strays: &Strays, key: &ObjectKey) {
+    let work = context.written_works.get(key).filter(|_| !context.written_works.is_unsure(key));
+    strays.created(key, work.as_ref().map(|work| work.uid()));
+    let cached = |key: &ObjectKey| context.bindings(Scope::of(key)).cache().get(key);
+    if let Some(work) = context.works.cache().get(key)
+        && let Some(binding) = strays.arrived(&work, cached)
+        && let Some(queue) = context.rendering.get()
+    {
+        queue.add(binding);
+    }
 }
 
 fn origin(binding: &Binding) -> Origin {

@@ -15,10 +15,21 @@ pub(crate) struct Origin {
     pub generation: i64,
 }
 
+/// How far a creation is.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    /// A Work of the same name that the cache has meanwhile is of another process.
+    Sent,
+    /// With the UID of the Work.
+    Created(String),
+    /// It failed; the server may have executed it.
+    Unsure,
+}
+
 #[derive(Default)]
 pub(crate) struct Strays {
     /// By Work, until the cache has it: as many as there are creations under way, and those that never came to be.
-    created: Mutex<HashMap<ObjectKey, Origin>>,
+    created: Mutex<HashMap<ObjectKey, (Origin, Stage)>>,
     /// By binding, the Works of bindings that have changed since, with the ids these were created for.
     found: Mutex<HashMap<ObjectKey, BTreeSet<(ObjectKey, String)>>>,
 }
@@ -26,22 +37,41 @@ pub(crate) struct Strays {
 impl Strays {
     /// Before a Work is created.
     pub(crate) fn creating(&self, work: ObjectKey, origin: Origin) {
-        self.created.lock().insert(work, origin);
+        self.created.lock().insert(work, (origin, Stage::Sent));
+    }
+
+    /// After it: with the UID of the Work, if the server answered.
+    pub(crate) fn created(&self, work: &ObjectKey, uid: Option<&str>) {
+        if let Some((_, stage)) = self.created.lock().get_mut(work) {
+            *stage = uid.map_or(Stage::Unsure, |uid| Stage::Created(uid.to_owned()));
+        }
     }
 
     /// When the cache has a Work: the binding to be looked at again, if it is not as it was when it asked for the Work.
     /// `binding` reads the cache.
     pub(crate) fn arrived(
         &self,
-        work: &ObjectKey,
+        work: &Object,
         binding: impl FnOnce(&ObjectKey) -> Option<std::sync::Arc<Object>>,
     ) -> Option<ObjectKey> {
-        let origin = self.created.lock().remove(work)?;
+        let (uid, work) = (work.uid(), work.key());
+        let origin = {
+            let mut created = self.created.lock();
+            let is_it = match created.get(&work)? {
+                (_, Stage::Sent) => false,
+                (_, Stage::Created(known)) => known == uid,
+                (_, Stage::Unsure) => true,
+            };
+            if !is_it {
+                return None;
+            }
+            created.remove(&work)?.0
+        };
         let now = binding(&origin.binding);
         if now.is_some_and(|now| !now.is_deleting() && now.generation() == origin.generation) {
             return None;
         }
-        self.found.lock().entry(origin.binding.clone()).or_default().insert((work.clone(), origin.id));
+        self.found.lock().entry(origin.binding.clone()).or_default().insert((work, origin.id));
         Some(origin.binding)
     }
 
@@ -75,14 +105,32 @@ mod tests {
             (object(r#"3,"deletionTimestamp":"2026-01-01T00:00:00Z""#), true),
             (None, true),
         ] {
-            let (strays, work) = (Strays::default(), ObjectKey::namespaced("karmada-es-m1", "w"));
+            let strays = Strays::default();
+            let work = |uid: &str| {
+                let text = format!(r#"{{"metadata":{{"name":"w","namespace":"karmada-es-m1","uid":"{uid}"}}}}"#);
+                Object::parse(text).expect("a document")
+            };
             let origin = Origin { binding: binding.clone(), id: "id".to_owned(), generation: 3 };
-            strays.creating(work.clone(), origin);
-            assert_eq!(strays.arrived(&work, |_| now), stray.then(|| binding.clone()));
+            let key = work("ours").key();
+            strays.creating(key.clone(), origin);
+            assert_eq!(strays.arrived(&work("of another process"), |_| None), None);
+            strays.created(&key, Some("ours"));
+            assert_eq!(strays.arrived(&work("of another process"), |_| None), None);
+            assert_eq!(strays.arrived(&work("ours"), |_| now), stray.then(|| binding.clone()));
             assert_eq!(strays.of(&binding).len(), usize::from(stray));
-            assert_eq!(strays.arrived(&work, |_| None), None, "once");
+            assert_eq!(strays.arrived(&work("ours"), |_| None), None, "once");
             strays.forget(&binding);
             assert!(strays.of(&binding).is_empty());
         }
+    }
+
+    #[test]
+    fn a_work_whose_creation_failed_may_come_all_the_same() {
+        let (strays, binding) = (Strays::default(), ObjectKey::namespaced("ns", "b"));
+        let text = r#"{"metadata":{"name":"w","namespace":"karmada-es-m1","uid":"u"}}"#;
+        let work = Object::parse(text.to_owned()).expect("a document");
+        strays.creating(work.key(), Origin { binding: binding.clone(), id: "id".to_owned(), generation: 3 });
+        strays.created(&work.key(), None);
+        assert_eq!(strays.arrived(&work, |_| None), Some(binding));
     }
 }
