@@ -111,6 +111,12 @@ impl Cache {
         keys.into_iter().flatten().filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
+    /// How many objects have `value` in an index.
+    pub fn count(&self, name: &str, value: &str) -> usize {
+        let state = self.0.read();
+        state.indexes.get(name).and_then(|index| index.entries.get(value)).map_or(0, BTreeSet::len)
+    }
+
     /// Returns what was there before.
     pub(crate) fn insert(&self, object: Arc<Object>) -> Option<Arc<Object>> {
         let mut state = self.0.write();
@@ -163,6 +169,7 @@ mod tests {
         cache.remove(&ObjectKey::namespaced("b", "1"));
         assert_eq!(names(cache.by_index("l", "x")), [""; 0]);
         assert_eq!(names(cache.by_index("l", "y")), ["a/1", "ab/1"]);
+        assert_eq!((cache.count("l", "x"), cache.count("l", "y"), cache.count("m", "y")), (0, 2, 0));
         assert_eq!(cache.len(), 2);
     }
 }

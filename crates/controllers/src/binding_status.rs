@@ -1,18 +1,18 @@
 //! The state of the Works back into their binding, and from there into the template.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::meta::Condition;
 use apimachinery::{Object, ObjectKey, merge_patch, raw_json};
 use client::{Patch, PatchOptions};
 use controller_runtime::{Controller, Event, Informer, Next, Origin, Priority, run_workers};
-use karmada_api::ApiType;
 use karmada_api::constants::{conditions, events};
-use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
-use karmada_api::work::v1alpha1::Work;
 use karmada_api::work::v1alpha2::ResourceBindingStatus;
-use propagation::status;
+use parking_lot::Mutex;
+use propagation::aggregation::{self, Contribution, Recent};
+use propagation::status::{self, Standing};
 use serde_json::json;
 
 use crate::context::BindingOverlays;
@@ -22,6 +22,13 @@ use crate::{Context, binding, execution, templates};
 
 /// Bindings by their permanent id, which their Works carry.
 const BY_ID: &str = "permanent-id";
+
+/// What the controller knows beside the caches.
+struct Reporting {
+    /// The statuses it wrote.
+    written: BindingOverlays,
+    recent: Mutex<Recent>,
+}
 
 /// Whether what the members report is another in the new state of a binding. The scheduler writes to the same status.
 fn changes_report(event: &Event) -> bool {
@@ -35,12 +42,12 @@ fn changes_report(event: &Event) -> bool {
 pub(crate) async fn run(context: Context) {
     let queue = context.queue();
     context.unrendered.report_to(queue.clone());
-    let written = context.binding_overlays();
+    let reporting = Arc::new(Reporting { written: context.binding_overlays(), recent: Mutex::default() });
     for scope in Scope::ALL {
         let informer = context.bindings(scope);
         let label = scope.binding_id_label();
         informer.cache().add_index(BY_ID, move |binding| binding.label(label).map(str::to_owned).into_iter().collect());
-        let (keys, statuses) = (queue.clone(), written.of(scope).clone());
+        let (keys, statuses) = (queue.clone(), reporting.written.of(scope).clone());
         let (works, settling) = (context.works.clone(), context.clone());
         informer.subscribe(move |event| {
             let (key, changed) = (event.object().key(), changes_report(event));
@@ -60,7 +67,7 @@ pub(crate) async fn run(context: Context) {
     let settling = context.clone();
     context.works.subscribe(move |event| {
         // A new Work has nothing to say until it is applied, or has waited for that.
-        let pause = match event {
+        let settle = match event {
             // Its binding is looked at anyway.
             Event::Added { initial: true, .. } => return,
             Event::Added { object, .. } if !has_status(object) => FIRST_REPORT,
@@ -68,6 +75,7 @@ pub(crate) async fn run(context: Context) {
         };
         for (scope, bindings) in &bindings {
             let Some(id) = event.object().label(scope.binding_id_label()) else { continue };
+            let pause = pause(settle, settling.works.cache().count(scope.binding_id_label(), id));
             for binding in bindings.cache().by_index(BY_ID, id) {
                 keys.add_after(binding.key(), pause);
             }
@@ -78,8 +86,8 @@ pub(crate) async fn run(context: Context) {
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
     run_workers(Controller::of_bindings(component(Scope::Namespaced)), queue, workers, stop, move |key| {
-        let (context, written) = (context.clone(), written.clone());
-        async move { reconcile(&context, &written, &key).await }
+        let (context, reporting) = (context.clone(), reporting.clone());
+        async move { reconcile(&context, &reporting, &key).await }
     })
     .await;
 }
@@ -106,10 +114,13 @@ fn has_status(work: &Object) -> bool {
     work.member("status").is_some()
 }
 
-async fn reconcile(context: &Context, written: &BindingOverlays, key: &ObjectKey) -> Result<Next> {
+async fn reconcile(context: &Context, reporting: &Reporting, key: &ObjectKey) -> Result<Next> {
     let scope = Scope::of(key);
-    let statuses = written.of(scope);
-    let Some(newest) = statuses.get(key) else { return Ok(Next::Done) };
+    let (statuses, recent) = (reporting.written.of(scope), &reporting.recent);
+    let Some(newest) = statuses.get(key) else {
+        recent.lock().forget(key);
+        return Ok(Next::Done);
+    };
     let unsure = statuses.is_unsure(key);
     let object = if unsure {
         let live = context.client.get_opt(&Binding::api_resource(scope), key).await;
@@ -131,10 +142,6 @@ async fn reconcile(context: &Context, written: &BindingOverlays, key: &ObjectKey
     if works.is_empty() && unrendered.is_empty() && is_new {
         return Ok(Next::Done);
     }
-    let mut decoded_works: Vec<Work> = Vec::with_capacity(works.len());
-    for work in &works {
-        decoded_works.push(decoded(work, work.decode())?);
-    }
     let recorder = context.recorder.for_component(component(scope));
     let failed = |error: &Error| {
         // What changed since it was read is read again, which is nobody's trouble.
@@ -142,14 +149,17 @@ async fn reconcile(context: &Context, written: &BindingOverlays, key: &ObjectKey
             recorder.warning(&*object, events::AGGREGATE_STATUS_FAILED, error.to_string());
         }
     };
-    let items = status::aggregate(&binding.spec.resource, &decoded_works);
-    let mut items = items.map_err(Error::Wait).inspect_err(failed)?;
-    if let Some(wait) = too_early(context, &binding, &decoded_works).filter(|_| unrendered.is_empty()) {
+    let mut known = recent.lock().take(key);
+    let contributions = known.update(&binding.spec.resource, &works);
+    recent.lock().keep(key, known);
+    let contributions = contributions.map_err(|error| Error::Wait(error.to_string())).inspect_err(failed)?;
+    if let Some(wait) = too_early(context, &binding, &contributions).filter(|_| unrendered.is_empty()) {
         return Ok(Next::After(wait));
     }
+    let mut items = aggregation::items(&contributions);
     status::mark_unrendered(&mut items, &unrendered);
     let mut wanted = binding.status.clone();
-    let condition = status::fully_applied(&binding.spec, &status::standings(&decoded_works), &unrendered);
+    let condition = status::fully_applied(&binding.spec, &aggregation::standings(&contributions), &unrendered);
     status::set_condition(&mut wanted.conditions, condition, context.now());
     wanted.aggregated_status = items;
     let kind = Binding::kind(scope);
@@ -185,28 +195,37 @@ const FIRST_REPORT: Duration = Duration::from_secs(5);
 /// A member that takes longer than this for one Work does not delay what the others report.
 const SLOW: Duration = Duration::from_secs(1);
 
-fn too_early(context: &Context, binding: &Binding, works: &[Work]) -> Option<Duration> {
-    let is_late = |work: &&Work| !work.status.conditions.iter().any(|it| it.type_ == conditions::APPLIED);
+fn too_early(context: &Context, binding: &Binding, works: &[Arc<Contribution>]) -> Option<Duration> {
     if !binding.status.aggregated_status.is_empty() {
         return None;
     }
     let since = binding.status.last_scheduled_time?.timestamp().as_second();
     let passed = Duration::from_secs(u64::try_from(context.now().timestamp().as_second() - since).unwrap_or_default());
-    let mut late = works.iter().filter(is_late).filter(|work| is_awaited(context, work)).peekable();
+    let mut late = works.iter().filter(|work| is_awaited(context, work)).peekable();
     late.peek()?;
     // The time of scheduling is in whole seconds.
     if passed < 2 * SLOW {
         return Some(SLOW);
     }
-    let moves = late.any(|work| execution::longest_pass(context, &work.key()) < SLOW);
+    let moves = late.any(|work| execution::longest_pass(context, &work.work) < SLOW);
     (moves && passed < FIRST_REPORT).then(|| FIRST_REPORT - passed)
 }
 
 /// Whether a Work that no attempt was made for is about to be applied: dispatching is not suspended, and its cluster is ready.
-fn is_awaited(context: &Context, work: &Work) -> bool {
-    let cluster = names::cluster_of_namespace(&work.metadata.namespace).unwrap_or_default();
-    let cluster = context.clusters.get(&ObjectKey::cluster(cluster));
-    work.spec.suspend_dispatching != Some(true) && cluster.is_some_and(|cluster| cluster.is_ready())
+fn is_awaited(context: &Context, work: &Contribution) -> bool {
+    let cluster = context.clusters.get(&ObjectKey::cluster(work.item.cluster_name.as_str()));
+    work.standing == Standing::InFlight && cluster.is_some_and(|cluster| cluster.is_ready())
+}
+
+/// The items of one binding's status that are computed, compared and written in a second at most: 500.
+const PER_WORK: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long changes of a binding's Works are collected. A binding in many clusters is aggregated less often, so that what a
+/// rollout costs grows with its clusters and not with their square.
+fn pause(settle: Duration, works: usize) -> Duration {
+    let share = PER_WORK.saturating_mul(u32::try_from(works).unwrap_or(u32::MAX));
+    settle.max(share.min(LONGEST_PAUSE))
 }
 
 async fn fold_into_template(
@@ -254,9 +273,20 @@ async fn fold_into_template(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
+
+    #[test]
+    fn pauses_grow_with_the_works() {
+        let settle = Duration::from_millis(100);
+        for (works, milliseconds) in [(0, 100), (2, 100), (50, 100), (100, 200), (1_000, 2_000), (5_000, 5_000)] {
+            assert_eq!(pause(settle, works), Duration::from_millis(milliseconds), "{works}");
+        }
+        assert_eq!(pause(FIRST_REPORT, 100), FIRST_REPORT);
+        // 100 Works that change one after another, 10 ms apart: passes times items, and without the pause their square.
+        let (rollout, works) = (Duration::from_millis(1_000), 100);
+        let passes = rollout.as_millis() / pause(settle, works).as_millis();
+        assert!(passes * 100 <= 500, "{passes} passes");
+    }
 
     #[test]
     fn only_what_members_report_counts() {

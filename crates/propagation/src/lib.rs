@@ -3,6 +3,7 @@
 //! Functions take data and return data: what to write, not the writing. None reads a clock; where time matters it is an
 //! argument.
 
+pub mod aggregation;
 pub mod binding;
 pub mod claim;
 pub mod cluster;

@@ -6,10 +6,9 @@ use apimachinery::meta::{Condition, Time};
 use interpreter::{Interpreter, Operation};
 use karmada_api::ApiType;
 use karmada_api::constants::{conditions, messages, reasons};
-use karmada_api::names;
 use karmada_api::raw::RawJson;
 use karmada_api::work::v1alpha1::{ManifestStatus, ResourceIdentifier, Work};
-use karmada_api::work::v1alpha2::{AggregatedStatusItem, ObjectReference, ResourceBindingSpec, ResourceHealth};
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, ResourceBindingSpec, ResourceHealth};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -94,7 +93,7 @@ struct IdentityMeta {
 }
 
 /// The index of an object's manifest in a Work.
-fn ordinal(work: &Work, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
+pub(crate) fn ordinal(work: &Work, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
     work.spec.workload.manifests.iter().position(|manifest| {
         manifest.decode::<Identity>().is_ok_and(|it| {
             it.api_version == api_version
@@ -162,27 +161,7 @@ fn health(object: &Value, interpreter: &Interpreter) -> (ResourceHealth, Option<
     }
 }
 
-/// The binding's items from its Works, sorted by cluster; Works being deleted do not count. The error names a Work that
-/// does not hold the binding's resource, or is in no execution namespace.
-pub fn aggregate<'a>(
-    resource: &ObjectReference,
-    works: impl IntoIterator<Item = &'a Work>,
-) -> Result<Vec<AggregatedStatusItem>, String> {
-    let mut items = Vec::new();
-    for work in works.into_iter().filter(|work| work.metadata.deletion_timestamp.is_none()) {
-        let place = ordinal(work, &resource.api_version, &resource.kind, &resource.namespace, &resource.name);
-        let ordinal = place.ok_or_else(|| {
-            format!("work {} has no manifest of {} {}/{}", work.key(), resource.kind, resource.namespace, resource.name)
-        })?;
-        let cluster = names::cluster_of_namespace(&work.metadata.namespace)
-            .ok_or_else(|| format!("work {} is not in an execution namespace", work.key()))?;
-        items.push(item(cluster, ordinal, work));
-    }
-    items.sort_by(|left, right| left.cluster_name.cmp(&right.cluster_name));
-    Ok(items)
-}
-
-fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStatusItem {
+pub(crate) fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStatusItem {
     let condition = work.status.conditions.iter().find(|it| it.type_ == conditions::APPLIED);
     let mut item = AggregatedStatusItem {
         cluster_name: cluster.to_owned(),
@@ -231,14 +210,6 @@ impl Standing {
             None => Self::InFlight,
         }
     }
-}
-
-/// The standing of every Work that is not being deleted, by cluster.
-pub fn standings<'a>(works: impl IntoIterator<Item = &'a Work>) -> BTreeMap<&'a str, Standing> {
-    let works = works.into_iter().filter(|work| work.metadata.deletion_timestamp.is_none());
-    works
-        .filter_map(|work| Some((names::cluster_of_namespace(&work.metadata.namespace)?, Standing::of(work))))
-        .collect()
 }
 
 /// Marks the clusters whose Work cannot be rendered as it should be. What a cluster still has from before keeps its
@@ -328,9 +299,12 @@ pub fn template_status(
 
 #[cfg(test)]
 mod tests {
+    use karmada_api::names;
+    use karmada_api::work::v1alpha2::ObjectReference;
     use serde_json::json;
 
     use super::*;
+    use crate::aggregation::Contribution;
 
     fn now() -> Time {
         Time::new("2026-01-02T03:04:05Z".parse().unwrap())
@@ -348,6 +322,20 @@ mod tests {
             set_condition(&mut work.status.conditions, self::applied(0, 1, &errors), now());
         }
         work
+    }
+
+    fn aggregate(resource: &ObjectReference, works: &[Work]) -> Option<Vec<AggregatedStatusItem>> {
+        let parts: Result<Vec<_>, _> = works.iter().map(|work| Contribution::of(resource, work)).collect();
+        let mut items: Vec<_> = parts.ok()?.into_iter().flatten().map(|part| part.item).collect();
+        items.sort_by(|left, right| left.cluster_name.cmp(&right.cluster_name));
+        Some(items)
+    }
+
+    fn standings(works: &[Work]) -> BTreeMap<&str, Standing> {
+        let works = works.iter().filter(|work| work.metadata.deletion_timestamp.is_none());
+        works
+            .filter_map(|work| Some((names::cluster_of_namespace(&work.metadata.namespace)?, Standing::of(work))))
+            .collect()
     }
 
     fn resource() -> ObjectReference {
@@ -532,7 +520,7 @@ mod tests {
             ObjectReference { kind: "StatefulSet".to_owned(), ..resource() },
             ObjectReference { api_version: "apps/v2".to_owned(), ..resource() },
         ] {
-            assert!(aggregate(&other, &[work("m1", Some(true))]).is_err(), "{other:?}");
+            assert!(aggregate(&other, &[work("m1", Some(true))]).is_none(), "{other:?}");
         }
         // Of what could not be applied the state is not told.
         let failed = aggregate(&resource(), &[work("m1", Some(false))]).unwrap();

@@ -1,0 +1,260 @@
+//! What the Works of a binding contribute to its status.
+//!
+//! A Work is decoded once for each of its versions: a rollout over N clusters decodes a multiple of N Works, however often
+//! the binding is aggregated meanwhile.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey};
+use karmada_api::ApiType;
+use karmada_api::names;
+use karmada_api::work::v1alpha1::Work;
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, ObjectReference};
+
+use crate::status::{Standing, item, ordinal};
+
+/// The part of one Work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contribution {
+    pub work: ObjectKey,
+    pub item: AggregatedStatusItem,
+    pub standing: Standing,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("work {work} cannot be decoded: {source}")]
+    Decode { work: ObjectKey, source: serde_json::Error },
+    #[error("work {work} has no manifest of {resource}")]
+    NoManifest { work: ObjectKey, resource: String },
+    #[error("work {work} is not in an execution namespace")]
+    Namespace { work: ObjectKey },
+}
+
+impl Contribution {
+    /// `None` for a Work that is being deleted.
+    ///
+    /// # Errors
+    /// A Work that does not hold the binding's resource, or is in no execution namespace.
+    pub fn of(resource: &ObjectReference, work: &Work) -> Result<Option<Self>, Error> {
+        if work.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let key = work.key();
+        let ObjectReference { api_version, kind, namespace, name, .. } = resource;
+        let Some(ordinal) = ordinal(work, api_version, kind, namespace, name) else {
+            return Err(Error::NoManifest { work: key, resource: format!("{kind} {namespace}/{name}") });
+        };
+        let Some(cluster) = names::cluster_of_namespace(&work.metadata.namespace) else {
+            return Err(Error::Namespace { work: key });
+        };
+        Ok(Some(Self { work: key, item: item(cluster, ordinal, work), standing: Standing::of(work) }))
+    }
+}
+
+/// The items of a binding's status.
+pub fn items(contributions: &[Arc<Contribution>]) -> Vec<AggregatedStatusItem> {
+    contributions.iter().map(|it| it.item.clone()).collect()
+}
+
+/// The standings by cluster.
+pub fn standings(contributions: &[Arc<Contribution>]) -> BTreeMap<&str, Standing> {
+    contributions.iter().map(|it| (it.item.cluster_name.as_str(), it.standing)).collect()
+}
+
+/// The contributions of one binding's Works, as they were decoded last.
+#[derive(Debug, Default)]
+pub struct Contributions {
+    resource: ObjectReference,
+    works: HashMap<ObjectKey, Known>,
+    decoded: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    uid: String,
+    resource_version: String,
+    contribution: Option<Arc<Contribution>>,
+}
+
+impl Contributions {
+    /// Takes over the present Works of the binding and returns what they contribute, in the order of clusters.
+    ///
+    /// # Errors
+    /// Those of the first Work that contributes nothing.
+    pub fn update(
+        &mut self,
+        resource: &ObjectReference,
+        works: &[Arc<Object>],
+    ) -> Result<Vec<Arc<Contribution>>, Error> {
+        if self.resource != *resource {
+            self.works.clear();
+            self.resource = resource.clone();
+        }
+        let mut before = std::mem::take(&mut self.works);
+        let mut contributions = Vec::with_capacity(works.len());
+        for object in works {
+            let key = object.key();
+            let is_current =
+                |known: &Known| known.resource_version == object.resource_version() && known.uid == object.uid();
+            let known = match before.remove(&key).filter(is_current) {
+                Some(known) => known,
+                None => {
+                    self.decoded += 1;
+                    let decode = |source| Error::Decode { work: key.clone(), source };
+                    let contribution = Contribution::of(resource, &object.decode().map_err(decode)?)?.map(Arc::new);
+                    let (uid, resource_version) = (object.uid().to_owned(), object.resource_version().to_owned());
+                    Known { uid, resource_version, contribution }
+                }
+            };
+            contributions.extend(known.contribution.clone());
+            self.works.insert(key, known);
+        }
+        contributions.sort_by(|left, right| left.item.cluster_name.cmp(&right.item.cluster_name));
+        Ok(contributions)
+    }
+
+    /// How many times a Work was decoded.
+    pub fn decoded(&self) -> u64 {
+        self.decoded
+    }
+}
+
+/// Bindings of fewer Works are decoded each time: that is cheaper than the room they would take.
+const FEW: usize = 8;
+
+/// Works of all bindings that are kept, each some 600 bytes: 10 MiB.
+const MOST: usize = 16_384;
+
+/// The contributions of the bindings that were aggregated last.
+#[derive(Debug, Default)]
+pub struct Recent {
+    bindings: HashMap<ObjectKey, (u64, Contributions)>,
+    works: usize,
+    uses: u64,
+}
+
+impl Recent {
+    /// Takes the contributions of a binding out, to be updated and given back.
+    pub fn take(&mut self, binding: &ObjectKey) -> Contributions {
+        let Some((_, contributions)) = self.bindings.remove(binding) else { return Contributions::default() };
+        self.works -= contributions.works.len();
+        contributions
+    }
+
+    /// Keeps the contributions of a binding. Beyond [`MOST`] Works those that were not used for longest are dropped.
+    pub fn keep(&mut self, binding: &ObjectKey, contributions: Contributions) {
+        self.forget(binding);
+        if contributions.works.len() <= FEW {
+            return;
+        }
+        self.uses += 1;
+        self.works += contributions.works.len();
+        self.bindings.insert(binding.clone(), (self.uses, contributions));
+        while self.works > MOST
+            && let Some(oldest) = self.bindings.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone())
+        {
+            self.forget(&oldest);
+        }
+    }
+
+    pub fn forget(&mut self, binding: &ObjectKey) {
+        drop(self.take(binding));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn resource() -> ObjectReference {
+        let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ns", "name": "a"});
+        serde_json::from_value(value).expect("a reference")
+    }
+
+    fn work(cluster: usize, version: u64, status: &Value) -> Arc<Object> {
+        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}});
+        let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "w", "uid": cluster.to_string(),
+            "namespace": format!("karmada-es-m{cluster:03}"), "resourceVersion": version.to_string()},
+            "spec": {"workload": {"manifests": [manifest]}}, "status": status});
+        Object::from_value(&work).expect("a work").shared()
+    }
+
+    /// Every change of every Work is aggregated by itself, which is the worst case.
+    #[test]
+    fn a_rollout_decodes_each_version_of_a_work_once() {
+        const CLUSTERS: usize = 100;
+        const CHANGES: usize = 3;
+        let (mut recent, binding) = (Recent::default(), ObjectKey::namespaced("ns", "a-configmap"));
+        let mut works: Vec<_> = (0..CLUSTERS).map(|cluster| work(cluster, 1, &json!({}))).collect();
+        let statuses = [
+            json!({"conditions": [{"type": "Applied", "status": "True", "reason": "r", "message": "m"}]}),
+            json!({"conditions": [{"type": "Applied", "status": "True", "reason": "r", "message": "m"}],
+                "manifestStatuses": [{"identifier": {"ordinal": 0}, "health": "Unhealthy"}]}),
+            json!({"conditions": [{"type": "Applied", "status": "True", "reason": "r", "message": "m"}],
+                "manifestStatuses": [{"identifier": {"ordinal": 0}, "health": "Healthy"}]}),
+        ];
+        let (mut version, mut decoded) = (1, 0);
+        for status in &statuses {
+            for cluster in 0..CLUSTERS {
+                version += 1;
+                works[cluster] = work(cluster, version, status);
+                let mut contributions = recent.take(&binding);
+                let found = contributions.update(&resource(), &works).expect("contributions");
+                let fresh = Contributions::default().update(&resource(), &works).expect("contributions");
+                assert_eq!(found, fresh);
+                decoded = contributions.decoded();
+                recent.keep(&binding, contributions);
+            }
+        }
+        assert_eq!(decoded, (CLUSTERS + CLUSTERS * CHANGES - 1) as u64);
+    }
+
+    #[test]
+    fn contributions_follow_their_works() {
+        let mut contributions = Contributions::default();
+        let clusters = |found: Vec<Arc<Contribution>>| -> Vec<String> {
+            found.iter().map(|it| it.item.cluster_name.clone()).collect()
+        };
+        let [one, two] = [work(1, 1, &json!({})), work(2, 1, &json!({}))];
+        let found = contributions.update(&resource(), &[two.clone(), one.clone()]);
+        assert_eq!(clusters(found.expect("contributions")), ["m001", "m002"]);
+        assert_eq!(clusters(contributions.update(&resource(), &[two.clone()]).expect("contributions")), ["m002"]);
+        // A Work of the same name and version, but another one.
+        let mut other = one.to_value().expect("a tree");
+        other["metadata"]["uid"] = json!("other");
+        contributions.update(&resource(), &[one]).expect("contributions");
+        let before = contributions.decoded();
+        contributions
+            .update(&resource(), &[Object::from_value(&other).expect("a work").shared()])
+            .expect("contributions");
+        assert_eq!(contributions.decoded(), before + 1);
+        let other = ObjectReference { name: "b".to_owned(), ..resource() };
+        let error = contributions.update(&other, &[two]).expect_err("no such manifest");
+        assert_eq!(error.to_string(), "work karmada-es-m002/w has no manifest of ConfigMap ns/b");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut recent = Recent::default();
+        let key = |n: usize| ObjectKey::namespaced("ns", format!("b{n}"));
+        let of = |works: usize| {
+            let works: Vec<_> = (0..works).map(|cluster| work(cluster, 1, &json!({}))).collect();
+            let mut contributions = Contributions::default();
+            contributions.update(&resource(), &works).expect("contributions");
+            contributions
+        };
+        recent.keep(&key(0), of(FEW));
+        assert!(recent.bindings.is_empty());
+        for n in 1..=MOST / 1000 + 2 {
+            recent.keep(&key(n), of(1000));
+        }
+        assert_eq!((recent.bindings.len(), recent.works), (MOST / 1000, MOST / 1000 * 1000));
+        assert!(!recent.bindings.contains_key(&key(2)) && recent.bindings.contains_key(&key(3)), "the oldest go first");
+        recent.forget(&key(3));
+        assert_eq!(recent.works, (MOST / 1000 - 1) * 1000);
+    }
+}
