@@ -18,3 +18,7 @@ mod simulation;
 mod stale;
 mod tokens;
 mod webhooks;
+
+/// The binary's, so that the processor time of `failover::leaving` is that of users.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
