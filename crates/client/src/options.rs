@@ -55,6 +55,8 @@ pub struct WriteOptions {
     pub field_manager: Option<String>,
     /// The server validates the write and does not store it.
     pub dry_run: bool,
+    /// As in [`PatchOptions`], for creates.
+    pub with_status: bool,
 }
 
 /// A patch and its type.

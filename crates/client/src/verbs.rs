@@ -196,7 +196,11 @@ impl Client {
         Box::pin(async move {
             self.0.counts.add("create", resource);
             let path = options.query().after(&resource.collection_path(object.namespace()));
-            self.one(codec::request(Method::POST, &path, object.json(), "application/json")?, resource).await
+            let mut request = codec::request(Method::POST, &path, object.json(), "application/json")?;
+            if options.with_status {
+                request.extensions_mut().insert(WithStatus);
+            }
+            self.one(request, resource).await
         })
     }
 

@@ -89,6 +89,17 @@ impl Default for Settings {
     }
 }
 
+/// What a binding is created with, where the scheduler of this process decides about it before.
+pub struct FirstDecision {
+    /// The result and the status, as a merge patch of the new binding.
+    pub patch: Value,
+    /// Called with the created binding.
+    pub created: Box<dyn FnOnce(&Object) + Send>,
+}
+
+/// Decides about a binding that is about to be created; `None` leaves it to the scheduler.
+pub type DecideFirst = Arc<dyn Fn(&Binding) -> Option<FirstDecision> + Send + Sync>;
+
 /// The writes of one controller to bindings of either scope. The controller passes their events to [`Overlay::observe`].
 #[derive(Clone)]
 pub(crate) struct BindingOverlays([Overlay; 2]);
@@ -143,6 +154,7 @@ pub struct Shared {
     /// Bindings whose Works are to be rendered, where that is done in this process.
     pub(crate) rendering: OnceLock<Arc<WorkQueue<ObjectKey>>>,
     pub(crate) unrendered: Unrendered,
+    first_decisions: OnceLock<DecideFirst>,
     pub(crate) definitions: Definitions,
 }
 
@@ -255,6 +267,7 @@ impl Context {
             backlogs: Mutex::default(),
             rendering: OnceLock::new(),
             unrendered: Unrendered::default(),
+            first_decisions: OnceLock::new(),
             definitions: Definitions::default(),
             interpreting,
             client,
@@ -277,6 +290,17 @@ impl Context {
 
     pub(crate) fn bindings(&self, scope: Scope) -> Informer {
         self.control.informer(&Binding::api_resource(scope))
+    }
+
+    /// Has bindings created with their first result, by the scheduler of this process. Later calls have no effect.
+    pub fn decide_first_with(&self, decide: DecideFirst) {
+        let _ = self.first_decisions.set(decide);
+    }
+
+    /// The first decision about a binding, if the scheduler makes it in this process and the server takes both in one write.
+    pub(crate) fn first_decision(&self, binding: &Binding) -> Option<FirstDecision> {
+        let decide = self.first_decisions.get().filter(|_| self.client.is_in_process())?;
+        decide(binding)
     }
 
     /// What one controller writes to bindings.

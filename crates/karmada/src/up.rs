@@ -1,6 +1,7 @@
 //! The whole control plane in one process: the API server and every component beside it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use client::Client;
@@ -229,7 +230,14 @@ fn scheduler(
     };
     let metrics = opened.server.shared().metrics.clone();
     let options = scheduler::Options { metrics, estimators, ..options.scheduler.clone() };
-    Ok(scheduler::start(context.informers(), &client, world.clone(), options, stop.clone()))
+    let (scheduler, task) = scheduler::start(context.informers(), &client, world.clone(), options, stop.clone());
+    let deciding = scheduler.clone();
+    context.decide_first_with(Arc::new(move |binding| {
+        let first = deciding.decide_first(binding)?;
+        let patch = first.patch().clone();
+        Some(controllers::FirstDecision { patch, created: Box::new(move |object| first.created(object)) })
+    }));
+    Ok((scheduler, task))
 }
 
 /// Estimates members whose caches are in this process directly, all others over gRPC.

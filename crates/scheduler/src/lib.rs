@@ -5,6 +5,7 @@ pub mod clusters;
 mod descheduler;
 mod estimates;
 pub mod explain;
+mod first;
 mod journal;
 pub mod metrics;
 pub mod outline;
@@ -20,6 +21,7 @@ pub mod writes;
 
 pub use descheduler::{DeschedulerOptions, deschedule};
 pub use explain::Explanation;
+pub use first::FirstDecision;
 pub use pacing::{Bucket, Pacing};
 pub use scheduler::{Options, Scheduler, start};
 pub use scheduling::Gates;

@@ -190,7 +190,7 @@ async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, pla
 }
 
 /// What is to be done about a binding.
-enum Plan {
+pub(crate) enum Plan {
     Nothing,
     /// The last result stands; this says so.
     Observed(Value),
@@ -217,7 +217,7 @@ impl Plan {
 }
 
 /// What failed is decided again in any case: the condition must not outlive its cause.
-fn plan(
+pub(crate) fn plan(
     binding: &Binding,
     neighbours: &Neighbours,
     estimates: &dyn Estimates,
@@ -305,7 +305,7 @@ async fn commit(
     Ok(Ended { outcome, version: end, lacks })
 }
 
-fn verdict<'a>(
+pub(crate) fn verdict<'a>(
     outcome: &'a outcome::Outcome,
     decision: &'a Decision,
     written: bool,
@@ -375,7 +375,7 @@ fn next(error: Option<&ScheduleError>, refused: bool) -> (Outcome, Option<Lack>)
     }
 }
 
-fn tell(shared: &Shared, object: &Object, binding: &Binding, decision: &Decision, message: &str) {
+pub(crate) fn tell(shared: &Shared, object: &Object, binding: &Binding, decision: &Decision, message: &str) {
     let metadata = &binding.metadata;
     for failure in &decision.failures {
         let text = outcome::term_failure_event(binding.scope, &metadata.namespace, &metadata.name, failure);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use apimachinery::{Object, ObjectKey};
@@ -82,7 +83,7 @@ const ANY_VERSION: u64 = u64::MAX;
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Scheduler(Arc<Shared>);
+pub struct Scheduler(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub options: Options,
@@ -101,6 +102,8 @@ pub(crate) struct Shared {
     pub turn: tokio::sync::Mutex<()>,
     bindings: [Followed; 2],
     cluster_objects: Informer,
+    /// All bindings and clusters are known, and the scheduler has not been stopped.
+    deciding: AtomicBool,
 }
 
 /// The bindings of a scope, with what this scheduler wrote to them.
@@ -137,6 +140,7 @@ pub fn start(
             Followed { scope, written: Overlay::new(&informer), informer }
         }),
         cluster_objects: clusters.clone(),
+        deciding: AtomicBool::new(false),
         options,
     });
     let counted = Arc::downgrade(&shared);
@@ -209,6 +213,7 @@ impl Shared {
         if !self.synced().await {
             return;
         }
+        self.deciding.store(true, Ordering::Relaxed);
         let slots = Arc::new(Semaphore::new(self.options.workers));
         loop {
             // The slot first: who is taken from the queue is the most important one at that moment.
@@ -224,9 +229,14 @@ impl Shared {
                 drop(slot);
             });
         }
+        self.deciding.store(false, Ordering::Relaxed);
         // Every slot is free again once the last running pass has ended.
         let all = u32::try_from(self.options.workers).unwrap_or(u32::MAX);
         let _ = slots.acquire_many(all).await;
+    }
+
+    pub(crate) fn is_deciding(&self) -> bool {
+        self.deciding.load(Ordering::Relaxed)
     }
 
     async fn pass(&self, key: &ObjectKey) {

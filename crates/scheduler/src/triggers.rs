@@ -19,8 +19,18 @@ pub fn was_placed(binding: &Object) -> bool {
 /// Whether a policy or another controller made the binding. Those of dependencies have no such label: they follow what
 /// depends on them and are never scheduled.
 pub fn is_claimed(binding: &Object) -> bool {
-    let by = [Scope::Namespaced.policy_id_label(), Scope::Cluster.policy_id_label(), labels::BINDING_MANAGED_BY];
-    by.iter().any(|label| binding.label(label).is_some_and(|value| !value.is_empty()))
+    claims().iter().any(|label| binding.label(label).is_some_and(|value| !value.is_empty()))
+}
+
+fn claims() -> [&'static str; 3] {
+    [Scope::Namespaced.policy_id_label(), Scope::Cluster.policy_id_label(), labels::BINDING_MANAGED_BY]
+}
+
+/// Whether the scheduler of this name looks after a binding that is about to be created.
+pub fn is_decided_first(binding: &Binding, scheduler: &str) -> bool {
+    let (stance, given) = (Stance::from(binding), &binding.metadata.labels);
+    let is_claimed = claims().iter().any(|label| given.get(*label).is_some_and(|value| !value.is_empty()));
+    stance.named() == scheduler && !stance.suspended && stance.placed && is_claimed
 }
 
 /// Why a scheduler does nothing about a binding.
@@ -58,10 +68,16 @@ impl<'b> From<&'b Binding> for Stance<'b> {
     }
 }
 
+impl<'b> Stance<'b> {
+    fn named(&self) -> &'b str {
+        if self.scheduler.is_empty() { DEFAULT_SCHEDULER } else { self.scheduler }
+    }
+}
+
 /// None when the scheduler of this name has to look after the binding.
 pub fn left_alone<'b>(object: &Object, binding: impl Into<Stance<'b>>, scheduler: &str) -> Option<LeftAlone> {
     let stance = binding.into();
-    let named = if stance.scheduler.is_empty() { DEFAULT_SCHEDULER } else { stance.scheduler };
+    let named = stance.named();
     match () {
         () if named != scheduler => Some(LeftAlone::OtherScheduler(named.to_owned())),
         () if stance.suspended => Some(LeftAlone::Suspended),

@@ -102,7 +102,11 @@ impl Call<'_> {
         strategy.default(&mut object);
         namespaces::default(&self.resource.info, &mut object);
         let owners = owners.unwrap_or_else(|| self.track(None, &mut object));
+        let status = self.with_status.then(|| object["status"].take()).filter(|status| !status.is_null());
         strategy.prepare_create(&context, &mut object);
+        if let Some(status) = status {
+            object["status"] = status;
+        }
         namespaces::prepare_create(&self.resource.info, &mut object);
         certificates::prepare_create(&self.resource.info, self.user, &mut object);
         let operation = Operation::Create;

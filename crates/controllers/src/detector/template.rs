@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{ApiResource, Object, ObjectKey};
-use client::{Patch, PatchOptions};
-use controller_runtime::{Involved, Next, Priority};
+use apimachinery::{ApiResource, Object, ObjectKey, merge_patch};
+use client::{Patch, PatchOptions, WriteOptions};
+use controller_runtime::{Involved, Next, Overlay, Priority};
 use interpreter::Operation;
 use karmada_api::constants::{events, labels};
 use karmada_api::policy::v1alpha1::ActivationPreference;
@@ -248,8 +248,8 @@ impl Detector {
         let bindings = self.written.of(scope);
         let existing = match bindings.get(&key) {
             Some(existing) => existing,
-            None => match bindings.write(&key, self.context.client.create(&resource, &built)).await {
-                Ok(_) => return Ok(true),
+            None => match self.create_binding(bindings, &resource, &built).await {
+                Ok(()) => return Ok(true),
                 // The cache lags behind, or another pass was faster.
                 Err(error) if error.is_already_exists() => {
                     self.context.client.get(&resource, &key).await.during(writing)?
@@ -270,6 +270,32 @@ impl Detector {
         }
         bindings.write(&key, self.context.client.update(&resource, &merged)).await.during(writing)?;
         Ok(true)
+    }
+
+    /// Creates a binding, with its first scheduling result where that is known before.
+    async fn create_binding(&self, bindings: &Overlay, resource: &ApiResource, built: &Binding) -> client::Result<()> {
+        let (client, key) = (&self.context.client, built.key());
+        if let Some((object, created)) = self.scheduled(built) {
+            let options = WriteOptions { with_status: true, ..WriteOptions::default() };
+            match bindings.write(&key, client.create_object(resource, &object, &options)).await {
+                Ok(written) => {
+                    created(&written.object);
+                    return Ok(());
+                }
+                // The result is refused, by a quota for instance: the scheduler repeats it and reports the reason.
+                Err(error) if error.status().is_some_and(|status| status.code == 403) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        bindings.write(&key, client.create(resource, built)).await.map(drop)
+    }
+
+    /// The binding as the scheduler of this process leaves it, and what is called once it exists.
+    fn scheduled(&self, built: &Binding) -> Option<(Object, Box<dyn FnOnce(&Object) + Send>)> {
+        let first = self.context.first_decision(built)?;
+        let mut tree = serde_json::to_value(built).ok()?;
+        merge_patch::apply(&mut tree, &first.patch);
+        Some((Object::from_value(&tree).ok()?, first.created))
     }
 
     /// Writes a claim. What the pass does next follows from it, so that its own change brings the template back no more; a

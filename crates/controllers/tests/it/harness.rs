@@ -11,7 +11,7 @@ use apiserver::discovery::Discovery;
 use apiserver::request::RequestInfo;
 use apiserver::{Admission, AdmissionRequest, ApiServer, Authorization, Operation, Route, ServerConfig, Shared};
 use client::{Client, Patch, PatchOptions};
-use controllers::{Context, Settings};
+use controllers::{Context, FirstDecision, Settings};
 use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::admission::{self, Options};
@@ -453,6 +453,12 @@ fn controllers(
     });
     let context = Context::new(client.clone(), world.clone(), connector, settings.clone(), stop.clone());
     let running = controllers::start(&context, &[]).expect("the controllers start");
-    scheduler::start(context.informers(), client, world.clone(), scheduler::Options::default(), stop.clone());
+    let options = scheduler::Options::default();
+    let (scheduler, _) = scheduler::start(context.informers(), client, world.clone(), options, stop.clone());
+    context.decide_first_with(Arc::new(move |binding| {
+        let first = scheduler.decide_first(binding)?;
+        let patch = first.patch().clone();
+        Some(FirstDecision { patch, created: Box::new(move |object| first.created(object)) })
+    }));
     (context, running)
 }

@@ -1,0 +1,71 @@
+//! The first decision about a binding, before the binding exists: a creator in the same process writes the binding with its
+//! result and its status.
+
+use apimachinery::Object;
+use apimachinery::meta::Time;
+use karmada_api::scope::Binding;
+use scheduling::{Decision, ScheduleType, outcome};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::estimates::{Answers, Known};
+use crate::pass::{self, Plan};
+use crate::peers::{self, Neighbours};
+use crate::scheduler::Scheduler;
+use crate::{triggers, writes};
+
+/// What a new binding is created with.
+pub struct FirstDecision {
+    scheduler: Scheduler,
+    binding: Binding,
+    decision: Decision,
+    why: ScheduleType,
+    started: Instant,
+    patch: Value,
+}
+
+impl Scheduler {
+    /// Decides about a binding that is about to be created. `None` where only a pass over the existing binding can decide or
+    /// report: the scheduler is another one or does not run yet, no cluster fits, or the decision depends on answers of
+    /// estimators, on bindings of the same group, or on a reservation.
+    pub fn decide_first(&self, binding: &Binding) -> Option<FirstDecision> {
+        let shared = &self.0;
+        let (options, started) = (&shared.options, Instant::now());
+        let is_grouped = options.gates.workload_affinity && peers::is_grouped(binding);
+        let depends = is_grouped || options.overcommit_protection || options.estimators.is_some();
+        if depends || !shared.is_deciding() || !triggers::is_decided_first(binding, &options.name) {
+            return None;
+        }
+        let (answers, neighbours, now) = (Answers::default(), Neighbours::default(), Time::new(shared.world.now()));
+        let known = Known { answers: &answers, others: None };
+        let plan = pass::plan(binding, &neighbours, &known, &shared.snapshot(), &options.gates, &shared.counted, now);
+        let Plan::Decided { decision, record, fresh, why } = plan else { return None };
+        let clusters = decision.clusters.as_ref().ok().filter(|clusters| !clusters.is_empty())?;
+        let mut patch = writes::result(binding, binding.spec.placement.as_ref()?, clusters, record.as_deref())?;
+        let outcome = outcome::outcome_of_writes(None, &[]);
+        let verdict = pass::verdict(&outcome, &decision, true, fresh);
+        let mut status = writes::status(&writes::after(binding, &patch), &verdict, now)?;
+        patch["status"] = status["status"].take();
+        // There is no version yet that the patch could name.
+        if let Some(metadata) = patch["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+            metadata.remove("uid");
+        }
+        Some(FirstDecision { scheduler: self.clone(), binding: binding.clone(), decision, why, started, patch })
+    }
+}
+
+impl FirstDecision {
+    /// The result and the status as a merge patch of the new binding.
+    pub fn patch(&self) -> &Value {
+        &self.patch
+    }
+
+    /// The binding was created so: records what a pass records.
+    pub fn created(self, object: &Object) {
+        let shared = &self.scheduler.0;
+        shared.counted.attempt("scheduled", self.why.as_str(), self.started.elapsed());
+        shared.journal.scheduled(&object.key(), self.decision.result().unwrap_or_default());
+        pass::tell(shared, object, &self.binding, &self.decision, outcome::SUCCESS);
+    }
+}
