@@ -124,9 +124,6 @@ fn flags_of_kube_apiserver_without_an_effect_are_refused_with_the_reason() {
     let text = refusal("apiserver", "--service-account-key-file=/nonexistent.pem");
     assert!(text.contains("error: --service-account-key-file: reading /nonexistent.pem: "), "{text}");
     let text = refusal("apiserver", "--service-account-issuer=a:b");
-    assert!(
-        text.contains("error: --service-account-issuer \"a:b\" contains a ':' but is not a valid URL"),
-        "{text}"
-    );
+    assert!(text.contains("error: --service-account-issuer \"a:b\" contains a ':' but is not a valid URL"), "{text}");
     assert!(!directory.path().join("data").exists(), "nothing is created before the flags are checked");
 }
