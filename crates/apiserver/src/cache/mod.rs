@@ -3,6 +3,7 @@
 //! One task follows the store for the whole server, so an idle server costs one task whatever the number of its
 //! resources. Reads wait until the cache has caught up with the store's revision, which makes them linearizable.
 
+mod committed;
 mod load;
 mod log;
 mod resource;

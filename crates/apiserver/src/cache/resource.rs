@@ -11,6 +11,7 @@ use apimachinery::{Object, ObjectKey, Status};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use storage::{Change, Revision};
 
+use super::committed::Committed;
 use super::log::{Cursors, Events, HISTORY, HISTORY_BYTES, Log};
 use super::unreadable::Unreadable;
 use crate::keys;
@@ -55,7 +56,7 @@ pub struct ResourceCache {
     lists: Mutex<Lists>,
     packer: Mutex<Packer>,
     /// Objects of committed revisions that are not in `state` yet, from their writers. Locked after `state`.
-    committed: Mutex<BTreeMap<Revision, Arc<Object>>>,
+    committed: Committed,
 }
 
 type Lists = HashMap<Option<Box<str>>, (u64, Weak<Snapshot>)>;
@@ -81,7 +82,7 @@ impl ResourceCache {
             end: AtomicU64::new(0),
             lists: Mutex::default(),
             packer: Mutex::default(),
-            committed: Mutex::default(),
+            committed: Committed::default(),
         }
     }
 
@@ -101,7 +102,7 @@ impl ResourceCache {
         change: &Change,
     ) -> Result<Event, serde_json::Error> {
         let current = match change {
-            Change::Put { current, .. } => Some(match self.taken_from_writer(&key, revision) {
+            Change::Put { current, .. } => Some(match self.committed.take(&key, revision) {
                 Some(object) => object,
                 None => keys::with_revision(&current.value, revision)?.shared(),
             }),
@@ -111,11 +112,7 @@ impl ResourceCache {
         state.unreadable.remove(&key);
         state.changes += 1;
         state.newest = state.newest.max(revision);
-        let mut committed = self.committed.lock();
-        while committed.first_key_value().is_some_and(|(at, _)| *at <= revision) {
-            committed.pop_first();
-        }
-        drop(committed);
+        self.committed.forget(revision);
         let previous = match &current {
             Some(object) => state.objects.insert(key, Arc::clone(object)),
             None => state.objects.remove(&key),
@@ -142,14 +139,9 @@ impl ResourceCache {
         let state = self.state.read();
         // Later ones were taken in, so that this one will not be looked for.
         if state.newest < revision {
-            self.committed.lock().insert(revision, Arc::clone(&object));
+            self.committed.offer(revision, Arc::clone(&object));
         }
         Ok(object)
-    }
-
-    fn taken_from_writer(&self, key: &ObjectKey, revision: Revision) -> Option<Arc<Object>> {
-        let object = self.committed.lock().remove(&revision)?;
-        (object.name() == key.name && object.namespace() == key.namespace()).then_some(object)
     }
 
     /// Makes a change visible to watchers.
