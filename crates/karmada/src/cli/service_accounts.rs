@@ -65,15 +65,11 @@ impl InertArgs {
             ("requestheader-uid-headers", &self.requestheader_uid_headers),
             ("requestheader-username-headers", &self.requestheader_username_headers),
         ];
-        for (name, _) in given.into_iter().filter(|(_, value)| !value.is_empty()) {
-            let reason = match name.starts_with("proxy-client") {
-                true => "this server forwards no request to extension API servers, so it presents no proxy certificate",
-                false => {
-                    "this server trusts no authenticating proxy in front of it: clients authenticate to it directly"
-                }
-            };
-            anyhow::bail!("--{name} has no effect here: {reason}; leave it out");
-        }
-        Ok(())
+        let Some((name, _)) = given.into_iter().find(|(_, value)| !value.is_empty()) else { return Ok(()) };
+        let reason = match name.starts_with("proxy-client") {
+            true => "this server forwards no request to extension API servers, so it presents no proxy certificate",
+            false => "this server trusts no authenticating proxy in front of it: clients authenticate to it directly",
+        };
+        anyhow::bail!("--{name} has no effect here: {reason}; leave it out")
     }
 }
