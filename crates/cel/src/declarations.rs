@@ -38,6 +38,7 @@ impl Declarations {
         self.functions.get(name).map(Vec::as_slice)
     }
 
+    #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Overload)> {
         self.functions.iter().flat_map(|(name, overloads)| overloads.iter().map(|overload| (*name, overload)))
     }
