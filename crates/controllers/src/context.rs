@@ -94,8 +94,11 @@ pub struct FirstDecision {
     /// The result and the status, as a merge patch of the new binding.
     pub patch: Value,
     /// Called with the created binding.
-    pub created: Box<dyn FnOnce(&Object) + Send>,
+    pub created: OnCreated,
 }
+
+/// Called once with the created object.
+pub type OnCreated = Box<dyn FnOnce(&Object) + Send>;
 
 /// Decides about a binding that is about to be created; `None` leaves it to the scheduler.
 pub type DecideFirst = Arc<dyn Fn(&Binding) -> Option<FirstDecision> + Send + Sync>;

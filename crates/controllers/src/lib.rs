@@ -40,7 +40,7 @@ mod unified_auth;
 mod unrendered;
 
 pub use cert_rotation::Rotation;
-pub use context::{Context, DecideFirst, FirstDecision, Settings};
+pub use context::{Context, DecideFirst, FirstDecision, OnCreated, Settings};
 pub use error::Error;
 pub use failover::Eviction;
 pub use gates::Gates;

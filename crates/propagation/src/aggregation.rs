@@ -222,7 +222,8 @@ mod tests {
         let [one, two] = [work(1, 1, &json!({})), work(2, 1, &json!({}))];
         let found = contributions.update(&resource(), &[two.clone(), one.clone()]);
         assert_eq!(clusters(found.expect("contributions")), ["m001", "m002"]);
-        assert_eq!(clusters(contributions.update(&resource(), &[two.clone()]).expect("contributions")), ["m002"]);
+        let found = contributions.update(&resource(), std::slice::from_ref(&two));
+        assert_eq!(clusters(found.expect("contributions")), ["m002"]);
         // A Work of the same name and version, but another one.
         let mut other = one.to_value().expect("a tree");
         other["metadata"]["uid"] = json!("other");

@@ -17,6 +17,7 @@ use propagation::template::Template;
 use serde_json::{Value, json};
 
 use super::{Detector, TemplateKey};
+use crate::context::OnCreated;
 use crate::error::{During, Error, Result, decoded};
 use crate::metrics::result;
 use crate::templates;
@@ -291,7 +292,7 @@ impl Detector {
     }
 
     /// The binding as the scheduler of this process leaves it, and what is called once it exists.
-    fn scheduled(&self, built: &Binding) -> Option<(Object, Box<dyn FnOnce(&Object) + Send>)> {
+    fn scheduled(&self, built: &Binding) -> Option<(Object, OnCreated)> {
         let first = self.context.first_decision(built)?;
         let mut tree = serde_json::to_value(built).ok()?;
         merge_patch::apply(&mut tree, &first.patch);
