@@ -73,13 +73,13 @@ pub(crate) async fn run(context: Context) {
         let (concerned, priority) = match event {
             Event::Added { object, initial } => {
                 // A restart may have interrupted a removal.
-                let left =
-                    object.is_deleting() && object.finalizers().iter().any(|it| **it == *finalizers::DEPENDENCIES);
+                let left = has_finalizer(object) && (object.is_deleting() || wants(object).is_none());
                 let low = if *initial { Priority::Low } else { Priority::Normal };
                 (left || wants(object) == Some(true), low)
             }
             Event::Updated { old, new } => {
-                (event.changes_generation() && (wants(old).is_some() || wants(new).is_some()), Priority::Normal)
+                let concerns = || wants(old).is_some() || wants(new).is_some() || has_finalizer(new);
+                (event.changes_generation() && concerns(), Priority::Normal)
             }
             Event::Deleted(_) => (false, Priority::Normal),
         };
@@ -111,6 +111,10 @@ fn wants(binding: &Object) -> Option<bool> {
     let spec = binding.member("spec")?;
     let value = |name| raw_json::member(&spec, name).map(|span| &spec[span]);
     (value("propagateDeps")? == b"true").then(|| value("clusters").is_some_and(|list| list != b"null" && list != b"[]"))
+}
+
+fn has_finalizer(binding: &Object) -> bool {
+    binding.finalizers().iter().any(|it| **it == *finalizers::DEPENDENCIES)
 }
 
 fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {

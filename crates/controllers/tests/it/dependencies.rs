@@ -96,6 +96,26 @@ async fn a_dependency_follows_its_template() {
     plane.shutdown().await;
 }
 
+/// A binding that no longer has `propagateDeps` when the controllers start is released nevertheless.
+#[tokio::test(start_paused = true)]
+async fn dependencies_released_while_no_controller_runs_are_detached() {
+    let mut plane = Plane::start().await;
+    settings(&plane).await;
+    application(&plane, "web", "m1", json!({})).await;
+    settings_in(&plane, "m1", Some("1")).await;
+    plane.settle().await;
+    plane.stop_controllers().await;
+    change_policy(&plane, "web", json!({"propagateDeps": false})).await;
+    let (bindings, web) = (Binding::api_resource(Scope::Namespaced), demo("web-deployment"));
+    plane.merge(&bindings, &web, json!({"spec": {"propagateDeps": false}}), PatchOptions::default()).await;
+    plane.restart_controllers().await;
+    settings_in(&plane, "m1", None).await;
+    let released = plane.get(&bindings, &web).await.expect("the binding");
+    let finalizers = released["metadata"]["finalizers"].to_string();
+    assert!(!finalizers.contains("dependencies-distributor"), "{finalizers}");
+    plane.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_applications_share_a_dependency() {
     let plane = Plane::start().await;
