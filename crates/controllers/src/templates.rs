@@ -39,9 +39,15 @@ pub(crate) fn cached(context: &Context, reference: &ObjectReference) -> Option<A
     informer.cache().get(&ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str()))
 }
 
+/// The template of a binding, in the version that the binding was built from or a later one: no event follows when a cache
+/// that lags behind the bindings' catches up.
 pub(crate) async fn referenced(context: &Context, reference: &ObjectReference) -> Result<Option<Arc<Object>>> {
-    match locate(context, reference).await? {
-        Some((resource, key)) => fetch(context, &resource, &key).await,
-        None => Ok(None),
+    let Some((resource, key)) = locate(context, reference).await? else { return Ok(None) };
+    let built_from = reference.resource_version.parse().unwrap_or(0);
+    let informer = context.control.existing(&resource);
+    let known = informer.and_then(|informer| informer.cache().get(&key));
+    if let Some(object) = known.filter(|object| object.revision() >= built_from) {
+        return Ok(Some(object));
     }
+    context.client.get_opt(&resource, &key).await.during(|| format!("reading {} {key}", resource.kind))
 }

@@ -459,7 +459,9 @@ impl Simulation {
         let mut needless: Vec<String> =
             more.filter(|(line, _)| !excused(line)).map(|(line, _)| format!("needless: {line}")).collect();
         if !needless.is_empty() {
-            needless.extend(changed(&state.bindings, &State::read(&self.plane).await.bindings));
+            let now = State::read(&self.plane).await;
+            needless.extend(changed(&state.bindings, &now.bindings));
+            needless.extend(MEMBERS.iter().flat_map(|member| changed(&state.works[member], &now.works[member])));
         }
         needless
     }
