@@ -2,6 +2,12 @@
 //! finds them.
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+/// Certificate and key are written one after the other.
+const SETTLE: Duration = Duration::from_secs(1);
 
 #[cfg(target_os = "linux")]
 mod inotify {
@@ -80,6 +86,20 @@ impl Changes {
             tracing::info!("Changes of certificate files are not reported here; the files are read once a day");
         }
         Self(watched)
+    }
+
+    /// Waits until changes have settled, for `pause` at most. False once `stop` is cancelled.
+    pub async fn settled(&mut self, pause: Duration, stop: &CancellationToken) -> bool {
+        let settled = async {
+            self.next().await;
+            tokio::time::sleep(SETTLE).await;
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => false,
+            () = settled => true,
+            () = tokio::time::sleep(pause) => true,
+        }
     }
 
     /// Waits for one change or more.

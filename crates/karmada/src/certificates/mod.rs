@@ -28,8 +28,6 @@ pub use keys::Keys;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Pause after a failed check.
 const RETRY: Duration = Duration::from_secs(600);
-/// Certificate and key are written one after the other.
-pub(crate) const SETTLE: Duration = Duration::from_secs(1);
 
 pub const EXPIRATION: Description = Description::gauge(
     "karmada_certificate_expiration_timestamp_seconds",
@@ -111,15 +109,8 @@ impl Keeper {
                     RETRY
                 }
             };
-            let settled = async {
-                changes.next().await;
-                tokio::time::sleep(SETTLE).await;
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = settled => {}
-                () = tokio::time::sleep(pause) => {}
+            if !changes.settled(pause, &stop).await {
+                return;
             }
         }
     }

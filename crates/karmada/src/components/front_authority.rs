@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use crate::certificates::{Changes, SETTLE};
+use crate::certificates::Changes;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
@@ -113,15 +113,8 @@ async fn follow_file(path: PathBuf, mut last: String, authority: &ClientAuthorit
             }
             Err(error) => unusable(&error),
         }
-        let settled = async {
-            changes.next().await;
-            tokio::time::sleep(SETTLE).await;
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = settled => {}
-            () = tokio::time::sleep(LONGEST) => {}
+        if !changes.settled(LONGEST, stop).await {
+            return;
         }
     }
 }
