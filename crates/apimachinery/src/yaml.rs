@@ -107,8 +107,8 @@ fn is_blank(text: &str) -> bool {
     })
 }
 
-/// Go prints `1000.0` as `1000`, so that is what reaches the server.
-fn whole_floats(value: &mut Value) {
+/// Replaces floats without a fraction by integers: Go prints `1000.0` as `1000`, so that is what reaches a server.
+pub fn whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(n) = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9_007_199_254_740_992.0) {

@@ -131,24 +131,10 @@ pub fn documents(stream: &[u8]) -> Result<Vec<Value>, String> {
             with_snippet: false,
         };
         let mut value: Value = serde_saphyr::from_str_with_options(part, options).map_err(|error| error.to_string())?;
-        whole_floats(&mut value);
+        yaml::whole_floats(&mut value);
         values.extend(Some(value).filter(|value| !value.is_null()));
     }
     Ok(values)
-}
-
-/// Go prints `1000.0` as `1000`.
-fn whole_floats(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Some(n) = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9_007_199_254_740_992.0) {
-                *value = Value::from(n as i64);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(whole_floats),
-        Value::Object(map) => map.values_mut().for_each(whole_floats),
-        _ => {}
-    }
 }
 
 /// A List is its items.
