@@ -1,5 +1,7 @@
 //! The table of controllers, and starting those that are selected.
 
+use std::collections::BTreeSet;
+
 use futures::future::BoxFuture;
 
 use crate::Context;
@@ -199,8 +201,14 @@ pub static CONTROLLERS: &[Controller] = &[
 const OFF_UNLESS_NAMED: [&str; 3] = ["hpaScaleTargetMarker", "deploymentReplicasSyncer", "certRotation"];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
+#[error("unknown controller {0:?}; known are {known}", known = names().join(", "))]
 pub struct SelectionError(String);
+
+/// The names that `--controllers` takes. Several controllers share the name of upstream's that includes them.
+fn names() -> Vec<&'static str> {
+    let mut seen = BTreeSet::new();
+    CONTROLLERS.iter().map(|controller| controller.name).filter(|name| seen.insert(*name)).collect()
+}
 
 /// Whether every name in a selection is one of a controller.
 ///
