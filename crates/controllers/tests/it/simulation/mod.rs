@@ -37,8 +37,11 @@ const THREADS: usize = 2;
 /// Full output is printed for the first few failures.
 const SHOWN: usize = 3;
 
-/// A history takes a fraction of a second of real time; one that takes this long hangs or loops.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A history takes some seconds of real time at most; one that takes this long hangs or loops. `PATIENCE=600` is for
+/// machines that have something better to do.
+fn patience() -> Duration {
+    Duration::from_secs(variable("PATIENCE").unwrap_or(120))
+}
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -204,9 +207,9 @@ fn watched(test: &str, seed: u64, histories: Histories) -> Option<String> {
         // The receiver may have given up after a time-out.
         drop(done.send(wrong));
     });
-    let wrong = match result.recv_timeout(PATIENCE) {
+    let wrong = match result.recv_timeout(patience()) {
         Ok(wrong) => wrong,
-        Err(RecvTimeoutError::Timeout) => vec![format!("it has not ended after {} s", PATIENCE.as_secs())],
+        Err(RecvTimeoutError::Timeout) => vec![format!("it has not ended after {} s", patience().as_secs())],
         Err(RecvTimeoutError::Disconnected) => {
             vec![thread.join().map_or_else(panic_message, |()| "it ended early".to_owned())]
         }
