@@ -21,6 +21,7 @@ const fn shell(name: &'static str, may_use: &'static [&'static str]) -> Layer {
 pub const LAYERS: &[Layer] = &[
     pure("apimachinery", &[]),
     pure("metrics", &[]),
+    pure("audit", &["apimachinery"]),
     pure("cel", &["apimachinery"]),
     pure("apiextensions", &["apimachinery", "cel"]),
     pure("kubernetes-api", &["apimachinery"]),
@@ -36,7 +37,17 @@ pub const LAYERS: &[Layer] = &[
     shell("client", &["apimachinery", "metrics", "transport", "world"]),
     shell(
         "apiserver",
-        &["apimachinery", "metrics", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"],
+        &[
+            "apimachinery",
+            "audit",
+            "metrics",
+            "apiextensions",
+            "kubernetes-api",
+            "transport",
+            "storage",
+            "world",
+            "pki",
+        ],
     ),
     shell("controller-runtime", &["apimachinery", "metrics", "transport", "client", "world"]),
     shell("tunnel", &["metrics", "karmada-api", "transport", "client", "controller-runtime", "world"]),
@@ -129,6 +140,7 @@ pub const LAYERS: &[Layer] = &[
         "karmada",
         &[
             "apimachinery",
+            "audit",
             "metrics",
             "apiextensions",
             "karmada-api",

@@ -1,6 +1,7 @@
 //! A Kubernetes API server as one `tower::Service`. It knows Kubernetes, not Karmada.
 
 pub mod admission;
+pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod bootstrap_flow;

@@ -78,6 +78,11 @@ impl Peer {
         Self { address, shown }
     }
 
+    /// Whether it presented a client certificate.
+    pub fn has_certificate(&self) -> bool {
+        self.shown.is_some()
+    }
+
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         self.shown.as_ref().map_or(&[], |shown| &shown.certificates)
     }

@@ -1,7 +1,7 @@
 //! The server as a value: configuration in, one service out.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use apimachinery::resource::Resource;
@@ -15,6 +15,7 @@ use transport::{ApiService, Identity, Request, Response};
 use world::World;
 
 use crate::admission::{Admission, AdmissionRequest};
+use crate::audit::{Auditor, Recording};
 use crate::authn::{Authentication, Lookup, expiry, impersonate};
 use crate::authz::{self, Attributes, Authorizer, Rbac, ResourceAttributes};
 use crate::budget::{Budgets, Wire};
@@ -106,6 +107,7 @@ pub struct Shared {
     pub(crate) counted: Counted,
     budgets: Arc<Budgets>,
     requests: RequestLog,
+    auditor: OnceLock<Arc<Auditor>>,
     admission: Vec<Arc<dyn Admission>>,
     routes: Vec<Arc<dyn Route>>,
     /// Ends the tasks of the server.
@@ -175,6 +177,7 @@ impl ApiServer {
                 counted: Counted::new(&metrics),
                 budgets: Arc::new(Budgets::new(Default::default(), &metrics)),
                 requests: RequestLog::default(),
+                auditor: OnceLock::new(),
                 metrics,
                 admission: config.admission,
                 routes,
@@ -199,6 +202,12 @@ impl ApiServer {
 
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Audits all requests from now on; called once, before the server has clients.
+    pub fn audit(&self, auditor: Auditor) {
+        // A second auditor would miss what the first has seen begin.
+        let _ = self.shared.auditor.set(Arc::new(auditor));
     }
 
     /// The limits of a socket in front of this server.
@@ -230,7 +239,13 @@ fn service(shared: &Arc<Shared>) -> ApiService {
 
 async fn respond_to(server: &Shared, request: Request) -> Response {
     let info = RequestInfo::parse(request.method(), request.uri());
-    let audit_id = request.headers().get("audit-id").cloned();
+    let mut audit_id = request.headers().get("audit-id").cloned();
+    let recording = server.auditor.get().map(|auditor| {
+        let given = audit_id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let id = given.unwrap_or_else(|| server.world.uuid());
+        audit_id = HeaderValue::from_str(&id).ok();
+        auditor.begin(&info, &request, id, &server.world)
+    });
     let long = info.is_long_running();
     let started = tokio::time::Instant::now();
     let underway = (!long).then(|| server.counted.begin(&info));
@@ -238,7 +253,8 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     let shared = request.extensions().get::<transport::AcceptPayload>().is_some();
     let wishes = if shared { Default::default() } else { crate::finish::Wishes::of(request.headers(), &info.query) };
     let encoding = crate::negotiate::error_encoding(request.headers());
-    let answer = std::panic::AssertUnwindSafe(answer(server, &info, request, started)).catch_unwind();
+    let answer =
+        std::panic::AssertUnwindSafe(answer(server, &info, request, started, recording.as_ref())).catch_unwind();
     let limit = time_limit(&info);
     let outcome = match &limit {
         Err(status) => Ok(Ok(Err(status.clone()))),
@@ -250,6 +266,9 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
         Ok(Ok(Err(status))) => respond::failure_as(&status, encoding),
         Ok(Err(_panic)) => {
             tracing::error!(verb = info.verb, path = info.path, "Request handler panicked; report this");
+            if let Some(recording) = &recording {
+                recording.panicked().await;
+            }
             respond::failure(&Status::internal("the request handler failed unexpectedly"))
         }
         Err(_elapsed) => respond::failure(&Status::failure(
@@ -263,6 +282,9 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     server.counted.end(&info, known, response.status(), (!long).then(|| started.elapsed()));
     if let Some(transport::Payload::Created(outcomes)) = response.extensions().get() {
         server.counted.more(&info, known, outcomes);
+    }
+    if let Some(recording) = &recording {
+        response = recording.clone().responded(response, long).await;
     }
     let headers = response.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
@@ -293,17 +315,34 @@ async fn answer(
     info: &RequestInfo,
     request: Request,
     started: tokio::time::Instant,
+    recording: Option<&Recording>,
 ) -> Result<Response, Status> {
     let (mut parts, body) = request.into_parts();
     let now = server.world.now().as_second();
-    let caller = server.authentication.authenticate(&parts, now).await?;
+    let caller = match (server.authentication.authenticate(&parts, now).await, recording) {
+        (Err(status), Some(recording)) => {
+            recording.unauthenticated(info, &parts.headers, parts.extensions.get::<Peer>(), &status).await;
+            return Err(status);
+        }
+        (caller, _) => caller?,
+    };
+    if let Some(recording) = recording {
+        recording.received(info, &caller).await?;
+    }
     fairness::identify(&parts.extensions, &caller);
     let peer = parts.extensions.get::<Peer>();
     if let Some(left) = peer.and_then(|peer| expiry::counted(peer, &caller, now)) {
         server.counted.expiration(left);
     }
     let warning = peer.and_then(|peer| expiry::warning(peer, &caller, now));
+    let acts = recording.map(|recording| (recording, caller.clone()));
     let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref())?;
+    if let Some((recording, caller)) = acts {
+        if user != caller {
+            recording.acts_as(&user);
+        }
+        parts.extensions.insert(recording.clone());
+    }
     let mut watched = server.requests.watch(info, &user, started);
     let billed = parts.extensions.get::<Wire>().and_then(|wire| wire.billed(&user.user));
     let mut answer = answer_to(server, info, &user, parts, body).await;
@@ -326,7 +365,13 @@ async fn answer_to(
     body: transport::Body,
 ) -> Result<Response, Status> {
     let instead = server.routes.iter().filter(|route| route.takes(info)).find_map(|route| route.instead(info));
+    let recording = parts.extensions.get::<Recording>();
     let allowed = |attributes: &Attributes| server.authorizer.authorize(user, attributes).is_allowed();
+    if let Some(recording) = recording {
+        let by_path = server.authorizer.authorize(user, &info.attributes());
+        let other = instead.as_ref().filter(|_| !by_path.is_allowed());
+        recording.decided(&other.map_or(by_path, |other| server.authorizer.authorize(user, other)));
+    }
     if !(instead.is_some() && allowed(&info.attributes())) {
         authz::check(server.authorizer.as_ref(), user, &instead.unwrap_or_else(|| info.attributes()))?;
     }
@@ -354,7 +399,13 @@ async fn answer_to(
     }
     let served = server.registry.snapshot();
     match served.get(&info.group, &info.version, &info.resource) {
-        Some(resource) => handlers::handle(server, info, resource, user, &parts, body).await,
+        Some(resource) => {
+            let body = match recording {
+                Some(recording) => recording.request_body(&parts, body).await?,
+                None => body,
+            };
+            handlers::handle(server, info, resource, user, &parts, body).await
+        }
         None if served.has_version(&info.group, &info.version) => Err(handlers::no_such_resource()),
         None => Ok(respond::page_not_found()),
     }

@@ -124,6 +124,21 @@ impl Places {
             .map_err(|e| Error::Config(format!("{}, context {:?}: {e}", facts.place, facts.context)))?;
         Ok(Connection { client, facts, missing: kubeconfig.missing })
     }
+
+    /// A client of the server that the current context names, and the path of the server's URL apart: a webhook is reached
+    /// at exactly that path. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Places::connect`]; a kubeconfig is required.
+    pub async fn connect_to_webhook(&self) -> Result<(Client, String)> {
+        let kubeconfig = self.read()?.ok_or_else(|| Error::Config(INCOMPLETE.into()))?;
+        let mut config = kubeconfig.config(None).await?;
+        let path = config.cluster_url.path_and_query().map_or("/", |it| it.as_str()).to_owned();
+        let mut parts = config.cluster_url.into_parts();
+        parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
+        config.cluster_url = http::Uri::from_parts(parts).map_err(|error| Error::Config(error.to_string()))?;
+        Ok((Client::from_config(config)?, path))
+    }
 }
 
 fn unreadable(file: &Path, of: &str, error: &KubeconfigError) -> Error {

@@ -22,6 +22,7 @@ use world::World;
 
 use crate::access::{self, Around, Socket};
 use crate::admission::KarmadaAdmission;
+use crate::audit;
 use crate::backups::route::Backups;
 use crate::backups::schedule;
 use crate::cluster_admission::ClusterAdmission;
@@ -51,6 +52,8 @@ pub struct Options {
     pub listen: Listen,
     pub token_auth_file: Option<PathBuf>,
     pub service_accounts: ServiceAccounts,
+    /// The audit policy and its backends.
+    pub audit: audit::Settings,
     /// The ranges of service addresses and node ports.
     pub services: Ranges,
     /// Differences from kube-apiserver's default set of admission plugins.
@@ -71,6 +74,7 @@ pub struct Opened {
     search: Arc<Search>,
     /// Stops the task that takes backups.
     backups: Option<(CancellationToken, JoinHandle<()>)>,
+    audit: Option<audit::Backends>,
 }
 
 /// A serving API server.
@@ -124,7 +128,12 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     // Nothing listens yet.
     let server = engine.at_once(begun).await?;
     let backups = scheduled(options, &engine, &server, world);
-    let opened = Opened { server, data, engine, search, backups };
+    // The objects that exist before the first client are not audited.
+    let audit = options.audit.open(&server.shared().metrics).await?.map(|(auditor, backends)| {
+        server.audit(auditor);
+        backends
+    });
+    let opened = Opened { server, data, engine, search, backups, audit };
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)
 }
@@ -212,6 +221,9 @@ impl Opened {
     /// Stops the server, then closes the store.
     pub async fn close(self) -> anyhow::Result<()> {
         self.server.shutdown();
+        if let Some(audit) = self.audit {
+            audit.close().await;
+        }
         if let Some((stop, task)) = self.backups {
             stop.cancel();
             // A schedule that panicked has reported it already; the store must be closed all the same.
@@ -230,6 +242,7 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
     options.listen.check()?;
     options.backups.as_ref().map(schedule::check).transpose()?;
     options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
+    options.audit.check()?;
     options.service_accounts.check()?;
     options.service_accounts.keys()?;
     Ok(())

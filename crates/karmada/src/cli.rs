@@ -1,6 +1,7 @@
 //! The command line of `karmada`.
 
 mod arguments;
+mod audit;
 mod certs;
 mod help;
 mod listening;

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod admission;
 pub mod apiserver;
+pub mod audit;
 pub mod backups;
 pub mod bootstrap;
 pub mod certificates;

@@ -28,6 +28,13 @@ impl Draft {
         self.0.lock().take()
     }
 
+    /// Shows the document to `reader`, unless it was taken or sent before.
+    pub fn look(&self, reader: impl FnOnce(&Value)) {
+        if let Some(document) = &*self.0.lock() {
+            reader(document);
+        }
+    }
+
     /// A body that encodes the document when it is first read.
     pub fn body(&self) -> Body {
         Encoding { draft: self.clone(), done: false }.boxed_unsync()

@@ -49,7 +49,7 @@ pub(crate) async fn read(mut body: Body) -> Result<Bytes, Status> {
 }
 
 /// The media type without parameters; JSON when the header is absent.
-pub(super) fn media_type(headers: &HeaderMap) -> &str {
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
     text.split(';').next().unwrap_or(text).trim()
 }

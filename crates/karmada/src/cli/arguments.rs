@@ -16,6 +16,7 @@ use kubernetes_api::services::{Range, Ranges};
 use simulator::{MemberOptions, NodeShape};
 use world::World;
 
+use super::audit::AuditArgs;
 use super::listening::ListenArgs;
 use super::print;
 use super::service_accounts::{InertArgs, ServiceAccountArgs};
@@ -141,6 +142,8 @@ pub(super) struct ServerArgs {
     #[command(flatten)]
     service_accounts: ServiceAccountArgs,
     #[command(flatten)]
+    audit: AuditArgs,
+    #[command(flatten)]
     inert: InertArgs,
     /// The addresses of services; after a comma those of the other family
     #[arg(long, value_delimiter = ',', num_args = 1..=2, default_value = "10.96.0.0/12")]
@@ -192,7 +195,7 @@ impl BackupArgs {
 }
 
 /// Like Go's, and not negative.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<apimachinery::duration::Duration> = text.parse().ok();
     let parsed = parsed.and_then(|parsed| parsed.to_std());
     parsed.ok_or_else(|| format!("{text:?} is not a duration such as 6h or 30m"))
@@ -363,6 +366,7 @@ impl ServerArgs {
             listen: self.listen.listen(self.secure_port, "karmada-apiserver", world)?,
             token_auth_file: self.token_auth_file,
             service_accounts: self.service_accounts.into(),
+            audit: self.audit.settings(world),
             services,
             plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
             admission: karmada_api::admission::Options {

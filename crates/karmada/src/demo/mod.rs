@@ -127,6 +127,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
             listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), options.secure_port, "karmada-apiserver"),
             token_auth_file: None,
             service_accounts: Default::default(),
+            audit: Default::default(),
             services: Default::default(),
             plugins: apiserver::default_plugins(),
             admission: Default::default(),

@@ -109,7 +109,7 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (the client needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family appears once it has a value.\n"
     );
-    let parts: [(&str, &[Description]); 13] = [
+    let parts: [(&str, &[Description]); 14] = [
         ("Controllers", controllers::metrics::ALL),
         ("Scheduler", scheduler::metrics::ALL),
         ("Estimator", estimator::metrics::ALL),
@@ -117,6 +117,7 @@ pub fn metrics_page() -> String {
         ("Leases", crate::components::METRICS),
         ("Clients", client::metrics::ALL),
         ("API server", apiserver::metrics::ALL),
+        ("Auditing", apiserver::audit::ALL),
         ("Store", crate::metrics::ALL),
         ("Backups", crate::backups::schedule::METRICS),
         ("Certificates", crate::certificates::METRICS),

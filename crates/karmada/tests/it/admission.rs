@@ -26,6 +26,7 @@ pub async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
         listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada"),
         token_auth_file: None,
         service_accounts: Default::default(),
+        audit: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission: Default::default(),

@@ -80,6 +80,7 @@ impl Plane {
             listen: Listen { certificate, ..listen },
             token_auth_file: None,
             service_accounts: Default::default(),
+            audit: Default::default(),
             services: Default::default(),
             plugins: Default::default(),
             admission: Default::default(),

@@ -43,6 +43,7 @@ impl Fleet {
                 listen: listen("karmada-apiserver"),
                 token_auth_file: None,
                 service_accounts: Default::default(),
+                audit: Default::default(),
                 services: Default::default(),
                 plugins: karmada::apiserver::default_plugins(),
                 admission: Default::default(),

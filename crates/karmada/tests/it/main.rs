@@ -2,6 +2,7 @@
 
 mod admission;
 mod agent;
+mod audit;
 mod bad_input;
 mod certificates;
 mod cluster_proxy;

@@ -22,6 +22,7 @@ pub fn options(data_dir: &Path) -> Options {
         listen,
         token_auth_file: None,
         service_accounts: Default::default(),
+        audit: Default::default(),
         services: Default::default(),
         plugins: karmada::apiserver::default_plugins(),
         admission: Default::default(),

@@ -32,6 +32,7 @@ async fn open(directory: &Path, world: &World) -> Opened {
         listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada"),
         token_auth_file: None,
         service_accounts: Default::default(),
+        audit: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission,

@@ -26,6 +26,7 @@ fn options(directory: &Path, change: impl FnOnce(&mut Listen)) -> Options {
         listen,
         token_auth_file: None,
         service_accounts: Default::default(),
+        audit: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission: Default::default(),

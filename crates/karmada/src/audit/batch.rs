@@ -1,0 +1,124 @@
+//! Mode `batch`: events wait in a bounded buffer and are written together in the background.
+
+use std::time::Duration;
+
+use ::audit::Event;
+use apiserver::audit::{Sink, SinkError};
+use client::TokenBucket;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Encoder, Losses, Writer};
+
+/// Upstream's name of events that the buffer did not take.
+const BUFFERED: &str = "buffered";
+
+/// The flags `--audit-*-batch-*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batching {
+    /// Events that may wait; more are lost.
+    pub buffer: usize,
+    /// Events that are written together, at most.
+    pub size: usize,
+    /// How long a batch waits until it is full; zero: not at all.
+    pub wait: Duration,
+    /// Batches a second on average, and at once; `None`: any number.
+    pub throttle: Option<(f64, u32)>,
+}
+
+impl Batching {
+    /// The next batch; `None` when the server ends.
+    async fn next(self, events: &mut Receiver<String>, stop: &CancellationToken) -> Option<Vec<String>> {
+        let mut batch = vec![stop.run_until_cancelled(events.recv()).await??];
+        let full = async {
+            while batch.len() < self.size {
+                match events.recv().await {
+                    Some(event) => batch.push(event),
+                    None => break,
+                }
+            }
+        };
+        // A batch that the end interrupts is written like every other.
+        let _ = stop.run_until_cancelled(tokio::time::timeout(self.wait, full)).await;
+        Some(batch)
+    }
+}
+
+pub(super) struct Batched {
+    events: Sender<String>,
+    encoder: Encoder,
+    losses: Losses,
+}
+
+pub(super) fn start(
+    writer: Box<dyn Writer>,
+    batching: Batching,
+    encoder: Encoder,
+    losses: Losses,
+    stop: CancellationToken,
+) -> (Batched, JoinHandle<()>) {
+    let (events, receiver) = mpsc::channel(batching.buffer.max(1));
+    let task = Task { writer, batching, encoder, losses: losses.clone() };
+    (Batched { events, encoder, losses }, tokio::spawn(task.run(receiver, stop)))
+}
+
+impl Sink for Batched {
+    fn take<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), SinkError>> {
+        let taken = match self.encoder.encode(event) {
+            None => Err("the event is too large"),
+            Some(encoded) => self.events.try_send(encoded).map_err(|_| "the buffer is full"),
+        };
+        let taken = taken.inspect(|()| self.losses.none(BUFFERED)).map_err(|why| {
+            self.losses.add(BUFFERED, 1, why);
+            SinkError { message: why.to_owned(), is_strict: false }
+        });
+        std::future::ready(taken).boxed()
+    }
+}
+
+struct Task {
+    writer: Box<dyn Writer>,
+    batching: Batching,
+    encoder: Encoder,
+    losses: Losses,
+}
+
+impl Task {
+    async fn run(mut self, mut events: Receiver<String>, stop: CancellationToken) {
+        let throttle = self.batching.throttle.and_then(|(rate, burst)| TokenBucket::new(rate, burst));
+        while let Some(batch) = self.batching.next(&mut events, &stop).await {
+            if let Some(throttle) = &throttle {
+                stop.run_until_cancelled(throttle.acquire()).await;
+            }
+            self.write(batch).await;
+        }
+        // What waits when the server ends.
+        events.close();
+        let mut rest = Vec::new();
+        while let Ok(event) = events.try_recv() {
+            rest.push(event);
+        }
+        while !rest.is_empty() {
+            let left = rest.split_off(self.batching.size.max(1).min(rest.len()));
+            self.write(std::mem::replace(&mut rest, left)).await;
+        }
+    }
+
+    async fn write(&mut self, batch: Vec<String>) {
+        let batches = match self.encoder.limits {
+            Some(limits) => limits.batches(batch),
+            None => vec![batch],
+        };
+        let name = self.writer.name();
+        for batch in batches {
+            let count = batch.len();
+            match self.writer.write(batch).await {
+                Ok(()) => self.losses.none(name),
+                Err(why) => self.losses.add(name, count, &why),
+            }
+        }
+    }
+}

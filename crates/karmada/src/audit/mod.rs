@@ -1,0 +1,222 @@
+//! Where audit events go: a log and a webhook, set up by kube-apiserver's flags.
+
+mod batch;
+mod log;
+mod webhook;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::audit::{Event, Limits, Parsed, Policy};
+use anyhow::Context as _;
+use apiserver::audit::{Auditor, ERRORS, Sink, SinkError};
+use controller_runtime::Failures;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use metrics::{Counters, Registry};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use batch::Batching;
+pub use log::{Format, Log};
+pub use webhook::Webhook;
+
+/// The audit flags of an API server.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// `--audit-policy-file`; nothing is recorded without it.
+    pub policy_file: Option<PathBuf>,
+    pub log: Option<Backend<Log>>,
+    pub webhook: Option<Backend<Webhook>>,
+}
+
+/// One backend and how events reach it.
+#[derive(Clone, Debug)]
+pub struct Backend<B> {
+    pub to: B,
+    pub mode: Mode,
+    /// Larger events and batches are truncated; `None` if none are.
+    pub limits: Option<Limits>,
+}
+
+/// When a request goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// Once the event is written or lost.
+    Blocking,
+    /// Once the event is written. A request whose first event is lost is refused.
+    BlockingStrict,
+    /// At once: events are written in the background.
+    Batch(Batching),
+}
+
+/// The end of a backend: writes encoded events.
+trait Writer: Send + 'static {
+    /// As in metrics and log lines.
+    fn name(&self) -> &'static str;
+
+    /// Writes them all, or none as far as it can be known.
+    fn write(&mut self, events: Vec<String>) -> BoxFuture<'_, Result<(), String>>;
+}
+
+/// Encodes events within the limits.
+#[derive(Clone, Copy)]
+struct Encoder {
+    encode: fn(&Event) -> String,
+    limits: Option<Limits>,
+}
+
+impl Encoder {
+    /// `None` if the event is too large even without its objects.
+    fn encode(&self, event: &Event) -> Option<String> {
+        match self.limits {
+            Some(limits) => limits.encode(event, self.encode),
+            None => Some((self.encode)(event)),
+        }
+    }
+}
+
+/// Counts lost events, and reports the first of a series.
+#[derive(Clone)]
+struct Losses {
+    errors: Counters,
+    failures: Arc<Failures<&'static str>>,
+}
+
+impl Losses {
+    fn add(&self, plugin: &'static str, events: usize, why: &str) {
+        (0..events).for_each(|_| self.errors.increment(&[plugin]));
+        if self.failures.failed(&plugin, why) {
+            tracing::error!(plugin, err = why, "Audit events are lost");
+        }
+    }
+
+    fn none(&self, plugin: &'static str) {
+        if self.failures.succeeded(&plugin).is_some() {
+            tracing::info!(plugin, "Audit events are recorded again");
+        }
+    }
+}
+
+/// A sink of mode `blocking` or `blocking-strict`.
+struct Direct {
+    writer: Mutex<Box<dyn Writer>>,
+    name: &'static str,
+    encoder: Encoder,
+    is_strict: bool,
+    losses: Losses,
+}
+
+impl Sink for Direct {
+    fn take<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), SinkError>> {
+        async move {
+            let written = match self.encoder.encode(event) {
+                Some(encoded) => self.writer.lock().await.write(vec![encoded]).await,
+                None => Err("the event is too large".to_owned()),
+            };
+            written.inspect(|()| self.losses.none(self.name)).map_err(|message| {
+                self.losses.add(self.name, 1, &message);
+                SinkError { message, is_strict: self.is_strict }
+            })
+        }
+        .boxed()
+    }
+}
+
+/// The backends of a server that is audited.
+pub struct Backends {
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Backends {
+    /// Writes what waits, then ends. Called once no request is served any more.
+    pub async fn close(self) {
+        self.stop.cancel();
+        for task in self.tasks {
+            // One that panicked has reported it.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the policy.
+    ///
+    /// # Errors
+    /// If it cannot be used, naming the flag and the file.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.policy().map(drop)
+    }
+
+    fn policy(&self) -> anyhow::Result<Option<Parsed>> {
+        let Some(file) = &self.policy_file else { return Ok(None) };
+        let place = || format!("--audit-policy-file {}", file.display());
+        let text = std::fs::read(file).with_context(place)?;
+        Policy::parse(&text).map(Some).with_context(place)
+    }
+
+    /// Opens the backends. `None` if nothing is audited.
+    ///
+    /// # Errors
+    /// If the policy, the log file or the kubeconfig of the webhook cannot be used.
+    pub async fn open(&self, registry: &Registry) -> anyhow::Result<Option<(Auditor, Backends)>> {
+        let Some(Parsed { policy, warnings }) = self.policy()? else {
+            if self.log.is_some() || self.webhook.is_some() {
+                tracing::warn!("No audit event is recorded: --audit-policy-file is not set");
+            }
+            return Ok(None);
+        };
+        for warning in warnings {
+            tracing::warn!(warning, "Part of the audit policy is ignored");
+        }
+        if self.log.is_none() && self.webhook.is_none() {
+            tracing::warn!(
+                "No audit event is recorded: neither --audit-log-path nor --audit-webhook-config-file is set"
+            );
+            return Ok(None);
+        }
+        let losses =
+            Losses { errors: registry.counters(&ERRORS), failures: Arc::new(Failures::lasting(Duration::ZERO)) };
+        let mut opened = Opened {
+            sinks: Vec::new(),
+            backends: Backends { stop: CancellationToken::new(), tasks: Vec::new() },
+            losses,
+        };
+        if let Some(log) = &self.log {
+            let encode = log.to.format.encoder();
+            opened.add(Box::new(log.to.open()?), log.mode, Encoder { encode, limits: log.limits });
+        }
+        if let Some(webhook) = &self.webhook {
+            let encoder = Encoder { encode: Event::to_json, limits: webhook.limits };
+            opened.add(Box::new(webhook.to.open().await?), webhook.mode, encoder);
+        }
+        Ok(Some((Auditor::new(policy, opened.sinks, registry), opened.backends)))
+    }
+}
+
+struct Opened {
+    sinks: Vec<Arc<dyn Sink>>,
+    backends: Backends,
+    losses: Losses,
+}
+
+impl Opened {
+    fn add(&mut self, writer: Box<dyn Writer>, mode: Mode, encoder: Encoder) {
+        let (name, losses) = (writer.name(), self.losses.clone());
+        let sink: Arc<dyn Sink> = match mode {
+            Mode::Batch(batching) => {
+                let (sink, task) = batch::start(writer, batching, encoder, losses, self.backends.stop.clone());
+                self.backends.tasks.push(task);
+                Arc::new(sink)
+            }
+            Mode::Blocking | Mode::BlockingStrict => {
+                let is_strict = mode == Mode::BlockingStrict;
+                Arc::new(Direct { writer: Mutex::new(writer), name, encoder, is_strict, losses })
+            }
+        };
+        self.sinks.push(sink);
+    }
+}
