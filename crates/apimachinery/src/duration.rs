@@ -6,15 +6,28 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds, possibly negative.
+///
+/// ```
+/// use apimachinery::duration::Duration;
+///
+/// let duration: Duration = "1h30m".parse()?;
+/// assert_eq!(duration.as_secs(), 5400);
+/// assert_eq!(duration.to_string(), "1h30m0s");
+/// # Ok::<(), apimachinery::duration::ParseDurationError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Duration(i64);
 
+/// Why a text is not a duration, with the messages of Go's `time.ParseDuration`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDurationError {
+    /// The text has no number, or the value overflows.
     #[error("time: invalid duration {0:?}")]
     Invalid(String),
+    /// A number without a unit: the whole text.
     #[error("time: missing unit in duration {0:?}")]
     MissingUnit(String),
+    /// A unit other than `ns`, `us`, `ms`, `s`, `m` and `h`: the whole text and the unit.
     #[error("time: unknown unit {1:?} in duration {0:?}")]
     UnknownUnit(String, String),
 }
@@ -31,18 +44,22 @@ const UNITS: [(&str, i64); 8] = [
 ];
 
 impl Duration {
+    /// A duration of this many nanoseconds.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
+    /// A duration of this many seconds.
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
+    /// The whole duration in nanoseconds.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
+    /// The duration in seconds, rounded towards zero.
     pub const fn as_secs(self) -> i64 {
         self.0 / 1_000_000_000
     }

@@ -1,4 +1,4 @@
-//! Field errors: what validation says, in upstream's words (`k8s.io/apimachinery/pkg/util/validation/field`).
+//! Field errors of validation, with upstream's messages (`k8s.io/apimachinery/pkg/util/validation/field`).
 
 use std::fmt;
 
@@ -11,19 +11,23 @@ use crate::status::StatusCause;
 pub struct Path(String);
 
 impl Path {
+    /// The path of the object itself.
     pub fn root() -> Self {
         Self::default()
     }
 
+    /// The path of a field of the object.
     pub fn new(name: &str) -> Self {
         Self(name.to_owned())
     }
 
+    /// The path of a field of this value.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
     }
 
+    /// The path of an item of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
@@ -47,38 +51,57 @@ impl fmt::Display for Path {
     }
 }
 
+/// The kind of an error, with the refused value where the message shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ErrorKind {
+    /// A required field is absent or empty.
     Required,
+    /// The value is malformed.
     Invalid(Value),
     /// As `Invalid`, where the value is shown as something else than JSON.
     InvalidShown(String),
     /// As `Invalid`, without the value.
     InvalidOmitted,
+    /// The value is not among the supported ones.
     NotSupported {
+        /// The refused value.
         value: Value,
+        /// The supported values.
         supported: Vec<String>,
     },
+    /// The value occurs twice in a set.
     Duplicate(Value),
+    /// The field may not be set here.
     Forbidden,
+    /// The referenced value does not exist.
     NotFound(Value),
     /// The bound is in bytes.
     TooLong {
+        /// The maximum length, in bytes.
         max: usize,
     },
+    /// A list has too many items.
     TooMany {
+        /// The number of items.
         actual: usize,
+        /// The maximum number of items.
         max: usize,
     },
+    /// The value has the wrong type.
     TypeInvalid(Value),
+    /// The server failed to check the value.
+    /// The server failed to check the value.
     Internal,
 }
 
 /// One thing wrong with one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
+    /// The kind of the error.
     pub kind: ErrorKind,
+    /// The field.
     pub path: Path,
+    /// The explanation after the kind; may be empty.
     pub detail: String,
     /// The value as upstream shows it, where that is not its JSON with sorted keys.
     pub shown: Option<String>,
@@ -88,9 +111,11 @@ pub struct Error {
 /// them would take gigabytes.
 pub const MAX_ERRORS: usize = 1000;
 
+/// The errors of an object, in the order in which they are reported.
 pub type ErrorList = Vec<Error>;
 
 impl Error {
+    /// An error of any kind.
     pub fn new(kind: ErrorKind, path: &Path, detail: impl Into<String>) -> Self {
         Self { kind, path: path.clone(), detail: detail.into(), shown: None }
     }
@@ -102,10 +127,12 @@ impl Error {
         self
     }
 
+    /// The field is required.
     pub fn required(path: &Path, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Required, path, detail)
     }
 
+    /// The value is malformed.
     pub fn invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid(value.into()), path, detail)
     }
@@ -115,31 +142,38 @@ impl Error {
         Self::new(ErrorKind::InvalidOmitted, path, detail)
     }
 
+    /// The value is not among `supported`.
     pub fn not_supported(path: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
         let supported = supported.iter().map(|s| (*s).to_owned()).collect();
         Self::new(ErrorKind::NotSupported { value: value.into(), supported }, path, "")
     }
 
+    /// The value occurs twice.
     pub fn duplicate(path: &Path, value: impl Into<Value>) -> Self {
         Self::new(ErrorKind::Duplicate(value.into()), path, "")
     }
 
+    /// The field may not be set.
     pub fn forbidden(path: &Path, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Forbidden, path, detail)
     }
 
+    /// The referenced value does not exist.
     pub fn not_found(path: &Path, value: impl Into<Value>) -> Self {
         Self::new(ErrorKind::NotFound(value.into()), path, "")
     }
 
+    /// The value is longer than `max` bytes.
     pub fn too_long(path: &Path, max: usize) -> Self {
         Self::new(ErrorKind::TooLong { max }, path, "")
     }
 
+    /// The list has more than `max` items.
     pub fn too_many(path: &Path, actual: usize, max: usize) -> Self {
         Self::new(ErrorKind::TooMany { actual, max }, path, "")
     }
 
+    /// The value has the wrong type.
     pub fn type_invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::TypeInvalid(value.into()), path, detail)
     }
@@ -182,6 +216,7 @@ impl Error {
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }
 
+    /// The error as a cause in the details of a Status.
     pub fn to_cause(&self) -> StatusCause {
         StatusCause { reason: self.reason().into(), message: self.body(), field: self.path.as_str().into() }
     }

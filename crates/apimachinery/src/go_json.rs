@@ -1,5 +1,5 @@
-//! What Go's JSON scanner says of a document it cannot read. Clients and their tests know these texts; serde_json's
-//! own say the same in other words. This only looks for the error, it builds nothing.
+//! The messages of Go's JSON scanner for malformed documents. Clients and their tests match these texts; serde_json
+//! words its own differently. This only finds the error and builds nothing.
 
 use serde_json::Value;
 

@@ -6,15 +6,19 @@ use std::str::FromStr;
 /// An API group and version. The core group is the empty string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersion {
+    /// The API group; empty for the core group.
     pub group: String,
+    /// The version, such as `v1`.
     pub version: String,
 }
 
 impl GroupVersion {
+    /// A group and a version.
     pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into() }
     }
 
+    /// A kind of this group and version.
     pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
@@ -52,23 +56,32 @@ impl FromStr for GroupVersion {
     }
 }
 
+/// A kind in one version of its group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
+    /// The API group; empty for the core group.
     pub group: String,
+    /// The version, such as `v1`.
     pub version: String,
+    /// The kind, such as `Deployment`.
     pub kind: String,
 }
 
 impl GroupVersionKind {
+    /// A kind of a group and a version.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
     /// From an object's `apiVersion` and `kind`.
+    ///
+    /// # Errors
+    /// When the apiVersion has more than one slash.
     pub fn from_api_version(api_version: &str, kind: &str) -> Result<Self, ParseGroupVersionError> {
         Ok(api_version.parse::<GroupVersion>()?.with_kind(kind))
     }
 
+    /// The group and the version.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(self.group.clone(), self.version.clone())
     }
@@ -86,18 +99,24 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
+/// A resource in one version of its group, as URLs name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
+    /// The API group; empty for the core group.
     pub group: String,
+    /// The version, such as `v1`.
     pub version: String,
+    /// The plural, such as `deployments`.
     pub resource: String,
 }
 
 impl GroupVersionResource {
+    /// A resource of a group and a version.
     pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
+    /// The group and the version.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(self.group.clone(), self.version.clone())
     }
@@ -111,15 +130,20 @@ impl GroupVersionResource {
 /// What a client must know of a resource to address it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiResource {
+    /// The API group; empty for the core group.
     pub group: String,
+    /// The version, such as `v1`.
     pub version: String,
+    /// The kind, such as `Deployment`.
     pub kind: String,
     /// The lower-case plural of the URL, e.g. `deployments`.
     pub plural: String,
+    /// Whether objects have a namespace.
     pub namespaced: bool,
 }
 
 impl ApiResource {
+    /// A resource whose objects have a namespace.
     pub fn namespaced(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self {
             group: group.into(),
@@ -130,22 +154,27 @@ impl ApiResource {
         }
     }
 
+    /// A resource whose objects have no namespace.
     pub fn cluster(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self { namespaced: false, ..Self::namespaced(group, version, kind, plural) }
     }
 
+    /// The group, version and kind.
     pub fn gvk(&self) -> GroupVersionKind {
         GroupVersionKind::new(&self.group, &self.version, &self.kind)
     }
 
+    /// The group, version and plural.
     pub fn gvr(&self) -> GroupVersionResource {
         GroupVersionResource::new(&self.group, &self.version, &self.plural)
     }
 
+    /// The group and the version.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
 
+    /// The apiVersion of its objects: `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
         self.group_version().to_string()
     }

@@ -4,23 +4,40 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// A number or a text, such as a port's number or name, or a count or a percentage (`util/intstr`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
+    /// A JSON number.
     Int(i32),
+    /// A JSON string.
     String(String),
 }
 
+/// Why a value is not a percentage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PercentError {
+    /// The text has no `%` at its end.
     #[error("invalid value for IntOrString: invalid type: string is not a percentage")]
     NotAPercentage,
+    /// The text before `%` is not a number.
     #[error("invalid value for IntOrString: invalid value {0:?}: not a number")]
     NotANumber(String),
 }
 
 impl IntOrString {
     /// The number itself, or the percentage of `total`, rounded up or down.
+    ///
+    /// # Errors
+    /// When it is a text that is not a percentage.
+    ///
+    /// ```
+    /// use apimachinery::int_or_string::IntOrString;
+    ///
+    /// assert_eq!(IntOrString::Int(3).scaled(10, true), Ok(3));
+    /// assert_eq!(IntOrString::String("25%".into()).scaled(10, true), Ok(3));
+    /// assert_eq!(IntOrString::String("25%".into()).scaled(10, false), Ok(2));
+    /// ```
     pub fn scaled(&self, total: i64, round_up: bool) -> Result<i64, PercentError> {
         let text = match self {
             Self::Int(number) => return Ok((*number).into()),

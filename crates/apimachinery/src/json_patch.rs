@@ -16,6 +16,7 @@ const MAX_WORK: usize = 50_000_000;
 /// Deeper documents cannot be read back (the JSON decoder's bound) and would exhaust the stack.
 const MAX_DEPTH: usize = 128;
 
+/// A parsed JSON patch (RFC 6902).
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<Operation>,
@@ -36,6 +37,20 @@ enum Operation {
 struct Pointer(Vec<String>);
 
 /// Reads a patch document.
+///
+/// # Errors
+/// `Malformed` when the document is not a list of operations, `TooManyOperations` above the limit.
+///
+/// ```
+/// use apimachinery::json_patch;
+/// use serde_json::json;
+///
+/// let patch = json_patch::parse(br#"[{"op": "replace", "path": "/spec/replicas", "value": 3}]"#)?;
+/// let mut object = json!({"spec": {"replicas": 1}});
+/// patch.apply(&mut object)?;
+/// assert_eq!(object, json!({"spec": {"replicas": 3}}));
+/// # Ok::<(), apimachinery::patch::PatchError>(())
+/// ```
 pub fn parse(document: &[u8]) -> Result<JsonPatch, PatchError> {
     let tree: Value = serde_json::from_slice(document)
         .map_err(|e| PatchError::Malformed(crate::go_json::syntax_error(document).unwrap_or_else(|| e.to_string())))?;
@@ -48,6 +63,9 @@ pub fn parse(document: &[u8]) -> Result<JsonPatch, PatchError> {
 }
 
 /// Reads a patch that is already a tree.
+///
+/// # Errors
+/// As [`parse`].
 pub fn from_value(document: &Value) -> Result<JsonPatch, PatchError> {
     let Value::Array(raw) = document else {
         return Err(no_array(document));
@@ -76,7 +94,7 @@ fn no_array(found: &Value) -> PatchError {
     mistyped(found, "value of type []handlers.jsonPatchOp")
 }
 
-/// What Go says of a value where it expects another type.
+/// Go's message for a value of the wrong type.
 fn mistyped(found: &Value, place: &str) -> PatchError {
     PatchError::Malformed(format!("json: cannot unmarshal {} into Go {place}", crate::go_json::type_name(found)))
 }
@@ -125,15 +143,20 @@ impl Operation {
 
 impl JsonPatch {
     /// Applies all operations in order. On an error `target` is left half changed; work on a copy.
+    ///
+    /// # Errors
+    /// Why an operation does not apply; `target` may then be partly changed.
     pub fn apply(&self, target: &mut Value) -> Result<(), PatchError> {
         let mut spent = Spent::default();
         self.operations.iter().try_for_each(|operation| operation.apply(target, &mut spent))
     }
 
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
@@ -206,7 +229,7 @@ impl Operation {
 }
 
 impl Pointer {
-    /// What stands before the first slash is not looked at; without a slash there is only the whole document.
+    /// Text before the first slash is ignored; without a slash the pointer is the whole document.
     fn parse(text: &str) -> Result<Self, PatchError> {
         let Some((_, rest)) = text.split_once('/') else {
             return if text.is_empty() {

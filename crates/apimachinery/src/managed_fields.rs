@@ -39,14 +39,15 @@ pub use update::{keep_old_times, track, update};
 /// Who writes, when, and through what.
 #[derive(Clone, Copy, Debug)]
 pub struct ManagerContext<'a> {
-    /// `fieldManager` of the request or what the User-Agent says.
+    /// The request's `fieldManager`, or a name derived from its User-Agent.
     pub manager: &'a str,
     /// The API version the request is in, e.g. `apps/v1`.
     pub api_version: &'a str,
     /// `""` for the object itself.
     pub subresource: &'a str,
+    /// The time of the request.
     pub now: Time,
-    /// Fields that this endpoint does not write (`status` on the main one), so that nobody comes to own them here.
+    /// Fields that this endpoint does not write (`status` on the main one), so they get no owner here.
     pub reset_fields: &'a FieldSet,
 }
 

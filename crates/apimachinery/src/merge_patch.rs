@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 use crate::patch::PatchError;
 
 /// Reads a patch of an API object, which must be a JSON object itself. Strategic merge patches read the same.
+///
+/// # Errors
+/// `Malformed` when the document is not a JSON object.
 pub fn parse(document: &[u8]) -> Result<Value, PatchError> {
     let patch: Map<String, Value> =
         serde_json::from_slice(document).map_err(|e| PatchError::Malformed(e.to_string()))?;
@@ -43,8 +46,20 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// The patch that turns `from` into `to`; `None` when they are equal. A merge patch cannot say that a member is null,
-/// so nulls inside `to` are lost.
+/// The patch that turns `from` into `to`; `None` when they are equal. A merge patch cannot set a member to null, so
+/// nulls inside `to` are lost.
+///
+/// ```
+/// use apimachinery::merge_patch;
+/// use serde_json::json;
+///
+/// let (old, new) = (json!({"a": 1, "b": 2}), json!({"a": 1, "c": 3}));
+/// let patch = merge_patch::diff(&old, &new).expect("they differ");
+/// assert_eq!(patch, json!({"b": null, "c": 3}));
+/// let mut patched = old;
+/// merge_patch::apply(&mut patched, &patch);
+/// assert_eq!(patched, new);
+/// ```
 pub fn diff(from: &Value, to: &Value) -> Option<Value> {
     if from == to {
         return None;

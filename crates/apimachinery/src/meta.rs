@@ -14,6 +14,7 @@ impl Time {
         Self(jiff::Timestamp::from_second(timestamp.as_second()).unwrap_or(timestamp))
     }
 
+    /// The point in time, with a precision of seconds.
     pub fn timestamp(self) -> jiff::Timestamp {
         self.0
     }
@@ -43,30 +44,43 @@ impl<'de> Deserialize<'de> for Time {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
+    /// `annotations`
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub annotations: BTreeMap<String, String>,
+    /// `creationTimestamp`, set by the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
+    /// `deletionGracePeriodSeconds`, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
+    /// `deletionTimestamp`: set while the object is being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
+    /// `finalizers`: while there are any, the object is not removed.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub finalizers: Vec<String>,
+    /// `generateName`: the prefix of a generated name.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub generate_name: String,
+    /// `generation`: counts changes of the spec, from 1.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
+    /// `labels`
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub labels: BTreeMap<String, String>,
+    /// `name`
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub name: String,
+    /// `namespace`; empty for objects without one.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
+    /// `ownerReferences`
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub owner_references: Vec<OwnerReference>,
+    /// `resourceVersion`: opaque to clients; the store's revision here.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub resource_version: String,
+    /// `uid`, set by the server.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub uid: String,
 }
@@ -76,6 +90,9 @@ fn is_zero(n: &i64) -> bool {
 }
 
 /// Serde helper: `null` reads as the type's default, as Go's decoder does.
+///
+/// # Errors
+/// Those of the type's own deserialization.
 pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -84,16 +101,23 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// `meta/v1.OwnerReference`: an object on which this one depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
+    /// The owner's apiVersion.
     pub api_version: String,
+    /// Whether foreground deletion of the owner waits for this object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
+    /// Whether the owner is the managing controller; at most one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
+    /// The owner's kind.
     pub kind: String,
+    /// The owner's name.
     pub name: String,
+    /// The owner's UID: another object of the same name is not the owner.
     pub uid: String,
 }
 
@@ -101,14 +125,19 @@ pub struct OwnerReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
+    /// When the status changed last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
+    /// An explanation for users.
     pub message: String,
+    /// The generation that the condition is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// A machine-readable reason, in CamelCase.
     pub reason: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// The condition's type, in CamelCase.
     #[serde(rename = "type")]
     pub type_: String,
 }
@@ -117,18 +146,23 @@ pub struct Condition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
+    /// Requirements, all of which must match.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
+    /// Labels, all of which must be present with these values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub match_labels: BTreeMap<String, String>,
 }
 
+/// `meta/v1.LabelSelectorRequirement`: a label key and a condition on its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelectorRequirement {
+    /// The label's key.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
+    /// The values of `In` and `NotIn`; empty for the others.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub values: Vec<String>,
 }

@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::field::{self, ErrorList, MAX_ERRORS, Path};
 
+/// Maximum length of a DNS-1123 label, in bytes.
 pub const LABEL_MAX: usize = 63;
+/// Maximum length of a DNS-1123 subdomain, in bytes.
 pub const SUBDOMAIN_MAX: usize = 253;
 /// All annotations of an object together: keys and values, in bytes.
 pub const ANNOTATIONS_MAX: usize = 256 * 1024;
@@ -22,7 +24,7 @@ const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alpha
 const QUALIFIED_TEXT: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// How the names of a kind are checked. The flag says that the text is the prefix of a name to be generated.
+/// How the names of a kind are validated. The flag marks the prefix of a generated name.
 pub type NameRule = fn(&str, bool) -> Vec<String>;
 
 fn too_long(max: usize) -> String {
@@ -62,6 +64,13 @@ fn complaints(long: Option<usize>, shape: Option<&str>) -> Vec<String> {
 }
 
 /// RFC 1123 label.
+///
+/// ```
+/// use apimachinery::names::is_dns1123_label;
+///
+/// assert!(is_dns1123_label("web-1").is_empty());
+/// assert!(is_dns1123_label("Web_1")[0].starts_with("a lowercase RFC 1123 label must consist of"));
+/// ```
 pub fn is_dns1123_label(text: &str) -> Vec<String> {
     complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!label_shaped(text)).then_some(LABEL_TEXT))
 }
@@ -257,13 +266,13 @@ fn pairs<'a>(meta: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = (&
 
 fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    let (mut controller, mut told) = (None::<String>, false);
+    let (mut controller, mut reported) = (None::<String>, false);
     for owner in owners {
         if errors.len() >= MAX_ERRORS {
             break;
         }
         let Some(owner) = owner.as_object() else { continue };
-        // The path does not say which owner: upstream's does not.
+        // As upstream, the path has no index of the owner.
         let at = path;
         let api_version = text(owner, "apiVersion");
         let group_version = api_version.split_once('/').unwrap_or(("", api_version));
@@ -282,9 +291,9 @@ fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
-            if let Some(first) = controller.as_ref().filter(|_| !told) {
+            if let Some(first) = controller.as_ref().filter(|_| !reported) {
                 // Once is enough: it shows all of them.
-                told = true;
+                reported = true;
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );

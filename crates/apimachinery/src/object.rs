@@ -1,4 +1,4 @@
-//! An object as it travels through the program: encoded JSON plus the metadata everyone asks for.
+//! The form of an object throughout the program: encoded JSON plus its parsed metadata.
 
 mod apart;
 mod head;
@@ -28,14 +28,17 @@ pub use packed::{Cooling, Packer};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     namespace: String,
+    /// The object's name.
     pub name: String,
 }
 
 impl ObjectKey {
+    /// The key of an object in a namespace.
     pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
+    /// The key of an object without a namespace.
     pub fn cluster(name: impl Into<String>) -> Self {
         Self { namespace: String::new(), name: name.into() }
     }
@@ -57,7 +60,7 @@ impl fmt::Display for ObjectKey {
 
 /// An encoded object. Cheap to share as `Arc<Object>`; never edited in place: decode, change, encode.
 pub struct Object {
-    /// What it says never changes, only how it is kept.
+    /// Its content never changes, only its representation.
     body: Mutex<Body>,
     head: Head,
 }
@@ -70,6 +73,17 @@ enum Body {
 
 impl Object {
     /// Parses the metadata of an encoded object; the rest of the document is skipped over, not built.
+    ///
+    /// # Errors
+    /// When the document is not JSON, or its metadata is malformed.
+    ///
+    /// ```
+    /// use apimachinery::Object;
+    ///
+    /// let object = Object::parse(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"l":"1"}},"data":{}}"#)?;
+    /// assert_eq!((object.kind(), object.name(), object.label("l")), ("ConfigMap", "a", Some("1")));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn parse(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         let head = Head::parse(&json)?;
@@ -78,6 +92,9 @@ impl Object {
 
     /// As [`Object::parse`], of a document that is known to be valid, because this program encoded it or has read it: all of
     /// it is not read again.
+    ///
+    /// # Errors
+    /// When the metadata is malformed.
     pub fn parse_valid(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         let head = Head::parse_valid(&json)?;
@@ -85,16 +102,22 @@ impl Object {
     }
 
     /// Encodes a tree.
+    ///
+    /// # Errors
+    /// When the tree is not an object with valid metadata.
     pub fn from_value(value: &Value) -> Result<Self, serde_json::Error> {
         Self::parse_valid(serde_json::to_vec(value)?)
     }
 
     /// Encodes a typed object.
+    ///
+    /// # Errors
+    /// When the value cannot be encoded, or is not an object with valid metadata.
     pub fn encode<T: serde::Serialize>(typed: &T) -> Result<Self, serde_json::Error> {
         Self::parse_valid(serde_json::to_vec(typed)?)
     }
 
-    /// The encoded document. Shared, or for an object that was [packed](Packer::pack) made anew each time.
+    /// The encoded document. Shared; for a [packed](Packer::pack) object, unpacked on each call.
     pub fn json(&self) -> Bytes {
         match &*self.body.lock() {
             Body::Whole(json) => json.clone(),
@@ -115,7 +138,7 @@ impl Object {
         }
     }
 
-    /// Whether the document was [packed](Packer::pack), so that each reader gets one of his own.
+    /// Whether the document was [packed](Packer::pack), so that each read unpacks a copy.
     pub fn is_packed(&self) -> bool {
         matches!(&*self.body.lock(), Body::Packed(_))
     }
@@ -132,37 +155,51 @@ impl Object {
     }
 
     /// Builds the whole tree; for cold paths and for edits.
+    ///
+    /// # Errors
+    /// When the document is not valid JSON beyond its metadata.
     pub fn to_value(&self) -> Result<Value, serde_json::Error> {
         serde_json::from_slice(&self.json())
     }
 
     /// The tree without the list of field owners, for readers who have no use for it; it is often the larger half.
+    ///
+    /// # Errors
+    /// As [`Object::to_value`].
     pub fn to_tree(&self) -> Result<Value, serde_json::Error> {
         serde_json::from_slice::<Apart<'_>>(&self.json()).map(|apart| apart.tree)
     }
 
     /// Decodes into a typed object.
+    ///
+    /// # Errors
+    /// When the document does not match the type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.json())
     }
 
+    /// The apiVersion, such as `apps/v1`.
     pub fn api_version(&self) -> &str {
         self.head.text(Text::ApiVersion)
     }
 
+    /// The kind.
     pub fn kind(&self) -> &str {
         self.head.text(Text::Kind)
     }
 
+    /// The group, version and kind.
     pub fn gvk(&self) -> GroupVersionKind {
         let (group, version) = self.api_version().split_once('/').unwrap_or(("", self.api_version()));
         GroupVersionKind::new(group, version, self.kind())
     }
 
+    /// Namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::namespaced(self.namespace().unwrap_or_default(), self.name())
     }
 
+    /// The name.
     pub fn name(&self) -> &str {
         self.head.text(Text::Name)
     }
@@ -172,6 +209,7 @@ impl Object {
         Some(self.head.text(Text::Namespace)).filter(|namespace| !namespace.is_empty())
     }
 
+    /// The UID; empty before the object is created.
     pub fn uid(&self) -> &str {
         self.head.text(Text::Uid)
     }
@@ -187,30 +225,37 @@ impl Object {
         self.resource_version().parse().unwrap_or(0)
     }
 
+    /// The generation; 0 if there is none.
     pub fn generation(&self) -> i64 {
         self.head.generation
     }
 
+    /// Whether a deletionTimestamp is set.
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp().is_some()
     }
 
+    /// The deletionTimestamp as it is encoded.
     pub fn deletion_timestamp(&self) -> Option<&str> {
         Some(self.head.text(Text::DeletionTimestamp)).filter(|time| !time.is_empty())
     }
 
+    /// All labels.
     pub fn labels(&self) -> Labels<'_> {
         self.head.labels()
     }
 
+    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels().get(key)
     }
 
+    /// The finalizers, in order.
     pub fn finalizers(&self) -> &[Box<str>] {
         &self.head.finalizers
     }
 
+    /// The owners.
     pub fn owner_references(&self) -> &[OwnerReference] {
         &self.head.owner_references
     }
@@ -252,16 +297,17 @@ impl Object {
         self.part(self.head.annotations).unwrap_or_default()
     }
 
-    /// The list of field owners as it is encoded; `None` when there is none.
+    /// The encoded list of field owners; `None` when there is none.
     pub fn managed_fields_json(&self) -> Option<Bytes> {
         self.part(self.head.managed_fields)
     }
 
-    /// `None` for an empty one, for which the document is not asked.
+    /// `None` for an empty one, without access to the document.
     fn part(&self, span: Span) -> Option<Bytes> {
         Some(span.range()).filter(|range| !range.is_empty()).map(|range| self.json().slice(range))
     }
 
+    /// The object in an [`Arc`].
     pub fn shared(self) -> Arc<Self> {
         Arc::new(self)
     }

@@ -2,13 +2,20 @@
 
 use crate::{Status, StatusReason};
 
+/// Why a patch cannot be parsed or applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// The document is not a patch.
     #[error("error decoding patch: {0}")]
     Malformed(String),
+    /// A JSON patch with more operations than permitted.
     #[error("Request entity too large: The allowed maximum operations in a JSON patch is {max}, got {actual}")]
-    TooManyOperations { actual: usize, max: usize },
+    TooManyOperations {
+        /// The number of operations.
+        actual: usize,
+        /// The limit.
+        max: usize,
+    },
     /// The patch and the object do not fit together.
     #[error("{0}")]
     NotApplicable(String),
@@ -21,8 +28,8 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// What the API answers. Upstream does not say why a JSON patch does not apply, and tells a wrong directive as a
-    /// failure of its own.
+    /// The API's response. Upstream gives no reason why a JSON patch does not apply, and reports an invalid directive
+    /// as an internal error.
     pub fn to_status(&self) -> Status {
         match self {
             Self::Malformed(_) | Self::Format(_) => Status::bad_request(self.to_string()),

@@ -27,6 +27,17 @@ pub enum Format {
 }
 
 /// Equality and order are by amount; the notation does not count.
+///
+/// ```
+/// use apimachinery::quantity::Quantity;
+///
+/// let cpu: Quantity = "250m".parse()?;
+/// assert_eq!(cpu.milli_value(), 250);
+/// let memory: Quantity = "1.5Gi".parse()?;
+/// assert_eq!(memory.value(), 1_610_612_736);
+/// assert_eq!(memory.to_string(), "1536Mi");
+/// # Ok::<(), apimachinery::quantity::ParseQuantityError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     /// Billionths. Sums saturate.
@@ -34,10 +45,13 @@ pub struct Quantity {
     format: Format,
 }
 
+/// Why a text is not a quantity, with upstream's messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
+    /// The text does not match the pattern of quantities.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -78,7 +92,7 @@ pub fn stored(text: &str) -> Result<String, ParseQuantityError> {
     Ok(if is_left(text) { text.to_owned() } else { amount.to_string() })
 }
 
-/// The rule of upstream's quick parser, which looks at digits only.
+/// The rule of upstream's quick parser, which accepts digits only.
 fn is_left(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text).trim_start_matches('0');
     let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
@@ -172,8 +186,10 @@ impl FromStr for Quantity {
 }
 
 impl Quantity {
+    /// The quantity zero.
     pub const ZERO: Self = Self { nano: 0, format: Format::DecimalSi };
 
+    /// A whole number of units.
     pub fn new(units: i64, format: Format) -> Self {
         Self { nano: i128::from(units) * NANO, format }
     }
@@ -183,14 +199,17 @@ impl Quantity {
         Self { nano: i128::from(milli) * (NANO / 1000), format }
     }
 
+    /// The notation in which it is printed.
     pub fn format(self) -> Format {
         self.format
     }
 
+    /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.nano == 0
     }
 
+    /// Whether it is below zero.
     pub fn is_negative(self) -> bool {
         self.nano < 0
     }
@@ -205,6 +224,7 @@ impl Quantity {
         self.rounded(NANO / 1000)
     }
 
+    /// The nearest float.
     pub fn as_f64(self) -> f64 {
         self.nano as f64 / NANO as f64
     }
@@ -215,6 +235,7 @@ impl Quantity {
         i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// The product with a whole number; saturates.
     #[must_use]
     pub fn times(self, factor: i64) -> Self {
         Self { nano: self.nano.saturating_mul(factor.into()), ..self }

@@ -85,7 +85,7 @@ pub fn same_but(left: &[u8], right: &[u8], apart: &[&str], within: Option<(&str,
     }
 }
 
-/// An encoded object without the member `inner` of its member `outer`; `None` when there is none.
+/// An encoded object without the member `inner` of its member `outer`; `None` if that member is absent.
 pub fn without(json: &[u8], outer: &str, inner: &str) -> Option<Vec<u8>> {
     let place = member(json, outer)?;
     let inside = &json[place.clone()];
@@ -126,13 +126,14 @@ pub fn text(json: &[u8], from: usize) -> Option<(usize, bool)> {
         if json[at] == b'"' {
             return Some((at + 1, escaped));
         }
-        // Whatever is escaped, its first byte does not count; a \u has no quotation marks in its digits.
+        // The first byte of an escape is skipped; the digits of a \u contain no quotation marks.
         at += 2;
         escaped = true;
     }
 }
 
-/// Where the first quotation mark or backslash is. Texts are most of a document; eight bytes are looked at at once.
+/// The position of the first quotation mark or backslash. Strings are most of a document; eight bytes are compared at
+/// once.
 fn quotation_or_escape(text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     // The lowest bit that is set is that of the lowest byte that is zero.

@@ -10,29 +10,37 @@ use crate::gvk::{ApiResource, GroupVersionKind};
 use crate::schema::TypeOf;
 use crate::{Object, Status, names};
 
+/// Whether objects of a resource have a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
+    /// They have none.
     Cluster,
+    /// Each is in a namespace.
     Namespaced,
 }
 
 /// One column of a server-side table (`meta/v1.TableColumnDefinition`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
+    /// The column's heading.
     pub name: String,
     /// OpenAPI type: `string`, `integer`, `number`, `boolean`, `date`.
     pub type_: String,
+    /// OpenAPI format, such as `name`; may be empty.
     pub format: String,
+    /// The column's description.
     pub description: String,
     /// 0 is always shown; above 0 only with `-o wide`.
     pub priority: i32,
 }
 
 impl Column {
+    /// A column of this heading and type that is always shown.
     pub fn new(name: &str, type_: &str) -> Self {
         Self { name: name.into(), type_: type_.into(), format: String::new(), description: String::new(), priority: 0 }
     }
 
+    /// Shows the column with `-o wide` only.
     #[must_use]
     pub fn wide(mut self) -> Self {
         self.priority = 1;
@@ -43,17 +51,24 @@ impl Column {
 /// A subresource served besides the object itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subresource {
+    /// `status`
     Status,
     /// Dotted JSON paths such as `.spec.replicas`.
     Scale {
+        /// The path of the requested replicas.
         spec_replicas: String,
+        /// The path of the observed replicas.
         status_replicas: String,
+        /// The path of the label selector of the pods, as a text.
         label_selector: Option<String>,
     },
-    /// Handled by code registered with the API server: its name and what discovery says of it.
+    /// Implemented by code registered with the API server: its name and its discovery entry.
     Other {
+        /// The subresource's name.
         name: String,
+        /// The kind of its body.
         kind: GroupVersionKind,
+        /// The verbs in discovery.
         verbs: Vec<String>,
     },
 }
@@ -61,25 +76,35 @@ pub enum Subresource {
 /// Everything about a resource that is data.
 #[derive(Clone, Debug)]
 pub struct ResourceInfo {
+    /// Group, version, kind and plural.
     pub resource: ApiResource,
+    /// The singular, in lower case.
     pub singular: String,
+    /// The kind of lists, such as `DeploymentList`.
     pub list_kind: String,
+    /// Short names for kubectl, such as `deploy`.
     pub short_names: Vec<String>,
+    /// Categories for kubectl, such as `all`.
     pub categories: Vec<String>,
+    /// The verbs in discovery.
     pub verbs: Vec<String>,
+    /// The subresources served beside the object.
     pub subresources: Vec<Subresource>,
     /// Dotted paths that field selectors may name besides metadata.name and metadata.namespace.
     pub selectable_fields: Vec<String>,
     /// Custom resources differ from built-in kinds on the wire: no strategic patches, items carry apiVersion and kind.
     pub custom: bool,
+    /// The schema of its objects.
     pub schema: TypeOf,
 }
 
 impl ResourceInfo {
+    /// Whether its objects have a namespace.
     pub fn scope(&self) -> Scope {
         if self.resource.namespaced { Scope::Namespaced } else { Scope::Cluster }
     }
 
+    /// Whether it has the subresource `status`.
     pub fn has_status(&self) -> bool {
         self.subresources.iter().any(|s| matches!(s, Subresource::Status))
     }
@@ -90,15 +115,17 @@ impl ResourceInfo {
 pub struct RequestContext {
     /// The moment the request was received.
     pub now: crate::meta::Time,
+    /// The name of the requesting user.
     pub user: String,
+    /// The user's groups.
     pub groups: Vec<String>,
     /// `""` for the object itself, else the subresource's name.
     pub subresource: String,
+    /// Whether nothing is to be stored.
     pub dry_run: bool,
 }
 
-/// What is special about a kind. Every method works on the decoded tree; the defaults suit a plain kind.
-/// See [`Strategy::metadata_checks`].
+/// Which checks of the metadata an update repeats; see [`Strategy::metadata_checks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataChecks {
     /// What an update may not change, and labels, annotations and owners.
@@ -107,6 +134,7 @@ pub struct MetadataChecks {
     pub whole: bool,
 }
 
+/// The behaviour of a kind beyond its schema. Every method works on the decoded tree; the defaults suit a plain kind.
 pub trait Strategy: Send + Sync {
     /// Fills in defaults; also run on what is read from the store.
     fn default(&self, _object: &mut Value) {}
@@ -121,8 +149,8 @@ pub trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// The version that custom resources are stored in, while it is served: discovery tells clients by its digest when
-    /// it changes. What built-in kinds are stored in is known elsewhere.
+    /// The storage version of custom resources, while it is served: discovery has its digest, so that clients see when
+    /// it changes. Storage versions of built-in kinds are defined elsewhere.
     fn storage_version(&self) -> Option<&str> {
         None
     }
@@ -142,22 +170,25 @@ pub trait Strategy: Send + Sync {
     /// endpoint (status on the main one, all but status on `/status`).
     fn prepare_update(&self, _context: &RequestContext, _old: &Value, _object: &mut Value) {}
 
+    /// Errors of a new object.
     fn validate_create(&self, _object: &Value) -> ErrorList {
         ErrorList::new()
     }
 
+    /// Errors of an update.
     fn validate_update(&self, _context: &RequestContext, _old: &Value, _object: &Value) -> ErrorList {
         ErrorList::new()
     }
 
-    /// What is wrong with a write that leaves the object as it is; asked before such a write is answered without one.
+    /// The errors of a write that leaves the object unchanged; called before such a write is answered without being
+    /// stored.
     fn validate_unchanged(&self, _object: &Value) -> ErrorList {
         ErrorList::new()
     }
 
-    /// What is wrong with a new status of a stored object whose rest stays as it is; both are objects that hold the status
-    /// alone, the old one perhaps not even that. `None` where the rest must be looked at for that, or would not stay as it
-    /// is in a write.
+    /// The errors of a new status of a stored object that is otherwise unchanged; both values hold the status alone,
+    /// and the old one may lack it. `None` if validation needs the whole object, or if a write would change more than
+    /// the status.
     fn validate_status(&self, _stored: &Object, _old: &Value, _new: &Value) -> Option<ErrorList> {
         None
     }
@@ -173,8 +204,8 @@ pub trait Strategy: Send + Sync {
         names::subdomain_rule
     }
 
-    /// What of the metadata the kind's own validation of an update looks at again. Each look is a cause of its own in the
-    /// reply to an update that is refused.
+    /// Which metadata checks the kind's own validation of an update repeats. Each repeated check is a separate cause in
+    /// the response to a refused update.
     fn metadata_checks(&self) -> MetadataChecks {
         MetadataChecks { changes: true, whole: false }
     }
@@ -184,7 +215,7 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
-    /// What clients of an outdated version are told with every answer.
+    /// The deprecation warning that each response of an outdated version carries.
     fn deprecation(&self) -> Option<&str> {
         None
     }
@@ -230,6 +261,7 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// The columns of its table; by default the name and the creation time.
     fn columns(&self) -> Vec<Column> {
         vec![Column::new("Name", "string"), Column::new("Created At", "date")]
     }
@@ -245,7 +277,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// What a row of a table says of its object besides the cells, as `TableRowCondition`s.
+    /// The `TableRowCondition`s of an object's row.
     fn row_conditions(&self, _object: &Value) -> Vec<Value> {
         Vec::new()
     }
@@ -264,7 +296,7 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// The conditions of a row as a member that follows its cells; nothing where there are none.
+/// The conditions of a row, encoded as the member after its cells; nothing is written if there are none.
 ///
 /// # Errors
 /// Those of encoding.
@@ -285,7 +317,9 @@ impl Strategy for PlainStrategy {}
 /// A served resource.
 #[derive(Clone)]
 pub struct Resource {
+    /// The resource as data.
     pub info: Arc<ResourceInfo>,
+    /// The behaviour of its kind.
     pub strategy: Arc<dyn Strategy>,
 }
 

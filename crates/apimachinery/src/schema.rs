@@ -18,21 +18,30 @@ pub struct SchemaId(pub u32);
 /// JSON type of a node; `Any` where the schema states none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Type {
+    /// No type is declared.
     #[default]
     Any,
+    /// A JSON object: a struct or a map.
     Object,
+    /// A list.
     Array,
+    /// A string.
     String,
+    /// A whole number.
     Integer,
+    /// Any number.
     Number,
+    /// `true` or `false`.
     Boolean,
 }
 
 /// `x-kubernetes-list-type`; absent means atomic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
+    /// Replaced and owned as a whole.
     #[default]
     Atomic,
+    /// Scalars, each once.
     Set,
     /// The fields that together name an item (`x-kubernetes-list-map-keys`).
     Map(Vec<Box<str>>),
@@ -41,7 +50,9 @@ pub enum ListType {
 /// How a strategic merge patch treats a field (`x-kubernetes-patch-strategy`, comma separated in OpenAPI).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
+    /// Items of lists, and members of maps, are merged.
     pub merge: bool,
+    /// Members absent from the patch's `$retainKeys` are removed.
     pub retain_keys: bool,
     /// `x-kubernetes-patch-merge-key`.
     pub merge_key: Option<Box<str>>,
@@ -51,15 +62,20 @@ pub struct PatchStrategy {
 /// replaced in another).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Property {
+    /// The schema of the value.
     pub schema: SchemaId,
+    /// How a strategic merge patch treats the value.
     pub patch: PatchStrategy,
     /// Overrides of the referenced node at this place; `None` leaves the node's own.
     pub list_type: Option<ListType>,
+    /// Whether a map is replaced and owned as a whole.
     pub map_atomic: Option<bool>,
+    /// The default here.
     pub default: Option<Value>,
 }
 
 impl Property {
+    /// A property without patch directives and overrides.
     pub fn new(schema: SchemaId) -> Self {
         Self { schema, patch: PatchStrategy::default(), list_type: None, map_atomic: None, default: None }
     }
@@ -68,48 +84,80 @@ impl Property {
 /// What custom-resource validation checks on a node, beyond its type. Boxed: built-in kinds have none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Constraints {
+    /// `enum`; empty permits every value.
     pub enum_values: Vec<Value>,
+    /// `minimum`
     pub minimum: Option<f64>,
+    /// `maximum`
     pub maximum: Option<f64>,
+    /// Whether `minimum` itself is excluded.
     pub exclusive_minimum: bool,
+    /// Whether `maximum` itself is excluded.
     pub exclusive_maximum: bool,
+    /// `multipleOf`
     pub multiple_of: Option<f64>,
+    /// `minLength`, in Unicode characters.
     pub min_length: Option<u64>,
+    /// `maxLength`, in Unicode characters.
     pub max_length: Option<u64>,
+    /// `pattern`: a regular expression.
     pub pattern: Option<String>,
+    /// `minItems`
     pub min_items: Option<u64>,
+    /// `maxItems`
     pub max_items: Option<u64>,
+    /// `uniqueItems`
     pub unique_items: bool,
+    /// `minProperties`
     pub min_properties: Option<u64>,
+    /// `maxProperties`
     pub max_properties: Option<u64>,
+    /// `allOf`
     pub all_of: Vec<SchemaId>,
+    /// `anyOf`
     pub any_of: Vec<SchemaId>,
+    /// `oneOf`
     pub one_of: Vec<SchemaId>,
+    /// `not`
     pub not: Option<SchemaId>,
     /// `x-kubernetes-validations`, as written.
     pub rules: Vec<Value>,
 }
 
+/// One node of a structural schema.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
-    /// The OpenAPI definition this node stands for, e.g. `io.k8s.api.apps.v1.Deployment`; `None` for inline nodes.
+    /// The OpenAPI definition of this node, e.g. `io.k8s.api.apps.v1.Deployment`; `None` for inline nodes.
     pub definition: Option<Box<str>>,
+    /// The JSON type.
     pub type_: Type,
+    /// `format`, such as `date-time`.
     pub format: Option<Box<str>>,
+    /// `description`
     pub description: Option<Box<str>>,
+    /// The fields of an object.
     pub properties: Properties,
+    /// The names of required fields.
     pub required: Vec<Box<str>>,
     /// Schema of the values of a map.
     pub additional_properties: Option<SchemaId>,
+    /// The schema of a list's items.
     pub items: Option<SchemaId>,
+    /// How the items of a list are identified and merged.
     pub list_type: ListType,
     /// `x-kubernetes-map-type: atomic`.
     pub map_atomic: bool,
+    /// Whether null is permitted as a value.
     pub nullable: bool,
+    /// `x-kubernetes-int-or-string`
     pub int_or_string: bool,
+    /// `x-kubernetes-preserve-unknown-fields`
     pub preserve_unknown_fields: bool,
+    /// `x-kubernetes-embedded-resource`
     pub embedded_resource: bool,
+    /// `default`
     pub default: Option<Value>,
+    /// What validation checks beyond the type; `None` for built-in kinds.
     pub constraints: Option<Box<Constraints>>,
 }
 
@@ -131,6 +179,7 @@ pub struct Schemas {
 }
 
 impl Schemas {
+    /// Adds a node and returns its index.
     pub fn add(&mut self, schema: Schema) -> SchemaId {
         self.fills.take();
         self.embeds.take();
@@ -143,12 +192,14 @@ impl Schemas {
         self.add(Schema::default())
     }
 
+    /// Replaces a node; for recursive types, whose index is reserved before their content is known.
     pub fn set(&mut self, id: SchemaId, schema: Schema) {
         self.fills.take();
         self.embeds.take();
         self.nodes[id.0 as usize] = schema;
     }
 
+    /// The node of an index.
     pub fn get(&self, id: SchemaId) -> &Schema {
         &self.nodes[id.0 as usize]
     }
@@ -166,6 +217,7 @@ impl Schemas {
         *self.embeds.get_or_init(|| self.nodes.iter().any(|node| node.embedded_resource))
     }
 
+    /// All nodes with their indexes.
     pub fn iter(&self) -> impl Iterator<Item = (SchemaId, &Schema)> {
         self.nodes.iter().enumerate().map(|(index, node)| (SchemaId(index as u32), node))
     }
@@ -174,11 +226,14 @@ impl Schemas {
 /// The type of one kind of object: an arena (shared by many kinds) and the node to start at.
 #[derive(Clone, Debug)]
 pub struct TypeOf {
+    /// The nodes, shared by the types of a document.
     pub schemas: Arc<Schemas>,
+    /// The type's own node.
     pub root: SchemaId,
 }
 
 impl TypeOf {
+    /// The type's own node.
     pub fn node(&self) -> &Schema {
         self.schemas.get(self.root)
     }

@@ -17,15 +17,24 @@ pub use fields::{FieldOperator, FieldRequirement, FieldSelector};
 #[error("{0}")]
 pub struct ParseError(pub(crate) String);
 
+/// The operator of a requirement on a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
+    /// `=` or `==`
     Equals,
+    /// `!=`; also matches objects without the label.
     NotEquals,
+    /// `in`
     In,
+    /// `notin`; also matches objects without the label.
     NotIn,
+    /// The key alone.
     Exists,
+    /// `!` before the key.
     DoesNotExist,
+    /// `>`, compared as whole numbers.
     GreaterThan,
+    /// `<`, compared as whole numbers.
     LessThan,
 }
 
@@ -39,6 +48,16 @@ pub struct Requirement {
 }
 
 /// All requirements must hold.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use apimachinery::selector::Selector;
+///
+/// let selector = Selector::parse("app=web,tier in (front,back),!canary")?;
+/// assert!(selector.matches(&BTreeMap::from([("app", "web"), ("tier", "front")])));
+/// assert!(!selector.matches(&BTreeMap::from([("app", "web")])));
+/// # Ok::<(), apimachinery::selector::ParseError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -47,6 +66,9 @@ pub struct Selector {
 
 impl Requirement {
     /// Checks the key, the values and their number.
+    ///
+    /// # Errors
+    /// When the key is not a qualified name, a value is not a label value, or their number does not suit the operator.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, ParseError> {
         if let Some(complaint) = names::is_qualified_name(key).into_iter().next() {
             return Err(ParseError(format!("key: Invalid value: {key:?}: {complaint}")));
@@ -79,14 +101,17 @@ impl Requirement {
         Ok(Self { key: key.to_owned(), operator, values })
     }
 
+    /// The label's key.
     pub fn key(&self) -> &str {
         &self.key
     }
 
+    /// The operator.
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
+    /// The values, sorted.
     pub fn values(&self) -> &[String] {
         &self.values
     }
@@ -108,6 +133,7 @@ impl Requirement {
 }
 
 impl Selector {
+    /// The selector that matches every object.
     pub fn everything() -> Self {
         Self::default()
     }
@@ -124,11 +150,17 @@ impl Selector {
     }
 
     /// Parses a query parameter or a `--selector`: `a=b,c in (d,e),!f,g>1`.
+    ///
+    /// # Errors
+    /// When the text is not a label selector, with apimachinery's message.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse::selector(text).map(Self::new)
     }
 
     /// An empty selector matches everything.
+    ///
+    /// # Errors
+    /// When an operator is unknown, or a key or value is invalid.
     pub fn from_label_selector(selector: &LabelSelector) -> Result<Self, ParseError> {
         let mut requirements = Vec::with_capacity(selector.match_labels.len() + selector.match_expressions.len());
         for (key, value) in &selector.match_labels {
@@ -157,6 +189,7 @@ impl Selector {
         Self::new(labels.iter().map(requirement).collect())
     }
 
+    /// The requirements, all of which must match.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
@@ -166,6 +199,7 @@ impl Selector {
         self.requirements.is_empty() && !self.nothing
     }
 
+    /// Whether an object with these labels matches.
     pub fn matches<K, V>(&self, labels: &BTreeMap<K, V>) -> bool
     where
         K: Borrow<str> + Ord,

@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch whose lists are merged as the schema says, with directives.
+//! Strategic merge patch: a merge patch with directives, whose lists are merged according to the schema.
 //!
 //! What the schema does not know is merged as by RFC 7386. Only built-in kinds are patched so.
 
@@ -20,6 +20,9 @@ const ELEMENT_ORDER: &str = "$setElementOrder";
 const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList";
 
 /// Applies `patch` to `live`. On an error `live` is left half changed; work on a copy.
+///
+/// # Errors
+/// When a directive is malformed, or an item lacks its merge key; `live` may then be partly changed.
 pub fn apply(live: &mut Value, patch: &Value, type_: &TypeOf) -> Result<(), PatchError> {
     let Value::Object(patch) = patch else {
         return Err(PatchError::Malformed("a strategic merge patch is an object".into()));
@@ -144,7 +147,7 @@ fn merge_ordered(
         (Some(Value::Array(items)), Some(change)) if strategy.merge => {
             lists::merge(items, change, Some(order), strategy, child)
         }
-        // Taken as it is; what it says within is not looked at.
+        // Taken unchanged; directives inside are ignored.
         (Some(Value::Array(items)), Some(change)) => {
             *items = change.to_vec();
             Ok(())
@@ -174,7 +177,7 @@ fn merge_member(live: &mut Map<String, Value>, key: &str, change: &Value, at: At
         (Some(Value::Array(live)), Value::Array(change)) if strategy.merge => {
             lists::merge(live, change, None, strategy, child)?;
         }
-        // Taken as it is; what it says within is not looked at.
+        // Taken unchanged; directives inside are ignored.
         (Some(Value::Array(live)), Value::Array(change)) => live.clone_from(change),
         (_, change) => match taken(change) {
             Some(change) => drop(live.insert(key.to_owned(), change)),
@@ -205,7 +208,7 @@ fn retain_keys(live: &mut Map<String, Value>, patch: &Map<String, Value>) -> Res
     let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let keys = keys.as_array().ok_or(PatchError::Format("retainKeys"))?;
     let listed = |key: &str| keys.iter().any(|listed| listed.as_str() == Some(key));
-    // What is only taken away need not be listed: kubectl's patches say both.
+    // Removed members need not be listed: kubectl's patches contain both.
     if patch.iter().any(|(key, value)| !value.is_null() && !key.starts_with('$') && !listed(key)) {
         return Err(PatchError::Format("retainKeys"));
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 use crate::managed_fields::place::Place;
 use crate::schema::TypeOf;
 
-/// More findings than this tell nobody anything; upstream stops there, too.
+/// More findings are not useful to a client; upstream has the same limit.
 pub const MAX_FINDINGS: usize = 100;
 
 /// Decodes JSON. Of duplicate fields the last counts; fields that the type does not know are dropped; so are nulls of
@@ -17,6 +17,9 @@ pub const MAX_FINDINGS: usize = 100;
 ///
 /// The findings are texts for `Warning` headers, in the order of the document: `unknown field "spec.foo"`,
 /// `duplicate field "data.a"`.
+///
+/// # Errors
+/// When the document is not valid JSON.
 pub fn decode(json: &[u8], type_: &TypeOf) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut findings = Findings::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
@@ -76,7 +79,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Each finding is told once, however often it is met.
+    /// Each finding is reported once, even if it occurs repeatedly.
     fn report(&mut self, what: &str) {
         if self.texts.len() < MAX_FINDINGS {
             let text = format!("{what} field {:?}", self.path);
@@ -280,11 +283,17 @@ fn adopt_below(
 }
 
 /// JSON to a tree without a type: duplicates are not reported, numbers are read as by [`decode`].
+///
+/// # Errors
+/// When the document is not valid JSON.
 pub fn decode_untyped(json: &[u8]) -> Result<Value, serde_json::Error> {
     decode_noting_duplicates(json).map(|(value, _)| value)
 }
 
 /// [`decode_untyped`], and whether some object has a key twice.
+///
+/// # Errors
+/// When the document is not valid JSON.
 pub fn decode_noting_duplicates(json: &[u8]) -> Result<(Value, bool), serde_json::Error> {
     let mut findings = Findings::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
@@ -295,6 +304,9 @@ pub fn decode_noting_duplicates(json: &[u8]) -> Result<(Value, bool), serde_json
 
 /// A document that has no type, such as a patch, with the keys that some object has twice: `duplicate field "data.a"`.
 /// The last of them counts.
+///
+/// # Errors
+/// When the document is not valid JSON.
 pub fn decode_reporting_duplicates(json: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut findings = Findings { untyped: true, ..Findings::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(json);
@@ -321,7 +333,7 @@ mod tests {
         );
         let json = br#"{"bar":1,"bar":2,"data":{"a":"1","a":"2","a":"3"}}"#;
         let (_, findings) = decode(json, &config_map()).expect("valid");
-        assert_eq!(findings, [r#"unknown field "bar""#, r#"duplicate field "data.a""#], "each is told once");
+        assert_eq!(findings, [r#"unknown field "bar""#, r#"duplicate field "data.a""#], "each is reported once");
         let json = br#"{"spec":{"replicas":2.0,"paused":null,"template":{"spec":{"containers":[{"name":"a"},{"name":"b","imagee":"x"}]}}}}"#;
         let (value, findings) = decode(json, &deployment()).expect("valid");
         assert_eq!(findings, [r#"unknown field "spec.template.spec.containers[1].imagee""#]);

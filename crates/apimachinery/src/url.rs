@@ -5,6 +5,7 @@ use crate::field::go_quoted;
 /// The parts of a URL that rules check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Url<'a> {
+    /// The scheme, such as `https`.
     pub scheme: &'a str,
     /// Host and port; empty without `//`.
     pub host: &'a str,

@@ -19,10 +19,13 @@ const MAX_REPLAYED: usize = 100_000;
 /// Documents in one stream; a file of manifests rarely has a hundred.
 const MAX_DOCUMENTS: usize = 10_000;
 
+/// Why a document cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
+    /// The YAML is malformed, or has constructs without a JSON equivalent.
     #[error("error converting YAML to JSON: {0}")]
     Syntax(String),
+    /// A limit on streams was exceeded.
     #[error("the stream has more than {MAX_DOCUMENTS} YAML documents")]
     TooManyDocuments,
 }
@@ -57,6 +60,18 @@ fn looks_like_json(document: &[u8]) -> bool {
 }
 
 /// Reads one document of YAML or JSON. Of duplicate keys the last counts. An empty document is null.
+///
+/// # Errors
+/// `Syntax` when the document is neither YAML nor JSON.
+///
+/// ```
+/// use apimachinery::yaml;
+/// use serde_json::json;
+///
+/// let value = yaml::to_json_value(b"kind: ConfigMap\ndata: {k: 'true'}\n")?;
+/// assert_eq!(value, json!({"kind": "ConfigMap", "data": {"k": "true"}}));
+/// # Ok::<(), yaml::YamlError>(())
+/// ```
 pub fn to_json_value(document: &[u8]) -> Result<Value, YamlError> {
     if looks_like_json(document)
         && let Ok(value) = crate::strict::decode_untyped(document)
@@ -68,6 +83,9 @@ pub fn to_json_value(document: &[u8]) -> Result<Value, YamlError> {
 }
 
 /// [`to_json_value`] with warnings for duplicate keys in YAML's words: `line 7: key "k" already set in map`.
+///
+/// # Errors
+/// `Syntax` when the document is neither YAML nor JSON.
 pub fn to_json_value_warned(document: &[u8]) -> Result<(Value, Vec<String>), YamlError> {
     if looks_like_json(document)
         && let Ok((value, false)) = crate::strict::decode_noting_duplicates(document)
@@ -138,6 +156,9 @@ pub fn split(stream: &str) -> Vec<&str> {
 }
 
 /// All documents of a stream of YAML or JSON but the empty ones.
+///
+/// # Errors
+/// `Syntax` for a malformed document, `TooManyDocuments` above the limit.
 pub fn documents(stream: &[u8]) -> Result<Vec<Value>, YamlError> {
     let text = std::str::from_utf8(stream).map_err(|e| YamlError::Syntax(e.to_string()))?;
     let parts = split(text);

@@ -7,7 +7,7 @@ use super::place::{Form, Place};
 use super::set::{FieldSet, MAX_DEPTH, Node};
 
 /// The leaves, the items of lists, and the members of maps that the schema does not name. A document may be older than
-/// its schema: whether it fits is not asked here.
+/// its schema, so it is not checked against it.
 pub(super) fn field_set(document: &Value, place: Place<'_>) -> FieldSet {
     node(document, place, 0).children
 }

@@ -19,22 +19,31 @@ use crate::schema::TypeOf;
 const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Why a configuration cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// Others own fields that would change. `force` takes them over.
     #[error("{}", to_conflict_status(.0).message)]
     Conflicts(Vec<Conflict>),
+    /// The configuration contains `metadata.managedFields`.
     #[error("metadata.managedFields must be nil")]
     ManagedFieldsSet,
+    /// The configuration does not match the schema.
     #[error("failed to create typed patch object ({object}): {source}")]
-    Typed { object: String, source: TypedError },
+    Typed {
+        /// The object in Go's notation.
+        object: String,
+        /// The mismatch.
+        source: TypedError,
+    },
     /// The stored object's entries cannot be read.
     #[error("failed to decode managed fields: {0}")]
     Entries(#[from] EntryError),
 }
 
 impl ApplyError {
-    /// What the API answers. Upstream says 500 to an ill-typed configuration; it is the client's fault, so 400 here.
+    /// The API's response. Upstream answers an ill-typed configuration with 500; it is the client's error, so it is 400
+    /// here.
     pub fn to_status(&self) -> Status {
         match self {
             Self::Conflicts(conflicts) => to_conflict_status(conflicts),
@@ -49,6 +58,10 @@ impl ApplyError {
 /// `metadata.managedFields`. Defaulting and validation are the caller's, afterwards; so is [`super::keep_old_times`].
 ///
 /// The patch is an object with apiVersion and kind. A null in it is owned, and unsets the field.
+///
+/// # Errors
+/// `Conflicts` without `force`, `ManagedFieldsSet` and `Typed` for an invalid configuration, `Entries` for a stored
+/// object with unreadable owners.
 pub fn apply(
     live: Option<&Value>,
     patch: &Value,
@@ -64,6 +77,9 @@ pub fn apply(
 }
 
 /// [`apply`] with the owners apart: those of `live` are given beside it, those of the merged object answered beside it.
+///
+/// # Errors
+/// As [`apply`].
 pub fn merge_apart(
     live: Option<(&Value, Owners)>,
     patch: &Value,
@@ -186,8 +202,8 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("annotations")?.get(key)?.as_str()
 }
 
-/// Drops conflicts over fields that `kubectl apply` on the client side set last and that nobody changed since: moving
-/// to the server side is no conflict with oneself.
+/// Drops conflicts over fields last set by client-side `kubectl apply` and unchanged since: the switch to server-side
+/// apply does not conflict with the same client's earlier writes.
 fn without_last_applied(conflicts: Vec<Conflict>, live: Option<&Value>, type_: &TypeOf) -> Vec<Conflict> {
     let Some(own) = live.and_then(|live| last_applied_fields(live, type_)) else { return conflicts };
     let mut left = conflicts;

@@ -133,7 +133,7 @@ fn maps(was: &Map<String, Value>, is: &Map<String, Value>, place: Place<'_>, dep
             continue;
         }
         let implied = if old.is_none() || new.is_none() { place.implied(key) } else { None };
-        // A null that a struct prints for a member nobody set is in the print of the other side too.
+        // A null printed for an unset member of a Go struct is printed on the other side too.
         if implied.is_none() && place.is_struct() && (old.or(new) == Some(&Value::Null)) {
             continue;
         }
@@ -142,7 +142,7 @@ fn maps(was: &Map<String, Value>, is: &Map<String, Value>, place: Place<'_>, dep
     }
 }
 
-/// A map that is only on one side, with the members that its Go struct prints by itself.
+/// A map that is only on one side, with the members that its Go struct always prints.
 fn one_sided(map: &Map<String, Value>, place: Place<'_>, depth: usize, out: &mut Comparison, added: bool) {
     let mut descend = |key: &str, value: &Value| {
         let (old, new) = if added { (None, Some(value)) } else { (Some(value), None) };
@@ -172,7 +172,7 @@ fn lists(was: &[Value], is: &[Value], place: Place<'_>, depth: usize, out: &mut 
         let (m, n) = (same(&left[i..]), same(&right[j..]));
         let (olds, news) = (&left[i..i + m], &right[j..j + n]);
         let difference = if m > 1 || n > 1 {
-            // Items that share a key are owned as one, because nothing tells them apart.
+            // Items with the same key are owned as one, because they cannot be distinguished.
             let equal = m == n && olds.iter().zip(news).all(|(a, b)| a.1 == b.1);
             Difference {
                 added: m == 0,

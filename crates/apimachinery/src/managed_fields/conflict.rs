@@ -1,4 +1,4 @@
-//! Telling an applier whose fields it would change.
+//! Conflicts of an apply: the fields it would change, and their owners.
 
 use std::fmt;
 
@@ -10,10 +10,15 @@ use crate::{Status, StatusReason};
 /// The fields of one manager that an apply would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
+    /// The manager that owns the fields.
     pub manager: String,
+    /// How it owns them.
     pub operation: Operation,
+    /// The version in which it wrote them.
     pub api_version: String,
+    /// The subresource through which it wrote them; empty for the object itself.
     pub subresource: String,
+    /// The fields in conflict.
     pub fields: FieldSet,
 }
 

@@ -12,13 +12,17 @@ use super::set::{FieldSet, ParseSetError};
 pub(super) const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
+/// How a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
 pub enum Operation {
+    /// By server-side apply.
     Apply,
+    /// By any other write.
     Update,
 }
 
 impl Operation {
+    /// The name in `managedFields`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -41,14 +45,19 @@ pub(super) struct Entry {
 /// Why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
+    /// The list or an entry is malformed.
     #[error("metadata.managedFields is not a list of entries")]
     NotEntries,
+    /// The operation is neither Apply nor Update.
     #[error("invalid operation: {0:?} must be `Apply` or `Update`")]
     Operation(String),
+    /// The apiVersion is missing or malformed.
     #[error("apiVersion must not be empty")]
     ApiVersion,
+    /// The fieldsType is not FieldsV1.
     #[error("invalid fieldsType: {0:?} must be `FieldsV1`")]
     FieldsType(String),
+    /// The field set is malformed.
     #[error(transparent)]
     Set(#[from] ParseSetError),
 }
@@ -173,8 +182,8 @@ pub(super) fn last_of_each(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// Whether a client asks for the entries to be forgotten, with `[]` or `[{}]`.
-pub(super) fn asks_for_reset(object: &Value) -> bool {
+/// Whether a client requests the removal of all entries, with `[]` or `[{}]`.
+pub(super) fn requests_reset(object: &Value) -> bool {
     match list(object).and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,
         Some([only]) => only.as_object().is_some_and(Map::is_empty),

@@ -1,5 +1,5 @@
-//! Ownership after a change of one member of an object (its status), told without the rest of the object: entries that do
-//! not mention the member stay as they are encoded.
+//! Ownership after a change of one member of an object (its status), computed without the rest of the object: entries
+//! that do not mention the member keep their encoding.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use super::place::Place;
 use super::update::claim;
 use crate::schema::TypeOf;
 
-/// What tells whose an entry is.
+/// The fields that identify the owner of an entry.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Heading<'l> {
@@ -30,8 +30,8 @@ struct Heading<'l> {
     subresource: Cow<'l, str>,
 }
 
-/// The encoded list of owners after `member` became `new`, as [`super::track`] would write it; empty where nobody owns
-/// anything. `old` and `new` are objects that hold the member alone. `None` where the whole list must be read for that.
+/// The encoded list of owners after `member` changed to `new`, as [`super::track`] would write it; empty if no field
+/// has an owner. `old` and `new` are objects that hold the member alone. `None` if that requires the whole list.
 pub fn track_member(
     list: Option<&[u8]>,
     member: &str,

@@ -8,8 +8,7 @@ use super::path::PathElement;
 use super::place::{Form, Place};
 use super::set::{FieldSet, MAX_DEPTH, Node};
 
-/// Changes `live` to hold everything `patch` says. Nulls of the patch stay as nulls where there is nothing that has
-/// parts.
+/// Merges the whole `patch` into `live`. A null in the patch replaces values without parts by null.
 pub(super) fn merge(live: &mut Value, patch: &Value, place: Place<'_>, depth: usize) {
     if depth < MAX_DEPTH {
         match (&mut *live, place.form(Some(patch))) {
@@ -28,7 +27,7 @@ pub(super) fn merge(live: &mut Value, patch: &Value, place: Place<'_>, depth: us
                 merge_lists(items, changes, place, depth);
                 return;
             }
-            // Says no more of its parts than an empty one.
+            // It has no more parts than an empty value.
             (some, Form::Null) if !is_empty(some) => {
                 if matches!(place.form(Some(some)), Form::Map(_) | Form::List(_)) {
                     return;
@@ -105,7 +104,7 @@ fn prune_below(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: 
                 let PathElement::Field(name) = element else { continue };
                 let Some(member) = map.get_mut(&**name) else { continue };
                 let (child, declared) = place.child(name);
-                // An object keeps its metadata whoever owned it.
+                // Metadata is never removed, regardless of its owners.
                 let keep = depth == 0 && &**name == "metadata";
                 if !prune_child(member, element, node, owners, (child, declared), depth) && !keep {
                     map.remove(&**name);

@@ -1,7 +1,7 @@
 //! Ownership by the rules alone, on flat maps of leaves, slow and simple: what random histories must come to.
 //!
-//! The model knows labels, replicas, and containers with a name and an image; a container is a leaf, too. Members of
-//! ownership that only say "this map is mine" are not compared.
+//! The model knows labels, replicas, and containers with a name and an image; a container is a leaf, too. Ownership
+//! entries of maps as a whole are not compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! The owners of an object's fields, apart from its tree: read from the encoded list and written into the encoded
-//! object, so that the list is never a tree of JSON on its way through a write.
+//! object, so that a write never parses the list into a tree.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::set::FieldSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners(pub(super) Vec<Entry>);
 
-/// An entry as the server writes it. What has another form is read as a tree, which tells what is wrong with it.
+/// An entry in the form that the server writes. An entry of another form is parsed as a tree, which yields the error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Encoded {
@@ -45,7 +45,7 @@ impl Owners {
     /// Reads the encoded list; an absent one has no entries.
     ///
     /// # Errors
-    /// When the list or one of its entries is none that upstream could read.
+    /// When the list or one of its entries is malformed for upstream.
     pub fn parse(list: Option<&RawValue>) -> Result<Self, EntryError> {
         let Some(list) = list else { return Ok(Self::default()) };
         if let Ok(encoded) = serde_json::from_str::<Vec<Encoded>>(list.get())
@@ -70,6 +70,7 @@ impl Owners {
         entries::put(object, &self.0);
     }
 
+    /// Whether no field has an owner.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -86,7 +87,7 @@ impl Owners {
         out.push(b']');
     }
 
-    /// Whether both say the same, apart from times. Times decide the order, so entries are paired by what else they say.
+    /// Whether both are equal except for times. Entries are sorted by time, so they are paired by their other fields.
     pub fn equal_but_times(&self, other: &Self) -> bool {
         let same = |a: &Entry, b: &Entry| {
             a.is_of(&b.manager, b.operation, &b.api_version, &b.subresource)

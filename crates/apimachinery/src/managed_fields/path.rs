@@ -14,6 +14,7 @@ pub enum PathElement {
     Key(Vec<(Box<str>, Value)>),
     /// An item of a set.
     Value(Value),
+    /// An item by its position (`i:`).
     Index(i64),
 }
 
@@ -23,11 +24,15 @@ pub enum PathElement {
 pub struct ParseElementError(pub String);
 
 impl PathElement {
+    /// A field by its name.
     pub fn field(name: &str) -> Self {
         Self::Field(name.into())
     }
 
     /// `f:NAME`, `k:{...}`, `v:VALUE`, `i:N`.
+    ///
+    /// # Errors
+    /// When the prefix is unknown or the rest is malformed.
     pub fn parse(text: &str) -> Result<Self, ParseElementError> {
         let error = || ParseElementError(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(error)?;

@@ -129,8 +129,8 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Why a value may not stand here, in the words of upstream's structured merge; whole numbers are not told from
-    /// others there.
+    /// Why a value has the wrong type here, with the messages of upstream's structured merge; they do not distinguish
+    /// integers from other numbers.
     pub fn mistyped(&self, value: &Value) -> Option<String> {
         let node = self.node.filter(|node| !node.int_or_string && !node.is_quantity())?;
         let shown = GoPrint(value);
@@ -152,7 +152,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Whether the schema says nothing of this place.
+    /// Whether the schema does not describe this place.
     pub fn is_deduced(&self) -> bool {
         self.node.is_none()
     }
@@ -186,7 +186,7 @@ impl<'s> Place<'s> {
         (container && is_always_printed(node, key)).then_some(NULL)
     }
 
-    /// OpenAPI v3 gives by-value structs the default `{}`; v2 says nothing, so the few that matter are listed.
+    /// OpenAPI v3 gives by-value structs the default `{}`; v2 has no such default, so the few that matter are listed.
     fn is_by_value(&self, node: &Schema, key: &str, property: &Property) -> bool {
         if let Some(default) = &property.default {
             return is_empty_object(default);
@@ -225,7 +225,7 @@ impl<'s> Place<'s> {
         PathElement::Key(fields)
     }
 
-    /// What OpenAPI v3 says: a scalar that a Go struct always prints has its zero as default. v2 says nothing of that.
+    /// As in OpenAPI v3: a scalar that a Go struct always prints has its zero value as default. v2 has no such default.
     fn default_of(&self, key: &str) -> Option<&'s Value> {
         let node = self.node?;
         let property = node.properties.get(key)?;

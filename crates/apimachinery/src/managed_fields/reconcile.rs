@@ -4,8 +4,9 @@ use super::path::PathElement;
 use super::place::Place;
 use super::set::{FieldSet, MAX_DEPTH};
 
-/// Claims below what is atomic now become a claim to all of it. A claim to the whole of what is granular now stays one to
-/// the list or map itself, and to none of its parts: a set cannot tell it from what is left once others took the parts.
+/// Ownership of parts of a value that is atomic now becomes ownership of the whole. Ownership of a whole value that is
+/// granular now stays ownership of the list or map itself, without its parts: a set cannot distinguish it from the
+/// remainder after others took the parts.
 pub(super) fn reconcile(set: &mut FieldSet, place: Place<'_>) {
     reconcile_at(set, place, 0);
 }

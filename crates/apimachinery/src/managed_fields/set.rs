@@ -22,21 +22,25 @@ pub struct FieldSet {
 /// For contexts whose endpoint resets nothing.
 pub static NO_FIELDS: FieldSet = FieldSet::EMPTY;
 
-/// What a set says about one path and the paths below it.
+/// The part of a set for one path and the paths below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Whether the path itself is in the set.
     pub member: bool,
+    /// The members below the path.
     pub children: FieldSet,
 }
 
 /// The document is not `fieldsV1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSetError {
+    /// A path element is malformed.
     #[error(transparent)]
     Element(#[from] ParseElementError),
+    /// A set is not a JSON object.
     #[error("a node of FieldsV1 is not an object")]
     NotAnObject,
+    /// The set is nested too deeply.
     #[error("FieldsV1 is deeper than {MAX_DEPTH}")]
     TooDeep,
 }
@@ -52,8 +56,10 @@ impl Node {
 }
 
 impl FieldSet {
+    /// The set without members.
     pub const EMPTY: Self = Self { entries: Vec::new() };
 
+    /// Whether the set has no members.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -104,6 +110,7 @@ impl FieldSet {
         }
     }
 
+    /// The path elements of this level, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&PathElement, &Node)> {
         self.entries.iter().map(|(element, node)| (element, node))
     }
@@ -193,6 +200,13 @@ impl FieldSet {
     }
 
     /// Every path in the set as messages print it.
+    ///
+    /// ```
+    /// use apimachinery::managed_fields::FieldSet;
+    ///
+    /// let set = FieldSet::from_paths(&[&["spec", "replicas"], &["metadata"]]);
+    /// assert_eq!(set.paths(), [".metadata", ".spec.replicas"]);
+    /// ```
     pub fn paths(&self) -> Vec<String> {
         let mut result = Vec::new();
         self.collect_paths(&mut String::new(), &mut result);
@@ -213,6 +227,9 @@ impl FieldSet {
     }
 
     /// Reads `fieldsV1`.
+    ///
+    /// # Errors
+    /// When the document is not a field set, or is nested too deeply.
     pub fn parse(document: &Value) -> Result<Self, ParseSetError> {
         Ok(parse_node(document, 0)?.children)
     }
@@ -311,7 +328,7 @@ impl FieldSet {
     }
 }
 
-/// A node without children is a member; with children it is one only when it says so with a dot.
+/// A node without children is a member; a node with children is one only if it has the child `.`.
 fn parse_node(document: &Value, depth: usize) -> Result<Node, ParseSetError> {
     if depth > MAX_DEPTH {
         return Err(ParseSetError::TooDeep);

@@ -123,7 +123,7 @@ fn a_config_map_changes_hands() {
         conflict(server.apply("m3", cm(json!({"x": "2", "z": "1"})), false)),
         "Apply failed with 1 conflict: conflict with \"upd\" using v1: .data.x"
     );
-    // Forgotten owners stay forgotten until the next apply, which finds one owner of everything.
+    // Removed owners stay removed until the next apply, which adds one owner of everything.
     server.merge("upd", json!({"metadata": {"managedFields": [{}]}}));
     assert!(server.owners().is_empty());
     server.merge("late", json!({"data": {"late": "1"}}));
@@ -148,7 +148,7 @@ fn null_gives_up_only_what_was_applied() {
         server.owners()
     );
     server.apply("a", json!({"data": null}), false).expect("applied");
-    assert!(server.live.as_ref().is_some_and(|live| live["data"].is_null()), "nobody else had any");
+    assert!(server.live.as_ref().is_some_and(|live| live["data"].is_null()), "it had no other owner");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn refused_configurations() {
         let text = error.strip_prefix("failed to create typed patch object (/d; apps/v1, Kind=Deployment): ");
         assert_eq!(text, Some(expected.as_str()), "{containers}");
     }
-    // A text that is required is there, empty, where nobody says it. Validation tells of that.
+    // A required string that is absent is printed as empty; validation reports it.
     let applied = server.apply("m", deploy(json!([{"image": "i"}])), false).expect("well typed");
     assert_eq!(applied["spec"]["template"]["spec"]["containers"][0]["image"], "i");
 }
@@ -227,7 +227,7 @@ fn a_deployment_is_shared() {
     let one =
         json!([{"name": "a", "image": "i1", "ports": [{"containerPort": 80}], "env": [{"name": "E", "value": "1"}]}]);
     server.apply("m1", full(one), false).map(drop).expect("applies");
-    // What defaulting adds is nobody's.
+    // Fields added by defaulting have no owner.
     let live = server.live.as_mut().expect("live");
     live["spec"]["template"]["spec"]["dnsPolicy"] = json!("ClusterFirst");
     live["spec"]["template"]["spec"]["containers"][0]["ports"][0]["protocol"] = json!("TCP");
@@ -360,7 +360,7 @@ fn writers_are_bounded_and_times_do_not_count() {
     assert_eq!(new["metadata"]["managedFields"][3]["time"], "2030-01-01T00:00:00Z");
 }
 
-/// From kubernetes' integration tests of apply: what is renamed to one is one, and the last says what it owns.
+/// From kubernetes' integration tests of apply: managers renamed to one name are merged; the last apply counts.
 #[test]
 fn managers_of_one_name_are_one() {
     let mut server = Server::config_maps();

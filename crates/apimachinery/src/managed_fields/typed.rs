@@ -65,7 +65,7 @@ impl Check {
         }
     }
 
-    /// With the first member nobody declared upstream looks no further in a map.
+    /// In a map, upstream stops at the first undeclared member.
     fn members(&mut self, map: &Map<String, Value>, place: Place<'_>) {
         for (key, value) in map {
             let (child, declared) = place.child(key);
@@ -77,7 +77,7 @@ impl Check {
         }
     }
 
-    /// Nor in a list with the first item nothing can tell from others.
+    /// In a list, it stops at the first item without an identity.
     fn items(&mut self, list: &[Value], place: Place<'_>) {
         let mut seen = std::collections::BTreeSet::new();
         for (index, item) in list.iter().enumerate() {

@@ -9,10 +9,11 @@ use super::place::Place;
 use super::{FieldSet, ManagerContext, server_fields};
 use crate::schema::TypeOf;
 
-/// Writes `metadata.managedFields` of `new`: the manager owns what it added or changed, and nobody owns what is gone.
+/// Writes `metadata.managedFields` of `new`: the manager owns what it added or changed; removed fields lose their
+/// owners.
 ///
-/// `old` is `None` on create. `new` may bring entries of its own, which replace the stored ones (kubectl migrates
-/// ownership so), or `[]` or `[{}]`, which forgets them. An object without entries stays without until its first apply.
+/// `old` is `None` on create. If `new` has entries of its own, they replace the stored ones (kubectl migrates ownership
+/// so); `[]` and `[{}]` remove them. An object without entries gets none until its first apply.
 pub fn update(old: Option<&Value>, new: &mut Value, context: &ManagerContext<'_>, type_: &TypeOf) {
     let stored = old.and_then(|old| entries::read(old).ok()).map(Owners).unwrap_or_default();
     track(old.map(|old| (old, stored)), new, context, type_).put(new);
@@ -41,7 +42,7 @@ fn starting_entries(stored: Owners, new: &Value, context: &ManagerContext<'_>) -
     if !context.subresource.is_empty() {
         return stored.0;
     }
-    if entries::asks_for_reset(new) {
+    if entries::requests_reset(new) {
         return Vec::new();
     }
     match entries::read(new) {
@@ -71,7 +72,7 @@ pub(super) fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &Man
     };
     own.set = std::mem::take(&mut own.set).union(gained);
     if former.as_ref() != Some(&own.set) {
-        // Upstream translates the owners of a scale to those of its object, and the time is lost on the way.
+        // Upstream converts the owners of a scale to those of its object, and loses the time.
         own.time = (context.subresource != "scale").then(|| context.now.to_string());
     }
 }
@@ -87,7 +88,7 @@ pub(super) fn new_entry(context: &ManagerContext<'_>, operation: Operation) -> E
     }
 }
 
-/// The entry that stands for everything an object held before its first apply.
+/// The entry for all fields that an object had before its first apply.
 pub(super) fn entry_before_apply(live: &Value, context: &ManagerContext<'_>, type_: &TypeOf) -> Entry {
     let nothing = Value::Object(serde_json::Map::new());
     let (mut set, _) = Comparison::of(&nothing, live, Place::root(type_)).into_changed();

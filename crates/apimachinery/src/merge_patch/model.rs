@@ -1,4 +1,4 @@
-//! Merge patches by what the RFC says of single members: each place is decided on its own, from the two documents.
+//! Merge patches by the RFC's rules for single members: each path is decided on its own, from the two documents.
 
 use std::collections::BTreeSet;
 

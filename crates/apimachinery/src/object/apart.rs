@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 pub struct Apart<'j> {
     /// Without the list.
     pub tree: Value,
+    /// The encoded list of field owners.
     pub owners: Option<&'j RawValue>,
 }
 

@@ -1,5 +1,5 @@
-//! The metadata of an encoded object that everyone asks for, read once. Texts stand one after the other in one allocation:
-//! they are there whatever becomes of the document.
+//! The metadata of an encoded object, parsed once. Its strings are copied into one allocation, so they do not depend on
+//! the document.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -79,8 +79,8 @@ impl Head {
         Ok(Self::of(json, serde_json::from_slice(json)?))
     }
 
-    /// As [`Head::parse`], of a document known to be valid: what comes after the metadata is not looked at where `apiVersion`
-    /// and `kind` come before it.
+    /// As [`Head::parse`], of a document known to be valid: parsing stops after the metadata if `apiVersion` and `kind`
+    /// precede it.
     pub fn parse_valid(json: &[u8]) -> Result<Self, serde_json::Error> {
         match Document::front(json) {
             Some(document) => Ok(Self::of(json, document)),
@@ -285,6 +285,7 @@ pub struct Labels<'o> {
 }
 
 impl<'o> Labels<'o> {
+    /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&'o str> {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
@@ -305,15 +306,18 @@ impl<'o> Labels<'o> {
         (&self.texts[start..key], &self.texts[key..value])
     }
 
+    /// Keys and values, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&'o str, &'o str)> {
         let labels = *self;
         (0..labels.len()).map(move |place| labels.at(place))
     }
 
+    /// The number of labels.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

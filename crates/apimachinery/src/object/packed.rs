@@ -1,5 +1,4 @@
-//! Documents that nobody has changed for a while, in a fraction of their room: objects of one resource are much alike, so each
-//! is compressed against a sample of the others.
+//! Compression of cold documents: objects of one resource are similar, so each is compressed against a sample of the others.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -72,8 +71,8 @@ pub(super) struct Packed {
 }
 
 impl Packer {
-    /// Has the object take less room from now on; whoever reads its document pays for that with a few microseconds. What gains
-    /// nothing is left as it is.
+    /// Compresses the object's document in place; each read then costs some microseconds. A document that would not get
+    /// smaller is left as it is.
     pub fn pack(&mut self, object: &Object) {
         if !object.is_packed()
             && let Some(packed) = self.packed(&object.json())

@@ -1,5 +1,4 @@
-//! Quantities by school arithmetic: every amount is written out in digits, and nothing is ever rounded but where the
-//! rules say so.
+//! Quantities by long-hand arithmetic: every amount is written out in digits, and only the documented rules round.
 
 use proptest::prelude::*;
 

@@ -8,11 +8,12 @@ use super::Property;
 
 /// Few names are compared one after the other sooner than hashed.
 const FEW: usize = 3;
-/// A name lies at most so many places after the one its hash says; names that do not fit in so are found by bisection. Thus
-/// nobody who chooses names makes them slow to find.
+/// A name is at most this many slots from the one of its hash; other names are found by bisection. So chosen names
+/// cannot make lookups slow.
 const LONGEST: usize = 16;
 const FREE: u16 = u16::MAX;
 
+/// The properties of an object, sorted by name.
 #[derive(Clone, Debug, Default)]
 pub struct Properties {
     /// Sorted by name.
@@ -28,6 +29,7 @@ impl PartialEq for Properties {
 }
 
 impl Properties {
+    /// The property of a name.
     pub fn get(&self, name: &str) -> Option<&Property> {
         if self.entries.len() <= FEW {
             return self.entries.iter().find(|(other, _)| **other == *name).map(|(_, property)| property);
@@ -49,6 +51,7 @@ impl Properties {
         }
     }
 
+    /// Whether there is a property of this name.
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -62,10 +65,12 @@ impl Properties {
         }
     }
 
+    /// The number of properties.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Whether there are no properties.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -75,14 +80,17 @@ impl Properties {
         self.entries.iter().map(|(name, property)| (name, property))
     }
 
+    /// The names.
     pub fn keys(&self) -> impl Iterator<Item = &Box<str>> {
         self.entries.iter().map(|(name, _)| name)
     }
 
+    /// The properties.
     pub fn values(&self) -> impl Iterator<Item = &Property> {
         self.entries.iter().map(|(_, property)| property)
     }
 
+    /// The properties, for changes.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Property> {
         self.entries.iter_mut().map(|(_, property)| property)
     }

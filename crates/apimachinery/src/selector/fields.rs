@@ -5,12 +5,16 @@ use std::fmt;
 
 use super::ParseError;
 
+/// The operator of a requirement on a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
+    /// `=` or `==`
     Equals,
+    /// `!=`
     NotEquals,
 }
 
+/// The field's path, the operator and the value.
 pub type FieldRequirement = (String, FieldOperator, String);
 
 /// All requirements must hold.
@@ -20,11 +24,15 @@ pub struct FieldSelector {
 }
 
 impl FieldSelector {
+    /// The selector that matches every object.
     pub fn everything() -> Self {
         Self::default()
     }
 
     /// Whether the fields exist is for the caller to check.
+    ///
+    /// # Errors
+    /// When the text is not a field selector.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut requirements = Vec::new();
         for term in split_terms(text).into_iter().filter(|term| !term.is_empty()) {
@@ -35,10 +43,12 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
+    /// The requirements, all of which must match.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
+    /// Whether it has no requirements.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }

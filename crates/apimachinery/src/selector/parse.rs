@@ -146,7 +146,7 @@ fn value_list(tokens: &mut Tokens<'_>) -> Result<Vec<String>, ParseError> {
                 tokens.next();
                 values.push(value.to_owned());
             }
-            // A comma with nothing before it stands for the empty value.
+            // A comma without a value before it means the empty value.
             Token::Comma | Token::Close => values.push(String::new()),
             other => return Err(tokens.unexpected(other, "',', ')' or identifier")),
         }

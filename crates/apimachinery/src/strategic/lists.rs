@@ -146,7 +146,7 @@ fn need_keys(items: &[Value], key: &str) -> Result<(), PatchError> {
     items.iter().find(|item| item.get(key).is_none()).map_or(Ok(()), |item| Err(lacks_key(item, key)))
 }
 
-/// What the items of a patch say: those to merge, the names of those to delete, and whether the list is replaced.
+/// The parsed items of a patch: those to merge, the keys of those to delete, and whether the list is replaced.
 struct Directed<'p> {
     items: Vec<&'p Map<String, Value>>,
     gone: BTreeSet<String>,
@@ -180,7 +180,7 @@ pub(super) fn check(patch: &[Value], order: &[Value], strategy: &PatchStrategy) 
     check_order(patch, Some(order), strategy.merge_key.as_deref())
 }
 
-/// Puts the items of a list that met none, or that no patch speaks of, into the order that is stated for it.
+/// Sorts the items of a list that was created or is absent from the patch by its `$setElementOrder`.
 pub(super) fn put_in_order(
     items: &mut Vec<Value>,
     before: &[Value],

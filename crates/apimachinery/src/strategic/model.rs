@@ -129,7 +129,7 @@ impl Patch {
         let members: BTreeSet<String> = before.iter().chain(patch.into_iter().flatten()).cloned().collect();
         let stays = |name: &String| !self.gone_finalizers.contains(name);
         let stated = self.finalizer_order.as_ref().or(patch).cloned().unwrap_or_default();
-        // An order that is stated also places what goes away, and the others with it.
+        // `$setElementOrder` also positions removed items, and the others relative to them.
         let placed = members.into_iter().filter(|name| self.finalizer_order.is_some() || stays(name)).collect();
         Some(Some(in_order(&placed, &without_repeats(stated), &before).into_iter().filter(stays).collect()))
     }

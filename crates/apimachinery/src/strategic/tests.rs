@@ -124,7 +124,7 @@ fn refused_patches() {
     }
 }
 
-/// Lists whose items are of several types, directives about no list, and orders that say less or more than they must.
+/// Lists with items of several types, directives without a list, and orders with missing or additional items.
 #[test]
 fn refused_lists() {
     let named = |names: &str| -> Value { names.split_whitespace().map(|n| json!({"name": n})).collect() };
