@@ -48,7 +48,7 @@ struct Watcher {
     position: Revision,
     /// The log may hold something for it after `position`.
     behind: bool,
-    /// It is to hear of the newest revision even if nothing concerns it.
+    /// It receives the newest revision even without a matching change.
     wants_progress: bool,
     waker: Option<Waker>,
 }
@@ -63,8 +63,7 @@ pub(crate) enum Next {
 }
 
 impl Feed {
-    /// A feed that knows nothing up to and including `newest`.
-    /// Of a store that begins at another revision; before anything was published.
+    /// Sets the first revision, of a store that does not begin at 1; before anything is published.
     pub fn begin_at(&self, revision: Revision) {
         let mut state = self.0.lock();
         (state.oldest, state.newest) = (revision, revision);
@@ -109,7 +108,7 @@ impl Feed {
         dropped
     }
 
-    /// Every open watcher shall hear soon that it has seen everything up to the present revision.
+    /// Every open watcher soon receives the present revision as progress.
     pub fn request_progress(&self) {
         for watcher in self.0.lock().watchers.values_mut() {
             watcher.wants_progress = true;
@@ -228,7 +227,7 @@ impl Cursor {
         let id = state.next_watcher;
         state.next_watcher += 1;
         let behind = after < state.newest;
-        // Revision 1 is the empty store: nothing happened at it, and nobody needs to remember that.
+        // Revision 1 is the empty store, which has no changes to keep.
         let watcher = Watcher { range, position: after.max(1), behind, wants_progress: false, waker: None };
         state.watchers.insert(id, watcher);
         Self { feed: Arc::clone(feed), id }

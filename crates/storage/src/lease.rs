@@ -61,7 +61,7 @@ impl Leases {
         self.by_id.iter().map(|(id, lease)| (*id, lease.ttl))
     }
 
-    /// Forgets the lease and returns the keys to delete.
+    /// Removes the lease and returns the keys to delete.
     pub fn remove(&mut self, id: LeaseId) -> Result<Vec<Bytes>> {
         let lease = self.by_id.remove(&id).ok_or(Error::LeaseNotFound(id))?;
         self.by_deadline.remove(&(lease.deadline, id));

@@ -4,6 +4,7 @@
 //! next global revision; a key's value can be read as of any revision that has not been compacted; a watch delivers
 //! every change after a revision, in order, without gaps. An etcd cluster can stand behind [`Store`] as well as the
 //! embedded engine.
+#![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod conformance;
 pub mod embedded;
@@ -19,8 +20,8 @@ use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
 
-/// What engines take in one transaction unless told otherwise. An API request has at most 3 MiB (kube-apiserver's limit);
-/// a megabyte is left for what the server adds.
+/// The default limit of one transaction in bytes. An API request has at most 3 MiB (kube-apiserver's limit); a megabyte
+/// is left for what the server adds.
 pub const DEFAULT_MAX_TXN_BYTES: usize = 4 << 20;
 
 /// Position in the global order of writes. An empty store is at 1, as etcd is.
@@ -30,20 +31,27 @@ pub type Revision = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeaseId(pub u64);
 
+/// A stored key, its value, and when it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
+    /// The key.
     pub key: Bytes,
+    /// The value.
     pub value: Bytes,
+    /// The revision at which the key was created; it starts again after a deletion.
     pub create_revision: Revision,
     /// The revision of the last write of this key.
     pub mod_revision: Revision,
+    /// The lease with which the key expires.
     pub lease: Option<LeaseId>,
 }
 
 /// Keys from `start` (inclusive) to `end` (exclusive), in byte order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
+    /// The first key; included.
     pub start: Bytes,
+    /// The end; excluded. Empty means without an end.
     pub end: Bytes,
 }
 
@@ -61,13 +69,16 @@ impl KeyRange {
         Self { start, end: end.into() }
     }
 
+    /// Whether the range includes the key.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.start.as_ref() <= key && (self.end.is_empty() || key < self.end.as_ref())
     }
 }
 
+/// A read of a range of keys.
 #[derive(Clone, Debug)]
 pub struct RangeRequest {
+    /// The keys to read.
     pub range: KeyRange,
     /// `None` reads the newest state.
     pub revision: Option<Revision>,
@@ -75,8 +86,10 @@ pub struct RangeRequest {
     pub limit: usize,
 }
 
+/// The result of a read, at one revision.
 #[derive(Clone, Debug)]
 pub struct RangeResponse {
+    /// Keys and values, in the order of keys.
     pub items: Vec<KeyValue>,
     /// Number of keys in the range, the ones beyond the limit included.
     pub count: usize,
@@ -102,12 +115,14 @@ impl std::fmt::Display for Damage {
 /// What must hold of a key for a transaction to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
+    /// The key does not exist.
     Absent(Bytes),
     /// The key exists and its last write was this revision.
     ModRevision(Bytes, Revision),
 }
 
 impl Guard {
+    /// The key that the guard is about.
     pub fn key(&self) -> &Bytes {
         match self {
             Self::Absent(key) | Self::ModRevision(key, _) => key,
@@ -115,35 +130,71 @@ impl Guard {
     }
 }
 
+/// A change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    Put { key: Bytes, value: Bytes, lease: Option<LeaseId> },
-    Delete { key: Bytes },
+    /// Writes a value, and attaches the key to a lease or to none.
+    Put {
+        /// The key.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+        /// The lease with which the key expires.
+        lease: Option<LeaseId>,
+    },
+    /// Deletes a key.
+    Delete {
+        /// The key.
+        key: Bytes,
+    },
 }
 
 /// All ops at one new revision if every guard holds, nothing otherwise. Of several ops on one key the last counts.
 /// Deleting an absent key is no change, and a transaction without a change takes no revision.
 #[derive(Clone, Debug, Default)]
 pub struct Txn {
+    /// What must hold for the transaction to commit.
     pub guards: Vec<Guard>,
+    /// The changes.
     pub ops: Vec<Op>,
 }
 
+/// Whether a transaction was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TxnOutcome {
     /// Durable: no crash after this answer loses it.
-    Committed { revision: Revision },
-    /// Some guard failed; the present state of each guarded key, in the order of the guards.
-    Failed { current: Vec<Option<KeyValue>>, revision: Revision },
+    Committed {
+        /// The revision of its changes, or the present one if nothing changed.
+        revision: Revision,
+    },
+    /// Some guard failed; nothing was written.
+    Failed {
+        /// The present state of each guarded key, in the order of the guards.
+        current: Vec<Option<KeyValue>>,
+        /// The present revision.
+        revision: Revision,
+    },
 }
 
+/// A change that a watch delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    Put { current: KeyValue, previous: Option<KeyValue> },
-    Delete { previous: KeyValue },
+    /// A key was created or written.
+    Put {
+        /// The new state.
+        current: KeyValue,
+        /// The state before; `None` if the key was created.
+        previous: Option<KeyValue>,
+    },
+    /// A key was deleted.
+    Delete {
+        /// The state before.
+        previous: KeyValue,
+    },
 }
 
 impl Change {
+    /// The changed key.
     pub fn key(&self) -> &Bytes {
         match self {
             Self::Put { current, .. } => &current.key,
@@ -152,32 +203,52 @@ impl Change {
     }
 }
 
-/// The changes of one or more whole revisions, in order. The watcher has now seen everything up to and including
-/// `revision` that concerns it. A batch without changes says only that (progress).
+/// The changes of one or more whole revisions, in order. All matching changes up to and including `revision` have been
+/// delivered. A batch without changes only reports progress.
 #[derive(Clone, Debug)]
 pub struct WatchBatch {
+    /// All changes up to this revision have been delivered.
     pub revision: Revision,
     /// Each with the revision it happened at.
     pub changes: Vec<(Revision, Change)>,
 }
 
+/// The batches of a watch; it ends after an error.
 pub type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchBatch>> + Send>>;
 
+/// Why a request to the store failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The revision has been compacted; the oldest one still readable is given.
+    /// The revision has been compacted.
     #[error("revision {requested} has been compacted, the oldest is {oldest}")]
-    Compacted { requested: Revision, oldest: Revision },
+    Compacted {
+        /// The requested revision.
+        requested: Revision,
+        /// The oldest revision that can be read.
+        oldest: Revision,
+    },
+    /// The store has not reached the revision.
     #[error("revision {requested} is in the future, the newest is {newest}")]
-    FutureRevision { requested: Revision, newest: Revision },
+    FutureRevision {
+        /// The requested revision.
+        requested: Revision,
+        /// The newest revision.
+        newest: Revision,
+    },
     /// A watcher fell further behind than the store is willing to remember; it must read again.
     #[error("the watcher was too slow")]
     SlowWatcher,
+    /// The lease does not exist or has ended.
     #[error("lease {0:?} does not exist")]
     LeaseNotFound(LeaseId),
     /// The value or the transaction is larger than the store takes.
     #[error("request of {size} bytes is larger than the limit of {limit}")]
-    TooLarge { size: usize, limit: usize },
+    TooLarge {
+        /// The size in bytes.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The value is there and cannot be trusted: it is unknown, not absent. Everything else goes on.
     #[error("{0}")]
     Damaged(Damage),
@@ -187,17 +258,38 @@ pub enum Error {
     /// The engine cannot go on (I/O error, corruption). Writes are refused until restart.
     #[error("the store failed: {0}")]
     Failed(Arc<str>),
+    /// The store was closed.
     #[error("the store is shut down")]
     Closed,
 }
 
+/// A result with the store's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The contract every engine keeps; `conformance` checks it.
+///
+/// ```
+/// use storage::memory::MemoryStore;
+/// use storage::{Guard, Op, Store, Txn, TxnOutcome};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> storage::Result<()> {
+/// let store = MemoryStore::new();
+/// let create = Txn {
+///     guards: vec![Guard::Absent("/a".into())],
+///     ops: vec![Op::Put { key: "/a".into(), value: "1".into(), lease: None }],
+/// };
+/// assert_eq!(store.txn(create.clone()).await?, TxnOutcome::Committed { revision: 2 });
+/// // The key exists now, so the guard fails and nothing is written.
+/// assert!(matches!(store.txn(create).await?, TxnOutcome::Failed { revision: 2, .. }));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Store: Send + Sync + 'static {
     /// The newest revision that is readable.
     fn revision(&self) -> BoxFuture<'_, Result<Revision>>;
 
+    /// A key at a revision, or in the newest state for `None`.
     fn get(&self, key: Bytes, revision: Option<Revision>) -> BoxFuture<'_, Result<Option<KeyValue>>>;
 
     /// [`Error::Damaged`] if a value of the range is damaged: a list without it would be wrong.
@@ -209,8 +301,8 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async move { Ok((self.range(request).await?, Vec::new())) })
     }
 
-    /// Divides a range into at most `parts` that follow one another, of about as many keys each, for readers that work side
-    /// by side. One part is the range itself: there is little in it, or the engine cannot tell.
+    /// Divides a range into at most `parts` adjacent ones with about as many keys each, for concurrent readers. Returns
+    /// the range itself if it is small or if the engine cannot divide it.
     fn shares(&self, range: KeyRange, parts: usize) -> BoxFuture<'_, Result<Vec<KeyRange>>> {
         let _ = parts;
         Box::pin(std::future::ready(Ok(vec![range])))
@@ -224,18 +316,20 @@ pub trait Store: Send + Sync + 'static {
     /// `Compacted` if history that old is gone; a revision in the future skips what happens until then.
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>>;
 
-    /// Every watch that is open now delivers, soon, a batch whose revision is at least the present one. Without it, a
-    /// watcher hears nothing of revisions that do not concern it.
+    /// Every open watch delivers, soon, a batch whose revision is at least the present one. Without it, a watcher
+    /// receives nothing for revisions outside its range.
     fn request_progress(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Forgets history before `revision`; the newest value of every key stays.
+    /// Drops the history before `revision`; the newest value of every key stays.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<()>>;
 
     /// `ttl` in seconds. Keys attached to the lease are deleted, each by an ordinary revision, after it ends.
     fn grant_lease(&self, ttl: u64) -> BoxFuture<'_, Result<LeaseId>>;
 
+    /// Starts the duration of a lease again.
     fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<()>>;
 
+    /// Ends a lease and deletes its keys.
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<()>>;
 
     /// Checks the engine's own invariants at rest and names the first that does not hold. Tests run it after every

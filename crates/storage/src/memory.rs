@@ -76,10 +76,12 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
+    /// An empty store with the default options.
     pub fn new() -> Self {
         Self::with_options(Options::default())
     }
 
+    /// An empty store.
     pub fn with_options(options: Options) -> Self {
         let limits = Limits { changes: options.history_changes, bytes: options.history_bytes };
         let state = State { keys: BTreeMap::new(), revision: 1, oldest: 0, leases: Leases::default(), expiring: false };
@@ -174,7 +176,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Ends what is due and says when to look again.
+    /// Ends what is due and returns the time of the next run.
     fn end_expired(&self) -> Option<Instant> {
         let mut state = self.state.lock();
         for id in state.leases.expired(Instant::now()) {
@@ -226,7 +228,7 @@ impl State {
         self.keys.entry(change.key().clone()).or_default().push(Version { revision, value });
     }
 
-    /// After changes fell out of the history, nobody can read what they replaced.
+    /// After changes fell out of the history, the values they replaced cannot be read any more.
     fn prune(&mut self, dropped: &[(Revision, Change)]) {
         for (revision, change) in dropped {
             self.oldest = self.oldest.max(*revision);

@@ -1,5 +1,5 @@
-//! What a transaction does to a given state. Pure: the engine hands in a way to look up a key and carries out the
-//! answer. Every engine of ours decides here, so they cannot differ.
+//! The effect of a transaction on a given state. Pure: the engine passes in a lookup of keys and applies the result.
+//! All our engines decide here, so they cannot differ.
 
 use std::collections::BTreeMap;
 

@@ -9,6 +9,7 @@ use crate::{Change, Error, Guard, KeyRange, KeyValue, Op, Revision, Store, TxnOu
 
 /// One step. Keys are small numbers so that they meet each other; `pick`s are taken modulo what there is to pick from.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the steps are those of the store's methods")]
 pub enum Step {
     Put {
         key: u8,

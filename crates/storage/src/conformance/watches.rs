@@ -55,12 +55,12 @@ pub(super) async fn long_history_is_delivered_whole(store: &Subject) {
 pub(super) async fn progress_on_request(store: &Subject) {
     let mut watch = store.watch("/a/", 1).await;
     let at = store.put("/b/1", "1").await;
-    store.0.request_progress().await.expect("asks");
+    store.0.request_progress().await.expect("requests progress");
     let batch = next(&mut watch).await;
     assert!(batch.changes.is_empty(), "nothing concerns the watch");
     assert!(batch.revision >= at, "it has seen {at}");
     let later = store.put("/a/1", "1").await;
-    store.0.request_progress().await.expect("asks");
+    store.0.request_progress().await.expect("requests progress");
     assert_eq!(changes(&mut watch, 1).await, [format!("{later}+/a/1=1<")]);
 }
 

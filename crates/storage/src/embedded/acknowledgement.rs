@@ -18,7 +18,7 @@ impl Inner {
         (revisions, bytes): (u64, u64),
     ) -> Result<()> {
         writer.ledger = ledger;
-        // A small commit still writes the pages on the way to its rows.
+        // Even a small commit writes the inner pages above its rows.
         writer.unmoved_bytes += bytes + 16_384;
         writer.unsynced |= !writer.syncs;
         self.counters.batches.fetch_add(1, Relaxed);

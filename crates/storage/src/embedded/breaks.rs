@@ -25,6 +25,7 @@ pub struct Break {
     pub after: Revision,
     /// Unknown if the store was opened without a clock ([`super::Options::now`]).
     pub when: Option<SystemTime>,
+    /// Why history was lost.
     pub kind: BreakKind,
 }
 
@@ -38,6 +39,7 @@ pub enum BreakKind {
 }
 
 impl BreakKind {
+    /// The name that commands print.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Restored => "restored",

@@ -62,7 +62,7 @@ pub(super) struct Queue {
     refuses: Option<Error>,
 }
 
-/// The writing side's own state, in the hands of whoever works on the queue.
+/// The state of the writing side, owned by the task that processes the queue.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub db: Connection,
@@ -104,7 +104,7 @@ struct Turn {
 }
 
 impl Inner {
-    /// Queues a request and sees to it that somebody works on it. Must be called within a tokio runtime.
+    /// Queues a request and starts a task for the queue if none runs. Must be called within a tokio runtime.
     pub(super) fn submit(self: &Arc<Self>, request: Request) -> Result<()> {
         let mut queue = self.queue.lock();
         match (&queue.refuses, &request) {
@@ -136,8 +136,8 @@ impl Inner {
         }
     }
 
-    /// After a failed sync nobody knows what is on the disk, and a later success would prove nothing: no more writes
-    /// until the file is opened, and thereby recovered, again.
+    /// After a failed sync the content of the disk is unknown, and a later success would prove nothing: writes are
+    /// refused until the file is opened, and thereby recovered, again.
     fn stop_on_failure(&self, error: &Error) {
         if matches!(error, Error::Failed(_)) {
             tracing::error!(err = %error, "Store refuses writes until the process is restarted");
@@ -240,7 +240,7 @@ impl Inner {
         }
     }
 
-    /// Carries out the transactions, durably, and makes them visible. On an error none of them happened.
+    /// Commits the transactions durably and makes them visible. On an error none of them is applied.
     fn write(
         &self,
         writer: &mut Writer,
@@ -388,7 +388,7 @@ impl Inner {
             self.sweep(writer);
         }
         if writer.unmoved_bytes > CHECKPOINT_NOW_BYTES || self.checkpointed.swap(false, Relaxed) {
-            // After the background checkpoint little is left to move, and nobody adds to it meanwhile.
+            // After the background checkpoint little is left to move, and nothing is added in the meantime.
             self.checkpoint(&writer.db);
             writer.unmoved_bytes = 0;
         } else if writer.unmoved_bytes > CHECKPOINT_BYTES && !self.checkpoint_wanted.swap(true, Relaxed) {
@@ -433,7 +433,7 @@ impl Inner {
     /// Failure is no harm to the data: it stays in the log file, and the next checkpoint tries again.
     pub(super) fn checkpoint(&self, db: &Connection) {
         match connection::checkpoint(db) {
-            // The main file, and the log file's header when it begins anew.
+            // The main file, and the log file's header when it is reset.
             Ok(_) => drop(self.counters.syncs.fetch_add(2, Relaxed)),
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), err = %error, "Store cannot be checkpointed; the next checkpoint retries")

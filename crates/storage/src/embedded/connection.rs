@@ -50,8 +50,8 @@ pub(super) fn connect(path: &Path, role: Role, quota_bytes: Option<u64>) -> Resu
     open().map_err(failed(path))
 }
 
-/// Opens the file for a look that changes nothing. `alone`: there is no log, and no process writes.
-pub(super) fn look(path: &Path, alone: bool) -> Result<Connection> {
+/// Opens the file read-only, for inspection. `alone`: there is no log, and no process writes.
+pub(super) fn inspect(path: &Path, alone: bool) -> Result<Connection> {
     let open = || -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let db = Connection::open_with_flags(uri(path, alone), flags)?;

@@ -208,7 +208,7 @@ fn damage(id: i64, key: Option<&Bytes>, why: &str) -> Damage {
     Damage { key: key.cloned().unwrap_or_default(), place: format!("{}: {why}", row_name(id)).into() }
 }
 
-/// A damaged page shows as an error of SQLite's at whatever is read through it.
+/// SQLite reports a damaged page as an error of whatever is read through it.
 fn corrupt(fault: Fault, key: &Bytes, id: Option<i64>) -> Fault {
     let named = |why: &str| match id {
         Some(id) => damage(id, Some(key), why),
@@ -289,7 +289,7 @@ pub(super) fn range(db: &Connection, range: &KeyRange, revision: Revision, limit
     Ok(found)
 }
 
-/// Rows looked at to learn how the keys of a range are spread, for each part.
+/// Rows sampled to find the distribution of keys in a range, for each part.
 const SAMPLES: i64 = 32;
 /// Fewer rows than this are read sooner than divided.
 const WORTH_DIVIDING: i64 = 4096;
@@ -376,12 +376,12 @@ pub(super) struct Swept {
 /// A piece of the state as of a revision, in the order of rows.
 pub(super) struct Live {
     pub rows: Vec<Stored>,
-    /// The last row that was looked at; `None` at the end.
+    /// The last row that was read; `None` at the end.
     pub last: Option<i64>,
 }
 
-/// The rows after `id` that are the newest of their keys as of `revision`, without deletions. A piece ends after about
-/// so many rows looked at, or bytes.
+/// The rows after `id` that are the newest of their keys as of `revision`, without deletions. A page ends after about
+/// this many rows or bytes.
 pub(super) fn live(
     db: &Connection,
     id: i64,
@@ -433,7 +433,7 @@ pub(super) fn sweep(db: &Connection, swept: i64, oldest: Revision, limit: usize)
             let why = "the row and the index of keys disagree";
             return Err(Fault::Damaged(damage(*id, Some(&Bytes::copy_from_slice(key)), why)));
         }
-        // A deletion supersedes itself: without older rows, its absence says the same.
+        // A deletion supersedes itself: without older rows, its absence means the same.
         let bound = if *create_revision == 0 { id + 1 } else { *id };
         let mut gone = delete.query((key, bound))?;
         while let Some(row) = gone.next()? {

@@ -1,5 +1,5 @@
-//! What happens by itself: leases end, old history is compacted, the log file is moved into the main file, the mark of what
-//! was acknowledged is synced. One task per store; it ends with the store.
+//! Background work: leases expire, old history is compacted, the log file is moved into the main file, the
+//! acknowledgement mark is synced. One task per store; it ends with the store.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -33,7 +33,7 @@ pub(super) async fn run(store: Weak<Inner>, wake: Arc<Notify>) {
     }
 }
 
-/// Does what is due and says when to look again; `None` when the store is gone.
+/// Does what is due and returns the time of the next run; `None` when the store is closed.
 async fn turn(store: &Weak<Inner>, history: &mut History, mark_due: &mut Option<Instant>) -> Option<Instant> {
     let store = store.upgrade()?;
     if store.closed.load(Relaxed) {

@@ -1,5 +1,5 @@
-//! Looks at a store without opening it for work: verifies its files and measures it, beside a server that has it open too.
-//! Nothing of it is changed.
+//! Inspection of a store without opening it for work: verifies its files and measures it, also while a server has it
+//! open. Nothing is changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,9 @@ pub fn is_in_use(dir: &Path) -> Result<bool> {
 pub struct Verified {
     /// A process has the store open; then its log is not verified as a file.
     pub in_use: bool,
+    /// The newest revision.
     pub revision: Revision,
+    /// The number of rows: objects and their history.
     pub rows: u64,
     /// Each damaged place; empty for a sound store.
     pub damaged: Vec<String>,
@@ -45,30 +47,33 @@ pub struct Verified {
 pub struct Measured {
     /// A process has the store open.
     pub in_use: bool,
+    /// The newest revision.
     pub revision: Revision,
     /// The oldest readable revision.
     pub oldest: Revision,
     /// Of all objects, and of their history.
     pub rows: u64,
+    /// The number of leases.
     pub leases: u64,
+    /// The points where history was lost, oldest first.
     pub breaks: Vec<Break>,
     /// Each file and its length.
     pub files: Vec<(PathBuf, u64)>,
 }
 
-/// A store that is looked at.
-struct Looked {
+/// A store under inspection.
+struct Inspected {
     files: Files,
     /// Held unless another process has the store open; no process can open the store meanwhile.
     claim: Option<Claim>,
     marked: Found,
     log: Option<Log>,
     db: Option<Connection>,
-    /// Helper files that SQLite makes for the look.
+    /// Helper files that SQLite creates for the inspection.
     made: Vec<PathBuf>,
 }
 
-impl Looked {
+impl Inspected {
     fn at(dir: &Path) -> Result<Self> {
         let files = Files::new(dir);
         let unreadable = |error| Error::Failed(format!("cannot read {}: {error}", files.database().display()).into());
@@ -86,12 +91,12 @@ impl Looked {
     fn connect(&mut self) -> Result<&Connection> {
         // Without a log and without writers the file alone is the store, and SQLite needs no helper files.
         let alone = self.claim.is_some() && self.log.is_none();
-        let db = connection::look(&self.files.database(), alone)?;
+        let db = connection::inspect(&self.files.database(), alone)?;
         Ok(self.db.insert(db))
     }
 }
 
-impl Drop for Looked {
+impl Drop for Inspected {
     fn drop(&mut self) {
         self.db = None;
         for path in &self.made {
@@ -107,16 +112,16 @@ impl Drop for Looked {
 /// # Errors
 /// The files cannot be read at all. Damage is not an error but the result.
 pub fn verify_store(dir: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Verified> {
-    let mut looked = Looked::at(dir)?;
-    let mut verified = Verified { in_use: looked.claim.is_none(), ..Verified::default() };
+    let mut inspected = Inspected::at(dir)?;
+    let mut verified = Verified { in_use: inspected.claim.is_none(), ..Verified::default() };
     if !verified.in_use
-        && let Err(error) = check_log(&looked.files, &looked.marked, looked.log.as_ref())
+        && let Err(error) = check_log(&inspected.files, &inspected.marked, inspected.log.as_ref())
     {
         verified.note(error);
     }
-    let database = looked.files.database();
+    let database = inspected.files.database();
     let failed = failed::<Fault>(&database);
-    let db = looked.connect()?;
+    let db = inspected.connect()?;
     match database::kind(db) {
         Ok(Kind::Present) => {}
         Ok(Kind::Old) => {
@@ -137,7 +142,7 @@ pub fn verify_store(dir: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Ve
     match proved {
         Ok(proved) => {
             verified.revision = proved.revision;
-            if let Err(error) = check_mark(&looked.files, &looked.marked, looked.log.as_ref(), &proved) {
+            if let Err(error) = check_mark(&inspected.files, &inspected.marked, inspected.log.as_ref(), &proved) {
                 verified.note(error);
             }
         }
@@ -181,11 +186,11 @@ pub fn measure(dir: &Path, each: &mut dyn FnMut(&[u8], u64)) -> Result<Measured>
     const OBJECTS: &str = "SELECT newest.key, length(newest.key) + length(change.value) FROM
         (SELECT key, max(id) AS id, create_revision FROM change INDEXED BY change_by_key GROUP BY key) AS newest
         JOIN change ON change.id = newest.id WHERE newest.create_revision != 0";
-    let mut looked = Looked::at(dir)?;
-    let in_use = looked.claim.is_none();
-    let paths = looked.files.all();
-    let database = looked.files.database();
-    let db = looked.connect()?;
+    let mut inspected = Inspected::at(dir)?;
+    let in_use = inspected.claim.is_none();
+    let paths = inspected.files.all();
+    let database = inspected.files.database();
+    let db = inspected.connect()?;
     let mut read = || -> Result<Measured, Fault> {
         let snapshot = db.unchecked_transaction()?;
         if database::kind(&snapshot)? != Kind::Present {

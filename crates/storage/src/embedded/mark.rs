@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path) -> io::Result<Found> {
 }
 
 impl Mark {
-    /// Writes and syncs `content`; makes the file if there is none.
+    /// Writes and syncs `content`; creates the file if it is absent.
     pub fn write(path: &Path, content: Content) -> io::Result<Self> {
         if let Some((sequence, _)) = fs::read(path).ok().as_deref().and_then(newest) {
             let file = OpenOptions::new().read(true).write(true).open(path)?;

@@ -5,7 +5,7 @@
 //! Nothing that is damaged is taken for absent. `wal` and `mark` find acknowledged commits that the log has lost, `schema`
 //! proves the index of keys when the store opens, `database` verifies each row that it reads, and `scrub` verifies
 //! everything in the background. docs/data-integrity.md describes what a damaged store does. `backup` writes and restores
-//! backups, and `inspect` looks at a store from outside.
+//! backups, and `inspect` verifies a store without opening it for work.
 
 mod acknowledgement;
 pub mod backup;
@@ -57,8 +57,8 @@ use crate::{
     WatchStream,
 };
 
-/// What the feed keeps in memory for watchers: a second of a busy control plane, to which they listen all the time. Whoever is
-/// further behind reads from the file.
+/// What the feed keeps in memory for watchers: a second of changes in a busy control plane. Watchers that are further
+/// behind read from the file.
 const FEED: Limits = Limits { changes: 2048, bytes: 2 << 20 };
 
 /// How the store is opened.
@@ -182,18 +182,27 @@ impl EmbeddedStore {
     }
 
     /// Finishes what is queued, ends all watches and releases the directory. Afterwards everything is `Closed`.
+    ///
+    /// # Errors
+    /// `Closed` if it is closed already, `Failed` if the last writes cannot be synced.
     pub async fn close(&self) -> Result<()> {
         self.0.ask(Request::Close).await
     }
 
     /// From now on commits do not wait for the disk: after a crash the newest of them may be missing, never one before
-    /// another. For writes that nobody has been told of, such as those before a server begins to listen.
+    /// another. For writes that are not acknowledged to a client, such as those before a server listens.
+    ///
+    /// # Errors
+    /// `Closed` or `Failed`, as for writes.
     pub async fn postpone_syncs(&self) -> Result<()> {
         self.0.ask(|reply| Request::SyncCommits(false, reply)).await
     }
 
     /// Ends [`EmbeddedStore::postpone_syncs`]: once this returns all that was written is durable, and every later commit
     /// is when it is answered.
+    ///
+    /// # Errors
+    /// `Failed` if the disk refuses; the store then takes no more writes.
     pub async fn sync(&self) -> Result<()> {
         self.0.ask(|reply| Request::SyncCommits(true, reply)).await
     }
@@ -222,6 +231,7 @@ impl EmbeddedStore {
         scrub::scrub(&self.0).await
     }
 
+    /// Counters of the work since the store was opened.
     pub fn stats(&self) -> Stats {
         let counters = &self.0.counters;
         Stats {
@@ -237,7 +247,7 @@ impl EmbeddedStore {
 }
 
 impl Inner {
-    /// Lets go of the file and the directory.
+    /// Releases the file and the directory.
     fn release(&self) {
         self.closed.store(true, Relaxed);
         self.feed.close(Error::Closed);

@@ -1,8 +1,8 @@
 //! Whether the files of an open store still lie in its directory. Writes to a file that was removed or replaced would be lost
 //! with the process.
 //!
-//! Every commit looks, so the common look is one system call: a file cannot be removed or replaced without a change of its
-//! directory.
+//! Every commit checks the files. The common case is one system call: a file cannot be removed or replaced without a
+//! change of its directory.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// The kernel takes the time of a change from a clock that ticks every 10 ms at the slowest. Two changes within one tick look
 /// like one, so a directory counts as unchanged only after it has looked the same for longer.
 const SETTLES: Duration = Duration::from_millis(50);
-/// The files themselves are looked at this often even if the directory looks the same, as under a file mounted over another.
+/// The files themselves are checked this often even if the directory is unchanged, as under a file mounted over another.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The files that are open.
@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub(super) struct Opened {
     directory: PathBuf,
     files: Vec<(PathBuf, Option<(u64, u64)>)>,
-    latest: Mutex<Option<Look>>,
+    latest: Mutex<Option<Check>>,
 }
 
 /// A directory, and the time of its last change.
@@ -34,22 +34,22 @@ type Stamp = (u64, u64, i64, i64);
 
 /// When the directory looked the same for the first time, and when its files were last in place since then.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Check {
     directory: Stamp,
     since: Instant,
     files: Instant,
 }
 
-impl Look {
-    /// Whether the files are in place if the directory looks like this.
+impl Check {
+    /// Whether the files are in place if the directory is in this state.
     fn covers(&self, directory: Stamp, now: Instant) -> bool {
         self.directory == directory && self.files - self.since >= SETTLES && now - self.files < LONGEST
     }
 
-    /// The look after the files were found in place.
+    /// The check after the files were found in place.
     fn renewed(latest: Option<Self>, directory: Stamp, now: Instant) -> Self {
-        let same = latest.filter(|look| look.directory == directory);
-        Self { directory, since: same.map_or(now, |look| look.since), files: now }
+        let same = latest.filter(|check| check.directory == directory);
+        Self { directory, since: same.map_or(now, |check| check.since), files: now }
     }
 }
 
@@ -71,7 +71,7 @@ impl Opened {
         }
         let mut opened = self.files.iter().filter(|(_, opened)| opened.is_some());
         let Some((path, _)) = opened.find(|(path, opened)| identity(path) != *opened) else {
-            *latest = directory.map(|directory| Look::renewed(*latest, directory, now));
+            *latest = directory.map(|directory| Check::renewed(*latest, directory, now));
             return Ok(());
         };
         let why = format!(
@@ -100,7 +100,7 @@ mod tests {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         let (one, two) = ((1, 2, 3, 4), (1, 2, 3, 5));
-        // (what, the looks at the files, the look at the directory, whether it is enough).
+        // (case, the checks of the files, the check of the directory, whether that suffices).
         type Row<'a> = (&'a str, &'a [(Stamp, u64)], (Stamp, u64), bool);
         let rows: [Row<'_>; 7] = [
             ("the first look", &[], (one, 0), false),
@@ -109,11 +109,11 @@ mod tests {
             ("two that lie apart", &[(one, 0), (one, 50)], (one, 51), true),
             ("the directory has changed", &[(one, 0), (one, 50)], (two, 51), false),
             ("it has changed since the first look", &[(one, 0), (two, 100), (two, 120)], (two, 130), false),
-            ("the files were not looked at for long", &[(one, 0), (one, 50)], (one, 1050), false),
+            ("the files were not checked for long", &[(one, 0), (one, 50)], (one, 1050), false),
         ];
-        for (what, looks, (directory, ms), enough) in rows {
-            let latest = looks.iter().fold(None, |latest, (seen, ms)| Some(Look::renewed(latest, *seen, at(*ms))));
-            assert_eq!(latest.is_some_and(|look| look.covers(directory, at(ms))), enough, "{what}");
+        for (what, checks, (directory, ms), enough) in rows {
+            let latest = checks.iter().fold(None, |latest, (seen, ms)| Some(Check::renewed(latest, *seen, at(*ms))));
+            assert_eq!(latest.is_some_and(|check| check.covers(directory, at(ms))), enough, "{what}");
         }
     }
 
@@ -127,8 +127,8 @@ mod tests {
         // As if that had been so for long.
         let now = Instant::now();
         let mut latest = opened.latest.lock();
-        let look = latest.as_mut().expect("a look");
-        (look.since, look.files) = (now, now + SETTLES);
+        let check = latest.as_mut().expect("a look");
+        (check.since, check.files) = (now, now + SETTLES);
         drop(latest);
         opened.check().expect("they are in place");
         let (before, elsewhere) = (fs::metadata(dir.path()).map(|data| stamp(&data)), dir.path().join("elsewhere"));

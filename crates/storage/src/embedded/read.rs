@@ -30,8 +30,8 @@ impl Inner {
         tokio::task::spawn_blocking(move || read(&store)).await.unwrap_or(Err(Error::Closed))
     }
 
-    pub(super) fn open_shared<T>(&self, look: impl FnOnce(&mut Shared) -> T) -> Result<T> {
-        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(look(&mut self.shared.lock())) }
+    pub(super) fn open_shared<T>(&self, read: impl FnOnce(&mut Shared) -> T) -> Result<T> {
+        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(read(&mut self.shared.lock())) }
     }
 
     pub(super) fn with_reader<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T> {

@@ -1,6 +1,6 @@
-//! The newest state of keys that were looked up or written lately, so that the committer need not ask the file for the
-//! namespace of every object and for what it wrote itself a moment ago. Every write goes through the committer, so what
-//! is in here is what the file says.
+//! The newest state of recently read or written keys, so that the committer need not read the namespace of every
+//! object, or its own recent writes, from the file. Every write goes through the committer, so the entries equal the
+//! file.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,8 @@ use crate::{Change, KeyValue, Result};
 /// Bytes of one generation; there are two. 500 objects of 2 KiB.
 const GENERATION: usize = 1 << 20;
 
-/// Two generations: when the young one is full it becomes the old one, and what was old and not asked for again goes.
+/// Two generations: when the young one is full it becomes the old one, and old entries that were not read again are
+/// dropped.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     young: HashMap<Bytes, Option<KeyValue>>,
@@ -20,7 +21,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// The key as it is remembered, or as `read` says.
+    /// The key's state, from here or from `read`.
     pub fn get(&mut self, key: &Bytes, read: impl FnOnce() -> Result<Option<KeyValue>>) -> Result<Option<KeyValue>> {
         if let Some(state) = self.young.get(key) {
             return Ok(state.clone());
@@ -82,14 +83,14 @@ mod tests {
         let mut recent = Recent::default();
         let key = Bytes::from_static(b"a");
         let from_file = |revision| move || Ok(Some(kv("a", revision, 10)));
-        let never = || panic!("the file was asked");
+        let never = || panic!("the file was read");
         assert_eq!(recent.get(&key, from_file(1)).unwrap().unwrap().mod_revision, 1);
         assert_eq!(recent.get(&key, never).unwrap().unwrap().mod_revision, 1);
         recent.follow(&Change::Put { current: kv("a", 2, 10), previous: None });
         assert_eq!(recent.get(&key, never).unwrap().unwrap().mod_revision, 2);
         recent.follow(&Change::Delete { previous: kv("a", 2, 10) });
         assert_eq!(recent.get(&key, never).unwrap(), None);
-        // What is asked for again survives a generation, the rest does not.
+        // An entry that is read again survives a generation, the others do not.
         for n in 0..3 {
             let _ = recent.get(&Bytes::from(format!("x{n}")), || Ok(Some(kv("x", 1, GENERATION)))).unwrap();
             assert_eq!(recent.get(&key, never).unwrap(), None);

@@ -11,7 +11,7 @@ use super::checksum::{Entry, lease_digest, number_checksum, revision_of};
 use super::database::{Fault, Recovered};
 use crate::{LeaseId, Revision};
 
-/// "karm", so that `file` and `sqlite3` can tell what the file is.
+/// "karm", so that `file` and `sqlite3` can identify the file.
 pub(super) const APPLICATION_ID: i64 = 0x6b61_726d;
 /// Two bits away from format 1, so that no single flipped bit makes one of the other.
 pub(super) const FORMAT: i64 = 2;

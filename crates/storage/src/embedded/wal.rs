@@ -34,7 +34,7 @@ pub(super) struct Broken {
     pub offset: u64,
 }
 
-/// Reads the log file; `None` if there is none, or nothing in it.
+/// Reads the log file; `None` if it is absent or empty.
 pub(super) fn read(path: &Path) -> io::Result<Option<Log>> {
     match File::open(path) {
         Ok(file) => inspect(&mut BufReader::with_capacity(BUFFER, file)),

@@ -1,4 +1,4 @@
-//! Backups: one revision whatever is written meanwhile, any damage is found, and a restore leaves the old store or the new one.
+//! Backups: one revision in spite of concurrent writes, any damage is found, and a restore leaves the old store or the new one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -264,7 +264,7 @@ async fn a_damaged_store_is_not_backed_up_and_a_verification_names_the_damage() 
         }
     };
     assert!(refused.contains("/a/3") && refused.contains("damaged"), "{refused}");
-    // A reader of the stream learns why it ends.
+    // The reader of the stream gets the reason why it ends.
     let path = dir.path().join("backup");
     fs::write(&path, [content, backup.abort(&refused).to_vec()].concat()).unwrap();
     let why = verify_backup(&path, &mut |_, _| {}).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Faults below the store. Whatever happens to its files, what was acknowledged is there, or is reported as damaged, or the
+//! Faults below the store. After any damage to its files, acknowledged data is there, or is reported as damaged, or the
 //! store refuses to open: nothing is silently absent, old or altered.
 //!
 //! A normal run injects a sample of the faults; `STORAGE_TEST_EVERY_BYTE=1` injects all (half an hour).

@@ -21,13 +21,14 @@ pub use take::Backup;
 use super::breaks::Break;
 use crate::{Error, Revision};
 
-/// What a backup says of itself.
+/// The header of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Identifies the store it was taken from.
     pub store: i64,
     /// Every object is as it was at this revision.
     pub revision: Revision,
+    /// When it was taken.
     pub when: SystemTime,
     pub(super) last_lease: u64,
     /// The breaks of the store it was taken from.
@@ -37,18 +38,24 @@ pub struct Header {
 /// A file that a backup holds beside the objects, such as a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
+    /// The file's name.
     pub name: String,
+    /// The file's content.
     pub content: Bytes,
 }
 
 /// What a verified backup holds.
 #[derive(Clone, Debug)]
 pub struct Contents {
+    /// The backup's header.
     pub header: Header,
+    /// The number of objects.
     pub objects: u64,
     /// Of keys and values.
     pub bytes: u64,
+    /// The number of leases.
     pub leases: u64,
+    /// The files beside the objects.
     pub files: Vec<Attachment>,
     /// The length of the backup itself.
     pub length: u64,

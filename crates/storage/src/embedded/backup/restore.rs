@@ -27,6 +27,7 @@ use crate::{Error, Result, Revision};
 pub struct Restore {
     /// A store that is in the directory is kept aside; otherwise it is an error.
     pub replace: bool,
+    /// The time recorded for the restore.
     pub when: SystemTime,
     /// Ends the names of the directories that are made beside the store's. No such directory may exist.
     pub suffix: String,
@@ -35,6 +36,7 @@ pub struct Restore {
 /// What was restored.
 #[derive(Clone, Debug)]
 pub struct Restored {
+    /// What the backup holds.
     pub contents: Contents,
     /// The new store continues here. No watch or cache takes a new object for one that it has seen.
     pub revision: Revision,

@@ -109,6 +109,7 @@ impl EmbeddedStore {
 }
 
 impl Backup {
+    /// The header, which is known before the first part is read.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -139,7 +140,7 @@ impl Backup {
         .boxed()
     }
 
-    /// What ends the file of a backup that cannot be completed, so that its reader learns why.
+    /// The end of a backup that cannot be completed, with the reason for its reader.
     pub fn abort(&mut self, why: &str) -> Bytes {
         let mut out = Vec::new();
         let mut encoder = self.encoder.take().unwrap_or_else(|| {
