@@ -20,7 +20,7 @@ use propagation::works::{self, Inputs, Rendered};
 use serde_json::json;
 
 use crate::error::{During, Error, Result, all, decoded};
-use crate::execution::asks_anew;
+use crate::execution::changes_desired_state;
 use crate::metrics::result;
 use crate::strays::{Origin, Strays};
 use crate::unrendered::Failures;
@@ -31,7 +31,7 @@ const PURGE_POLL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(context: Context) {
     let queue = context.dispatch_queue();
-    // It is told of templates only as long as the process runs; there is one such controller in it.
+    // The queue of this process's only binding controller, which receives changed templates.
     let _ = context.rendering.set(queue.clone());
     let strays: Arc<Strays> = Arc::default();
     let (keys, arriving, bindings) = (queue.clone(), strays.clone(), Scope::ALL.map(|scope| context.bindings(scope)));
@@ -49,14 +49,14 @@ pub(crate) async fn run(context: Context) {
             if initial && !is_fully_applied(event.object()) {
                 noting.unrendered.expect(event.object().key());
             }
-            if asks_anew(event) {
+            if changes_desired_state(event) {
                 let priority = if initial { Priority::Low } else { Priority::Normal };
                 keys.add_with(event.object().key(), priority);
             }
         });
         let (keys, concerned) = (queue.clone(), context.clone());
         context.control.informer(&Override::api_resource(scope)).subscribe(move |event| {
-            // At the start every binding is looked at anyway.
+            // The initial list enqueues every binding in any case.
             if matches!(event, Event::Added { initial: true, .. }) || !event.changes_generation() {
                 return;
             }
@@ -104,7 +104,7 @@ fn selects(context: &Context, policy: &Override, template: &Object) -> bool {
     selects(policy) || (policy.scope == Scope::Namespaced && relabels())
 }
 
-/// As far as the binding says.
+/// According to the binding's resource reference.
 fn may_concern(policy: &Override, resource: &ObjectReference) -> bool {
     let may_match = |selector: &ResourceSelector| {
         let any = |wanted: &str, have: &str| wanted.is_empty() || wanted == have;
@@ -159,7 +159,7 @@ async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mu
     }
     let recorder = context.recorder.for_component(component(binding.scope));
     let orphans = works::orphans(&binding.spec, &keys).map_err(Error::Wait)?;
-    // What the cache says may be old by now, and be asked for again.
+    // The cache may be outdated, and a Work in it may be required again.
     if !orphans.is_empty() && !is_newest(context, &object).await? {
         return Err(Error::Wait(format!("{} {key} is newer than the cache", Binding::kind(binding.scope))));
     }
@@ -286,7 +286,7 @@ async fn ensure_works(
             failures.insert(cluster.to_owned(), error.to_string());
         }
         if let works::Error::Override(error) = error {
-            tell_broken(context, binding, template, &overrides, error);
+            record_override_failure(context, binding, template, &overrides, error);
         }
     }
     let writes = rendered.into_iter().map(|work| async {
@@ -302,7 +302,7 @@ async fn ensure_works(
                     note_created(context, strays, &key);
                 }
                 if written? {
-                    tell_applied(context, template, &cluster, &applied);
+                    record_overrides(context, template, &cluster, &applied);
                 }
                 Ok(())
             }
@@ -336,7 +336,7 @@ const OVERRIDES: &str = "override-manager";
 
 /// Events about an override that cannot be applied: upstream's on the template, and with the cause on the binding and on the
 /// policy, which is where it has to be corrected.
-fn tell_broken(
+fn record_override_failure(
     context: &Context,
     binding: &Binding,
     template: &Object,
@@ -364,7 +364,7 @@ fn tell_broken(
 }
 
 /// One event for each rule that went into a Work just written.
-fn tell_applied(context: &Context, template: &Object, cluster: &str, applied: &AppliedOverrides) {
+fn record_overrides(context: &Context, template: &Object, cluster: &str, applied: &AppliedOverrides) {
     let recorder = context.recorder.for_component(OVERRIDES);
     for (scope, rules) in applied {
         for rule in rules {
@@ -393,7 +393,7 @@ pub(crate) fn overrides_for(context: &Context, template: Template<'_>) -> Vec<Ov
     chosen.iter().map(|policy| (**policy).clone()).collect()
 }
 
-/// Creates a Work, or brings the existing one up to it; writes nothing, and says so, when it is as it should be.
+/// Creates a Work or updates the existing one; false, without a write, if it is up to date.
 pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<bool> {
     let resource = Work::api_resource();
     let key = rendered.key();

@@ -66,9 +66,9 @@ pub(crate) async fn run(context: Context) {
     let (keys, bindings) = (queue.clone(), Scope::ALL.map(|scope| (scope, context.bindings(scope))));
     let settling = context.clone();
     context.works.subscribe(move |event| {
-        // A new Work has nothing to say until it is applied, or has waited for that.
+        // A new Work has no status until it is applied or blocked.
         let settle = match event {
-            // Its binding is looked at anyway.
+            // The initial list enqueues its binding in any case.
             Event::Added { initial: true, .. } => return,
             Event::Added { object, .. } if !has_status(object) => FIRST_REPORT,
             _ => settling.settle(),
@@ -104,7 +104,7 @@ fn has_works(works: &Informer, label: &str, binding: &Object) -> bool {
     binding.label(label).is_some_and(|id| !works.cache().by_index(label, id).is_empty())
 }
 
-/// Whether the status tells something of Works.
+/// Whether the status contains reports of Works.
 fn has_report(status: &ResourceBindingStatus) -> bool {
     let tells = |condition: &Condition| condition.type_ == conditions::FULLY_APPLIED;
     !status.aggregated_status.is_empty() || status.conditions.iter().any(tells)
@@ -136,7 +136,7 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &ObjectKey) ->
     }
     let binding = Binding::decode(&object)?;
     let works = binding::works_of(context, &binding);
-    // What nothing was ever applied of has nothing to report, until something is found that is in the way.
+    // A binding without Works has no status to aggregate, unless rendering them is blocked.
     let Some(unrendered) = context.unrendered.of(key) else { return Ok(Next::Done) };
     let is_new = binding.status.last_scheduled_time.is_none() && !has_report(&binding.status);
     if works.is_empty() && unrendered.is_empty() && is_new {
@@ -144,7 +144,7 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &ObjectKey) ->
     }
     let recorder = context.recorder.for_component(component(scope));
     let failed = |error: &Error| {
-        // What changed since it was read is read again, which is nobody's trouble.
+        // A conflict is expected: the next pass reads the newer state.
         if !error.is_conflict() {
             recorder.warning(&*object, events::AGGREGATE_STATUS_FAILED, error.to_string());
         }
@@ -250,7 +250,8 @@ async fn fold_into_template(
             return Err(error.into());
         }
     };
-    // Only what differs, onto the version that was read. Nulls of a status cannot be told in a patch, and mean nothing.
+    // Only the difference, based on the version that was read. A merge patch cannot set null, which a status does not
+    // need.
     let change = merge_patch::diff(&tree["status"], &updated["status"]).unwrap_or_default();
     let version = json!({"resourceVersion": template.resource_version(), "uid": template.uid()});
     let patch = Patch::Merge(json!({"metadata": version, "status": change}));

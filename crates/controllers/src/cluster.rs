@@ -124,7 +124,7 @@ async fn set_taints_and_finalizer(context: &Context, cluster: &Cluster, object: 
         let recorder = context.recorder.for_component("cluster-controller");
         match &written {
             Ok(()) => recorder.normal(object, events::TAINT_CLUSTER_SUCCEED, taints::message(taints)),
-            // Another pass looks at the newer state.
+            // Another pass processes the newer state.
             Err(error) if error.is_conflict() => {}
             Err(error) => recorder.warning(object, events::TAINT_CLUSTER_FAILED, error.to_string()),
         }
@@ -138,7 +138,7 @@ async fn write(context: &Context, cluster: &Cluster, patch: Value) -> Result<()>
     written.map(|_| ()).during(|| format!("writing cluster {key}"))
 }
 
-/// First the Works, with their namespace; then the bindings let go; then the finalizer.
+/// Deletes the Works and their namespace, then waits for the bindings to drop the cluster, then removes the finalizer.
 async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<Next> {
     if !cluster.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::CLUSTER) {
         return Ok(Next::Done);

@@ -38,7 +38,7 @@ type Observations = Mutex<HashMap<String, Remembered>>;
 
 pub(crate) async fn run(context: Context) {
     let queue: Arc<WorkQueue<String>> = context.queue();
-    context.definitions.look_with(queue.clone());
+    context.definitions.recheck_with(queue.clone());
     let observations: Arc<Observations> = Arc::default();
     let (keys, forget, watched) = (queue.clone(), observations.clone(), context.clone());
     context.cluster_informer.subscribe(move |event| {
@@ -106,7 +106,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     if let Some(member) = member.filter(|_| collects) {
         collect(&member, &mut status, now).await;
         again = context.definitions.again(name, &status.api_enablements, context.settings.status_frequency);
-        // A kind that is served anew is waited for like a member that is away.
+        // A newly served kind unblocks the Works that wait for it, as a reconnected member does.
         if status.api_enablements != cluster.status.api_enablements {
             member.try_again();
         }
@@ -145,8 +145,8 @@ async fn identified(context: &Context, member: &Member, cluster: &Cluster) -> Re
 
 /// `/readyz`; older servers know only `/healthz`.
 async fn probe(member: &Member) -> Probe {
-    let answer = match ask(member, "/readyz").await {
-        Some(StatusCode::NOT_FOUND) => ask(member, "/healthz").await,
+    let answer = match probe_path(member, "/readyz").await {
+        Some(StatusCode::NOT_FOUND) => probe_path(member, "/healthz").await,
         other => other,
     };
     match answer {
@@ -156,8 +156,8 @@ async fn probe(member: &Member) -> Probe {
     }
 }
 
-/// The code of a member's answer, if there is one. What it says besides is not read.
-async fn ask(member: &Member, path: &str) -> Option<StatusCode> {
+/// The HTTP status of a member's endpoint; the body is not read.
+async fn probe_path(member: &Member, path: &str) -> Option<StatusCode> {
     let request = http::Request::get(path).body(transport::empty()).expect("a path of our own");
     match tokio::time::timeout(client::DEFAULT_TIMEOUT, member.client.send(request)).await {
         Ok(Ok(response)) => {
@@ -209,7 +209,7 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
 /// How long the first look waits for the caches to be complete; a partial count is worse than none.
 const CACHE_WAIT: Duration = Duration::from_secs(2);
 
-/// Counts nodes and adds up what pods ask for, when any of them changed.
+/// Counts nodes and sums up the requests of pods, when any of them changed.
 async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterStatus, observations: &Observations) {
     let nodes = member.informers.informer(&ApiResource::cluster("", "v1", "Node", "nodes"));
     let pods = member.informers.informer(&ApiResource::namespaced("", "v1", "Pod", "pods"));
@@ -225,7 +225,7 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
     }
     let nodes: Vec<Value> = nodes.cache().list(None).iter().filter_map(|object| object.to_tree().ok()).collect();
     status.node_summary = Some(cluster_status::node_summary(&nodes));
-    // Nobody else works on this cluster meanwhile.
+    // No other task works on this cluster, so the summary can be taken out of the map.
     let mut known = observations.lock().get_mut(name).map(|remembered| std::mem::take(&mut remembered.pods));
     let known = known.get_or_insert_default();
     let updated = known.update(&pods.cache().list(None));
@@ -242,7 +242,7 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
 /// The conditions that are written here; others have others in the same list.
 const OURS: [&str; 2] = [conditions::READY, conditions::COMPLETE_API_ENABLEMENTS];
 
-/// What was found out, onto the newest state: looking at a member takes a while.
+/// Merges the collected status into the newest state: the collection takes time.
 async fn write(context: &Context, cluster: &Cluster, found: ClusterStatus) -> Result<()> {
     let (resource, key) = (Cluster::api_resource(), cluster.key());
     let newest = context.clusters.get(&key).filter(|newest| newest.metadata.uid == cluster.metadata.uid);

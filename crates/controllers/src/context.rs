@@ -152,7 +152,7 @@ pub struct Shared {
     pub(crate) journal: Journal,
     pub(crate) brake: Brake,
     pub(crate) history: History,
-    /// How much waits on the way to members, queue by queue.
+    /// How many keys wait for dispatch to members, by queue.
     backlogs: Mutex<Vec<Backlog>>,
     /// Bindings whose Works are to be rendered, where that is done in this process.
     pub(crate) rendering: OnceLock<Arc<WorkQueue<ObjectKey>>>,
@@ -317,7 +317,7 @@ impl Context {
         Arc::new(queue)
     }
 
-    /// A queue on the way to members: while it is long, status waits.
+    /// A queue of dispatches to members: while it is long, status aggregation is delayed.
     pub(crate) fn dispatch_queue<K: Ord + Clone + Send + Sync + 'static>(&self) -> Arc<WorkQueue<K>> {
         let queue = self.queue();
         let length = Arc::downgrade(&queue);
@@ -325,9 +325,9 @@ impl Context {
         queue
     }
 
-    /// How long changes of status are collected into one write, now: longer while much waits to be dispatched, which is
-    /// what a user waits for, and which changes the status once more; and while members roll out so much that each rollout
-    /// would be told of in pieces.
+    /// How long status changes are collected into one write. Longer while many keys wait for dispatch, which users wait
+    /// for and which changes the status again, and while members roll out so much that each rollout would be reported
+    /// in parts.
     pub(crate) fn settle(&self) -> Duration {
         let mut waiting = 0;
         self.backlogs.lock().retain(|length| length().inspect(|length| waiting += length).is_some());

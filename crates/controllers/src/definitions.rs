@@ -34,7 +34,7 @@ struct Awaited {
 }
 
 impl Definitions {
-    pub(crate) fn look_with(&self, queue: Arc<WorkQueue<String>>) {
+    pub(crate) fn recheck_with(&self, queue: Arc<WorkQueue<String>>) {
         // There is one such controller in the process.
         let _ = self.looking.set(queue);
     }
@@ -59,8 +59,8 @@ impl Definitions {
         }
     }
 
-    /// When a member is to be looked at again that was found to serve `found`; `None` where nothing is awaited, or has
-    /// been for longer than `regular`.
+    /// When to probe a member again that served `found`; `None` if no definition is expected there, or has been
+    /// expected for longer than `regular`.
     pub(crate) fn again(&self, cluster: &str, found: &[ApiEnablement], regular: Duration) -> Option<Duration> {
         let mut all = self.awaited.lock();
         let awaited = all.get_mut(cluster)?;
@@ -153,7 +153,7 @@ mod tests {
         {
             let definitions = Definitions::default();
             let queue = Arc::new(WorkQueue::new());
-            definitions.look_with(queue.clone());
+            definitions.recheck_with(queue.clone());
             definitions.note("m1", &definition(established), &serving(known));
             definitions.note("m1", &definition(established), &serving(known));
             assert_eq!(queue.metrics().adds, looks, "{established} {known}");
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_look_that_comes_too_early_is_repeated_until_the_regular_one() {
         let definitions = Definitions::default();
-        definitions.look_with(Arc::new(WorkQueue::new()));
+        definitions.recheck_with(Arc::new(WorkQueue::new()));
         let regular = Duration::from_secs(10);
         assert_eq!(definitions.again("m1", &[], regular), None);
         definitions.note("m1", &definition("True"), &[]);

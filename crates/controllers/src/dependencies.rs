@@ -35,7 +35,7 @@ struct Distributor {
     followed: Mutex<BTreeSet<ApiResource>>,
     /// Bindings as they were written here.
     written: Overlay,
-    /// What those that require an attached binding disagree about, as it was told last; no more entries than conflicts.
+    /// The last reported disagreement among the parents of an attached binding; no more entries than conflicts.
     conflicts: Mutex<HashMap<ObjectKey, String>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn run(context: Context) {
     let queue = context.queue();
     let bindings = context.bindings(Scope::Namespaced);
     bindings.cache().add_index(BY_DEPENDENCY, |object| {
-        // Most bindings record none, and the index is asked with every change of every binding.
+        // Most bindings have no dependencies, and this runs for every change of every binding.
         if object.annotation(annotations::DEPENDENCIES).is_none() {
             return Vec::new();
         }
@@ -73,12 +73,12 @@ pub(crate) async fn run(context: Context) {
         let (concerned, priority) = match event {
             Event::Added { object, initial } => {
                 // A restart may have interrupted a removal.
-                let left = has_finalizer(object) && (object.is_deleting() || wants(object).is_none());
+                let left = has_finalizer(object) && (object.is_deleting() || propagation(object).is_none());
                 let low = if *initial { Priority::Low } else { Priority::Normal };
-                (left || wants(object) == Some(true), low)
+                (left || propagation(object) == Some(true), low)
             }
             Event::Updated { old, new } => {
-                let concerns = || wants(old).is_some() || wants(new).is_some() || has_finalizer(new);
+                let concerns = || propagation(old).is_some() || propagation(new).is_some() || has_finalizer(new);
                 (event.changes_generation() && concerns(), Priority::Normal)
             }
             Event::Deleted(_) => (false, Priority::Normal),
@@ -105,9 +105,9 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
-/// Whether a binding's dependencies follow it (`None`: they do not), and whether it has clusters yet. Read from the text:
-/// this is asked of every change of every binding.
-fn wants(binding: &Object) -> Option<bool> {
+/// Whether the binding propagates its dependencies (`None`: no), and whether it is scheduled. Read from the encoded
+/// object, because this runs for every change of every binding.
+fn propagation(binding: &Object) -> Option<bool> {
     let spec = binding.member("spec")?;
     let value = |name| raw_json::member(&spec, name).map(|span| &spec[span]);
     (value("propagateDeps")? == b"true").then(|| value("clusters").is_some_and(|list| list != b"null" && list != b"[]"))
@@ -297,12 +297,12 @@ impl Distributor {
         if changed {
             self.update(&merged).await?;
         }
-        self.tell(&key, conflict, changed);
+        self.report_conflict(&key, conflict, changed);
         Ok(())
     }
 
     /// Another disagreement is news also when it is settled as the last one was, which leaves the binding as it is.
-    fn tell(&self, attached: &ObjectKey, conflict: Option<String>, changed: bool) {
+    fn report_conflict(&self, attached: &ObjectKey, conflict: Option<String>, changed: bool) {
         let Some(conflict) = conflict else {
             self.conflicts.lock().remove(attached);
             return;

@@ -26,7 +26,7 @@ pub enum Error {
     /// Something else must happen first.
     #[error("{0}")]
     Wait(String),
-    /// Several parts failed; the others were carried out.
+    /// Several parts failed; the others were executed.
     #[error("{}", .0.join("; "))]
     Several(Vec<String>),
 }

@@ -1,4 +1,4 @@
-//! The feature gates that reconcilers ask; `karmada_api::gates` has all of them, with names and defaults.
+//! The feature gates of reconcilers; `karmada_api::gates` lists all gates, with names and defaults.
 
 /// What an administrator switched on or off; the defaults are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Whether the cluster behind a connection is the one its Cluster object stands for. Nothing is written to a member before
-//! this is known. The UID is read once for each connection, and again after a probe of the member failed.
+//! Verifies that a connection leads to the cluster that its Cluster object identifies. Nothing is written to a member
+//! before. The UID is read once for each connection, and again after a failed probe of the member.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! The interpreter of this process: the users' customizations, their webhooks, the shipped customizations, the built-in
-//! kinds, in this order. Decisions stay pure functions of an [`Interpreter`]; what a webhook must say first is asked in
-//! between.
+//! kinds, in this order. Decisions stay pure functions of an [`Interpreter`]; the shell sends the webhook requests
+//! between them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use world::World;
 use crate::stores::Store;
 use crate::{Connector, metrics};
 
-/// A decision asks at most this many rounds of questions: what is asked in a round depends on the answers before, and
-/// no decision has more than two operations in sequence.
+/// The maximum number of rounds of webhook requests in one decision: the requests of a round depend on earlier
+/// responses, and no decision has more than two operations in sequence.
 const ROUNDS: usize = 4;
 /// The documented time-out of a webhook that names none.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub(crate) struct Interpreting {
     control: InformerSet,
     connector: Connector,
     world: World,
-    /// One connection for each webhook, made anew when it moves.
+    /// One connection for each webhook, recreated when its address changes.
     clients: Mutex<HashMap<String, (Endpoint, Client)>>,
 }
 
@@ -135,7 +135,7 @@ impl Interpreting {
             }
             let asked = questions.into_iter().map(|question| async {
                 let answer = match hooks.get(&question.hook) {
-                    Some(hook) => self.ask(hook, &question).await,
+                    Some(hook) => self.call(hook, &question).await,
                     None => Err("it is not configured any more".to_owned()),
                 };
                 (question, answer)
@@ -147,7 +147,7 @@ impl Interpreting {
         decide(&interpreter)
     }
 
-    async fn ask(&self, hook: &Hook, question: &Question) -> Answer {
+    async fn call(&self, hook: &Hook, question: &Question) -> Answer {
         let uid = self.world.uuid();
         let seconds = hook.webhook.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let timeout = seconds.map_or(TIMEOUT, Duration::from_secs);
@@ -176,7 +176,7 @@ impl Interpreting {
         Ok(client)
     }
 
-    /// Where a webhook is, and the path it is asked at.
+    /// The endpoint of a webhook, and the request path.
     async fn endpoint(&self, hook: &Hook) -> Result<(Endpoint, String), String> {
         let config = &hook.webhook.client_config;
         let ca_bundle = match config.ca_bundle.as_str() {

@@ -1,5 +1,5 @@
-//! What the log tells of clusters, Works and evictions at the default level: each change once, however often the
-//! controllers look.
+//! Log lines about clusters, Works and evictions at the default level: each change is logged once, in spite of repeated
+//! passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};

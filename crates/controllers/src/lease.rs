@@ -12,7 +12,7 @@ use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::constants::{conditions, namespaces};
 use propagation::failover::brake::Sign;
-use propagation::readiness::{Graces, Heard, Signs, silence};
+use propagation::readiness::{Graces, LastSign, Signs, silence};
 use propagation::status::set_condition;
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
@@ -21,7 +21,7 @@ use crate::Context;
 use crate::cluster_status;
 use crate::error::{During, Result};
 
-/// How often an agent renews, and for how long it says that it holds.
+/// The interval of renewals and the duration of the Lease.
 #[derive(Clone, Copy, Debug)]
 pub struct Renewal {
     /// `--cluster-lease-duration`
@@ -115,14 +115,14 @@ async fn write(context: &Context, cluster: &Cluster) -> Result<()> {
     };
     let mut renewed = current.to_value().unwrap_or_default();
     renewed["spec"] = lease["spec"].clone();
-    // A Cluster that was joined anew has another UID.
+    // A Cluster that was deleted and joined again has another UID.
     renewed["metadata"]["ownerReferences"] = lease["metadata"]["ownerReferences"].clone();
     context.client.update(&leases(), &renewed).await.map(drop).during(writing)
 }
 
-/// Looks at the agents' signs of life; a cluster whose agent is silent for too long is not known to be ready any more.
+/// Checks the Leases of agents; a cluster whose agent stopped renewing becomes Ready=Unknown.
 pub(crate) async fn monitor(context: Context) {
-    let mut heard: HashMap<String, Heard> = HashMap::new();
+    let mut last_sign: HashMap<String, LastSign> = HashMap::new();
     let mut looked = context.now();
     let monitoring = context.settings.monitoring;
     let mut tick = tokio::time::interval(monitoring.period);
@@ -131,7 +131,7 @@ pub(crate) async fn monitor(context: Context) {
         tick.tick().await;
         let mut clusters = context.clusters.all();
         clusters.retain(|cluster| cluster.spec.sync_mode == SyncMode::Pull);
-        heard.retain(|uid, _| clusters.iter().any(|cluster| cluster.metadata.uid == *uid));
+        last_sign.retain(|uid, _| clusters.iter().any(|cluster| cluster.metadata.uid == *uid));
         if clusters.is_empty() {
             continue;
         }
@@ -146,7 +146,7 @@ pub(crate) async fn monitor(context: Context) {
         // either: silence is counted from now.
         let gap = now.timestamp().duration_since(looked.timestamp());
         if Duration::try_from(gap).is_ok_and(|gap| gap > 3 * monitoring.period) {
-            heard.clear();
+            last_sign.clear();
         }
         looked = now;
         for cluster in clusters {
@@ -154,13 +154,13 @@ pub(crate) async fn monitor(context: Context) {
             let renewed = lease.as_ref().and_then(|lease| lease["spec"]["renewTime"].as_str());
             let ready = cluster.condition(conditions::READY);
             let signs = Signs { created: cluster.metadata.creation_timestamp.unwrap_or(now), ready, renewed };
-            let before = heard.get(&cluster.metadata.uid);
+            let before = last_sign.get(&cluster.metadata.uid);
             let (condition, known) = silence(signs, before, monitoring.graces, now);
             // The probes of an agent that reports "False" fail, though it is alive.
             let is_lost = known.is_suspect(monitoring.graces, now) || ready.is_some_and(|it| it.status == "False");
             let sign = if is_lost { Sign::Missing } else { Sign::Present };
             context.brake.note(&context, &cluster.metadata.name, sign);
-            heard.insert(cluster.metadata.uid.clone(), known);
+            last_sign.insert(cluster.metadata.uid.clone(), known);
             if let Some(condition) = condition
                 && let Err(error) = report(&context, &cluster, condition, now).await
             {

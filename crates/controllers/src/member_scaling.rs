@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::error::{During, Result, decoded};
 use crate::{Context, templates};
 
-/// A status that does not belong to what was asked for last is looked at again this often (upstream's period).
+/// How often a status of an older generation is read again (upstream's period).
 const RECHECK: Duration = Duration::from_secs(1);
 
 fn autoscalers() -> ApiResource {
@@ -59,7 +59,7 @@ pub(crate) async fn run_marker(context: Context) {
             Event::Added { .. } | Event::Deleted(_) => None,
         };
         let states = || former.into_iter().chain([event.object()]);
-        // What users marked is not looked at because of an autoscaler that stays in the control plane.
+        // Autoscalers that stay in the control plane do not affect objects marked by users.
         if states().any(|autoscaler| is_claimed(autoscaler)) {
             states().filter_map(|autoscaler| Target::of(autoscaler)).for_each(|target| keys.add(target));
         }
@@ -141,7 +141,7 @@ async fn sync(context: &Context, key: &ObjectKey) -> Result<Next> {
         Sync::Unsettled => return Ok(Next::After(RECHECK)),
         Sync::Replicas(replicas) => replicas,
     };
-    // On what was read: somebody who scales the template meanwhile is not overruled.
+    // Based on the version that was read, so that a concurrent change of the template's replicas is not overwritten.
     let version = deployment.resource_version();
     let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}}));
     match context.client.patch(&deployments(), key, &patch, &PatchOptions::default()).await {

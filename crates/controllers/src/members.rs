@@ -85,7 +85,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// True the first time it is asked for a resource: the caller then subscribes.
+    /// True on the first call for a resource: the caller then subscribes.
     pub(crate) fn start_watching(&self, resource: &ApiResource) -> bool {
         self.watched.lock().insert(resource.clone())
     }
@@ -127,7 +127,7 @@ struct Inner {
     ways: OnceLock<Ways>,
     /// The only one there is, in its agent.
     own: Option<Arc<Member>>,
-    /// Told of a connection that takes another's place.
+    /// Called when a connection replaces another.
     reconnected: Mutex<Vec<Reconnected>>,
 }
 
@@ -231,7 +231,7 @@ impl Members {
         self.0.control.informer(&Cluster::api_resource())
     }
 
-    /// The connection to a member; made anew when its Cluster or its secret says something else than before.
+    /// The connection to a member; recreated when its Cluster or its secret changed.
     ///
     /// # Errors
     /// What is missing. A member that does not answer is no error here.
@@ -325,8 +325,8 @@ impl Members {
                 return Ok(member);
             }
             let watched: Vec<ApiResource> = old.member.watched.lock().iter().cloned().collect();
-            let told = self.0.reconnected.lock().clone();
-            told.iter().for_each(|tell| tell(&member, watched.clone()));
+            let handlers = self.0.reconnected.lock().clone();
+            handlers.iter().for_each(|handler| handler(&member, watched.clone()));
         }
         Ok(member)
     }
@@ -345,10 +345,10 @@ impl Members {
         Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe }
     }
 
-    /// Whoever follows objects in members must follow them anew over a new connection: nobody else would notice what
-    /// changes there.
-    pub(crate) fn on_reconnect(&self, tell: impl Fn(&Arc<Member>, Vec<ApiResource>) + Send + Sync + 'static) {
-        self.0.reconnected.lock().push(Arc::new(tell));
+    /// Calls `handler` after each new connection: informers of the old one receive no further changes, so subscribers must
+    /// subscribe again.
+    pub(crate) fn on_reconnect(&self, handler: impl Fn(&Arc<Member>, Vec<ApiResource>) + Send + Sync + 'static) {
+        self.0.reconnected.lock().push(Arc::new(handler));
     }
 
     /// The connection, if it was made from this state of the cluster and from the secret as the cache has it.
@@ -448,8 +448,8 @@ impl Members {
     }
 }
 
-/// Where a member is, and how it is opened by the holder of `token`. Without a CA bundle the machine's authorities are
-/// trusted, unless the Cluster says that any certificate will do.
+/// The API endpoint of a member, with the credential `token`. Without a CA bundle the system's authorities are trusted,
+/// unless the Cluster skips TLS verification.
 pub fn endpoint_of(spec: &ClusterSpec, ca_bundle: Option<Vec<u8>>, token: &str) -> Endpoint {
     Endpoint {
         server: spec.api_endpoint.clone(),

@@ -18,32 +18,32 @@ pub const READY_NODES: Description =
 pub const MEMORY_ALLOCATABLE: Description =
     Description::gauge("cluster_memory_allocatable_bytes", CLUSTER, "Allocatable memory of a member.");
 pub const CPU_ALLOCATABLE: Description =
-    Description::gauge("cluster_cpu_allocatable_number", CLUSTER, "Allocatable cpu of a member, in cores.");
+    Description::gauge("cluster_cpu_allocatable_number", CLUSTER, "Allocatable CPU of a member, in cores.");
 pub const PODS_ALLOCATABLE: Description =
-    Description::gauge("cluster_pod_allocatable_number", CLUSTER, "How many pods a member takes.");
+    Description::gauge("cluster_pod_allocatable_number", CLUSTER, "Allocatable pods of a member.");
 pub const MEMORY_ALLOCATED: Description =
-    Description::gauge("cluster_memory_allocated_bytes", CLUSTER, "Memory asked for by pods of a member.");
+    Description::gauge("cluster_memory_allocated_bytes", CLUSTER, "Memory requested by pods of a member.");
 pub const CPU_ALLOCATED: Description =
-    Description::gauge("cluster_cpu_allocated_number", CLUSTER, "Cpu asked for by pods of a member, in cores.");
+    Description::gauge("cluster_cpu_allocated_number", CLUSTER, "CPU requested by pods of a member, in cores.");
 pub const PODS_ALLOCATED: Description =
-    Description::gauge("cluster_pod_allocated_number", CLUSTER, "Pods of a member that have a node.");
+    Description::gauge("cluster_pod_allocated_number", CLUSTER, "Pods of a member that are assigned to a node.");
 pub const SYNC_STATUS: Description = Description::histogram(
     "cluster_sync_status_duration_seconds",
     CLUSTER,
     Buckets::Default,
-    "How long it took to look at a member.",
+    "Duration of a member's status collection.",
 );
 pub const MATCH_POLICY: Description = Description::histogram(
     "resource_match_policy_duration_seconds",
     &[],
     MILLISECONDS,
-    "How long it took to find the policy of a template.",
+    "Duration of finding the policy of a template.",
 );
 pub const APPLY_POLICY: Description = Description::histogram(
     "resource_apply_policy_duration_seconds",
     &["result"],
     MILLISECONDS,
-    "How long it took to apply a policy to a template.",
+    "Duration of applying a policy to a template.",
 );
 pub const APPLY_ATTEMPTS: Description =
     Description::counter("policy_apply_attempts_total", &["result"], "Policies applied to templates.");
@@ -51,18 +51,18 @@ pub const SYNC_WORK: Description = Description::histogram(
     "binding_sync_work_duration_seconds",
     &["result"],
     MILLISECONDS,
-    "How long it took to write the Works of a binding.",
+    "Duration of writing the Works of a binding.",
 );
 pub const SYNC_WORKLOAD: Description = Description::histogram(
     "work_sync_workload_duration_seconds",
     &["result"],
     MILLISECONDS,
-    "How long it took to apply a Work to a member.",
+    "Duration of applying a Work to a member.",
 );
 pub const CREATES: Description = Description::counter(
     "create_resource_to_cluster",
     &["result", "apiversion", "kind", "member_cluster", "recreate"],
-    "Objects created in members; recreate is true when it had vanished there.",
+    "Objects created in members; recreate is true if the object had been deleted there.",
 );
 pub const UPDATES: Description = Description::counter(
     "update_resource_to_cluster",
@@ -74,8 +74,11 @@ pub const DELETES: Description = Description::counter(
     &["result", "apiversion", "kind", "member_cluster"],
     "Objects deleted in members.",
 );
-pub const PREEMPTIONS: Description =
-    Description::counter("policy_preemption_total", &["result"], "Templates taken from a weaker policy.");
+pub const PREEMPTIONS: Description = Description::counter(
+    "policy_preemption_total",
+    &["result"],
+    "Templates taken over from a policy of lower priority.",
+);
 pub const RESUME_PENDING: Description = Description::gauge(
     "karmada_members_resume_pending",
     &[],
@@ -84,32 +87,32 @@ pub const RESUME_PENDING: Description = Description::gauge(
 pub const POOL_GETS: Description = Description::counter(
     "pool_get_operation_total",
     &["name", "from"],
-    "Machines for Lua scripts that were taken: from the pool, or new.",
+    "Lua interpreters acquired: from the pool, or new.",
 );
 pub const POOL_PUTS: Description = Description::counter(
     "pool_put_operation_total",
     &["name", "to"],
-    "Machines for Lua scripts that were given back: to the pool, or destroyed.",
+    "Lua interpreters released: to the pool, or destroyed.",
 );
 pub const EVICTION_DEPTH: Description =
-    Description::gauge("eviction_queue_depth", &["name"], "Evictions by taints that wait for a worker.");
+    Description::gauge("eviction_queue_depth", &["name"], "Taint evictions waiting for a worker.");
 pub const EVICTION_KINDS: Description = Description::gauge(
     "eviction_kind_total",
     &["member_cluster", "resource_kind"],
-    "Evictions by taints that wait for a worker, by cluster and kind of binding.",
+    "Taint evictions waiting for a worker, by cluster and kind of binding.",
 );
 pub const EVICTION_LATENCY: Description = Description::histogram(
     "eviction_processing_latency_seconds",
     &["name"],
     Buckets::Exponential { start: 0.001, factor: 2.0, count: 15 },
-    "Duration of an eviction by taints, without the pause after it.",
+    "Duration of a taint eviction, without the pause after it.",
 );
 pub const EVICTIONS: Description =
-    Description::counter("eviction_processing_total", &["name", "result"], "Evictions by taints.");
+    Description::counter("eviction_processing_total", &["name", "result"], "Taint evictions.");
 pub const EVICTIONS_PAUSED: Description = Description::gauge(
     "karmada_failover_evictions_paused",
     &[],
-    "Clusters that no workload leaves by taints because too much of the fleet is unhealthy.",
+    "Clusters without taint evictions because too much of the fleet is unhealthy.",
 );
 pub const ALL: &[Description] = &[
     READY,
@@ -202,7 +205,7 @@ impl Metrics {
         }
     }
 
-    /// After a member was looked at.
+    /// Records a completed status collection.
     pub fn cluster(&self, cluster: &Cluster, took: Duration) {
         let name = cluster.metadata.name.as_str();
         self.sync_status.took(&[name], took);

@@ -35,7 +35,7 @@ pub(crate) async fn run(context: Context) {
             }
         }
     });
-    // One that goes while its namespace is made anew, or by hand, is made again.
+    // A deleted execution namespace is recreated, also one that was deleted while it was created.
     let keys = queue.clone();
     context.works.subscribe(move |event| {
         if let Event::Deleted(work) = event

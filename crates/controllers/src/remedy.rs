@@ -1,4 +1,4 @@
-//! Remedies: what a cluster's conditions ask to be done about it is written into its status.
+//! Remedies: writes the remedy actions that match a cluster's conditions into its status.
 
 use std::sync::Arc;
 

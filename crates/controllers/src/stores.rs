@@ -8,7 +8,7 @@ use apimachinery::{Object, ObjectKey};
 use controller_runtime::{Event, Informer};
 use parking_lot::RwLock;
 
-/// Follows informers; whoever subscribes to the same informers later finds the store already changed.
+/// A map kept current by informers; later subscribers to the same informers find it already updated.
 pub(crate) struct Store<T>(Arc<RwLock<BTreeMap<ObjectKey, Arc<T>>>>);
 
 impl<T> Clone for Store<T> {

@@ -1,5 +1,5 @@
-//! Works that were asked for when their binding did not want them any more. A Work that is created stands in the cache a
-//! moment later; a binding that changes or goes in between is looked at without it, and again when it is there.
+//! Works created for a binding that no longer requires them. The cache shows a created Work with a delay; a binding
+//! that changes or is deleted in between is reconciled without it, and again when the cache has it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -47,7 +47,7 @@ impl Strays {
         }
     }
 
-    /// When the cache has a Work: the binding to be looked at again, if it is not as it was when it asked for the Work.
+    /// When the cache shows a Work: the binding to reconcile again, if it changed since it created the Work.
     /// `binding` reads the cache.
     pub(crate) fn arrived(
         &self,

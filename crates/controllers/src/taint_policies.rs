@@ -83,7 +83,7 @@ async fn reconcile(context: &Context, policies: &Store<ClusterTaintPolicy>, name
             Ok(Next::Done)
         }
         Err(error) if error.is_not_found() => Ok(Next::Done),
-        // Another pass looks at the newer state.
+        // Another pass processes the newer state.
         Err(error) if error.is_conflict() => Err(error).during(|| format!("tainting cluster {name}")),
         Err(error) => {
             recorder.warning(&*object, events::TAINT_CLUSTER_FAILED, error.to_string());

@@ -72,7 +72,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
                 let message = "Sync impersonation config succeed.";
                 recorder.normal(&*object, events::SYNC_IMPERSONATION_CONFIG_SUCCEED, message);
             }
-            // Its execution namespace comes in a moment; a newer state is looked at again.
+            // Its execution namespace is created shortly; a newer state is reconciled again.
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(error) => recorder.warning(&*object, events::SYNC_IMPERSONATION_CONFIG_FAILED, error.to_string()),
         }

@@ -17,12 +17,17 @@ use crate::status::{Standing, item, ordinal};
 /// The part of one Work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contribution {
+    /// The key of the Work.
     pub work: ObjectKey,
+    /// The status item of its cluster.
     pub item: AggregatedStatusItem,
+    /// Where the copy stands.
     pub standing: Standing,
 }
 
+/// Why a Work does not contribute to its binding's status.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum Error {
     #[error("work {work} cannot be decoded: {source}")]
     Decode { work: ObjectKey, source: serde_json::Error },
@@ -159,6 +164,7 @@ impl Recent {
         }
     }
 
+    /// Drops what is known of a deleted binding.
     pub fn forget(&mut self, binding: &ObjectKey) {
         drop(self.take(binding));
     }
@@ -183,7 +189,7 @@ mod tests {
         Object::from_value(&work).expect("a work").shared()
     }
 
-    /// Every change of every Work is aggregated by itself, which is the worst case.
+    /// Every change of every Work is aggregated separately, which is the worst case.
     #[test]
     fn a_rollout_decodes_each_version_of_a_work_once() {
         const CLUSTERS: usize = 100;

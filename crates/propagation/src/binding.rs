@@ -31,6 +31,7 @@ pub struct Context {
 
 /// Why a binding cannot be written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum Error {
     #[error("counting the replicas of the template: {0}")]
     Replicas(#[source] interpreter::Error),
@@ -48,7 +49,7 @@ pub fn key(template: Template<'_>) -> ObjectKey {
     ObjectKey::namespaced(template.namespace(), names::binding_name(template.kind(), template.name()))
 }
 
-/// How it is told how much a template asks for: by its components, by its replicas, or not at all.
+/// How a template's resource requirements are determined: by its components, by its replicas, or not at all.
 pub fn counted_by(template: Template<'_>, interpreter: &Interpreter, context: &Context) -> Option<Operation> {
     let operations =
         [(context.multiple_pod_templates, Operation::InterpretComponent), (true, Operation::InterpretReplica)];
@@ -57,6 +58,9 @@ pub fn counted_by(template: Template<'_>, interpreter: &Interpreter, context: &C
 }
 
 /// The binding a policy wants for a template.
+///
+/// # Errors
+/// When the interpreter cannot determine the replicas or components of the template.
 pub fn build(
     policy: &Policy,
     template: Template<'_>,
@@ -114,7 +118,8 @@ pub fn build(
     Ok(binding)
 }
 
-/// What decides which quotas a replica is counted in. Of kinds that are not built in, their scripts say the class.
+/// Sets what determines the quotas of a replica. For kinds that are not built in, their scripts return the priority
+/// class.
 fn count_in_quotas(requirements: &mut ReplicaRequirements, template: Template<'_>) {
     let or = |known: &mut String, otherwise: &str| {
         if known.is_empty() {
@@ -128,9 +133,9 @@ fn count_in_quotas(requirements: &mut ReplicaRequirements, template: Template<'_
     }
 }
 
-/// The annotation with a digest of the template as it was looked at last, without its status and without what every write
-/// changes. A process that starts sees by it that nothing has happened to a template, though the versions differ because
-/// its status was written.
+/// The annotation with a digest of the template as of the last pass, without its status and without the metadata that
+/// every write changes. After a start it shows that a template is unchanged although its resource version differs
+/// because of a status update.
 pub const CONTENT: &str = "karmada-rs.io/template";
 
 fn content(template: Template<'_>) -> String {
@@ -201,6 +206,9 @@ fn affinity_groups(policy: &Policy, template: Template<'_>) -> Option<WorkloadAf
 
 /// The existing binding brought up to what was built; `None` when nothing changes. What the scheduler and others wrote
 /// (clusters, eviction tasks, dependents, status, foreign labels) stays.
+///
+/// # Errors
+/// `OtherOwner` when the binding belongs to an earlier object of the same name.
 pub fn merge(existing: &Binding, built: Binding) -> Result<Option<Binding>, Error> {
     let controller = existing.metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
     let template = built.spec.resource.uid.as_str();
@@ -243,8 +251,8 @@ pub fn merge(existing: &Binding, built: Binding) -> Result<Option<Binding>, Erro
     Ok((merged != *existing).then_some(merged))
 }
 
-/// Whether two states of a binding say the same but for the version of the template, and no others but its Works follow
-/// from the template.
+/// Whether two states of a binding differ only in the template's version, so that only its Works follow from the
+/// change.
 pub fn differ_in_version(one: &Binding, other: &Binding) -> bool {
     let version = other.spec.resource.resource_version.clone();
     let mut one = one.clone();
@@ -280,7 +288,7 @@ mod tests {
         for binding in [&mut binding, &mut newer] {
             binding.spec.propagate_deps = true;
         }
-        assert!(!differ_in_version(&binding, &newer), "what it depends on is to be looked at, too");
+        assert!(!differ_in_version(&binding, &newer), "its dependencies must be reconciled too");
     }
 
     fn template() -> Value {
@@ -380,7 +388,7 @@ mod tests {
         }
     }
 
-    /// What the policy and the template say goes before what the binding said, field by field.
+    /// Fields of the policy and the template take precedence over those of the binding, field by field.
     #[test]
     fn every_field_is_brought_up() {
         let spec = json!({"propagateDeps": true, "schedulerName": "mine", "conflictResolution": "Overwrite",
@@ -428,7 +436,7 @@ mod tests {
         }
     }
 
-    /// A binding that nobody owns is adopted; what it says of another template is that one's.
+    /// A binding without an owner is adopted; fields that refer to another template are replaced.
     #[test]
     fn the_version_of_another_template_does_not_stay() {
         let built = build_with(&policy(json!({})), &Context::default());

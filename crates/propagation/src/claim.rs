@@ -15,10 +15,12 @@ use crate::template::Template;
 pub struct Claim {
     /// The claiming policy; its scope is the key's.
     pub policy: ObjectKey,
+    /// The permanent id of the policy.
     pub policy_id: String,
 }
 
 impl Claim {
+    /// The scope of the policy.
     pub fn scope(&self) -> Scope {
         Scope::of(&self.policy)
     }
@@ -27,7 +29,9 @@ impl Claim {
 /// Changes to an object's labels and annotations: `None` removes the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataEdits {
+    /// Labels to set or remove.
     pub labels: BTreeMap<&'static str, Option<String>>,
+    /// Annotations to set or remove.
     pub annotations: BTreeMap<&'static str, Option<String>>,
 }
 

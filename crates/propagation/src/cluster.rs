@@ -61,6 +61,7 @@ impl<'a> Affinity<'a> {
         (!self.listed.0.is_empty()).then_some(&self.listed.0)
     }
 
+    /// The label selector, if there is one.
     pub fn labels(&self) -> Option<&Selector> {
         self.selectors.as_ref()?.labels.as_ref()
     }
@@ -71,6 +72,7 @@ impl<'a> Affinity<'a> {
         self.listed.0.is_empty() && self.excluded.0.is_empty() && self.selectors.as_ref().is_some_and(plain)
     }
 
+    /// Whether the cluster fulfils the affinity.
     pub fn matches(&self, cluster: &Cluster) -> bool {
         self.matches_with(cluster, |labels| labels.matches(&cluster.metadata.labels))
     }
@@ -138,7 +140,7 @@ fn operator(text: &str) -> Option<Operator> {
     })
 }
 
-/// The value of a field; unset counts as absent, and so does a field nobody knows.
+/// The value of a field; an unset or unknown field counts as absent.
 fn field<'a>(key: &str, cluster: &'a Cluster) -> Option<&'a str> {
     let value = match key {
         "provider" => cluster.spec.provider.as_str(),

@@ -9,24 +9,24 @@ use crate::identity::Refusal;
 
 /// What a probe of a member's API server found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are the member's name and the refusal, as the variant states")]
 pub enum Probe {
     /// No client could be built; the text is the reason.
     NoClient(String),
+    /// It did not answer.
     Offline,
     /// It answered, but not that it is well.
     Unhealthy,
+    /// It answered and reported that it is healthy.
     Healthy,
     /// It answered, and its ID could not be written into its Cluster; the text is the reason.
     Unrecorded(String),
     /// It answered, and is not the cluster it should be.
-    Refused {
-        cluster: String,
-        refusal: Refusal,
-    },
+    Refused { cluster: String, refusal: Refusal },
 }
 
 impl Probe {
-    /// The Ready condition this probe speaks for.
+    /// The Ready condition that this probe result implies.
     pub fn condition(&self) -> Condition {
         let (status, reason, message) = match self {
             Self::NoClient(error) => {
@@ -56,8 +56,8 @@ impl Probe {
     }
 }
 
-/// Sorts what a member serves as it is stored, and says whether it is all. `failed` tells that some group could not be
-/// asked.
+/// Sorts the API enablements as they are stored, and returns whether the list is complete. `failed`: discovery of a
+/// group failed.
 pub fn api_enablements(mut found: Vec<ApiEnablement>, failed: bool) -> (Vec<ApiEnablement>, Condition) {
     for enablement in &mut found {
         enablement.resources.retain(|resource| !resource.name.contains('/'));

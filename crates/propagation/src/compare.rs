@@ -5,6 +5,15 @@ use serde_json::Value;
 /// Whether `observed` has everything of `desired`. What the member's API server adds (defaults) does not count; lists
 /// must be as long. Used only for a manifest that was written before, unchanged since: it saves the write that would
 /// change nothing.
+///
+/// ```
+/// use propagation::compare::covers;
+/// use serde_json::json;
+///
+/// let desired = json!({"spec": {"replicas": 2}});
+/// assert!(covers(&json!({"spec": {"replicas": 2, "revisionHistoryLimit": 10}}), &desired));
+/// assert!(!covers(&json!({"spec": {"replicas": 3}}), &desired));
+/// ```
 pub fn covers(observed: &Value, desired: &Value) -> bool {
     match (observed, desired) {
         (Value::Object(observed), Value::Object(desired)) => desired.iter().all(|(key, desired)| {
@@ -24,6 +33,7 @@ pub struct Difference {
     pub path: String,
     /// `None` where the object does not have it.
     pub observed: Option<Value>,
+    /// The value in the manifest.
     pub desired: Value,
 }
 

@@ -1,4 +1,4 @@
-//! What happens in a member when a Work goes away.
+//! What happens in a member when a Work is deleted.
 
 use karmada_api::Scope;
 use karmada_api::constants::{annotations, labels};
@@ -11,9 +11,11 @@ use crate::template::Template;
 /// What is known of the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
+    /// Its Cluster is Ready.
     Ready,
+    /// Its Cluster is not Ready.
     NotReady,
-    /// Not ready, and the Cluster object is itself being deleted: nobody will come back for the objects.
+    /// Not ready, and the Cluster object is itself being deleted: the objects will never be deleted by us.
     NotReadyAndLeaving,
 }
 
@@ -30,7 +32,7 @@ pub enum Plan {
     Wait,
 }
 
-/// Plans the end of a Work. Objects are preserved whatever the member's state: the attempt itself will tell.
+/// Plans the end of a Work. Objects are preserved in any state of the member: a failed attempt is retried.
 pub fn plan(preserve: bool, member: Member) -> Plan {
     match (preserve, member) {
         (true, _) => Plan::Preserve,

@@ -19,6 +19,7 @@ use crate::template::Template;
 
 /// Why an attached binding cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum Error {
     #[error(
         "failed to update resourceBinding({key}) due to different owner reference UID, will retry later after binding is \
@@ -102,6 +103,9 @@ pub fn attached(independent: &Binding, dependency: Template<'_>) -> Binding {
 }
 
 /// The existing binding with what [`attached`] built; its policy is not settled yet, see [`settle`].
+///
+/// # Errors
+/// `OtherOwner` when the binding belongs to an earlier object of the same name.
 pub fn attach(existing: &Binding, built: Binding) -> Result<Binding, Error> {
     let controller = existing.metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
     if controller.is_some_and(|owner| owner.uid != built.spec.resource.uid) {

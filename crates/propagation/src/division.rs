@@ -22,12 +22,19 @@ impl Ties {
 }
 
 /// Gives `seats` out, one at a time, to the party with the greatest quotient `votes / (2 * seats + 1)`; on a tie to the
-/// one with fewer seats, then by name. Parties stand in ascending order of their names, and so do the shares. Nothing
-/// is given out when nobody has votes.
+/// one with fewer seats, then by name. Parties are sorted by name, and so are the shares. Without votes no seats are
+/// assigned.
 ///
 /// Quotients form one order over all (party, seat) pairs, and the seats given out are its first. Every pair at or
 /// above the quotient `total / (2 * seats)` is taken at once, and what is too much or too little, at most one for each
 /// party, is put right one by one.
+///
+/// ```
+/// use propagation::division::{Ties, shares};
+///
+/// // Five replicas over three clusters with the weights 3, 2 and 1.
+/// assert_eq!(shares(5, &[3, 2, 1], Ties::Ascending), [2, 2, 1]);
+/// ```
 pub fn shares(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
     let votes: Vec<u64> = votes.iter().map(|votes| u64::try_from(*votes).unwrap_or(0)).collect();
     let wanted = u64::try_from(seats).unwrap_or(0);
@@ -114,7 +121,7 @@ impl PartialEq for Pair {
 
 impl Eq for Pair {}
 
-/// [`shares`] by name, for parties in any order. Empty when nobody has votes.
+/// [`shares`] by name, for parties in any order. Empty without votes.
 pub fn webster(seats: i64, votes: &[(&str, i64)], uid: &str) -> BTreeMap<String, i64> {
     let mut parties = votes.to_vec();
     parties.sort_by_key(|(name, _)| *name);

@@ -9,6 +9,7 @@ use karmada_api::constants::reasons;
 /// Another cluster of the same control plane.
 #[derive(Clone, Debug)]
 pub struct Other<'a> {
+    /// The Cluster object.
     pub cluster: &'a Cluster,
     /// The UID read from it in this process, if any.
     pub read: Option<String>,
@@ -16,6 +17,7 @@ pub struct Other<'a> {
 
 /// Why nothing may be written to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are UIDs and the name of the other cluster, as the variants state")]
 pub enum Refusal {
     /// The endpoint leads back to this control plane.
     ControlPlane { uid: String },

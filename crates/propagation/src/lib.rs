@@ -2,6 +2,7 @@
 //!
 //! Functions take data and return data: what to write, not the writing. None reads a clock; where time matters it is an
 //! argument.
+#![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod aggregation;
 pub mod binding;

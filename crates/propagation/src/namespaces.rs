@@ -12,7 +12,7 @@ use crate::overrides;
 use crate::template::Template;
 use crate::works::{self, WorkMetadata};
 
-/// Whether a Namespace is propagated. `skipped` tells the names the operator excludes.
+/// Whether a Namespace is propagated. `skipped` matches the names that the operator excludes.
 pub fn is_propagated(namespace: Template<'_>, skipped: impl Fn(&str) -> bool) -> bool {
     let name = namespace.name();
     let opted_out =
@@ -21,9 +21,12 @@ pub fn is_propagated(namespace: Template<'_>, skipped: impl Fn(&str) -> bool) ->
 }
 
 /// The Work that carries a Namespace to a cluster. `overrides` are the ClusterOverridePolicies.
+///
+/// # Errors
+/// When an override fails, or the Work cannot be encoded.
 pub fn work(namespace: Template<'_>, cluster: &Cluster, overrides: &[Override]) -> Result<Work, works::Error> {
     let mut object = namespace.0.clone();
-    // What the namespace controller of this server keeps there means nothing elsewhere.
+    // Finalizers of this server's namespace controller have no meaning in members.
     if let Some(map) = object.as_object_mut() {
         map.remove("spec");
     }

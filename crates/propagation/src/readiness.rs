@@ -162,9 +162,9 @@ fn held(current: &Condition, ready: bool, needed: i64, observation: &Observation
     condition
 }
 
-/// When an agent was last heard of.
+/// When an agent last renewed its Lease or changed its Cluster's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct LastSign {
     /// The status and reason of the Ready condition it reported.
     ready: Option<(String, String)>,
     /// `spec.renewTime` of its Lease.
@@ -172,7 +172,7 @@ pub struct Heard {
     at: Time,
 }
 
-impl Heard {
+impl LastSign {
     /// Whether the agent has been silent for so long that it may be lost: two renewals of its Lease are missing.
     pub fn is_suspect(&self, graces: Graces, now: Time) -> bool {
         self.ready.is_some() && seconds(self.at, now) * 2 > graces.usual
@@ -182,6 +182,7 @@ impl Heard {
 /// How long an agent may be silent, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Graces {
+    /// After the last sign of life.
     pub usual: i64,
     /// Since the creation of a Cluster of which nothing was ever reported.
     pub startup: i64,
@@ -198,15 +199,21 @@ impl Default for Graces {
 pub struct Signs<'a> {
     /// When its Cluster was created.
     pub created: Time,
+    /// The Ready condition of its Cluster.
     pub ready: Option<&'a Condition>,
     /// `spec.renewTime` of its Lease.
     pub renewed: Option<&'a str>,
 }
 
-/// The Ready condition of a cluster whose agent has been silent for too long, and what to remember. What changed since
-/// the last look was heard now, and so is everything at the first look: before that nothing is known. A Lease that is
-/// deleted is not a sign of life.
-pub fn silence(signs: Signs<'_>, before: Option<&Heard>, graces: Graces, now: Time) -> (Option<Condition>, Heard) {
+/// The Ready condition of a cluster whose agent has stopped renewing, and the state to keep. A sign of life counts from
+/// the time it is first observed, and at the first observation everything counts as new. The deletion of a Lease is not
+/// a sign of life.
+pub fn silence(
+    signs: Signs<'_>,
+    before: Option<&LastSign>,
+    graces: Graces,
+    now: Time,
+) -> (Option<Condition>, LastSign) {
     let ready = signs.ready.map(|it| (it.status.clone(), it.reason.clone()));
     let renewed = signs.renewed.map(str::to_owned);
     let at = match before {
@@ -215,28 +222,29 @@ pub fn silence(signs: Signs<'_>, before: Option<&Heard>, graces: Graces, now: Ti
         None if ready.is_none() => signs.created,
         None => now,
     };
-    let heard = Heard { ready, renewed, at };
+    let last_sign = LastSign { ready, renewed, at };
     let grace = if signs.ready.is_some() { graces.usual } else { graces.startup };
     if seconds(at, now) <= grace {
-        return (None, heard);
+        return (None, last_sign);
     }
     let unknown = unknown(signs, at);
     if signs.ready.is_some_and(|it| it.status == unknown.status) {
-        return (None, heard);
+        return (None, last_sign);
     }
     // What an agent that comes back reports is a change, be it what it reported last.
     let reported = Some((unknown.status.clone(), unknown.reason.clone()));
-    (Some(unknown), Heard { ready: reported, ..heard })
+    (Some(unknown), LastSign { ready: reported, ..last_sign })
 }
 
-fn unknown(signs: Signs<'_>, heard: Time) -> Condition {
+fn unknown(signs: Signs<'_>, last_sign: Time) -> Condition {
     let (reason, message) = match signs.ready {
         Some(last) => {
             let renewed = match signs.renewed {
                 Some(renewed) => format!("its Lease was renewed at {renewed}"),
                 None => "it has no Lease".to_owned(),
             };
-            let evidence = format!("The agent was last heard of at {heard}: {renewed}, Ready was {}", last.status);
+            let evidence =
+                format!("The last sign of the agent was observed at {last_sign}: {renewed}, Ready was {}", last.status);
             let stopped = "Cluster status controller stopped posting cluster status.";
             (reasons::CLUSTER_STATUS_UNKNOWN, format!("{stopped} {evidence} ({}).", last.reason))
         }
@@ -287,18 +295,18 @@ mod tests {
             (293, Some(&up), None, Some("1970-01-01T00:04:12Z: it has no Lease, Ready was True (r).")),
         ] {
             let signs = Signs { created: at(0), ready, renewed };
-            let (condition, heard) = silence(signs, before.as_ref(), Graces::default(), at(second));
+            let (condition, last_sign) = silence(signs, before.as_ref(), Graces::default(), at(second));
             let message = condition.map(|it| it.message).unwrap_or_default();
             assert_eq!(message.is_empty(), expected.is_none(), "{second} {message}");
             assert!(message.ends_with(expected.unwrap_or_default()), "{second} {message}");
-            before = Some(heard);
+            before = Some(last_sign);
         }
         // Nothing is known of the time before the first look.
         let signs = Signs { created: at(0), ready: Some(&up), renewed: Some("b") };
-        let (condition, heard) = silence(signs, None, Graces::default(), at(1000));
+        let (condition, last_sign) = silence(signs, None, Graces::default(), at(1000));
         assert_eq!(condition, None);
         for (second, expected) in [(1000, false), (1020, false), (1021, true)] {
-            assert_eq!(heard.is_suspect(Graces::default(), at(second)), expected, "{second}");
+            assert_eq!(last_sign.is_suspect(Graces::default(), at(second)), expected, "{second}");
         }
     }
 
@@ -353,7 +361,7 @@ mod tests {
         let (seen, last) = story(None, &probes);
         let statuses: Vec<&str> = seen.split(' ').filter_map(|it| it.split(':').nth(1)).collect();
         let turns = statuses.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        // It fails, recovers, and relapses for good.
+        // It fails, recovers, and then fails permanently.
         assert_eq!((turns, last.status.as_str()), (3, "False"), "{seen}");
 
         // Once it stays up for a minute it is ready, and a failure long after that is no relapse.

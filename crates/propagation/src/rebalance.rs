@@ -7,7 +7,9 @@ use karmada_api::apps::v1alpha1::{ObservedWorkload, WorkloadRebalancer, Workload
 use karmada_api::constants::reasons;
 use karmada_api::work::v1alpha2::{ResourceBindingSpec, ResourceBindingStatus};
 
+/// The result of a workload that was rescheduled.
 pub const SUCCESSFUL: &str = "Successful";
+/// The result of a workload that could not be rescheduled.
 pub const FAILED: &str = "Failed";
 
 /// The workloads of the status: those of the spec, each once and with the result it has already, and those that were
@@ -49,6 +51,7 @@ pub struct Request {
     pub created: Time,
     /// Whether the workload was added to the rebalancer later.
     pub is_later: bool,
+    /// The current time.
     pub now: Time,
 }
 
@@ -104,8 +107,11 @@ pub fn status(
 /// When a finished rebalancer is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
+    /// It has no TTL.
     Never,
+    /// The TTL has passed.
     Now,
+    /// The TTL passes after this time.
     After(Duration),
 }
 

@@ -1,11 +1,11 @@
-//! What Remedies ask of a cluster by its conditions.
+//! The Remedies that match a cluster's conditions.
 
 use std::collections::BTreeSet;
 
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::remedy::v1alpha1::{ClusterConditionOperator, DecisionMatch, Remedy};
 
-/// The actions asked of a cluster, each once and in order.
+/// The matching actions for a cluster, each once and in order.
 pub fn actions<'a>(cluster: &Cluster, remedies: impl IntoIterator<Item = &'a Remedy>) -> Vec<String> {
     let asking = remedies.into_iter().filter(|remedy| concerns(remedy, cluster) && is_due(remedy, cluster));
     let actions: BTreeSet<&String> = asking.flat_map(|remedy| &remedy.spec.actions).collect();

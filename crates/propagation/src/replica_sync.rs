@@ -7,11 +7,11 @@ use serde_json::Value;
 /// What follows for a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// It says what its copies have, or is not divided.
+    /// The template matches its copies, or is not divided.
     Nothing,
-    /// Its status is not that of what was asked for last.
+    /// The status does not belong to the current spec yet.
     Unsettled,
-    /// It should say this.
+    /// The template should have this many replicas.
     Replicas(i64),
 }
 
@@ -31,7 +31,7 @@ fn is_divided(binding: &Binding) -> bool {
     scheduling.is_some_and(|scheduling| divided(scheduling.replica_scheduling_type))
 }
 
-/// Whether the status is the sum over the clusters of the last scheduling of what the template asks for now.
+/// Whether the status is the sum over the clusters of the last scheduling result for the template's current replicas.
 fn is_settled(asked: i64, there: i64, binding: &Binding) -> bool {
     let (spec, status) = (&binding.spec, &binding.status);
     let scheduled =
@@ -109,7 +109,7 @@ mod tests {
                 |it| it["status"]["aggregatedStatus"][1]["clusterName"] = json!("m3"),
                 Sync::Unsettled,
             ),
-            ("the sum is not told yet", 3, 4, |_| (), Sync::Unsettled),
+            ("the sum is not reported yet", 3, 4, |_| (), Sync::Unsettled),
         ];
         for (name, asked, there, change, expected) in cases {
             let deployment = json!({"spec": {"replicas": asked}, "status": {"replicas": there}});

@@ -57,7 +57,10 @@ impl Share {
 pub struct Pods(HashMap<Box<str>, Share>);
 
 impl Pods {
-    /// Takes up what there is now, and forgets all else. The error says what is malformed.
+    /// Replaces the known pods by the given ones. The error names the malformed pod.
+    ///
+    /// # Errors
+    /// The message names the malformed pod.
     pub fn update(&mut self, pods: &[Arc<Object>]) -> Result<(), String> {
         let mut known = std::mem::take(&mut self.0);
         for pod in pods {
@@ -71,7 +74,10 @@ impl Pods {
     }
 }
 
-/// Sums up nodes and pods. The error says what is malformed; then the last summary should stand.
+/// Sums up nodes and pods. The error names the malformed object; the previous summary should then be kept.
+///
+/// # Errors
+/// The message names the malformed node.
 pub fn summarize(nodes: &[Value], pods: &Pods, models: &[ResourceModel]) -> Result<ResourceSummary, String> {
     let mut allocatable = Amounts::new();
     let mut left: BTreeMap<&str, Amounts> = BTreeMap::new();
@@ -199,7 +205,7 @@ mod tests {
         let mut pods = Pods::default();
         pods.update(&[pod("a", "1", "1"), pod("b", "1", "2")]).unwrap();
         assert_eq!(cpu(&pods).as_deref(), Some("3"));
-        // The same versions are not looked at again; a newer one and another object of the same name are.
+        // Pods of the same version are not parsed again; a newer version and another object of the same name are.
         pods.update(&[pod("a", "1", "8"), pod("b", "2", "4")]).unwrap();
         assert_eq!(cpu(&pods).as_deref(), Some("5"));
         pods.update(&[pod("c", "1", "7")]).unwrap();

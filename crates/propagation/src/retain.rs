@@ -20,6 +20,7 @@ pub enum Update {
 
 /// Why the object is not updated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum Error {
     #[error(
         "resource(kind={kind}, {key}) already exists in the cluster {cluster} and the \
@@ -44,6 +45,9 @@ pub fn is_managed(object: Template<'_>) -> bool {
 }
 
 /// Whether `manifest` may change the object that is there: it is ours, or is to be taken over.
+///
+/// # Errors
+/// `NotOurs` for a foreign object without the conflict resolution `Overwrite`.
 pub fn may_write(manifest: &Value, observed: &Value, cluster: &str) -> Result<(), Error> {
     let wanted = Template(manifest);
     let may_overwrite = wanted.annotation(annotations::CONFLICT_RESOLUTION) == Some("overwrite");
@@ -58,6 +62,9 @@ pub fn may_write(manifest: &Value, observed: &Value, cluster: &str) -> Result<()
 }
 
 /// Plans the update of `observed` to `manifest` in a member.
+///
+/// # Errors
+/// When the interpreter fails to retain fields of the object.
 pub fn plan_update(
     manifest: &Value,
     observed: &Value,

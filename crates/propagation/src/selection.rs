@@ -12,7 +12,9 @@ use crate::template::Template;
 pub enum Strength {
     /// By kind alone.
     All,
+    /// By its label selector.
     Label,
+    /// By name.
     Name,
 }
 

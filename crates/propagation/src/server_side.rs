@@ -1,5 +1,5 @@
-//! Applying to members by server-side apply: an addition of ours, off unless a policy's annotation asks for it. How it is
-//! asked for, and what of a manifest is left to those in the member who own it. The requests are the caller's.
+//! Server-side apply in members: an addition to Karmada, enabled by an annotation of the policy. The annotation's
+//! values, and which fields of a manifest are left to their owners in the member. The caller sends the requests.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use serde_json::Value;
 /// On a policy; its bindings and Works carry it along.
 pub const ANNOTATION: &str = "karmada-rs.io/apply";
 
-/// The condition of a Work that says whether everything in its manifests is in force.
+/// The condition of a Work that reports whether all fields of its manifests are applied.
 pub const CONDITION: &str = "karmada-rs.io/AllFieldsApplied";
 
 /// Who owns what is applied, in the members' `managedFields`. Writes without server-side apply have the same name.
 pub const MANAGER: &str = "karmada";
 
-/// What the annotation asks for.
+/// The modes of the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// `server-side`: fields that others in the member own stay theirs.
     Yield,
-    /// `server-side-force`: what the manifest says is taken from others.
+    /// `server-side-force`: takes over fields that others own.
     Force,
 }
 
 impl Mode {
-    /// An unknown value asks for nothing.
+    /// An unknown value means no server-side apply.
     pub fn of(annotations: &BTreeMap<String, String>) -> Option<Self> {
         match annotations.get(ANNOTATION)?.as_str() {
             "server-side" => Some(Self::Yield),
@@ -44,8 +44,8 @@ pub fn carry(from: &BTreeMap<String, String>, to: &mut BTreeMap<String, String>)
     }
 }
 
-/// Takes the fields out of a manifest that others own, and says of each whose it is. Fields of our own, from writes before
-/// server-side apply, stay in it.
+/// Removes the fields that others own from a manifest, and returns each with its owner. Fields that we own from writes
+/// before server-side apply stay.
 ///
 /// # Errors
 /// Names a field that cannot be left out, such as an item of a list that is one value.
@@ -193,12 +193,12 @@ mod tests {
 
     #[test]
     fn modes_are_carried_and_taken_away() {
-        let asks = |value: &str| BTreeMap::from([(ANNOTATION.to_owned(), value.to_owned())]);
-        assert_eq!(Mode::of(&asks("server-side")), Some(Mode::Yield));
-        assert_eq!(Mode::of(&asks("server-side-force")), Some(Mode::Force));
-        assert_eq!((Mode::of(&asks("client")), Mode::of(&BTreeMap::new())), (None, None));
+        let annotated = |value: &str| BTreeMap::from([(ANNOTATION.to_owned(), value.to_owned())]);
+        assert_eq!(Mode::of(&annotated("server-side")), Some(Mode::Yield));
+        assert_eq!(Mode::of(&annotated("server-side-force")), Some(Mode::Force));
+        assert_eq!((Mode::of(&annotated("client")), Mode::of(&BTreeMap::new())), (None, None));
         let mut to = BTreeMap::from([("k".to_owned(), "v".to_owned())]);
-        carry(&asks("server-side"), &mut to);
+        carry(&annotated("server-side"), &mut to);
         assert_eq!(Mode::of(&to), Some(Mode::Yield));
         carry(&BTreeMap::new(), &mut to);
         assert_eq!(to.len(), 1);

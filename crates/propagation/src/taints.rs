@@ -1,4 +1,4 @@
-//! The taints the system keeps on a cluster: by its Ready condition, and by the policies that ask for more.
+//! The taints the system keeps on a cluster: for its Ready condition, and for ClusterTaintPolicies.
 
 use apimachinery::meta::Time;
 use karmada_api::cluster::v1alpha1::Cluster;

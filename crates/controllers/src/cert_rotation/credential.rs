@@ -117,7 +117,7 @@ fn take_trust(document: &mut Value, published: &Value) {
     }
 }
 
-/// The elements of a list; none where there is no list, whatever the document is.
+/// The elements of a list; empty if the document has no such list.
 fn items<'d>(document: &'d mut Value, list: &str) -> impl Iterator<Item = &'d mut Value> {
     document.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
 }

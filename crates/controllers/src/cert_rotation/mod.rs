@@ -1,5 +1,6 @@
-//! The client certificate with which an agent reaches the control plane, renewed before it expires: a signing request that
-//! somebody with the right approves, and the Secret of the agent's kubeconfig in the member. The agent reconnects with it.
+//! Renews the client certificate with which an agent reaches the control plane, before it expires: creates a
+//! CertificateSigningRequest for an approver, and writes the certificate into the Secret of the agent's kubeconfig in
+//! the member. The agent reconnects with it.
 
 mod credential;
 
@@ -22,7 +23,7 @@ use credential::Credential;
 /// Of the Secret, and of the kubeconfig in it.
 const NAME: &str = "karmada-kubeconfig";
 
-/// Upstream's: a request is looked at each second for five minutes.
+/// As upstream: the request is checked every second for five minutes.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOKS: usize = 300;
 

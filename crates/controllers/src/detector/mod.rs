@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::Context;
 use crate::context::BindingOverlays;
 use crate::error::Result;
-use crate::execution::asks_anew;
+use crate::execution::changes_desired_state;
 
 /// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
 /// is part of the key so that it cannot swallow a change of the user.
@@ -49,8 +49,8 @@ struct Detector {
     waiting: Waiting,
     /// Bindings as they were written here: a policy that changes now must find them.
     written: BindingOverlays,
-    /// Templates that were there when they were first seen, and have not been looked at since: as the process before this one
-    /// left them, most likely.
+    /// Templates of the initial list that have not been processed since: most likely they are unchanged since the
+    /// previous process.
     found: Waiting,
     /// Templates as they were claimed here, for each kind.
     claims: Mutex<HashMap<Arc<ApiResource>, Overlay>>,
@@ -83,7 +83,7 @@ pub(crate) async fn run(context: Context) {
             Event::Added { object, initial } => {
                 queue.add_with(object.key(), if *initial { Priority::Low } else { Priority::Normal });
             }
-            Event::Updated { new, .. } if asks_anew(event) => {
+            Event::Updated { new, .. } if changes_desired_state(event) => {
                 queue.add(new.key());
                 if let Some(detector) = followed.upgrade() {
                     detector.wake_contenders(event);
@@ -139,8 +139,7 @@ impl Detector {
         }
     }
 
-    /// Looks at a template again whose binding is gone. Upstream leaves a template without, when somebody deletes the
-    /// binding, until the template changes.
+    /// Requeues a template whose binding was deleted. Upstream recreates the binding only when the template changes.
     async fn bind_again(&self, gvk: &GroupVersionKind, key: ObjectKey) -> Result<Next> {
         let resource = match self.context.mapper.resource(gvk).await {
             Ok(resource) => Arc::new(resource),

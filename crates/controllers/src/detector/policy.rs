@@ -1,4 +1,5 @@
-//! One policy: what it no longer selects is released, what it selects is looked at again, what waited is woken.
+//! One policy: templates it no longer selects are released, templates it selects are queued, waiting templates are
+//! matched.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -117,8 +118,7 @@ impl Detector {
         }
     }
 
-    /// Looks at every binding of the policy: those whose template it no longer selects are released, the templates of
-    /// the others are queued.
+    /// Checks every binding of the policy: templates that it no longer selects are released, the others are queued.
     async fn refresh_bindings(&self, policy: &Policy) -> Result<()> {
         let (scope, id) = (policy.scope, policy.permanent_id());
         if id.is_empty() {

@@ -67,7 +67,7 @@ impl Detector {
             return Ok(());
         }
         let holder = match (policy.scope, held.scope()) {
-            // Whatever it says.
+            // Regardless of its contents.
             (Scope::Namespaced, Scope::Cluster) => Policy::named(&held.policy),
             _ => match self.context.policies.get(&held.policy) {
                 Some(holder) => (*holder).clone(),
@@ -96,7 +96,8 @@ impl Detector {
         }
     }
 
-    /// After a claim: a stronger policy that came a moment before looked at the template when nobody had it.
+    /// After a claim: a policy of higher priority that was created at the same time may have seen the template
+    /// unclaimed.
     pub(super) fn wake_preemptors(&self, template: Template<'_>, holder: &Policy) {
         if !self.context.settings.gates.preemption {
             return;

@@ -87,7 +87,7 @@ impl Detector {
                 let live = self.context.client.get_opt(&resource, &claim.policy).await;
                 match live.during(|| format!("reading {} {}", resource.kind, claim.policy))? {
                     Some(live) => Arc::new(Policy::decode(&live)?),
-                    // The cleaned template comes back as an update and is matched anew.
+                    // The cleaned template arrives as an update and is matched again.
                     None => {
                         let (scope, id) = (claim.scope(), claim.policy_id.as_str());
                         self.clean_binding(&binding::key(Template(tree)), scope, id).await?;
@@ -202,7 +202,7 @@ impl Detector {
         };
         let written = self.write_binding(built, is_found).await?;
         let succeeded = match counted_by {
-            // Upstream says so with every pass; here it says something new.
+            // Upstream records the event in every pass; here only after a write.
             _ if !written => None,
             Some(Operation::InterpretComponent) => Some((events::GET_COMPONENTS_SUCCEED, "components")),
             Some(_) => Some((events::GET_REPLICAS_SUCCEED, "replicas")),
@@ -211,20 +211,20 @@ impl Detector {
         if let Some((reason, what)) = succeeded {
             recorder.normal(involved(template), reason, format!("Get {what} of resource template successfully."));
         }
-        self.look_again(key, policy);
+        self.requeue_if_policy_changed(key, policy);
         Ok(written)
     }
 
-    /// A policy that changed while it was applied may have been looked at before there was anything of it to find.
-    fn look_again(&self, key: &TemplateKey, policy: &Policy) {
+    /// A policy may have changed while it was applied, before its binding was in the cache.
+    fn requeue_if_policy_changed(&self, key: &TemplateKey, policy: &Policy) {
         match self.context.policies.get(&policy.key()) {
             Some(now) if identity(&now) == identity(policy) => {}
             Some(_) => {
                 self.policies.add(policy.key());
                 self.templates.add(key.clone());
             }
-            // The cache does not have it yet, or it is gone; until the cache says which, each look would ask the server and
-            // come back here.
+            // Neither created in the cache nor deleted yet; until the cache shows which, every pass would read from the
+            // server and return here.
             None => self.templates.add_after(key.clone(), UNTIL_KNOWN),
         }
     }
@@ -260,8 +260,9 @@ impl Detector {
         };
         let known = Binding::decode(&existing)?;
         let Some(merged) = binding::merge(&known, built)? else { return Ok(false) };
-        // At the start most templates have another version than their bindings say, because of their status. A look at what
-        // is rendered of them is all that follows from that, and costs less than a write and what that brings about.
+        // At the start most templates have another resource version than their bindings record, because of their
+        // status. It suffices to compare the rendered Works, which costs less than a write and the passes that follow
+        // it.
         if is_found
             && binding::differ_in_version(&known, &merged)
             && let Some(queue) = self.context.rendering.get()
@@ -343,7 +344,7 @@ fn claimed(answer: client::Result<Arc<Object>>, resource: &ApiResource, key: &Ob
     answer.during(|| format!("writing the claim on {} {key}", resource.kind))
 }
 
-/// What tells one state of a policy from another.
+/// What distinguishes two states of a policy.
 fn identity(policy: &Policy) -> (String, String) {
     (policy.metadata.uid.clone(), policy.metadata.resource_version.clone())
 }

@@ -31,12 +31,12 @@ impl Detector {
             ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices"),
         ] {
             let changed = changed.clone();
-            let tell = move |event: &Event| {
+            let handler = move |event: &Event| {
                 if event.changes_generation() {
                     changed.notify_one();
                 }
             };
-            self.context.control.informer(&resource).subscribe(tell);
+            self.context.control.informer(&resource).subscribe(handler);
         }
         let mut watched = BTreeSet::new();
         loop {
@@ -105,7 +105,7 @@ impl Detector {
         if self.context.settings.skip.skips_object(&resource.kind, &object.key()) {
             return;
         }
-        // What no policy has claimed yet somebody may wait for: it was made shortly before this process began, or since.
+        // Users may be waiting for unclaimed templates: they were created shortly before this process started, or since.
         let claimed = || Scope::ALL.iter().any(|scope| object.label(scope.policy_id_label()).is_some());
         let is_found = matches!(event, Event::Added { initial: true, .. }) && claimed();
         let change = match event {

@@ -17,7 +17,7 @@ use crate::members::Member;
 use crate::metrics::result;
 use crate::resume::Permit;
 
-/// What is new waits this long for the member's cache before it asks for its object alone.
+/// How long a new Work waits for the member's cache before its object is read individually.
 const CACHE_WAIT: Duration = Duration::from_millis(100);
 
 /// How often a write is tried against newer versions of the object.
@@ -26,7 +26,7 @@ const CONFLICTS: usize = 5;
 pub(super) struct Applied {
     pub object: Arc<Object>,
     pub wrote: bool,
-    /// What of the manifest is left to others in the member, where that is asked for.
+    /// The fields left to other managers in the member, where the policy permits it.
     pub yielded: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn apply(
                 return Ok(Applied::new(object, wrote));
             }
             Err(error) if error.is_conflict() => observed = live(member, resource, key).await?,
-            // It vanished, and the cache has not heard of it.
+            // It was deleted, and the cache does not show it yet.
             Err(error) if error.is_not_found() => {
                 let created = create(context, member, manifest, permit, true).await;
                 let object = created.during(|| format!("creating {} {key}", resource.kind))?;
@@ -126,7 +126,7 @@ pub(super) async fn apply(
     Err(Error::Wait(format!("{} {key} changed {CONFLICTS} times while it was updated", resource.kind)))
 }
 
-/// The object as the member's cache has it; asked for where the cache is not complete.
+/// The object from the member's cache; read from the member if the cache is incomplete.
 pub(super) async fn cached(
     context: &Context,
     member: &Arc<Member>,
@@ -136,7 +136,7 @@ pub(super) async fn cached(
     let informer = super::watch(context, member, resource);
     match tokio::time::timeout(CACHE_WAIT, informer.synced()).await {
         Ok(true) => Ok(informer.cache().get(key)),
-        // Not known is not absent: ask.
+        // Unknown is not absent: read it.
         _ => member.client.get_opt(resource, key).await.during(|| format!("reading {} {key}", resource.kind)),
     }
 }

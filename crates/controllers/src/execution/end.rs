@@ -75,8 +75,8 @@ pub(super) async fn end(context: &Context, object: &Object, work: &Work, cluster
     Ok(End::Finished)
 }
 
-/// Only what is there now and is ours, as it was looked at: who takes our mark off meanwhile keeps it. The member is
-/// asked, not the cache.
+/// Deletes the object only in the observed version: a user who removes our labels in between keeps it. The member is
+/// read, not the cache.
 async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest, permit: &Permit) -> Result<()> {
     let Manifest { resource, key, .. } = manifest;
     let Some(observed) = observe(member, &resource, &key).await? else { return Ok(()) };
@@ -96,8 +96,8 @@ async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest, per
     }
 }
 
-/// The object as the member has it now. Who ends a Work because there is none leaves it in the member for good, so that must
-/// be true: a 404 that does not name the object counts only if the member does not serve the kind.
+/// The object's current state in the member. If it is absent, the Work ends and nothing is deleted later, so absence
+/// must be certain: a 404 that does not name the object counts only if the member does not serve the kind.
 async fn observe(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
     let reading = || format!("reading {} {key}", resource.kind);
     let error = match member.client.get(resource, key).await {
@@ -118,7 +118,7 @@ async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest, pe
     let Manifest { resource, key, .. } = &manifest;
     let Some(observed) = observe(member, resource, key).await? else { return Ok(()) };
     let current = decoded(&observed, observed.to_tree())?;
-    // It was let go before, or taken over: whoever has it now keeps it as it is, also where ours was to overwrite.
+    // It was released or taken over before: its new owner keeps it unchanged, even if ours was to overwrite it.
     if !deletion::may_delete(Template(&current), permit.work_id()) {
         return Ok(());
     }

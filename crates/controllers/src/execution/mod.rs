@@ -44,8 +44,8 @@ pub(crate) struct Engine {
 const UNREPORTED_SHARE: usize = 4;
 
 impl Engine {
-    /// How much of what was dispatched is still to be told of: the works of each member, in shares of so many that status
-    /// waits for the rest of a rollout rather than for a piece of it.
+    /// How much of the dispatched work has no status yet: the Works of each member, in shares so large that status
+    /// waits for the rest of a rollout rather than for a part of it.
     pub(crate) fn rollouts(&self) -> usize {
         let members = self.queues.lock().len().max(1);
         self.unreported.load(Ordering::Relaxed) / (members * UNREPORTED_SHARE)
@@ -60,15 +60,15 @@ impl Engine {
     }
 }
 
-/// Works of an earlier process that were found right then, and wait for the member's cache to be looked at again: they
-/// must not stand in the way of what is new.
+/// Works that an earlier process had applied, waiting to be verified against the member's cache: they must not delay
+/// new Works.
 enum Parked {
     Waiting(Vec<ObjectKey>),
     /// They have been queued again, whether the cache was complete or not.
     Over,
 }
 
-/// How long they wait; then each asks for its object.
+/// How long they wait; then each reads its object from the member.
 const PARKED_FOR: Duration = Duration::from_secs(10);
 
 /// What this process knows of a Work it has dispatched; lost on restart, and then found out again.
@@ -79,7 +79,7 @@ struct Record {
     generation: i64,
     /// By UID of the member's object: the version we wrote or found right.
     versions: BTreeMap<String, String>,
-    /// Somebody else changed an object.
+    /// Another client changed an object.
     dirty: bool,
     /// How it was applied.
     mode: Option<Mode>,
@@ -91,8 +91,8 @@ struct Record {
     unreported: bool,
 }
 
-/// A status that another process wrote is looked at after this long: two that see different things would else answer each
-/// other's writes as fast as they can.
+/// Delay before a status written by another process is checked: two processes with different observations would
+/// otherwise overwrite each other as fast as they can.
 pub(crate) const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run_dispatch(context: Context) {
@@ -118,7 +118,7 @@ async fn run(context: Context) {
     let on_connections = context.downgrade();
     context.members.on_reconnect(move |member, resources| {
         if let Some(context) = Context::upgrade(&on_connections) {
-            follow_anew(&context, member, &resources);
+            subscribe_again(&context, member, &resources);
         }
     });
     context.stop.cancelled().await;
@@ -126,7 +126,7 @@ async fn run(context: Context) {
 
 /// What changed between two connections was seen over neither: once the new caches are complete, every Work of the
 /// member is compared with them.
-fn follow_anew(context: &Context, member: &Arc<Member>, resources: &[ApiResource]) {
+fn subscribe_again(context: &Context, member: &Arc<Member>, resources: &[ApiResource]) {
     let informers: Vec<Informer> = resources.iter().map(|resource| watch(context, member, resource)).collect();
     let (context, cluster) = (context.clone(), member.name.clone());
     tokio::spawn(async move {
@@ -139,7 +139,7 @@ fn follow_anew(context: &Context, member: &Arc<Member>, resources: &[ApiResource
     });
 }
 
-/// Every Work of a member is dispatched once more.
+/// Dispatches every Work of a member again.
 pub(crate) fn dispatch_all(context: &Context, cluster: &str) {
     for work in context.works.cache().list(Some(&names::execution_namespace(cluster))) {
         let key = work.key();
@@ -165,11 +165,11 @@ fn note_work(context: &Context, event: &Event) {
     // Before the first pass there is nothing to compare with; that pass compares anyway.
     let is_known = context.engine.records.lock().contains_key(&key);
     let of_another = changed && origin == Origin::Other && is_known;
-    if asks_anew(event) {
+    if changes_desired_state(event) {
         let initial = matches!(event, Event::Added { initial: true, .. });
         enqueue(context, key, if initial { Priority::Low } else { Priority::Normal });
     } else if of_another {
-        look_again(context, &key);
+        recheck_later(context, &key);
     }
 }
 
@@ -177,15 +177,15 @@ fn changes_status(event: &Event) -> bool {
     matches!(event, Event::Updated { old, new } if old.member("status") != new.member("status"))
 }
 
-/// The status of a Work is compared with what it should be once more, in a while.
-fn look_again(context: &Context, key: &ObjectKey) {
+/// Compares the status of a Work with the expected one after a delay.
+fn recheck_later(context: &Context, key: &ObjectKey) {
     if let Some(queue) = queue_of(context, key) {
         queue.add_after(key.clone(), SECOND_LOOK);
     }
 }
 
-/// Whether what is asked for changed: the spec, or the annotation that says how it is applied.
-pub(crate) fn asks_anew(event: &Event) -> bool {
+/// Whether the desired state changed: the spec, or the annotation that selects how it is applied.
+pub(crate) fn changes_desired_state(event: &Event) -> bool {
     let mode = |object: &Object| object.annotation(propagation::server_side::ANNOTATION);
     event.changes_generation() || matches!(event, Event::Updated { old, new } if mode(old) != mode(new))
 }
@@ -313,7 +313,7 @@ fn note_member(context: &Context, cluster: &str, event: &Event) {
         !foreign
     };
     match event {
-        // A backlog: whoever changes something now goes first.
+        // A backlog: current changes go first.
         Event::Added { initial: true, .. } if ours => queue.add_with(key, Priority::Low),
         _ if ours => queue.add_after(key, settle),
         _ => queue.add(key),

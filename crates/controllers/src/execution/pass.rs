@@ -21,15 +21,15 @@ use serde_json::{Value, json};
 
 use super::apply::{Manifest, apply};
 use super::end::{End, end};
-use super::{Record, look_again, park, watch};
+use super::{Record, park, recheck_later, watch};
 use crate::context::Part;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
 use crate::resume::Permit;
 use crate::{Context, MemberError, identity};
 
-/// A namespace and what is in it go to a member at once; that the namespace is not there yet is told to nobody until
-/// it has been missing this often (5 ms, doubling: some 0.6 s).
+/// A namespace and its contents are sent to a member concurrently; a missing namespace is reported only after this many
+/// misses (5 ms, doubling: some 0.6 s).
 const TOLERATED_MISSES: u32 = 7;
 
 pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
@@ -88,7 +88,7 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
         status.conditions.retain(|it| it.type_ != server_side::CONDITION);
     }
     if context.engine.reports.load(Ordering::Relaxed) && failure.is_none() {
-        // That it was applied is true also where nobody can tell the state of what was.
+        // Applied stays true if the state of the applied objects is unknown.
         failure = pass.report(&mut status).await.err();
     }
     pass.write(status).await?;
@@ -96,7 +96,7 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
 }
 
 enum Dispatched {
-    /// The member has the manifests; the conditions that say so, when this process found that out.
+    /// The member has the manifests; the conditions to report, if this process observed it.
     Same(Vec<Condition>),
     /// The member is newer than the store; the Work comes back when a person has confirmed.
     Held,
@@ -166,7 +166,7 @@ impl Pass<'_> {
         Ok((member, permit))
     }
 
-    /// How the policy asks for it to be applied.
+    /// The apply mode of the policy.
     fn mode(&self) -> Option<Mode> {
         Mode::of(&self.work.metadata.annotations)
     }
@@ -203,7 +203,7 @@ impl Pass<'_> {
                     None => apply(self.context, member, &manifest, permit, had).await,
                     Some(mode) => super::server_side::apply(self.context, member, &manifest, mode, permit, had).await,
                 };
-                self.tell(&manifest, &applied);
+                self.log_applied(&manifest, &applied);
                 applied.map(Some)
             };
             match result.await {
@@ -263,7 +263,7 @@ impl Pass<'_> {
     }
 
     /// The event about one manifest, on its template.
-    fn tell(&self, manifest: &Manifest, applied: &Result<super::apply::Applied>) {
+    fn log_applied(&self, manifest: &Manifest, applied: &Result<super::apply::Applied>) {
         if applied.as_ref().is_ok_and(|applied| !applied.wrote) || matches!(applied, Err(Error::Held)) {
             return;
         }
@@ -306,7 +306,7 @@ impl Pass<'_> {
             let reflected = interpreting.decide(|interpreter| status::reflect(self.work, Template(&tree), interpreter));
             match reflected.await {
                 Ok(reflected) => {
-                    self.tell_health(&manifest, &reflected);
+                    self.log_health(&manifest, &reflected);
                     replace(&mut status.manifest_statuses, reflected.manifest_status);
                 }
                 Err(error) => {
@@ -318,7 +318,7 @@ impl Pass<'_> {
         all(errors)
     }
 
-    fn tell_health(&self, manifest: &Manifest, reflected: &status::Reflected) {
+    fn log_health(&self, manifest: &Manifest, reflected: &status::Reflected) {
         if self.work.status.manifest_statuses.contains(&reflected.manifest_status) {
             return;
         }
@@ -344,7 +344,7 @@ impl Pass<'_> {
             }
             return Ok(());
         }
-        // Nobody else writes the status of Works, so the version is not part of the patch; the UID is.
+        // No other client writes the status of Works, so the patch has no resource version; it has the UID.
         let patch = json!({"metadata": {"uid": self.object.uid()}, "status": {
             "conditions": status.conditions, "manifestStatuses": status.manifest_statuses,
         }});
@@ -356,16 +356,16 @@ impl Pass<'_> {
             self.context.engine.count_unreported(record, false);
         }
         match written {
-            Ok(written) if written.overwritten => look_again(self.context, self.key),
+            Ok(written) if written.overwritten => recheck_later(self.context, self.key),
             Ok(_) => {}
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error).during(|| format!("writing the status of work {}", self.key)),
         }
-        self.tell_conditions(&status);
+        self.log_conditions(&status);
         Ok(())
     }
 
-    fn tell_conditions(&self, status: &WorkStatus) {
+    fn log_conditions(&self, status: &WorkStatus) {
         let find = |list: &[Condition], type_: &str| list.iter().find(|it| it.type_ == type_).cloned();
         let turned = |type_: &str| {
             let new = find(&status.conditions, type_)?;

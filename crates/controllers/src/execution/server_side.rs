@@ -1,4 +1,4 @@
-//! One manifest into one member by server-side apply, where the policy asks for it (`propagation::server_side`).
+//! One manifest into one member by server-side apply, where the policy selects it (`propagation::server_side`).
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ pub(super) async fn apply(
 ) -> Result<Applied> {
     let Manifest { resource, key, .. } = manifest;
     let tree = &manifest.tree()?;
-    // Applied to what nobody has seen, a manifest would be merged into somebody else's object. The cache holds only ours.
+    // The object must be observed before: otherwise a manifest could be merged into a foreign object. The cache holds
+    // only ours.
     let observed = match cached(context, member, manifest).await? {
         Some(observed) => Some(observed),
         None => match live(member, resource, key).await {
@@ -83,7 +84,7 @@ pub(super) async fn apply(
     Ok(Applied { object, wrote, yielded })
 }
 
-/// What a template says is to be retained is not applied at all.
+/// Retained fields are not applied.
 fn leave_replicas(desired: &mut Value) {
     if let Some(spec) = desired.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("replicas");

@@ -51,7 +51,7 @@ impl Brake {
         }
         state.signs.insert(cluster.to_owned(), sign);
         drop(state);
-        self.look(context);
+        self.evaluate(context);
     }
 
     pub(crate) fn forget(&self, cluster: &str) {
@@ -76,8 +76,8 @@ impl Brake {
         }
     }
 
-    /// Looks at the fleet as it is now.
-    fn look(&self, context: &Context) {
+    /// Evaluates the current state of the fleet.
+    fn evaluate(&self, context: &Context) {
         let mut state = self.0.lock();
         let Some(acting) = state.acting.clone() else { return };
         let clusters = context.clusters.all();
@@ -144,7 +144,7 @@ pub(super) enum Hold {
     For(Duration),
 }
 
-/// What the brake looks at in a Cluster.
+/// The fields of a Cluster that the brake reads.
 #[derive(PartialEq)]
 struct Seen {
     ready: Option<(String, Option<Time>)>,
@@ -169,17 +169,17 @@ impl Seen {
 
 /// Follows the Clusters. Others that follow them later find the brake already set.
 pub(super) fn follow(context: &Context) {
-    let looking = context.clone();
+    let evaluating = context.clone();
     let seen: Mutex<BTreeMap<String, Seen>> = Mutex::default();
     context.cluster_informer.subscribe(move |event| {
         let key = event.object().key();
         let now = match event {
             Event::Deleted(_) => None,
-            _ => looking.clusters.get(&key).map(|cluster| Seen::of(&cluster)),
+            _ => evaluating.clusters.get(&key).map(|cluster| Seen::of(&cluster)),
         };
         let changed = match now {
             None => {
-                looking.brake.forget(&key.name);
+                evaluating.brake.forget(&key.name);
                 seen.lock().remove(&key.name).is_some()
             }
             Some(now) => {
@@ -190,7 +190,7 @@ pub(super) fn follow(context: &Context) {
             }
         };
         if changed {
-            looking.brake.look(&looking);
+            evaluating.brake.evaluate(&evaluating);
         }
     });
 }
@@ -205,7 +205,7 @@ pub(super) async fn run(context: Context, scans: Arc<WorkQueue<String>>) {
         state.engaged = context.clusters.all().iter().filter_map(|cluster| brake::paused_since(cluster)).min();
         state.acting = Some(Acting { reports: reports.clone(), scans });
     }
-    context.brake.look(&context);
+    context.brake.evaluate(&context);
     let stop = context.stop.clone();
     run_workers(Controller::of_clusters("failover-brake"), reports, 4, stop, move |name| {
         let context = context.clone();

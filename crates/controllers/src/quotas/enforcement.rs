@@ -79,8 +79,8 @@ fn frees(event: &Event) -> bool {
 
 async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let resource = FederatedResourceQuota::api_resource();
-    // The quota first, then the bindings: whatever changes them afterwards through our API server changes the version of the
-    // quota too, and the write fails.
+    // The quota is read first, then the bindings: later changes of bindings through our API server change the quota's
+    // version too, and the write then fails.
     let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
     let Some(object) = live.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
     let quota = decoded(key, object.to_value())?;

@@ -80,7 +80,7 @@ pub(super) fn begin(context: &Context, cluster: &str, known: &Known, mark: Strin
     let created = |object: &Arc<Object>| {
         serde_json::from_slice::<ObjectMeta>(&object.metadata_json()).ok().and_then(|it| it.creation_timestamp)
     };
-    // The API server's clock may be ahead of ours: whatever it has now is older than the hold.
+    // The API server's clock may be ahead of ours: everything it holds now is older than the hold.
     let newest = works.iter().filter_map(created).max();
     let ended = context.resume.holds.ended.lock().get(cluster).copied();
     let since = resume::begins(context.now(), newest, ended);
@@ -111,7 +111,7 @@ pub(super) fn begin(context: &Context, cluster: &str, known: &Known, mark: Strin
 }
 
 /// At every member that is held.
-pub(super) fn look_again(context: &Context) {
+pub(super) fn recheck(context: &Context) {
     let held: Vec<String> = context.resume.holds.held.lock().keys().cloned().collect();
     held.into_iter().for_each(|name| context.resume.holds.queue().add(name));
 }
@@ -172,7 +172,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     Ok(Next::Done)
 }
 
-/// The marker first: a crash before the condition is written ends the hold once more.
+/// Writes the marker first: after a crash before the condition is written, the next pass ends the hold again.
 async fn end(context: &Context, cluster: &Cluster, since: Time) -> Result<()> {
     let name = cluster.metadata.name.as_str();
     let gate = context.resume.gate.wait_for(|gate| !matches!(gate, Gate::Closed)).await;

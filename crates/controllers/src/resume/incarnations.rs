@@ -72,7 +72,7 @@ struct Read {
     revision: u64,
 }
 
-/// One list of the one object: it says how far the store is, too.
+/// Lists the one object, because a list also returns the store's revision.
 async fn read(client: &Client) -> Result<Read, Failure> {
     let options = ListOptions { field_selector: Some(selector()), ..ListOptions::default() };
     let listed = client.list(&config_maps(), Some(namespaces::SYSTEM), &options).await?;
@@ -190,7 +190,7 @@ fn take_up(context: &Context) {
     for cluster in context.clusters.all() {
         crate::execution::dispatch_all(context, &cluster.metadata.name);
     }
-    hold::look_again(context);
+    hold::recheck(context);
 }
 
 /// Changes of the list by others.
@@ -219,7 +219,7 @@ fn note(context: &Context, event: &Event) {
     let newest = list.newest().map(|entry| entry.id.clone());
     let is_followed = context.agent_of.is_some() || is_opened;
     if !list.knows(&own) || (is_followed && newest.as_ref() != Some(&own)) {
-        // An event that is older than the entry of this process says nothing.
+        // An event older than this process's entry is ignored.
         let is_old = matches!(resume.gate.get(), Gate::Open(known) if known.read_at > object.revision());
         if !is_old || matches!(event, Event::Deleted(_)) {
             resume.doubt();

@@ -102,7 +102,7 @@ pub(super) async fn learn(
             }
             (marker.accepted, marker.ended)
         }
-        // Written by a later version, or by hand: what it stands for is unknown.
+        // Written by a later version or by hand: its meaning is unknown.
         Some(Err(_)) => {
             hold::begin(context, &member.name, known, text.unwrap_or_default(), carrier());
             (None, Vec::new())

@@ -251,7 +251,7 @@ async fn a_pull_member_is_unknown_without_heartbeats() {
     assert!((25..=40).contains(&after), "{after}");
     let message = ready(&far().await)["message"].as_str().unwrap_or_default().to_owned();
     for part in [
-        "Cluster status controller stopped posting cluster status. The agent was last heard of at 2026-11-21T",
+        "Cluster status controller stopped posting cluster status. The last sign of the agent was observed at 2026-11-21T",
         "its Lease was renewed at 2026-01-01T00:00:11.000000Z, Ready was True (ClusterReady).",
     ] {
         assert!(message.contains(part), "{message}");

@@ -17,8 +17,10 @@ const TOLERATION: i32 = 300;
 /// Since when the copy in a cluster has been seen unhealthy.
 pub type Sightings = BTreeMap<String, Timestamp>;
 
+/// The unhealthy copies of a binding, and which of them are to be evicted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
+    /// The unhealthy copies, and since when.
     pub seen: Sightings,
     /// The clusters whose copies have been unhealthy for too long.
     pub due: Vec<String>,
@@ -32,7 +34,7 @@ pub fn behavior(binding: &Binding) -> Option<&ApplicationFailoverBehavior> {
     (binding.scope == Scope::Cluster || binding.spec.propagate_deps).then_some(behavior)
 }
 
-/// A copy counts as unhealthy only where its cluster is ready and says so: unknown health is no failure.
+/// A copy counts as unhealthy only where its cluster is ready and reports it: unknown health is not a failure.
 pub fn decide(
     binding: &Binding,
     behavior: &ApplicationFailoverBehavior,
@@ -63,6 +65,7 @@ pub fn decide(
     decision
 }
 
+/// The feature gates of application failover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The gate GracefulEviction.
@@ -74,11 +77,13 @@ pub struct Options {
 /// Why a copy that is due stays where it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    /// The purge mode needs a feature gate that is off.
     #[error(
         "purgeMode Gracefully needs the feature gate GracefulEviction, which is off; \
          open it, or set failover.application.purgeMode to Directly or Never"
     )]
     NotGracefully,
+    /// The state of the copy cannot be preserved.
     #[error(transparent)]
     State(#[from] state::Error),
 }

@@ -33,6 +33,7 @@ const FEWEST: usize = 2;
 /// A member of the fleet.
 #[derive(Clone, Copy)]
 pub struct Member<'a> {
+    /// The Cluster object.
     pub cluster: &'a Cluster,
     /// Its last probe failed, or its agent is late. It may still be Ready.
     pub suspect: bool,
@@ -65,6 +66,7 @@ impl Member<'_> {
 /// How the fleet is, as far as the brake is concerned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
+    /// The number of clusters.
     pub clusters: usize,
     /// Not ready now, or suspect.
     pub unhealthy: usize,
@@ -110,6 +112,7 @@ pub enum Sign {
 /// Whether a cluster is about to recover, so that nothing is to leave it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
+    /// It is not recovering.
     No,
     /// Until its sign of life or its readiness changes, and for this time at most.
     Awaited(Duration),

@@ -15,6 +15,7 @@ use super::{clusters_of, leave, state};
 /// What the taints of a cluster mean for a binding in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
+    /// Every taint is tolerated.
     Stays,
     /// Every taint is tolerated, one of them only for so long.
     StaysFor(Duration),
@@ -58,6 +59,7 @@ pub fn applied_placement(binding: &Binding) -> Option<Placement> {
     serde_json::from_str(applied).ok()
 }
 
+/// The options of eviction by taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// `--no-execute-taint-eviction-purge-mode`, for bindings whose policy has no `failover.cluster`.

@@ -10,6 +10,7 @@ use karmada_api::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, Re
 /// What an assessment depends on besides the binding.
 #[derive(Clone, Copy)]
 pub struct Circumstances<'a> {
+    /// The current time.
     pub now: Timestamp,
     /// `--graceful-eviction-timeout`, for tasks without a grace period of their own.
     pub grace: Duration,
@@ -28,6 +29,7 @@ pub enum Ending {
     Confirmed,
 }
 
+/// The result of an assessment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assessment {
     /// The tasks that are left; `None` when they are as they were.
@@ -38,6 +40,8 @@ pub struct Assessment {
     pub next: Option<Duration>,
 }
 
+/// Determines which eviction tasks of a binding have ended: the workload is replaced, the grace period is over, or the
+/// deletion is confirmed.
 pub fn assess(binding: &Binding, circumstances: Circumstances<'_>) -> Assessment {
     let tasks = &binding.spec.graceful_eviction_tasks;
     let replaced = !tasks.is_empty() && is_replaced(binding, circumstances.is_ready);

@@ -26,21 +26,31 @@ const BATCH: usize = 64 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Move {
+    /// The workload's apiVersion.
     pub api_version: String,
+    /// The workload's kind.
     pub kind: String,
+    /// The workload's namespace; empty for objects without one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
+    /// The workload's name.
     pub name: String,
+    /// The cluster it leaves.
     pub from: String,
     /// The clusters of the workload after the move.
     pub to: Vec<String>,
+    /// The reason of the eviction task.
     pub reason: String,
+    /// The message of the eviction task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The purge mode of the eviction task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub purge_mode: String,
+    /// When the eviction began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
+    /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
     /// `Replaced`, `Overdue` or `Confirmed`; empty while it is in progress.
@@ -51,7 +61,7 @@ pub struct Move {
     pub state: BTreeMap<String, String>,
 }
 
-/// The move that an eviction task of a binding stands for.
+/// The move that an eviction task of a binding records.
 pub fn of_task(binding: &Binding, task: &GracefulEvictionTask) -> Move {
     let resource = &binding.spec.resource;
     Move {
@@ -103,6 +113,7 @@ pub struct Ring {
 /// Where a batch is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// The number of the segment.
     pub segment: usize,
     /// The key of the batch in the segment. Later batches have greater keys.
     pub key: String,

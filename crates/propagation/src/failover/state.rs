@@ -10,6 +10,7 @@ use serde_json::Value;
 
 /// Why the state of a copy is not known. The copy is not evicted, so that the state is not lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum Error {
     #[error("cluster {0} has not reported a status to preserve")]
     NotReported(String),

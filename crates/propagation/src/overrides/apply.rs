@@ -20,6 +20,9 @@ pub(super) fn containers_path(object: &Value) -> Option<&'static str> {
 }
 
 /// Applies image, command, args, labels, annotations, field and plaintext overriders.
+///
+/// # Errors
+/// The first overrider that fails; the object may then be partly changed.
 pub fn apply_overriders(overriders: &Overriders, object: &mut Value) -> Result<(), OverrideError> {
     for overrider in &overriders.image_overrider {
         image::apply(overrider, object)?;

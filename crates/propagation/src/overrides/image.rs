@@ -242,7 +242,7 @@ mod tests {
             (&format!("nginx@sha256:{}", "a".repeat(40)), "Tag", "remove", "", "error"),
             (&format!("nginx@md5:{}", "a".repeat(32)), "Tag", "remove", "", "error"),
             (&format!("nginx@sha512:{}", "a".repeat(128)), "Tag", "remove", "", "nginx"),
-            // What is set is looked at less closely than what is read.
+            // A new value is checked less strictly than an existing one.
             ("nginx", "Tag", "replace", &format!("md5:{}", "A".repeat(32)), &format!("nginx@md5:{}", "A".repeat(32))),
             (&format!("r.io/{}", "a".repeat(255)), "Registry", "remove", "", &"a".repeat(255)),
             (&format!("r.io/{}", "a".repeat(256)), "Registry", "remove", "", "error"),

@@ -22,7 +22,9 @@ pub use apply::apply_overriders;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Applied {
+    /// The name of the policy.
     pub policy_name: String,
+    /// Its overriders for the cluster.
     pub overriders: Overriders,
 }
 
@@ -33,20 +35,24 @@ pub type AppliedOverrides = BTreeMap<Scope, Vec<Applied>>;
 #[derive(Debug, thiserror::Error)]
 #[error("{} failed: {source}", attempt(*scope, policy, cluster))]
 pub struct Error {
+    /// The scope of the policy.
     pub scope: Scope,
+    /// The policy.
     pub policy: apimachinery::ObjectKey,
+    /// The cluster.
     pub cluster: String,
+    /// The failed overrider.
     pub source: OverrideError,
 }
 
 impl Error {
-    /// What failed, as events say it.
+    /// The failed operation, as events name it.
     pub fn attempt(&self) -> String {
         format!("{} failed.", attempt(self.scope, &self.policy, &self.cluster))
     }
 }
 
-/// How events begin that tell of a policy and a cluster.
+/// The beginning of events about a policy and a cluster.
 pub fn attempt(scope: Scope, policy: &apimachinery::ObjectKey, cluster: &str) -> String {
     let words = match scope {
         Scope::Cluster => "cluster override policy",
@@ -57,6 +63,7 @@ pub fn attempt(scope: Scope, policy: &apimachinery::ObjectKey, cluster: &str) ->
 
 /// Why one overrider failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum OverrideError {
     #[error("{operation} {path}: {detail}")]
     Patch { operation: &'static str, path: String, detail: String },
@@ -72,6 +79,32 @@ pub enum OverrideError {
 
 /// Applies all overrides for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of the object's
 /// namespace; within a scope the weakest match first, then by name, so the most specific policy has the last word.
+///
+/// # Errors
+/// The first policy that cannot be applied; the object may then be partly changed.
+///
+/// ```
+/// use karmada_api::cluster::v1alpha1::Cluster;
+/// use karmada_api::scope::Override;
+/// use propagation::overrides;
+/// use serde_json::json;
+///
+/// let mut policy = Override::named(&apimachinery::ObjectKey::namespaced("default", "registry"));
+/// policy.spec = serde_json::from_value(json!({
+///     "resourceSelectors": [{"apiVersion": "v1", "kind": "Pod"}],
+///     "overrideRules": [{"overriders": {"imageOverrider": [
+///         {"component": "Registry", "operator": "replace", "value": "registry.example"},
+///     ]}}],
+/// }))?;
+/// let cluster: Cluster = serde_json::from_value(json!({"metadata": {"name": "member1"}, "spec": {"syncMode": "Push"}}))?;
+/// let mut pod = json!({
+///     "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "web"},
+///     "spec": {"containers": [{"name": "web", "image": "docker.io/library/nginx:1.29"}]},
+/// });
+/// overrides::apply(&[policy], &cluster, &mut pod)?;
+/// assert_eq!(pod["spec"]["containers"][0]["image"], "registry.example/library/nginx:1.29");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Result<AppliedOverrides, Error> {
     let mut applied = AppliedOverrides::new();
     for scope in [Scope::Cluster, Scope::Namespaced] {
@@ -99,7 +132,9 @@ pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Re
 /// One policy of those that concern an object, in the order in which [`apply`] goes through them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step<'a> {
+    /// The policy.
     pub policy: &'a Override,
+    /// How strongly its selector matches.
     pub strength: Strength,
     /// How many of its rules fit the cluster.
     pub rules: usize,
@@ -151,7 +186,7 @@ fn choose<'a>(policies: impl Iterator<Item = &'a Override>, template: Template<'
     chosen
 }
 
-/// The rules of a policy for a cluster; the superseded pair of fields makes one rule where there are none.
+/// The rules of a policy for a cluster; without rules, the two deprecated fields form one.
 fn rules_for<'a>(policy: &'a Override, cluster: &Cluster) -> Vec<&'a Overriders> {
     let spec = &policy.spec;
     let hits = |affinity: Option<&karmada_api::policy::v1alpha1::ClusterAffinity>| {

@@ -50,7 +50,7 @@ impl Node {
     /// # Errors
     /// The text is no JSON document, or nested too deeply.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // Once as a whole: what is looked at piece by piece below is known to be well-formed then.
+        // Parsed once as a whole, so that the parts read below are known to be well-formed.
         let raw: &RawValue = serde_json::from_str(text).map_err(|error| error.to_string())?;
         Self::read(raw, 0)
     }

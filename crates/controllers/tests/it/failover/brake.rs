@@ -91,7 +91,7 @@ async fn a_large_simultaneous_failure_pauses_evictions() {
         until_tainted(&plane, member, true).await;
     }
     assert!(settings.metrics.text().contains("karmada_failover_evictions_paused 4\n"), "{}", settings.metrics.text());
-    // However long it takes, and whichever process runs the controllers.
+    // For any duration, and across restarts of the controllers.
     tokio::time::sleep(Duration::from_secs(600)).await;
     plane.restart_controllers().await;
     tokio::time::sleep(Duration::from_secs(600)).await;
