@@ -27,7 +27,8 @@ impl Strategy for DefinitionStrategy {
         default_definition(object);
     }
 
-    /// From now on objects may be stored in the new storage version, so the same write says it.
+    /// From now on objects may be stored in the new storage version, so the same write adds it to
+    /// `status.storedVersions`.
     fn prepare_update(&self, context: &RequestContext, _old: &Value, object: &mut Value) {
         let storage = storage_version_name(object).map(Value::from).filter(|_| context.subresource.is_empty());
         if let Some(storage) = storage
@@ -70,7 +71,7 @@ impl Strategy for DefinitionStrategy {
     fn validate_update(&self, _context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
         let old = CustomResourceDefinition::from_value(old);
         match (old, CustomResourceDefinition::from_value(object)) {
-            // A definition on its way out must stay editable, whatever rules have come since.
+            // A definition that is being deleted stays editable, even if it violates newer rules.
             (_, Ok(crd)) if crd.metadata.deletion_timestamp.is_some() => ErrorList::new(),
             (Ok(old), Ok(crd)) => definition_validation::validate_update(&old, &crd),
             (Err(_), Ok(crd)) => definition_validation::validate(&crd),

@@ -1,4 +1,4 @@
-//! Judging a definition itself: names, its origin, conversion, what may not change; and each of its [`versions`].
+//! Validation of definitions: names, group approval, conversion, immutable fields; and each of their [`versions`].
 
 mod versions;
 
@@ -35,7 +35,7 @@ fn validate_spec(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
     versions.validate_each(errors);
     versions.validate_set(errors);
     validate_names(&crd.spec.names, &spec.child("names"), errors);
-    // What all versions have in common is looked at after the names.
+    // Properties shared by all versions are validated after the names.
     versions.validate_common(errors);
     validate_conversion(crd, &spec.child("conversion"), errors);
 }
@@ -56,7 +56,7 @@ fn validate_origin(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
 pub fn validate_update(old: &CustomResourceDefinition, crd: &CustomResourceDefinition) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_spec(crd, &mut errors);
-    // Rules that were accepted by an older server, or before the limits were these, do not stand in the way of edits.
+    // Rules that an older server, or one with other limits, accepted do not prevent updates.
     let of_rules = |error: &Error| error.path.as_str().contains("x-kubernetes-validations");
     if errors.iter().any(of_rules) {
         let mut before = ErrorList::new();
@@ -193,7 +193,7 @@ fn validate_names(requested: &Names, path: &Path, errors: &mut ErrorList) {
     label("categories", &requested.categories, errors);
 }
 
-/// Upstream tells of the webhook under the names of its own structs.
+/// Upstream's paths use the names of its internal types for the webhook.
 fn validate_conversion(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
     let Some(conversion) = &crd.spec.conversion else { return };
     let nothing = Value::Null;

@@ -1,4 +1,4 @@
-//! Objects inside custom resources: they say what they are, and their metadata is what any object's may be.
+//! Embedded resources in custom resources: they have apiVersion and kind, and valid metadata.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names;
@@ -21,7 +21,7 @@ pub(crate) fn check(object: &Map<String, Value>, path: &Path, errors: &mut Error
     let mut metadata = metadata.clone();
     let named = metadata["name"].as_str().is_some_and(|name| !name.is_empty());
     if !named {
-        // It need not have a name, so the check must not ask for one.
+        // A name is optional here, so one is set for the check.
         metadata["name"] = "fakename".into();
     }
     let namespaced = metadata["namespace"].as_str().is_some_and(|namespace| !namespace.is_empty());

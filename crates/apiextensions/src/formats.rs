@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine;
 
-/// Whether the text has the format; formats nobody knows accept everything.
+/// Whether the text has the format; unknown formats accept everything.
 pub fn matches(format: &str, text: &str) -> bool {
     match format {
         "date-time" => is_date_time(text),

@@ -74,7 +74,7 @@ fn list(items: Vec<String>, elsewhere: bool) -> String {
     if items.is_empty() || elsewhere { "null".to_owned() } else { format!("[{}]", items.join(",")) }
 }
 
-/// How a member of a schema is shown: its name, its name in JSON, what stands for nothing.
+/// How upstream prints a member of a schema: its Go name, its JSON name, its zero value.
 const MEMBERS: [(&str, &str, &str); 43] = [
     ("ID", "id", "\"\""),
     ("Schema", "$schema", "\"\""),

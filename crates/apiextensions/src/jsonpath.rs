@@ -155,7 +155,7 @@ fn descend<'a>(value: &'a Value, names: &[Box<str>]) -> Option<&'a Value> {
 
 type Parsed<'a> = Result<(Option<Step>, &'a str), &'static str>;
 
-/// After a dot: a name in which `\.` stands for a dot, `*`, or nothing (`.` alone, or a bracket follows).
+/// After a dot: a name in which `\.` is an escaped dot, `*`, or nothing (`.` alone, or a bracket follows).
 fn dot_step(rest: &str) -> Parsed<'_> {
     let (name, remaining) = read_name(rest)?;
     if name.is_empty() {

@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions as pure functions: structural schemas, pruning, defaulting, validation, names, columns.
 //!
-//! It knows no store, no clock and no network: the API server hands it trees and puts the answers into effect.
-//! CEL rules (`x-kubernetes-validations`) are compiled by the `cel` crate when a definition is served, and judged with
-//! the rest of the schema.
+//! It knows no store, no clock and no network: the API server passes objects in and applies the results. CEL rules
+//! (`x-kubernetes-validations`) are compiled by the `cel` crate when a definition is served, and evaluated with the
+//! rest of the schema.
 
 pub use apimachinery::age;
 pub mod defaulting;

@@ -17,7 +17,7 @@ impl Claim {
     /// Of an encoded definition, whose schemas are skipped over.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is not a CustomResourceDefinition.
     pub fn read(json: &[u8]) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Definition {

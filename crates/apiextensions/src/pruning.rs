@@ -10,7 +10,7 @@ pub fn prune(object: &mut Value, type_: &TypeOf) -> Vec<String> {
     pruned
 }
 
-/// [`prune`] for those who do not ask what went.
+/// [`prune`] without the list of removed fields.
 pub fn drop_unspecified(object: &mut Value, type_: &TypeOf) {
     drop_below(object, type_, type_.node());
 }

@@ -1,5 +1,4 @@
-//! Judging the rules of a definition when it is written: their texts, whether they compile, where they point, what they may
-//! cost.
+//! Validation of a definition's CEL rules on write: their texts, compilation, field paths, estimated cost.
 
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "Field
 pub(crate) struct Costs(Vec<(Path, u64)>);
 
 impl Costs {
-    /// What all rules cost together, told at the schema's `path`.
+    /// Checks the total cost of all rules; errors name the schema's `path`.
     pub(crate) fn check(self, path: &Path, errors: &mut ErrorList) {
         let mut costs = self.0;
         let total = costs.iter().fold(0u64, |total, (_, cost)| total.saturating_add(*cost));
@@ -63,7 +62,7 @@ pub(crate) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Judges the programs of rules whose texts are fine.
+    /// Checks the programs of rules whose texts are valid.
     pub(crate) fn check(&self, path: &Path, costs: &mut Costs, errors: &mut ErrorList) {
         if self.shape.is_none() {
             let why = "internal error: failed to retrieve type information for x-kubernetes-validations";
@@ -112,7 +111,7 @@ fn cost_text(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = match factor {
         over if over > 100.0 => "more than 100x".to_owned(),
-        // Nobody is told that he exceeds a budget by a factor of 1.0.
+        // A factor that would be printed as 1.0 gets more digits.
         slight if slight < 1.5 => format!("{slight:.6}x"),
         factor => format!("{factor:.1}x"),
     };
@@ -144,7 +143,7 @@ fn shown(rule: &Rule) -> String {
     )
 }
 
-/// What can be said of the rules of a node without compiling them.
+/// The checks of a node's rules that need no compilation.
 pub(crate) fn check_texts(schema: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
     for (index, rule) in rules.into_iter().flatten().map(Rule::read).enumerate() {

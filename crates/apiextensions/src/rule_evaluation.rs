@@ -1,4 +1,4 @@
-//! Judging objects by the rules of their schema.
+//! Evaluation of a schema's CEL rules on objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Rules {
         self.nodes.is_empty()
     }
 
-    /// Whether some rule looks at the former value.
+    /// Whether any rule uses `oldSelf`.
     pub fn compare(&self) -> bool {
         self.nodes.values().any(|node| node.rules.rules.iter().any(|rule| rule.transition))
     }
@@ -141,7 +141,7 @@ impl Run<'_> {
                 if !self.rules.relevant.contains(&next) {
                     return;
                 }
-                // Items of a list that are told apart by nothing are unchanged only with the whole list.
+                // Items of an atomic list cannot be correlated, so they are unchanged only with the whole list.
                 let unchanged = unchanged || old == Some(value);
                 let known = old.and_then(Value::as_array).map(|old| by_identity(&schema.list_type, old));
                 for (index, item) in items.iter().enumerate() {
@@ -310,7 +310,7 @@ fn type_name(schema: &Schema) -> &'static str {
     }
 }
 
-/// What tells an item from the others of its list, where keys do.
+/// The identity of an item in a list of type set or map.
 pub(crate) fn identity(list_type: &ListType, item: &Value) -> Option<String> {
     let ListType::Map(keys) = list_type else { return None };
     let keys: Vec<Option<&Value>> = keys.iter().map(|key| item.get(&**key)).collect();

@@ -30,7 +30,7 @@ impl Rule {
         Self::deserialize(value).unwrap_or_default()
     }
 
-    /// What stands for the rule in messages.
+    /// The text that identifies the rule in messages.
     pub fn title(&self) -> &str {
         if self.message.is_empty() { self.rule.trim() } else { self.message.trim() }
     }
@@ -47,7 +47,7 @@ pub struct CompiledRule {
     pub program: Result<Program, String>,
     /// `None` where the rule has no messageExpression.
     pub message: Option<Result<Program, String>>,
-    /// It looks at `oldSelf`, so that it only applies to updates.
+    /// It uses `oldSelf`, so it applies to updates only.
     pub transition: bool,
 }
 
@@ -64,7 +64,7 @@ pub fn has_rules(schemas: &Schemas, id: SchemaId) -> bool {
     schemas.get(id).constraints.as_deref().is_some_and(|constraints| !constraints.rules.is_empty())
 }
 
-/// Compiles what `x-kubernetes-validations` says at a node; `None` where it says nothing.
+/// Compiles the `x-kubernetes-validations` of a node; `None` if it has none.
 pub fn compile(schemas: &Schemas, id: SchemaId, shape: Option<&Arc<Shape>>) -> Option<NodeRules> {
     let written = &schemas.get(id).constraints.as_deref()?.rules;
     if written.is_empty() {
@@ -89,7 +89,7 @@ fn compile_rule(env: &Env, rule: Rule) -> CompiledRule {
         Ok(_) => Err("cel expression must evaluate to a bool".to_owned()),
         Err(issues) => Err(format!("compilation failed: {issues}")),
     };
-    // Nobody looks at the message of a rule that does not compile.
+    // The message of a rule that does not compile is not used.
     let has_message = program.is_ok() && !rule.message_expression.trim().is_empty();
     let message = has_message.then(|| match env.compile(&rule.message_expression) {
         Ok(program) if matches!(program.result_type(), Type::String) => Ok(program),

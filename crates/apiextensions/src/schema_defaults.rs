@@ -7,8 +7,8 @@ use crate::structural_rules::is_set;
 use crate::validation::Validator;
 use crate::{pruning, structural};
 
-/// Judges all defaults of a schema, but for those of the values of maps, as upstream. Recursion is bounded by the depth
-/// that the JSON parser lets through (128).
+/// Validates all defaults of a schema except those in the values of maps, as upstream. Recursion is bounded by the
+/// depth that the JSON parser permits (128).
 pub fn validate(schema: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     if let Some(map) = schema.as_object() {
@@ -33,13 +33,13 @@ fn node(map: &Map<String, Value>, path: &Path, whole: bool, in_meta: bool, error
 }
 
 fn check(map: &Map<String, Value>, path: &Path, in_meta: bool, errors: &mut ErrorList) {
-    // To say null is to say nothing.
+    // A null default is the same as none.
     let Some(default) = map.get("default").filter(|default| !default.is_null()) else { return };
-    // Judged inside a wrapper: at the root of a schema metadata would be implied.
+    // Validated inside a wrapper: at the root of a schema, metadata would be implied.
     let wrapper = json!({"type": "object", "properties": {"default": map}});
     let type_ = structural::compile(Some(&wrapper), None);
     let mut instance = json!({"default": default});
-    // Metadata, and what is in it, is held against what metadata is, not against what is said of it here.
+    // Metadata is checked against ObjectMeta, not against the schema given here.
     if !pruning::prune(&mut instance, &type_).is_empty() && !in_meta {
         errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
     }

@@ -1,5 +1,5 @@
-//! What is asked of a schema besides being structural, in the order upstream asks it: what custom resources support, the
-//! extensions of Kubernetes, and at last the rules, wherever nothing else is wrong.
+//! Checks of a schema beyond being structural, in upstream's order: supported fields, the Kubernetes extensions, and
+//! finally the CEL rules, where no other error was found.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::schema::{SchemaId, Schemas};
@@ -10,8 +10,8 @@ use crate::shapes::{metadata, shape};
 use crate::structural;
 use crate::structural_rules::{is_set, text};
 
-/// Judges a schema. `compiled`: it is structural, so that its rules can be compiled. Recursion is bounded by the depth
-/// that the JSON parser lets through (128).
+/// Validates a schema. `compiled`: it is structural, so its rules can be compiled. Recursion is bounded by the depth
+/// that the JSON parser permits (128).
 pub fn validate(schema: &Value, path: &Path, compiled: bool) -> ErrorList {
     let Some(map) = schema.as_object() else { return ErrorList::new() };
     let type_ = compiled.then(|| structural::compile(Some(schema), None));
@@ -34,7 +34,7 @@ pub fn validate(schema: &Value, path: &Path, compiled: bool) -> ErrorList {
 #[derive(Clone, Default)]
 struct Place {
     root: bool,
-    /// In what says which object it is.
+    /// In apiVersion, kind or metadata.
     in_meta: bool,
     /// Why there is no default here.
     no_default: Option<String>,
@@ -85,7 +85,7 @@ impl<'a> Compiled<'a> {
 #[derive(Default)]
 struct Walk {
     schema_errors: ErrorList,
-    /// Told after all others.
+    /// Reported after all others.
     rule_errors: ErrorList,
     costs: Costs,
 }
@@ -102,7 +102,7 @@ impl Walk {
             return;
         }
         rule_definitions::check_texts(map, path, &mut self.schema_errors);
-        // What else is wrong here or below would only be told once more, in other words.
+        // Errors of rules here or below would only repeat the errors of the schema.
         if self.schema_errors.len() == before
             && let Some(compiled) = compiled
         {
@@ -252,7 +252,7 @@ fn check_extensions(map: &Map<String, Value>, path: &Path, errors: &mut ErrorLis
     }
 }
 
-/// The type that an extension asks for; answers whether it is that.
+/// Checks the type that an extension requires; returns whether it matches.
 fn must_be(map: &Map<String, Value>, wanted: &str, when: &str, path: &Path, errors: &mut ErrorList) -> bool {
     let (path, why) = (path.child("type"), format!("must be {wanted} if {when}"));
     let found = text(map, "type");
@@ -329,7 +329,7 @@ fn check_keys(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// What tells the items of a list apart is there in each of them.
+/// The keys of a list of type map are required or have a default in its items.
 fn check_presence(map: &Map<String, Value>, list_type: &str, path: &Path, errors: &mut ErrorList) {
     let at = path.child("items");
     let Some(items) = map.get("items").and_then(Value::as_object) else { return };

@@ -25,7 +25,7 @@ pub trait Converter: Send + Sync {
     /// and what is outside metadata may change.
     ///
     /// # Errors
-    /// A text that says why the object cannot be converted.
+    /// The message of a failed conversion.
     fn convert(&self, object: &mut Value, to_version: &str) -> Result<(), String>;
 }
 
@@ -264,7 +264,7 @@ impl Strategy for CustomStrategy {
     fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {
         let current = stored.api_version() == self.api_version;
         let outdated = || stored.resource_version().parse::<u64>().is_ok_and(|written| written < self.schema_revision);
-        // Defaults are those of the version in which the object was written, whichever it is read in.
+        // Defaults come from the version in which the object was written, for reads in every version.
         let written_in = stored.api_version().rsplit('/').next().and_then(|version| self.types.get(version));
         let written_in = written_in.filter(|typed| typed.has_defaults && outdated());
         if current && written_in.is_none() {
@@ -312,7 +312,7 @@ impl Strategy for CustomStrategy {
         self.validator.validate_unchanged(object)
     }
 
-    /// A schema can say of metadata only which names there may be; rules on former values count for the rest, too.
+    /// A schema can restrict only names in metadata; transition rules apply to the rest as well.
     fn leaves_metadata_alone(&self, stored: &Object) -> bool {
         self.is_as_written(stored) && !self.validator.compares()
     }

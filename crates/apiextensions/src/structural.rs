@@ -1,5 +1,5 @@
-//! From the JSON of an `openAPIV3Schema` to [`Schemas`] nodes. It does not judge: [`crate::definition_validation`]
-//! says whether a schema is structural before it gets here; what is malformed all the same is read as absent.
+//! From the JSON of an `openAPIV3Schema` to [`Schemas`] nodes. It does not validate: [`crate::definition_validation`]
+//! accepts only structural schemas; malformed parts are read as absent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Whether the JSON of an `openAPIV3Schema` is structural: every field has its one type outside of `allOf`, `anyOf`,
-//! `oneOf` and `not`, and what is in these only restricts values. What else is judged of a schema is in
-//! [`crate::schema_rules`] and [`crate::schema_defaults`].
+//! `oneOf` and `not`, which only restrict values. Further checks of a schema are in [`crate::schema_rules`] and
+//! [`crate::schema_defaults`].
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::{Map, Value, json};
@@ -27,10 +27,10 @@ pub fn validate(schema: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// Why a schema cannot be read as structural at all, so that nobody can say whether it is.
+/// Why a schema cannot be parsed, so that its structure cannot be checked.
 pub fn unreadable(schema: &Value) -> Option<String> {
     let map = schema.as_object()?;
-    let told = |key: &str| format!("OpenAPIV3Schema '{key}' is not supported");
+    let message = |key: &str| format!("OpenAPIV3Schema '{key}' is not supported");
     const UNSUPPORTED: [(&str, &str); 7] = [
         ("id", "id"),
         ("$schema", "schema"),
@@ -40,7 +40,7 @@ pub fn unreadable(schema: &Value) -> Option<String> {
         ("additionalItems", "additionalItems"),
         ("definitions", "definitions"),
     ];
-    let unsupported = UNSUPPORTED.iter().find(|(key, _)| is_set(map, key)).map(|(_, name)| told(name));
+    let unsupported = UNSUPPORTED.iter().find(|(key, _)| is_set(map, key)).map(|(_, name)| message(name));
     let inside = || children(map).into_iter().find_map(unreadable);
     let preserves = || {
         (map.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)))
@@ -54,7 +54,7 @@ pub fn unreadable(schema: &Value) -> Option<String> {
     unsupported.or_else(preserves).or_else(listed).or_else(inside)
 }
 
-/// The schemas directly inside a schema, where they stand for one another.
+/// The alternatives and intersections directly inside a schema.
 fn children(map: &Map<String, Value>) -> Vec<&Value> {
     let listed = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|key| map.get(key)?.as_array()).flatten();
     let single = ["not", "items", "additionalProperties"].into_iter().filter_map(|key| map.get(key));
@@ -66,7 +66,7 @@ pub(crate) fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
     map.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether something is said that differs from saying nothing.
+/// Whether the value differs from the zero value.
 pub(crate) fn is_set(map: &Map<String, Value>, key: &str) -> bool {
     match map.get(key) {
         None | Some(Value::Null | Value::Bool(false)) => false,
@@ -150,7 +150,7 @@ fn check_extensions(map: &Map<String, Value>, path: &Path, errors: &mut ErrorLis
     }
 }
 
-/// The fields that say which object it is, of a whole object.
+/// The apiVersion, kind and metadata of an embedded object.
 fn check_identity(
     properties: Option<&Map<String, Value>>,
     map: &Map<String, Value>,
@@ -176,7 +176,7 @@ fn check_identity(
 }
 
 fn check_metadata(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
-    // Nobody looks at documentation and examples; defaults are refused for themselves.
+    // Descriptions and examples are ignored; defaults are refused separately.
     const PLAIN: [&str; 4] = ["type", "default", "properties", "example"];
     let mut names = map.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
     let only_names = names.all(|name| matches!(name.as_str(), "name" | "generateName"));
@@ -196,8 +196,7 @@ fn check_pattern(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) 
     }
 }
 
-/// Whether these are the two types that int-or-string stands for, spelled out. That is the one case where a junctor may
-/// name types.
+/// Whether these are the two types of int-or-string, spelled out. Only then may a junctor name types.
 fn spells_int_or_string(any_of: Option<&Value>) -> bool {
     any_of == Some(&json!([{"type": "integer"}, {"type": "string"}]))
 }
@@ -268,7 +267,7 @@ fn nested(schema: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// What a junctor at the root speaks of is declared outside of it. Upstream asks that of no other junctor.
+/// Fields in a junctor at the root must be declared outside of it. Upstream checks this for no other junctor.
 fn complete(
     schema: &Map<String, Value>,
     declared: Option<&Map<String, Value>>,

@@ -1,4 +1,4 @@
-//! Judging a custom resource by its structural schema, in the words of upstream's validator (go-openapi's).
+//! Validation of custom resources by their structural schema, with the messages of upstream's validator (go-openapi's).
 
 mod constraints;
 
@@ -46,7 +46,7 @@ impl Validator {
         self.validate_beside(object, ErrorList::new())
     }
 
-    /// [`Validator::validate`] with what else is wrong, which is told after what the schema says.
+    /// [`Validator::validate`] with other errors, which are reported after those of the schema.
     pub fn validate_beside(&self, object: &Value, others: ErrorList) -> ErrorList {
         let mut errors = ErrorList::new();
         self.check(self.type_.node(), object, None, &Trail::Root, &mut errors);
@@ -58,9 +58,9 @@ impl Validator {
         errors
     }
 
-    /// Checks an update. A wrong value that was there before is tolerated, so that objects written under an older schema
-    /// can be edited; items are the same value only in lists that tell them apart by keys. Repeated items are tolerated
-    /// when there were any before. What else is wrong is told after what the schema says.
+    /// Checks an update. An invalid value that is unchanged is tolerated, so that objects written under an older schema
+    /// can be edited; items are correlated only in lists with keys. Duplicate items are tolerated if there were any
+    /// before. Other errors are reported after those of the schema.
     pub fn validate_update(&self, old: &Value, object: &Value, others: ErrorList) -> ErrorList {
         let mut errors = ErrorList::new();
         self.check(self.type_.node(), object, Some(old), &Trail::Root, &mut errors);
@@ -85,8 +85,7 @@ impl Validator {
         Some(errors)
     }
 
-    /// What rules that compare with the former value say of an object that stays as it is. The others were passed over: they
-    /// failed before, too.
+    /// Evaluates the transition rules of an unchanged object. The other rules are skipped: their result is unchanged.
     pub fn validate_unchanged(&self, object: &Value) -> ErrorList {
         if !self.compares() {
             return ErrorList::new();
@@ -94,7 +93,7 @@ impl Validator {
         self.rules.validate(&self.type_, object, Some(object))
     }
 
-    /// Whether any rule looks at the former value.
+    /// Whether any rule uses `oldSelf`.
     pub fn compares(&self) -> bool {
         self.rules.compare()
     }
@@ -116,7 +115,7 @@ impl Validator {
         errors
     }
 
-    /// Rules count on values being of their types and sizes; where they are not, that is said instead.
+    /// Rules require values of the right types and sizes; otherwise only those errors are reported.
     fn apply_rules(&self, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
         let blocking = |error: &Error| {
             matches!(
@@ -144,15 +143,22 @@ impl Validator {
         self.type_.schemas.get(id)
     }
 
-    /// Adds what is wrong with a value, unless it is what `old` was, too.
+    /// Adds the errors of a value unless it equals `old`.
     fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Trail<'_>, errors: &mut ErrorList) {
-        // What was there before is not judged: whatever is wrong with it is tolerated.
+        // An unchanged value is not validated: its errors are tolerated.
         if errors.len() < MAX_ERRORS && old != Some(value) && !old.is_some_and(|old| reordered(schema, old, value)) {
-            self.judge(schema, value, old, path, errors);
+            self.check_value(schema, value, old, path, errors);
         }
     }
 
-    fn judge(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Trail<'_>, errors: &mut ErrorList) {
+    fn check_value(
+        &self,
+        schema: &Schema,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Trail<'_>,
+        errors: &mut ErrorList,
+    ) {
         if let Some(error) = type_error(schema, value, path) {
             errors.push(error);
             return;
@@ -326,12 +332,12 @@ impl Validator {
 
     fn attempt(&self, id: SchemaId, value: &Value, old: Option<&Value>, path: &Trail<'_>) -> ErrorList {
         let mut errors = ErrorList::new();
-        self.judge(self.node(id), value, old, path, &mut errors);
+        self.check_value(self.node(id), value, old, path, &mut errors);
         errors
     }
 
-    /// Whether [`Validator::check_identities`] certainly finds nothing: asked first, as paths are only needed for what it
-    /// finds.
+    /// Whether [`Validator::check_identities`] certainly finds no error: a check without paths, which are needed only
+    /// for errors.
     fn identities_fit(&self, schema: &Schema, value: &Value, root: bool) -> bool {
         match value {
             Value::Object(map) => {
@@ -352,7 +358,7 @@ impl Validator {
         }
     }
 
-    /// Lists that are sets or maps may not hold an item twice; embedded objects must say what they are.
+    /// Lists of type set or map hold no duplicates; embedded objects have apiVersion and kind.
     fn check_identities(&self, schema: &Schema, value: &Value, path: &Path, root: bool, errors: &mut ErrorList) {
         if errors.len() >= MAX_ERRORS {
             return;
@@ -402,7 +408,7 @@ fn check_duplicates(list_type: &ListType, items: &[Value], path: &Path, errors: 
     }
 }
 
-/// Whether a list that tells its items apart by keys holds the same ones in another order, which is no change of it.
+/// Whether a list with keys holds the same items in another order, which does not count as a change.
 fn reordered(schema: &Schema, old: &Value, new: &Value) -> bool {
     let (Value::Array(was), Value::Array(is), ListType::Map(_)) = (old, new, &schema.list_type) else { return false };
     if was.len() != is.len() {

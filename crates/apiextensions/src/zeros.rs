@@ -1,11 +1,11 @@
-//! What a definition does not say, though it is written: upstream's types leave out empty texts and lists and what is
-//! false, and always write whether a version is served and stored.
+//! Zero values in definitions: upstream's types omit empty strings, empty lists and `false`, and always write a
+//! version's `served` and `storage`.
 
 use serde_json::{Map, Value};
 
 type Object = Map<String, Value>;
 
-/// Fields of a schema in which an empty text, `false`, an empty list or an empty map is none.
+/// Fields of a schema that are omitted when they hold an empty string, `false`, an empty list or an empty map.
 const SCHEMA_FIELDS: [&str; 24] = [
     "$schema",
     "allOf",
@@ -36,7 +36,7 @@ const SCHEMA_FIELDS: [&str; 24] = [
 /// Deeper schemas are left as they are.
 const MAX_DEPTH: usize = 64;
 
-/// Takes out of the spec of a definition what says nothing.
+/// Removes zero values from the spec of a definition.
 pub(crate) fn omit(spec: &mut Object) {
     drop_zeros(spec, &["preserveUnknownFields"]);
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {

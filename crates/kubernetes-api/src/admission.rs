@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 type Object = Map<String, Value>;
 
-/// The member `name` as an object, made where there is none; `None` where something else is in the way.
+/// The member `name` as an object, created if it is absent; `None` if it holds a value of another type.
 fn made<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Object> {
     value.as_object_mut()?.entry(name).or_insert_with(|| Value::Object(Object::new())).as_object_mut()
 }

@@ -23,7 +23,7 @@ pub(crate) use stored::write_row;
 /// A cell of its own making.
 struct Function {
     name: &'static str,
-    /// What it looks at: values at these paths, and nothing beside them.
+    /// The paths that the column reads.
     reads: &'static [&'static str],
     run: fn(&Value, Time) -> Value,
 }

@@ -28,7 +28,7 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const PERCENT: &str = "targetCPUUtilizationPercentage";
-/// Percent of the CPU that pods ask for.
+/// Percent of the CPU requested by the pods.
 const DEFAULT_UTILIZATION: i64 = 80;
 const CURRENT_PERCENT: &str = "currentCPUUtilizationPercentage";
 
@@ -115,7 +115,7 @@ fn autoscaler_to_v2(map: &mut Map<String, Value>) {
         metrics.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }
     if metrics.is_empty() {
-        // What is stored says by what to scale, and has a default for it.
+        // The stored form names the metric to scale by, and has a default for it.
         let target = json!({"type": "Utilization", "averageUtilization": DEFAULT_UTILIZATION});
         metrics.push(json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }

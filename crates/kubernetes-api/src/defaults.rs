@@ -1,6 +1,6 @@
 //! What kube-apiserver makes of an object when it reads it: zero values that mean "absent" go, amounts and times get their
 //! canonical form, and defaults come. Two walks over object and types do it, by the table `data/defaults.txt`; what a
-//! table cannot say is in [`computed`]. Refusing what is wrong is not done here: a value of a wrong type stays as it is.
+//! table cannot express is in [`computed`]. Nothing is validated here: a value of a wrong type stays as it is.
 
 use std::sync::OnceLock;
 
@@ -115,9 +115,9 @@ fn drop_zeros(fields: &[Field], map: &mut Map<String, Value>) {
             Value::Array(list) => list.is_empty(),
             Value::Object(map) => map.is_empty(),
         };
-        // An empty list of owners asks for them to be forgotten.
-        let asks = key == "managedFields" && value.is_array();
-        !(zero && !asks && fields.find(key).is_some_and(|field| value.is_null() || field.omits_zero))
+        // An empty list of owners requests their removal.
+        let is_reset = key == "managedFields" && value.is_array();
+        !(zero && !is_reset && fields.find(key).is_some_and(|field| value.is_null() || field.omits_zero))
     });
 }
 
@@ -132,7 +132,7 @@ fn run(rule: &Rule, map: &mut Map<String, Value>) {
     }
 }
 
-/// Makes the objects on the way; leaves everything alone where something else is in the way.
+/// Creates the objects along the path; changes nothing if one of its members has another type.
 fn set_absent(map: &mut Map<String, Value>, path: &[&str], value: &Value) {
     match path {
         [] => {}

@@ -1,4 +1,4 @@
-//! Whether a pod may be evicted: what its disruption budgets say. Counting healthy pods is the disruption controller's.
+//! Whether a pod's disruption budgets permit its eviction. The disruption controller counts the healthy pods.
 
 use apimachinery::meta::Time;
 use apimachinery::selector::Selector;
@@ -12,7 +12,7 @@ const MAX_DISRUPTED: usize = 2000;
 /// What is to be done about an eviction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Eviction {
-    /// No budget has a say.
+    /// No budget applies.
     Delete,
     /// Write this budget, with one disruption less to spend, then delete the pod.
     Spend(Box<Value>),

@@ -32,7 +32,7 @@ pub(crate) fn generation_of(group: &str, kind: &str) -> Option<&'static [&'stati
     }
 }
 
-/// Whether a PUT has to say which version it is based on.
+/// Whether a PUT requires a resourceVersion.
 pub(crate) fn requires_version(group: &str, kind: &str) -> bool {
     match group {
         "admissionregistration.k8s.io" | "apiregistration.k8s.io" | "coordination.k8s.io" => true,
@@ -61,13 +61,13 @@ pub(crate) fn name_rule(group: &str, kind: &str) -> NameRule {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => names::label_rule,
         ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _) => names::path_segment_rule,
         ("apiregistration.k8s.io", "APIService") => names::path_segment_rule,
-        // Judged with the rest of the object.
+        // Validated with the rest of the object.
         ("networking.k8s.io", "IPAddress") | ("storage.k8s.io", "CSIDriver") => names::path_segment_rule,
         _ => names::subdomain_rule,
     }
 }
 
-/// What kinds look at again when they are updated. Those that are not named judge what may not change, and no more.
+/// Which metadata checks kinds repeat on update. Kinds without a row check immutable fields only.
 pub(crate) fn metadata_checks(group: &str, kind: &str) -> MetadataChecks {
     let (changes, whole) = match (group, kind) {
         ("", "ConfigMap" | "Secret" | "Service" | "ServiceAccount" | "Endpoints" | "PersistentVolumeClaim")
@@ -83,7 +83,7 @@ pub(crate) fn metadata_checks(group: &str, kind: &str) -> MetadataChecks {
     MetadataChecks { changes, whole }
 }
 
-/// Kinds whose status is what it is whatever else their objects hold: neither defaults nor validation look at both.
+/// Kinds whose status is independent of the rest of the object: neither defaulting nor validation reads both.
 pub(crate) fn has_status_alone(group: &str, kind: &str) -> bool {
     matches!(
         (group, kind),
@@ -114,7 +114,7 @@ pub(crate) fn status_metadata(group: &str, kind: &str) -> &'static [&'static str
     }
 }
 
-/// Whether dependents outlive an owner whose deletion does not say otherwise.
+/// Whether dependents are orphaned by a deletion without a propagation policy.
 pub(crate) fn orphans(group: &str, kind: &str) -> bool {
     matches!((group, kind), ("batch", "Job") | ("", "ReplicationController"))
 }

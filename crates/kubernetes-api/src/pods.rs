@@ -24,7 +24,7 @@ pub(crate) fn grace_seconds(pod: &Value) -> Option<i64> {
     Some(pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30))
 }
 
-/// Puts back all that `pods/resize` does not change: everything but what containers ask for.
+/// Restores everything that `pods/resize` does not change: all but the containers' resources.
 pub fn keep_but_resources(old: &Value, new: &mut Value) {
     let wanted = std::mem::replace(new, old.clone());
     new["metadata"]["managedFields"] = wanted["metadata"]["managedFields"].clone();
@@ -47,7 +47,7 @@ pub fn keep_but_resources(old: &Value, new: &mut Value) {
     }
 }
 
-/// The pod as a `Binding` leaves it: assigned to a node, and said to be scheduled.
+/// The pod after a `Binding`: assigned to a node, with the condition PodScheduled.
 ///
 /// # Errors
 /// 422 when the binding names no node, 409 when the pod can take none.
@@ -92,7 +92,7 @@ pub fn bound(pod: &Value, binding: &Value, now: Time) -> Result<Value, Status> {
     Ok(pod)
 }
 
-/// The pod, told that it goes because somebody asked for its eviction.
+/// The pod with the condition DisruptionTarget, set by its eviction through the API.
 #[must_use]
 pub fn disrupted(pod: &Value, now: Time) -> Value {
     const TYPE: &str = "DisruptionTarget";

@@ -20,7 +20,7 @@ pub(crate) fn for_create(group: &str, kind: &str) -> Option<Create> {
         ("", "Pod") => pods::create,
         ("", "Service") => |_, service| services::normalize(service),
         ("", "ServiceAccount") => |_, account| name_secrets(account),
-        ("apiregistration.k8s.io", "APIService") => |context, service| tell_local(context, service),
+        ("apiregistration.k8s.io", "APIService") => |context, service| set_local_condition(context, service),
         ("apps", "DaemonSet") => |_, set| set_template_generation(set, "1"),
         ("batch", "Job") => |_, job| name_job_pods(job),
         ("discovery.k8s.io", "EndpointSlice") => |_, slice| drop_topology(&Value::Null, slice),
@@ -72,7 +72,7 @@ fn date_phase(context: &RequestContext, volume: &mut Value) {
     }
 }
 
-/// Who changes the phase of a volume and does not say when did it now; who does not change it need not say it again.
+/// A changed volume phase without a transition time gets the current time; an unchanged phase keeps the stored time.
 fn date_new_phase(context: &RequestContext, old: &Value, volume: &mut Value) {
     const SINCE: &str = "lastPhaseTransitionTime";
     let (was, is) = (&old["status"], &volume["status"]);
@@ -88,7 +88,7 @@ fn date_new_phase(context: &RequestContext, old: &Value, volume: &mut Value) {
     }
 }
 
-/// An account names its secrets, and says no more of them.
+/// Secrets of a service account are reduced to their names.
 fn name_secrets(account: &mut Value) {
     for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(secret) = secret.as_object_mut() {
@@ -97,8 +97,8 @@ fn name_secrets(account: &mut Value) {
     }
 }
 
-/// What the server itself answers needs nobody to look whether it does.
-fn tell_local(context: &RequestContext, service: &mut Value) {
+/// Marks an APIService that this server itself serves as available (condition `Available`, reason `Local`).
+fn set_local_condition(context: &RequestContext, service: &mut Value) {
     if service["spec"]["service"].is_object() {
         return;
     }
@@ -111,8 +111,8 @@ fn tell_local(context: &RequestContext, service: &mut Value) {
     }
 }
 
-/// Where endpoints are has fields of its own; what says it as it was said before them is not kept when it is written. A node
-/// that was known only so stays known.
+/// Deprecated topology fields of endpoints are dropped on write, since `nodeName` and `zone` replace them. A node name
+/// that an existing slice has only there is kept.
 fn drop_topology(old: &Value, slice: &mut Value) {
     const NODE: &str = "kubernetes.io/hostname";
     if !old.is_null() && old["endpoints"] == slice["endpoints"] {
@@ -130,7 +130,8 @@ fn drop_topology(old: &Value, slice: &mut Value) {
     }
 }
 
-/// The pods of a job are found by labels made of the job's uid and name. What somebody wrote there stays, to be refused.
+/// Sets the labels and the selector by which a job finds its pods: its uid and name. Values set by the client stay and
+/// are refused by validation.
 fn name_job_pods(job: &mut Value) {
     let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (uid, name) = (text("uid"), text("name"));
@@ -161,7 +162,7 @@ fn name_job_pods(job: &mut Value) {
     }
 }
 
-/// Clients of long ago tell the templates of a daemon set apart by it.
+/// Deprecated annotation that old clients use to distinguish the templates of a daemon set.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn set_template_generation(set: &mut Value, generation: &str) {
@@ -170,7 +171,7 @@ fn set_template_generation(set: &mut Value, generation: &str) {
     }
 }
 
-/// The annotation of every daemon set is a field of it inside upstream's server, so whoever writes one has written it.
+/// Upstream's internal type holds this annotation as a field, so every write sets it.
 pub(crate) fn begin_template_generation(set: &mut Value) {
     if set["metadata"]["annotations"][TEMPLATE_GENERATION].as_str().is_none_or(|text| text.parse::<i64>().is_err()) {
         set_template_generation(set, "0");
@@ -184,7 +185,7 @@ fn count_templates(old: &Value, set: &mut Value) {
     set_template_generation(set, &(before + i64::from(changed)).to_string());
 }
 
-/// A taint that does not say since when it is there is new.
+/// A taint without `timeAdded` is new.
 fn date_taints(context: &RequestContext, slice: &mut Value) {
     let devices = slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten();
     let taints = devices.filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();

@@ -11,9 +11,9 @@ use crate::types::schema_for;
 
 const RESOURCES: &str = include_str!("../data/resources.tsv");
 
-/// Every built-in resource of Kubernetes 1.36 that a control plane or a simulated member serves. Of `componentstatuses`
-/// there are none: there are no components apart.
-/// Kinds that are only reviewed (`subjectaccessreviews`, ...) have `create` as their only verb.
+/// Every built-in resource of Kubernetes 1.36 that a control plane or a simulated member serves. `componentstatuses` is
+/// empty, since no component runs as a separate process. Kinds that are only reviewed (`subjectaccessreviews`, ...)
+/// have `create` as their only verb.
 pub fn resources() -> Vec<Resource> {
     RESOURCES.lines().skip(1).filter_map(resource).collect()
 }
@@ -45,7 +45,8 @@ fn resource(line: &str) -> Option<Resource> {
     Some(Resource { info: Arc::new(info), strategy })
 }
 
-/// The `Scale` in front of objects that have replicas: no resource of its own, but decoded, judged and shown like one.
+/// The `Scale` subresource of objects with replicas: not a resource itself, but decoded, validated and displayed like
+/// one.
 pub fn scale(namespaced: bool) -> Option<Resource> {
     let kind = "Scale";
     let gv: GroupVersion = "autoscaling/v1".parse().ok()?;
@@ -91,7 +92,7 @@ fn subresource(gv: &GroupVersion, text: &str) -> Option<Subresource> {
     })
 }
 
-/// A few subresources speak a kind of another group.
+/// Subresources whose kind belongs to another group.
 fn subresource_kind(gv: &GroupVersion, kind: &str) -> GroupVersionKind {
     match kind {
         "TokenRequest" => GroupVersionKind::new("authentication.k8s.io", "v1", kind),

@@ -44,8 +44,8 @@ pub(crate) fn normalize(service: &mut Value) {
     }
 }
 
-/// Completes an update: what it leaves out stays as it was, and what its new type has no use for goes, unless it says
-/// something of its own.
+/// Completes an update: omitted fields keep their stored values, and values that the new type does not support are
+/// removed unless the client sets them.
 pub(crate) fn carry_over(old: &Value, service: &mut Value) {
     let was = &old["spec"];
     let Some(spec) = service.get_mut("spec").filter(|spec| spec.is_object()) else { return };

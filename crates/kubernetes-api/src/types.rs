@@ -74,7 +74,7 @@ impl Reader {
         }
         let short = name.rsplit('.').next().unwrap_or_default();
         schema.int_or_string = short == "IntOrString";
-        // Their content is free: raw JSON, and unions of JSON types that OpenAPI cannot say.
+        // Their content is unrestricted: raw JSON, and unions of JSON types that OpenAPI cannot express.
         schema.preserve_unknown_fields =
             matches!(short, "RawExtension" | "FieldsV1" | "JSON") || short.starts_with("JSONSchemaPropsOr");
         (id, schema)

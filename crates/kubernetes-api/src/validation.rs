@@ -1,5 +1,6 @@
-//! What kube-apiserver refuses in built-in kinds, in its words. One walk over object and types runs the checks that
-//! `data/validation.txt` lists for each definition; checks that a table cannot say are functions in the modules below.
+//! kube-apiserver's validation of built-in kinds, with its messages. One walk over object and types runs the checks
+//! that `data/validation.txt` lists for each definition; checks that a table cannot express are functions in the
+//! modules below.
 //! Metadata is checked by the caller, for all kinds alike.
 
 use std::sync::OnceLock;
@@ -51,7 +52,7 @@ use table::{Node, Rule, UpdateOrder};
 
 type Object = Map<String, Value>;
 
-/// Deeper parts are not looked at; no built-in kind but the JSON schemas of definitions is half as deep.
+/// Deeper values are not checked; no built-in kind except the JSON schemas of definitions is half as deep.
 const MAX_DEPTH: usize = 64;
 
 fn nodes() -> &'static [Node] {

@@ -1,4 +1,4 @@
-//! Judging the versions of a definition: subresources, columns, selectable fields. Schemas are judged by
+//! Validation of a definition's versions: subresources, columns, selectable fields. Schemas are validated by
 //! [`crate::structural_rules`], [`crate::schema_defaults`] and [`crate::schema_rules`].
 
 use apimachinery::field::{Error, ErrorList, Path};
@@ -10,8 +10,8 @@ use crate::definition::{CustomResourceDefinition, Version};
 use crate::internal::Shared;
 use crate::{internal, rules, schema_defaults, schema_rules, structural, structural_rules};
 
-/// The versions of a definition, with what all of them have in common. That is judged once, and told where it stood before
-/// there were versions.
+/// The versions of a definition. Properties that are equal in all versions are validated once, and errors name the
+/// top-level fields that held them before versions existed.
 pub(super) struct Versions<'a> {
     all: &'a [Version],
     shared: Shared,
@@ -58,7 +58,7 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// What is asked of the versions together.
+    /// Checks across all versions.
     pub(super) fn validate_set(&self, errors: &mut ErrorList) {
         let path = self.spec.child("versions");
         let mut complain = |why: &str| {
@@ -92,8 +92,8 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// With an endpoint of its own the status is judged alone, by what the schema says of it. What is said at the root would
-/// not be asked then, so it is not allowed.
+/// With the status subresource, a status is validated alone, by the schema's `status` property. Rules at the root would
+/// not apply to it, so they are forbidden.
 fn validate_root_beside_status(schema: &Value, path: &Path, errors: &mut ErrorList) {
     const ALLOWED: [&str; 22] = [
         "Description",
@@ -119,7 +119,7 @@ fn validate_root_beside_status(schema: &Value, path: &Path, errors: &mut ErrorLi
         "XPreserveUnknownFields",
         "XValidations",
     ];
-    // In the order of upstream's struct: the first that is wrong is told.
+    // In the order of upstream's struct: only the first error is reported.
     let type_ = schema["type"].as_str().unwrap_or_default();
     let said = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,

@@ -116,7 +116,7 @@ fn an_update_may_keep_what_was_wrong_before() {
         (json!({"req": "x", "one": {"a": "", "b": ""}}), json!({"req": "y", "one": {"a": "", "b": ""}}), 0),
         (json!({"req": "x", "one": {"a": "", "b": ""}}), json!({"req": "x", "one": {"a": "", "b": "c"}}), 1),
         (json!({"req": "x", "none": "bad"}), json!({"req": "y", "none": "bad"}), 0),
-        // Entries of maps are told apart by their keys, and so are items of keyed lists, wherever they stand.
+        // Entries of maps are correlated by key, and so are items of keyed lists, at any position.
         (json!({"req": "x", "m": {"k": "v"}}), json!({"req": "x", "m": {"k": "v", "l": 1}}), 1),
         (json!({"req": "x", "m": {"k": "v"}}), json!({"req": "y", "m": {"k": "v"}}), 0),
         (json!({"req": "x", "lm": [{"k": 1}]}), json!({"req": "x", "lm": [{"k": "a"}, {"k": 1}]}), 0),

@@ -204,7 +204,7 @@ fn rules_wait_for_the_schema() {
                      correct the existing errors to complete validation";
     let wrong_type = r#"spec.s: Invalid value: "integer": spec.s in body must be of type string: "integer""#;
     assert_eq!(created(&schema, &json!({"a": 7, "s": 1})), [wrong_type, unchecked]);
-    // A value out of range is still one of its type, so that the rules can judge it.
+    // A value out of range still has its type, so the rules are evaluated.
     assert_eq!(
         created(&schema, &json!({"a": 70})),
         [
@@ -227,7 +227,7 @@ fn an_object_cannot_buy_unlimited_evaluation() {
     assert!(errors[0].starts_with(expected), "{}", errors[0]);
 }
 
-/// The count of replicas is judged with the schema, so that it is told before repeated items and rules.
+/// The replica count is validated with the schema, so its error precedes those of duplicate items and rules.
 #[test]
 fn rules_come_last() {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}, "replicas": {"type": "integer"},
@@ -248,8 +248,8 @@ fn rules_come_last() {
         "spec.set[1]: Duplicate value: \"a\"",
         "spec: Invalid value: \"object\": too small",
     ];
-    let told = |errors: apimachinery::field::ErrorList| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(told(widgets.strategy.validate_create(&wrong)), expected);
+    let messages = |errors: apimachinery::field::ErrorList| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(messages(widgets.strategy.validate_create(&wrong)), expected);
     let fine = object(&json!({"n": 9}));
-    assert_eq!(told(widgets.strategy.validate_update(&crate::context(), &fine, &wrong)), expected);
+    assert_eq!(messages(widgets.strategy.validate_update(&crate::context(), &fine, &wrong)), expected);
 }

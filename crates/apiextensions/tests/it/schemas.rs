@@ -1,4 +1,4 @@
-//! Schemas that are refused: what is told, and in which order.
+//! Refused schemas: the errors and their order.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::definitions::{create_errors, definition, refused};
 const ROOT: &str = "spec.validation.openAPIV3Schema";
 
 /// Each complaint about the schema of `spec`, whose own place is `p`.
-fn told(schema: &Value) -> Vec<String> {
+fn messages(schema: &Value) -> Vec<String> {
     let here = format!("{ROOT}.properties[spec]");
     refused(schema).into_iter().map(|text| text.replace(&here, "p")).collect()
 }
@@ -33,7 +33,7 @@ fn schemas_that_are_taken() {
         json!({"type": "object", "oneOf": [{"properties": {"undeclared": {"minLength": 1}}}]}),
         json!({"type": "object", "additionalProperties": false}),
         json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true}),
-        json!({"type": "object", "additionalProperties": {"type": "integer", "default": "not looked at"}}),
+        json!({"type": "object", "additionalProperties": {"type": "integer", "default": "not checked"}}),
         json!({"type": "string", "default": null}),
         json!({"type": "object", "properties": {"kind": {"type": "integer"}, "metadata": {"type": "string"}}}),
         list("set", json!({"type": "string"})),
@@ -41,7 +41,7 @@ fn schemas_that_are_taken() {
         list("set", json!({"type": "object", "x-kubernetes-map-type": "atomic"})),
         keyed(&["k"], json!({"type": "string"})),
     ] {
-        assert_eq!(told(&schema), Vec::<String>::new(), "{schema}");
+        assert_eq!(messages(&schema), Vec::<String>::new(), "{schema}");
     }
 }
 
@@ -113,7 +113,7 @@ fn schemas_that_are_not_structural() {
             ],
         ),
     ] {
-        assert_eq!(told(&schema), expected, "{schema}");
+        assert_eq!(messages(&schema), expected, "{schema}");
     }
 }
 
@@ -155,7 +155,7 @@ fn schemas_of_the_wrong_kind() {
             vec!["p.x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined".into()],
         ),
     ] {
-        assert_eq!(told(&schema), expected, "{schema}");
+        assert_eq!(messages(&schema), expected, "{schema}");
     }
 }
 
@@ -203,12 +203,12 @@ fn lists_and_maps_of_the_wrong_kind() {
             r#"p.items.type: Invalid value: "string": must be object if parent array's x-kubernetes-list-type is map"#,
         ),
     ] {
-        assert_eq!(told(&schema), [expected], "{schema}");
+        assert_eq!(messages(&schema), [expected], "{schema}");
     }
 }
 
 /// Complaints about a definition with this schema, the root of it as `p`.
-fn told_of_root(schema: &Value, has_status: bool) -> Vec<String> {
+fn root_messages(schema: &Value, has_status: bool) -> Vec<String> {
     let mut crd = definition(&json!({"type": "object"}));
     let version = &mut crd["spec"]["versions"][0];
     version["schema"]["openAPIV3Schema"] = schema.clone();
@@ -250,23 +250,23 @@ fn the_root_of_a_schema_is_an_object_with_metadata() {
             "p.properties[spec].properties[metadata].properties[labels].additionalProperties.default: Forbidden: must not be set inside additionalProperties applying to object metadata".into(),
         ]),
     ] {
-        assert_eq!(told_of_root(&schema, false), expected, "{schema}");
+        assert_eq!(root_messages(&schema, false), expected, "{schema}");
     }
 }
 
 #[test]
 fn beside_a_status_the_root_says_little() {
-    let told = told_of_root(&json!({"type": "array", "items": {"type": "string"}, "maxProperties": 1}), true);
+    let messages = root_messages(&json!({"type": "array", "items": {"type": "string"}, "maxProperties": 1}), true);
     assert_eq!(
-        told,
+        messages,
         [
             r#"p.type: Invalid value: "array": only "object" is allowed as the type at the root of the schema if the status subresource is enabled"#,
             r#"p.type: Invalid value: "array": must be object at the root"#,
         ]
     );
-    let told = told_of_root(&json!({"type": "object", "maxProperties": 0}), true);
-    assert!(told.len() == 1 && told[0].contains(": only [Description Type Format "), "{told:?}");
-    assert_eq!(told_of_root(&json!({"type": "object", "required": ["spec"], "description": "d"}), true), [""; 0]);
+    let messages = root_messages(&json!({"type": "object", "maxProperties": 0}), true);
+    assert!(messages.len() == 1 && messages[0].contains(": only [Description Type Format "), "{messages:?}");
+    assert_eq!(root_messages(&json!({"type": "object", "required": ["spec"], "description": "d"}), true), [""; 0]);
 }
 
 #[test]
@@ -276,13 +276,13 @@ fn rules_are_judged_where_nothing_else_is_wrong() {
         "fine": {"type": "integer", "x-kubernetes-validations": rule("self.x")},
         "wrong": {"type": "string", "x-kubernetes-list-type": "set", "x-kubernetes-validations": rule("self.x")}},
         "x-kubernetes-validations": rule("self.y")});
-    let texts = told(&schema);
+    let texts = messages(&schema);
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(texts[0].starts_with("p.properties[wrong].type: Invalid value: \"string\": must be array"), "{texts:?}");
     assert!(texts[1].starts_with("p.properties[fine].x-kubernetes-validations[0].rule: Invalid value:"), "{texts:?}");
     let untyped = json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-validations": rule("true")});
     assert_eq!(
-        told(&untyped),
+        messages(&untyped),
         [
             "p.x-kubernetes-validations: Internal error: internal error: failed to retrieve type information for x-kubernetes-validations"
         ]

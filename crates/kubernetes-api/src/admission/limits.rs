@@ -1,4 +1,4 @@
-//! Limit ranges: what containers get that ask for nothing, and what is too little or too much.
+//! LimitRange: default requests and limits of containers, and the checks against minimum and maximum.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,8 @@ fn pod(pod: &Value, ranges: &[&Value]) -> Vec<String> {
     wrong
 }
 
-/// What a pod as a whole asks for: its containers together, or its greediest init container. Sidecars run all the time.
+/// Resources of the whole pod: the sum of its containers, or its largest init container. Sidecars count with the
+/// containers.
 pub(super) fn total(spec: &Value, part: &str) -> Amounts {
     let mut sum = Amounts::new();
     let mut most = Amounts::new();

@@ -7,7 +7,7 @@ use super::{list, made, text};
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Seconds a pod stays on a node that stopped answering, unless it says otherwise.
+/// Default toleration, in seconds, of the not-ready and unreachable taints.
 const TOLERATED_SECONDS: i64 = 300;
 
 /// A pod tolerates for a while that its node fails.
@@ -39,7 +39,7 @@ pub fn taint_new(node: &mut Value) {
     }
 }
 
-/// What a pod without a runtime class may not say.
+/// Fields that a pod without a runtime class may not set.
 ///
 /// # Errors
 /// Why the pod needs a class.

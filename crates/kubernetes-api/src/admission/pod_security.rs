@@ -1,5 +1,5 @@
-//! The pod security standards: the levels a namespace asks for with labels, and what of a pod is against them. Versions
-//! of the standards are understood and not told apart: the newest one is applied.
+//! The Pod Security Standards: the level that a namespace requires in its labels, and a pod's violations of it. The
+//! version of a label is parsed but not applied: the newest version always counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,13 +57,13 @@ fn is_version(text: &str) -> bool {
     text == "latest" || minor.is_some_and(|minor| minor.parse::<u32>().is_ok())
 }
 
-/// What a namespace asks of its pods in one mode: `enforce` or `warn`.
+/// The policy of a namespace in one mode: `enforce` or `warn`.
 pub fn policy(labels: &BTreeMap<String, String>, mode: &str) -> Policy {
     let label = |suffix: &str| labels.get(&format!("{PREFIX}{mode}{suffix}")).map(String::as_str);
     let version = label("-version").filter(|text| is_version(text)).unwrap_or("latest").to_owned();
     match label("").map(Level::parse) {
         None => Policy { level: Level::Privileged, version },
-        // Whoever wrote something that is no level meant to restrict.
+        // An invalid level is treated as `restricted`, the strictest.
         Some(level) => Policy { level: level.unwrap_or(Level::Restricted), version },
     }
 }

@@ -149,7 +149,7 @@ pub fn matches(quota: &Value, group: &str, plural: &str, object: &Value) -> bool
 /// The scope of claims, which have no other.
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
-/// The classes a claim has, is to have, and is on its way to.
+/// The volume attributes classes of a claim: current, requested and target.
 fn attributes_classes(claim: &Value) -> BTreeSet<&str> {
     let (spec, status) = (&claim["spec"], &claim["status"]);
     let named = [
@@ -227,8 +227,8 @@ pub fn recount<'o>(quota: &Value, objects: impl Iterator<Item = (&'o str, &'o st
         .collect()
 }
 
-/// Quotas of compute resources want every container to say what it needs.
-fn unsaid(hard: &Map<String, Value>, pod: &Value) -> Option<String> {
+/// A quota of compute resources requires every container to set requests or limits for them.
+fn missing_resources(hard: &Map<String, Value>, pod: &Value) -> Option<String> {
     const DEMANDED: [&str; 6] = ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
     let missing = DEMANDED.iter().filter(|name| hard.contains_key(**name)).filter_map(|name| {
         let (part, resource) = match name.split_once('.') {
@@ -244,8 +244,8 @@ fn unsaid(hard: &Map<String, Value>, pod: &Value) -> Option<String> {
     (!missing.is_empty()).then(|| format!("must specify {}", missing.join("; ")))
 }
 
-/// One write, and what it would make of a quota's `status.used`; `None` when the quota does not count it, or nothing more
-/// is used. Limits are those of the status: a quota that no controller has looked at limits nothing.
+/// The quota's `status.used` after one write; `None` when the quota does not count the object or its usage does not
+/// grow. Limits are read from the status: a quota that its controller has not processed limits nothing.
 ///
 /// # Errors
 /// Why the object does not fit, in upstream's words.
@@ -264,7 +264,7 @@ pub fn charge(
     if group.is_empty()
         && plural == "pods"
         && old.is_none()
-        && let Some(why) = unsaid(hard, new)
+        && let Some(why) = missing_resources(hard, new)
     {
         return Err(format!("failed quota: {name}: {why}"));
     }
@@ -305,7 +305,7 @@ pub fn charge(
     Ok(Some(used))
 }
 
-/// How much more of what is limited an object uses than before. What comes into the scope of a quota uses all of it anew.
+/// By how much the usage of each limited resource grows. An object that enters the quota's scope adds its whole usage.
 fn increase(
     quota: &Value,
     hard: &Map<String, Value>,
@@ -411,7 +411,7 @@ mod tests {
         ] {
             assert_eq!(used(quota, &pod(json!({"cpu": "100m"}))), Err(expected.to_owned()));
         }
-        assert_eq!(used(json!({"spec": {"hard": {"pods": "0"}}}), &pod(json!({}))), Ok(None), "nobody counted yet");
+        assert_eq!(used(json!({"spec": {"hard": {"pods": "0"}}}), &pod(json!({}))), Ok(None), "not counted yet");
     }
 
     #[test]

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use super::{list, made, text};
 
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// An hour, and seven seconds by which such tokens are told from others.
+/// One hour and seven seconds: upstream recognizes injected tokens by this lifetime.
 const TOKEN_SECONDS: i64 = 3607;
 /// Pods of the node itself bring their own credentials.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 pub const DEFAULT: &str = "default";
 
-/// Whether the plugin looks at this pod at all.
+/// Whether the plugin applies to this pod.
 ///
 /// # Errors
 /// Why a mirror pod is refused.

@@ -46,7 +46,7 @@ fn begun(pod: &Value) -> impl Iterator<Item = &Value> {
     inits().take(done + 1)
 }
 
-/// Whether what the pod's own containers say counts.
+/// Whether the statuses of the pod's main containers count.
 fn is_initialized(pod: &Value) -> bool {
     init_reason(pod).is_none() || holds(&pod["status"], "Initialized")
 }
@@ -90,7 +90,7 @@ fn restarts(pod: &Value, now: Time) -> String {
     }
 }
 
-/// What an init container that is not done says.
+/// The reason shown for an init container that has not completed.
 fn init_reason(pod: &Value) -> Option<String> {
     let total = entries(&pod["spec"]["initContainers"]);
     for (index, container) in list(&pod["status"]["initContainerStatuses"]).enumerate() {
@@ -119,7 +119,7 @@ fn exit(terminated: &Value) -> String {
     }
 }
 
-/// The most telling of the pod's reasons.
+/// The most specific reason of the pod's state.
 fn status(pod: &Value) -> String {
     let state = &pod["status"];
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
@@ -132,7 +132,7 @@ fn status(pod: &Value) -> String {
     }
     if is_initialized(pod) {
         let mut running = false;
-        // The first container's word counts most, so it is asked last.
+        // The first container takes precedence, so it is evaluated last.
         for container in state["containerStatuses"].as_array().into_iter().flatten().rev() {
             let (waiting, terminated) = (&container["state"]["waiting"], &container["state"]["terminated"]);
             if let Some(why) = text(&waiting["reason"]) {

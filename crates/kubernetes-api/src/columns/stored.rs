@@ -1,5 +1,5 @@
-//! Rows of stored objects: the cells as the table says, written from the encoded object without decoding more of it than
-//! they show.
+//! Table rows of stored objects: the cells are written from the encoded object, and only the fields they show are
+//! decoded.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ struct Plan {
     cells: Vec<Planned>,
     /// What functions look at, by the places of their paths.
     decoded: Vec<usize>,
-    /// Where a kind's conditions are told from.
+    /// The path of the kind's conditions.
     conditions: Option<usize>,
 }
 
@@ -134,7 +134,7 @@ fn write_value(json: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     serde_json::to_writer(out, &value)
 }
 
-/// What a text says in which nothing is escaped.
+/// The content of a JSON string without escapes.
 fn plain_text(json: &[u8]) -> Option<&str> {
     let inside = json.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     std::str::from_utf8(inside).ok().filter(|text| !text.contains('\\'))

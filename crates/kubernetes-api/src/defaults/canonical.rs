@@ -16,7 +16,7 @@ pub(super) fn quantity(value: &mut Value) {
     }
 }
 
-/// A short whole number without a sign, a suffix or trailing zeros that a suffix would stand for.
+/// A short whole number without a sign, a suffix or trailing zeros that a suffix would replace.
 fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     matches!(bytes, [b'1'..=b'9', rest @ ..] if rest.len() < 3 && rest.iter().all(u8::is_ascii_digit)) || text == "0"

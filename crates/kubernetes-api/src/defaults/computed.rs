@@ -232,14 +232,14 @@ fn limit_range_item(item: &mut Object) {
     }
 }
 
-/// A policy is about incoming traffic, and about outgoing traffic if it says something of it.
+/// A policy applies to ingress, and to egress if it has egress rules.
 fn policy_types(policy: &mut Object) {
     let Some(spec) = object(policy, "spec") else { return };
     let types = if spec.contains_key("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
     set_absent(spec, "policyTypes", types);
 }
 
-/// A node has for pods what it has, unless it says otherwise.
+/// A node's allocatable resources default to its capacity.
 fn node_allocatable(status: &mut Object) {
     if let Some(capacity) = status.get("capacity").cloned() {
         set_absent(status, "allocatable", capacity);

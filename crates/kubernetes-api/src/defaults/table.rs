@@ -167,7 +167,7 @@ fn is_collection(schema: &Schema) -> bool {
     schema.items.is_some() || schema.additional_properties.is_some()
 }
 
-/// Whether `map` is one the rule speaks of.
+/// Whether `map` fulfils the rule's conditions.
 pub(super) fn holds(conditions: &[Condition], map: &Map<String, Value>) -> bool {
     conditions.iter().all(|condition| {
         let found = lookup(map, &condition.path);

@@ -1,12 +1,12 @@
-//! What a claim's volume is made from can be said in two fields, one of which came later and can say more.
+//! The two data source fields of a claim: `dataSource` and the newer, more general `dataSourceRef`.
 
 use serde_json::Value;
 
 const OLD: &str = "dataSource";
 const NEW: &str = "dataSourceRef";
 
-/// Each field follows the other where only one is given. The old one says only what it could always say; claims that had
-/// either keep it.
+/// If one field is set, the other one follows it. `dataSource` is set only with the kinds it permits; existing claims
+/// keep the fields they have.
 pub(super) fn normalize(old: &Value, claim: &mut Value) {
     let had = [OLD, NEW].iter().any(|field| !old["spec"][*field].is_null());
     let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };

@@ -1,5 +1,4 @@
-//! What the server writes into pods: their class, what selects pods like them, and what annotations said before there were
-//! fields for it.
+//! Server-populated fields of pods: QoS class, labels, and fields that replace deprecated annotations.
 
 use apimachinery::resource::RequestContext;
 use serde_json::{Value, json};
@@ -12,13 +11,13 @@ pub(super) fn create(context: &RequestContext, pod: &mut Value) {
     if let Some(Value::Object(status)) = made(pod, "status") {
         status.insert("qosClass".into(), class.into());
     }
-    say_gated(context, pod);
+    set_gated_condition(context, pod);
     select_like_itself(pod);
     confine(pod);
 }
 
-/// A pod that waits for its gates says so itself, until a scheduler may look at it.
-fn say_gated(context: &RequestContext, pod: &mut Value) {
+/// Adds the condition of a pod with scheduling gates; schedulers skip the pod until the gates are removed.
+fn set_gated_condition(context: &RequestContext, pod: &mut Value) {
     if pod["spec"]["schedulingGates"].as_array().is_none_or(Vec::is_empty) {
         return;
     }
@@ -97,7 +96,7 @@ fn confine(pod: &mut Value) {
     }
 }
 
-/// The field that says the same as an annotation; `None` for one that makes no sense.
+/// The field's value for an annotation; `None` for an invalid one.
 fn profile(annotation: &str) -> Option<Value> {
     match annotation {
         "unconfined" => Some(json!({"type": "Unconfined"})),
@@ -109,7 +108,7 @@ fn profile(annotation: &str) -> Option<Value> {
     }
 }
 
-/// What a new status does not say and the old one did: the class, which never changes, and of which generation it speaks.
+/// Fields that a status update without them keeps: the QoS class, which is immutable, and `observedGeneration`.
 pub(super) fn keep(old: &Value, pod: &mut Value) {
     keep_class(old, pod);
     keep_generations(old, pod);
@@ -117,8 +116,8 @@ pub(super) fn keep(old: &Value, pod: &mut Value) {
 
 fn keep_class(old: &Value, pod: &mut Value) {
     let class = &old["status"]["qosClass"];
-    let unsaid = pod["status"]["qosClass"].as_str().unwrap_or_default().is_empty();
-    if let Some(Value::Object(status)) = made(pod, "status").filter(|_| unsaid && !class.is_null()) {
+    let is_unset = pod["status"]["qosClass"].as_str().unwrap_or_default().is_empty();
+    if let Some(Value::Object(status)) = made(pod, "status").filter(|_| is_unset && !class.is_null()) {
         status.insert("qosClass".into(), class.clone());
     }
 }
@@ -126,9 +125,9 @@ fn keep_class(old: &Value, pod: &mut Value) {
 fn keep_generations(old: &Value, pod: &mut Value) {
     const GENERATION: &str = "observedGeneration";
     let keep = |was: &Value, is: &mut Value| {
-        let unsaid = is[GENERATION].as_i64().unwrap_or(0) == 0;
+        let is_unset = is[GENERATION].as_i64().unwrap_or(0) == 0;
         if let (Some(before), Some(map)) = (was.get(GENERATION), is.as_object_mut())
-            && unsaid
+            && is_unset
         {
             map.insert(GENERATION.into(), before.clone());
         } else if let Some(map) = is.as_object_mut().filter(|map| map.get(GENERATION).is_some_and(Value::is_null)) {

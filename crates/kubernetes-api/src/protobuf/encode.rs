@@ -109,7 +109,7 @@ fn nested(
     Ok(())
 }
 
-/// Where the content of a nested field begins, which [`end`] is told.
+/// Begins a nested field and returns the offset of its content, the argument of [`end`].
 fn begin(number: u32, out: &mut Vec<u8>) -> usize {
     varint(u64::from(number) << 3 | 2, out);
     // Most lengths take one byte.
@@ -231,7 +231,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// A message, whatever its JSON form is.
+    /// A message of any JSON form.
     fn embedded(&mut self, id: MessageId, value: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
         match (messages().get(id).form, value.kind()) {
             (Form::Embedded, _) => nested(1, self.out, |out| value.write(out))?,

@@ -1,4 +1,4 @@
-//! Messages whose JSON form is not an object of their fields, and values that stand for "not set".
+//! Messages whose JSON form is not an object of their fields, and values that mean "not set".
 
 use apimachinery::duration::Duration;
 use apimachinery::meta::Time;
@@ -78,7 +78,7 @@ const ZERO_COUNTS: &[&str] = &[
     "x-kubernetes-preserve-unknown-fields",
 ];
 
-/// The same where other messages have a field of that name that is none: the end of the message's name, and the field.
+/// Exceptions by message, where the field's name alone is ambiguous: the end of the message's name, and the field.
 const ZERO_COUNTS_IN: &[(&str, &str)] = &[
     ("apps.v1.DaemonSetStatus", "collisionCount"),
     ("apps.v1.DeploymentStatus", "collisionCount"),
@@ -123,7 +123,7 @@ pub(super) fn zero_counts(message: &str, name: &str) -> bool {
 pub(super) fn is_unset(field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => true,
-        // A message that is written at all says something: no number of pods, a default that is false.
+        // A message that is present is never a default: zero pods, or a default of false.
         _ if matches!(field.type_, Type::Message(_)) => false,
         Value::String(text) => text.is_empty() && field.name != "storageClassName",
         Value::Bool(false) => !field.zero_counts,

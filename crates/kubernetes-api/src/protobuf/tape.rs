@@ -1,8 +1,8 @@
 //! JSON as the encoder reads it: the values of a document in their order, as places in its text. A tape is one allocation
 //! that serves one document after the other; a tree would be one for each container and text.
 //!
-//! What it reads was decoded before, or encoded here. Of what is no JSON it says so where it stumbles over it, and reads the
-//! rest as best it can.
+//! Its input was decoded before or encoded here. Invalid JSON yields an error where it is found; the rest is read as
+//! far as possible.
 
 use std::borrow::Cow;
 
@@ -203,7 +203,7 @@ impl<'t> Node<'t> {
         &self.json[start as usize..end as usize]
     }
 
-    /// What a text says; of anything else, how it is encoded.
+    /// The content of a string; of any other value, its JSON.
     pub fn text(self) -> Result<Cow<'t, [u8]>, ProtobufError> {
         let json = self.json();
         match self.token() {

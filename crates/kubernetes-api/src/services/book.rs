@@ -59,7 +59,7 @@ impl Book {
         Self { ranges, addresses: HashMap::new(), ports: HashMap::new(), next, next_port }
     }
 
-    /// Takes note of what the store says of a service; `current` is `None` when it is gone.
+    /// Records a stored service; `current` is `None` when it was deleted.
     pub fn absorb(&mut self, key: &ObjectKey, previous: Option<&Value>, current: Option<&Value>) {
         let holder = Holder { key: key.clone(), until: None };
         let (old_addresses, old_ports) = previous.map(held).unwrap_or_default();
@@ -81,14 +81,14 @@ impl Book {
     /// Gives a service what it needs and does not have; `now` in seconds since 1970. With `dry_run` nothing is remembered.
     ///
     /// # Errors
-    /// 422 when it asks for what is taken or outside the ranges, 500 when nothing is left.
+    /// 422 if a requested address or port is taken or out of range, 500 if the range is exhausted.
     pub fn assign(&mut self, key: &ObjectKey, service: &mut Value, now: i64, dry_run: bool) -> Result<(), Status> {
         let Some(spec) = service.get_mut("spec").filter(|spec| spec.is_object()) else { return Ok(()) };
         if !has_addresses(spec) {
             return Ok(());
         }
         let refuse = |errors: &ErrorList| Status::invalid("", "Service", &key.name, errors);
-        let wrong = spec.as_object().map(crate::validation::services::asked_addresses).unwrap_or_default();
+        let wrong = spec.as_object().map(crate::validation::services::requested_addresses).unwrap_or_default();
         if !wrong.is_empty() {
             return Err(refuse(&wrong));
         }
@@ -126,7 +126,7 @@ impl Book {
                     list.push(free.to_string());
                 }
                 Some(given) => {
-                    // Text that is no address is told by validation.
+                    // Validation reports text that is not an address.
                     let Ok(address) = given.parse::<IpAddr>() else { continue };
                     if let Err(taken) = self.take_address(address, claim, now) {
                         let why = match taken {

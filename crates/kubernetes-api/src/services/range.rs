@@ -67,7 +67,7 @@ impl fmt::Display for Range {
 }
 
 impl Range {
-    /// The bits that tell its addresses apart.
+    /// The bits that distinguish addresses of this range.
     fn mask(&self) -> u128 {
         match u32::from(self.bits - self.prefix) {
             128 => u128::MAX,
@@ -104,7 +104,7 @@ impl Range {
         }
     }
 
-    /// Where addresses nobody asked for begin: the ones before are left to services that name theirs.
+    /// Start of dynamic allocation; addresses below it are reserved for services that request them.
     pub(super) fn dynamic(&self) -> u128 {
         let size = self.mask().saturating_add(1);
         if size <= 16 { 1 } else { (size / 16).clamp(16, 256) + 1 }

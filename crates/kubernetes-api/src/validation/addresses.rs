@@ -91,7 +91,7 @@ pub(super) fn update_ranges(old: &Value, new: &Value, errors: &mut ErrorList) {
     let at = at.child("cidrs");
     match (&was[..], &is[..]) {
         (was, is) if was.len() == is.len() => {
-            // Upstream shows the first one, whichever changed.
+            // Upstream reports index 0, regardless of which one changed.
             for index in (0..is.len()).filter(|index| was[*index] != is[*index]) {
                 invalid(errors, &at.index(index), &is[0], IMMUTABLE);
             }
@@ -110,7 +110,7 @@ pub(super) fn update_ranges(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// An address is named as it is written in its shortest form, and is somebody's.
+/// An IPAddress has the shortest form of its address as its name, and a parent.
 fn ip_address(address: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let name = address.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default());
     let complaint = match name.parse::<IpAddr>() {
@@ -168,7 +168,7 @@ fn unreadable_v4(text: &str) -> String {
             }
             b'.' if dots == 3 => return "IPv4 address too long".to_owned(),
             b'.' => (value, digits, dots) = (0, 0, dots + 1),
-            // Names are judged letter by letter elsewhere; these all begin a letter.
+            // Elsewhere names are validated character by character; these all begin with a letter.
             _ => return with_place("unexpected character", at),
         }
     }

@@ -1,4 +1,4 @@
-//! What pods and their templates are told through annotations, from before there were fields for it.
+//! Annotations of pods and pod templates that fields have replaced.
 
 use apimachinery::field::{Error, ErrorList};
 use serde_json::Value;
@@ -53,7 +53,7 @@ fn check(pod: &Object, at: &At<'_>, at_spec: &At<'_>, errors: &mut ErrorList) {
     fields_agree(annotations, spec, at_spec, errors);
 }
 
-/// Neither a sign that says nothing nor leading zeros: there is one way to write a cost.
+/// Neither a plus sign nor leading zeros: a cost has one spelling.
 fn is_cost(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = !digits.starts_with('+') && (digits == "0" || !digits.starts_with('0'));
@@ -95,7 +95,7 @@ fn containers(spec: &Object) -> impl Iterator<Item = (&'static str, usize, &Valu
         .flat_map(|field| list(spec, field).iter().enumerate().map(move |(index, container)| (field, index, container)))
 }
 
-/// Where an annotation and the field that replaces it are both there, they say the same.
+/// An annotation and the field that replaces it must have the same value if both are set.
 fn fields_agree(annotations: &Object, spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let profile = |context: Option<&Value>, field: &str| context.and_then(|context| context.get(field)).cloned();
     let of_pod = spec.get("securityContext");

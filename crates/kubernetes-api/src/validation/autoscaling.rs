@@ -61,7 +61,7 @@ fn target_version(target: &Object, may_lack_group: bool, at: &At<'_>, errors: &m
     }
 }
 
-/// A target that stays is not judged again: older servers took any version.
+/// An unchanged target is not validated again: older servers accepted any version.
 pub(super) fn autoscaler_update(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"]["scaleTargetRef"], &new["spec"]["scaleTargetRef"]);
     if was["apiVersion"] == is["apiVersion"] && was["kind"] == is["kind"] {

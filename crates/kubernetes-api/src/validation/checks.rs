@@ -13,7 +13,7 @@ use super::{invalid, required};
 
 #[derive(Clone, Debug)]
 pub(super) enum Check {
-    /// Present and not empty; the text says more, if there is more to say.
+    /// Present and not empty; with the message's detail, if any.
     Required(&'static str),
     In(Vec<&'static str>),
     /// As `In`, where nothing is as wrong as anything else.
@@ -146,7 +146,7 @@ impl Check {
         }
     }
 
-    /// What is said where there is nothing, or nothing in it.
+    /// The check of an absent or empty value.
     fn run_without(&self, at: &At<'_>, errors: &mut ErrorList) {
         let zero = Value::from(0);
         match self {
@@ -256,7 +256,7 @@ pub(super) fn labels(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The selector a value stands for; `None` when it is no valid one.
+/// The parsed selector; `None` if it is invalid.
 pub(super) fn selector_of(value: &Value) -> Option<Selector> {
     let selector: LabelSelector = serde_json::from_value(value.clone()).ok()?;
     Selector::from_label_selector(&selector).ok()

@@ -91,7 +91,7 @@ fn priority_class(class: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Names of webhooks tell them apart.
+/// Webhooks of a configuration have unique names.
 fn unique_webhooks(configuration: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at = at.child("webhooks");
     let mut seen = HashSet::new();
@@ -143,7 +143,7 @@ fn webhook(webhook: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-/// Which requests a webhook or a policy is asked about.
+/// The requests that a webhook or a policy matches.
 pub(super) fn admission_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let operations = list(rule, "operations");
     let at_operations = at.child("operations");

@@ -1,4 +1,4 @@
-//! Containers: what they are told, what is mounted into them, how they are probed, and what each kind of them may not have.
+//! Containers: environment, mounts, probes, and the fields that each type of container forbids.
 
 use std::collections::{HashMap, HashSet};
 
@@ -74,7 +74,7 @@ pub(super) fn of_kind(field: &str, container: &Object, list_at: &At<'_>, at: &At
             restart_policy(container, at, errors);
         }
         "initContainers" => {
-            // They run one by one, so upstream looks at each as if it were the first.
+            // Init containers run one after another, so upstream checks each one's ports alone.
             host_ports(std::slice::from_ref(&Value::Object(container.clone())), list_at, errors);
             restart_policy(container, at, errors);
             for probe in PROBES.iter().filter(|probe| policy != "Always" && container.contains_key(**probe)) {
@@ -108,7 +108,7 @@ pub(super) fn of_kind(field: &str, container: &Object, list_at: &At<'_>, at: &At
 const MAX_RULES: usize = 20;
 const MAX_CODES: usize = 255;
 
-/// When a container is started again, whatever its pod says.
+/// The restart policy of a container, which overrides its pod's.
 fn restart_policy(container: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let rules = list(container, "restartPolicyRules");
     let (at_policy, at_rules) = (at.child("restartPolicy"), at.child("restartPolicyRules"));
@@ -139,7 +139,7 @@ fn restart_policy(container: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What a container says of its pod: how long its hooks may sleep, the claims it uses, and what its pod has to allow.
+/// Checks of a container that need its pod: grace periods of hooks, claims, and security settings of the pod.
 pub(super) fn in_its_pod(container: &Object, pod: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if text(pod, "restartPolicy") == "Never" {
         let at = at.child("resizePolicy");
@@ -311,7 +311,7 @@ fn propagation(mount: &Value, container: &Object, list_at: &At<'_>, errors: &mut
     }
 }
 
-/// What a container can be told of its pod: what is known only to volumes, and what nobody knows.
+/// Downward API fields of the pod that environment variables support.
 const VARIABLES: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -324,12 +324,12 @@ const VARIABLES: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// What there is, though not every place may be told it.
+/// Known fields that not every place supports.
 const KNOWN: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
-/// A field of the pod, by its path, where only some are `told`.
-pub(super) fn field_reference(reference: &Object, told: &[&str], at: &At<'_>, errors: &mut ErrorList) {
+/// A field of the pod, by its path, where only some are `supported_fields`.
+pub(super) fn field_reference(reference: &Object, supported_fields: &[&str], at: &At<'_>, errors: &mut ErrorList) {
     let path = text(reference, "fieldPath");
     let at_path = at.child("fieldPath");
     if path.is_empty() {
@@ -345,13 +345,13 @@ pub(super) fn field_reference(reference: &Object, told: &[&str], at: &At<'_>, er
     }
     let subscripted = path.strip_suffix("']").and_then(|path| path.split_once("['"));
     let Some((map, key)) = subscripted else {
-        if told.contains(&path) || path == "spec.host" {
+        if supported_fields.contains(&path) || path == "spec.host" {
             return;
         }
         if !KNOWN.contains(&path) && !VARIABLES.contains(&path) {
             return refuse(&format!("field label not supported: {path}"));
         }
-        return errors.push(Error::not_supported(&at_path.path(), path, told));
+        return errors.push(Error::not_supported(&at_path.path(), path, supported_fields));
     };
     let key = match map {
         "metadata.annotations" => key.to_lowercase(),
@@ -372,7 +372,7 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-/// Which amount a container can be told, and in which unit.
+/// The resource of a container that the downward API exposes, and its divisor.
 pub(super) fn resource_field(reference: &Object, named: bool, at: &At<'_>, errors: &mut ErrorList) {
     let resource = text(reference, "resource");
     let huge = ["limits.hugepages-", "requests.hugepages-"].iter().any(|start| resource.starts_with(start));

@@ -1,4 +1,4 @@
-//! Devices: what drivers publish, classes of them, and what claims ask for. What selectors mean is not looked at.
+//! Devices: what drivers publish, device classes, and claims. The meaning of selectors is not checked.
 
 use std::collections::{HashMap, HashSet};
 
@@ -47,7 +47,7 @@ fn few(items: &[Value], most: usize, at: &At<'_>, errors: &mut ErrorList) -> boo
     items.len() <= most
 }
 
-/// Upstream names the item, not the field that tells it from others.
+/// Upstream's path names the item, not the field that must be unique.
 fn unique<'v>(names: impl Iterator<Item = &'v str>, at: &At<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for (index, name) in names.enumerate() {
@@ -220,7 +220,7 @@ fn c_identifier(text: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What a driver is told of the devices; only the driver understands it.
+/// Opaque parameters of a driver.
 fn device_configuration(configuration: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at = at.child("opaque");
     let Some(opaque) = object(configuration, "opaque") else { return required(errors, &at, "") };
@@ -312,7 +312,7 @@ fn resource_slice(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Which of the ways to say where something is are taken.
+/// Which of the alternative fields for the location are set.
 fn placed(parent: &Object, unnamed: &str, at: &At<'_>, errors: &mut ErrorList) -> Vec<&'static str> {
     let mut taken = Vec::new();
     if let Some(name) = parent.get("nodeName") {
@@ -452,14 +452,14 @@ fn device_toleration(toleration: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What somebody asked for stays as it was asked.
+/// The spec of a claim is immutable.
 pub(super) fn spec_stays(old: &Value, new: &Value, errors: &mut ErrorList) {
     if old["spec"] != new["spec"] {
         errors.push(Error::invalid(&Path::new("spec"), new["spec"].clone(), "field is immutable"));
     }
 }
 
-/// Whose devices a slice tells of does not change.
+/// The driver and the node of a slice are immutable.
 pub(super) fn slice_update(old: &Value, new: &Value, errors: &mut ErrorList) {
     for path in [&["pool", "name"][..], &["driver"], &["nodeName"]] {
         let find = |slice: &Value| path.iter().fold(slice["spec"].clone(), |at, name| at[*name].clone());

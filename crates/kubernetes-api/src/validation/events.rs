@@ -1,5 +1,5 @@
-//! Events of both groups. Complaints name the fields of the stored form, whatever the request's own names are; the newer
-//! group asks for more, and lets less be changed.
+//! Events of both groups. Errors name the fields of the stored form, for requests of either group; the newer group
+//! requires more fields and makes more of them immutable.
 
 use apimachinery::field::ErrorList;
 use apimachinery::names;
@@ -59,7 +59,7 @@ fn new_event(event: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What the newer group lets nobody change.
+/// Fields that are immutable in the newer group.
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (Some(was), Some(is)) = (old.as_object(), new.as_object()) else { return };
     let root = At::root();
@@ -75,7 +75,7 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What events of both groups have to be. Those with a time are of the newer sort, whichever way they came.
+/// Checks of both groups. An event with `eventTime` is of the newer form, in requests of either group.
 fn sensible(event: &Object, at: &At<'_>, about: &str, message: &str, reporter: &str, errors: &mut ErrorList) {
     let metadata = event.get("metadata");
     let namespace = metadata.and_then(|metadata| metadata["namespace"].as_str()).unwrap_or_default();

@@ -28,7 +28,7 @@ fn name(map: &Object) -> &str {
     map.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default())
 }
 
-/// The first place is for what is never held up.
+/// Precedence 1 is reserved for the exempt flow schema.
 fn flow_schema_name(schema: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let precedence = schema.get("spec").map_or(&Value::Null, |spec| &spec["matchingPrecedence"]);
     if *precedence == 1 && name(schema) != "exempt" {
@@ -209,7 +209,7 @@ fn priority_level_name(level: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A level is judged as what it says it is.
+/// A priority level is validated according to its type.
 fn priority_level(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let (exempt, limited) = (object(spec, "exempt"), object(spec, "limited"));
     let (at_exempt, at_limited) = (at.child("exempt"), at.child("limited"));
@@ -294,6 +294,6 @@ fn queuing(queuing: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 /// Bits it takes at most to deal a hand of so many cards out of a deck.
 fn entropy(deck: i64, hand: i64) -> i64 {
-    // Both are far below what a float can tell apart.
+    // Both are far below the precision of a float.
     ((deck as f64).log2() * hand as f64).ceil() as i64
 }

@@ -3,8 +3,9 @@
 
 use serde_json::{Map, Value};
 
-/// One field: its name in the struct, then what stands for nothing in it (`"` an empty text, `#` zero, `!` false, `?` null, `{`
-/// a struct), then its name in JSON where that is not the same with a small first letter, then the shape of what it holds.
+/// One field: its Go name, then the mark of its zero value (`"` an empty string, `#` zero, `!` false, `?` null, `{` a
+/// struct), then its JSON name if that is not the Go name with a lower-case first letter, then the shape of its
+/// content.
 type Shape = &'static [(&'static str, char, &'static str, &'static str)];
 
 const SHAPES: &[(&str, Shape)] = &[

@@ -18,7 +18,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("job_spec", job_spec),
 ];
 
-/// A job finds its pods by a label with its uid, unless its owner says to have thought of something else.
+/// A job selects its pods by a label with its uid, unless `manualSelector` is true.
 fn job_selector(job: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(spec) = object(job, "spec") else { return };
     let at = at.child("spec");

@@ -89,7 +89,7 @@ fn api_service(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Who is preferred matters where somebody chooses, in a way that is known or somebody else's.
+/// `preferredHolder` requires a strategy, and the strategy is a known one or has a domain prefix.
 fn lease(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if let Some(strategy) = spec.get("strategy").and_then(Value::as_str) {
         let at = at.child("strategy");
@@ -188,7 +188,7 @@ fn certificate_request(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The first label that is wrong is told of.
+/// Only the first invalid label is reported.
 fn signer_part(part: &str, complaints: fn(&str) -> Vec<String>, at: &At<'_>, errors: &mut ErrorList) {
     let wrong = part.split('.').map(|label| (label, complaints(label))).find(|(_, wrong)| !wrong.is_empty());
     for (label, complaint) in wrong.iter().flat_map(|(label, wrong)| wrong.iter().map(move |text| (label, text))) {
@@ -211,7 +211,7 @@ fn class_parameters(parameters: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What an endpoint may not be: nobody else could call it there.
+/// Addresses that an endpoint may not have: they are not reachable from other nodes.
 pub(super) fn callable_address(address: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let text = address.as_str().unwrap_or_default();
     let Ok(ip) = text.parse::<IpAddr>() else {
@@ -271,7 +271,7 @@ const SCOPES: [&str; 7] = [
     "VolumeAttributesClass",
 ];
 
-/// Whether a scope can be told of what is counted.
+/// Whether a quota's scope applies to a resource.
 fn scope_fits(scope: &str, resource: &str) -> bool {
     let computed = |name: &str| {
         let bare = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
@@ -372,7 +372,7 @@ fn namespace_finalizer(name: &Value, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The same for `namespaces/NAME/finalize`, which tells of the place.
+/// The same for `namespaces/NAME/finalize`, whose errors name the field's path.
 pub(super) fn finalize(new: &Value, errors: &mut ErrorList) {
     let root = At::root();
     let spec = root.child("spec");

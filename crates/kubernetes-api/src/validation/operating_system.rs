@@ -1,4 +1,4 @@
-//! Pods that say which operating system they are for: what the other one has does not go with them.
+//! Pods with `spec.os`: fields of the other operating system are forbidden.
 
 use apimachinery::field::{Error, ErrorList};
 

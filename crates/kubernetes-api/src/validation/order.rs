@@ -1,5 +1,5 @@
-//! The order in which complaints are told. Upstream looks at the fields of each type in an order of its own; the lines of
-//! `data/validation.txt` that begin with `<` say it. Complaints come from one walk and are put in that order at the end.
+//! The order of validation errors. Upstream checks the fields of each type in an order of its own; the lines of
+//! `data/validation.txt` that begin with `<` give it. Errors are collected in one walk and sorted at the end.
 
 use apimachinery::field::{Error, ErrorKind, ErrorList};
 use apimachinery::schema::SchemaId;
@@ -26,7 +26,7 @@ fn place(root: SchemaId, error: &Error) -> Place {
     while let Some(step) = steps.next() {
         match step {
             Step::Field(name) => {
-                // What a workload says of its whole template comes after all that the template's own checks say.
+                // Errors that a workload reports for its whole template come after the template's own.
                 if late && name == "template" {
                     place.extend([rank(at, nodes, name), LAST]);
                     return place;
@@ -58,7 +58,7 @@ fn rank(at: Option<SchemaId>, nodes: &[super::table::Node], name: &str) -> usize
     order.iter().position(|known| *known == name).unwrap_or(order.len())
 }
 
-/// What only a controller asks of the pods it makes: that they are restarted as it needs, and have no deadline.
+/// Requirements that only a workload has for its pods: a restart policy, and no active deadline.
 fn is_late(error: &Error) -> bool {
     let path = error.path.as_str();
     match &error.kind {

@@ -1,4 +1,4 @@
-//! Where pods may run: what they tolerate, which nodes they ask for, how they are spread; and the taints of nodes.
+//! Scheduling constraints of pods: tolerations, affinity, topology spread; and the taints of nodes.
 
 use std::collections::HashSet;
 
@@ -238,7 +238,7 @@ fn expression_on_labels(expression: &Value, at: &At<'_>, errors: &mut ErrorList)
     }
 }
 
-/// Only the names of nodes can be asked for, one at a time.
+/// Field expressions select by `metadata.name` only, with one value.
 fn expression_on_fields(expression: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let values = expression["values"].as_array().map_or(&[][..], Vec::as_slice);
     let at_values = at.child("values");

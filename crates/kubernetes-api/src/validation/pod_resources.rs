@@ -1,4 +1,4 @@
-//! What a pod asks for as a whole, and how that goes with what its containers ask for.
+//! Resources at the level of a pod, and their consistency with those of its containers.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::at::At;
 use super::resources::amount;
 use super::{Object, forbidden, invalid, list, object};
 
-/// Asked for by pods; pages of any size stand for each other in what upstream lists.
+/// Supported at the level of a pod; upstream lists `hugepages-` for all page sizes.
 const SUPPORTED: [&str; 3] = ["cpu", "hugepages-", "memory"];
 
 fn is_supported(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// `at` is the place of the pod's own resources, which their type has judged already.
+/// `at` is the path of the pod-level resources, which are already validated by their type.
 pub(super) fn whole(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(resources) = object(spec, "resources") else { return };
     if resources.contains_key("claims") {

@@ -1,5 +1,5 @@
-//! Pods and everything that carries a pod's specification: what its parts have to do with each other. Containers are judged in
-//! `containers`, volumes in `volumes`, where pods may run in `placement`.
+//! Pods and pod templates: consistency among their fields. Containers are validated in `containers`, volumes in
+//! `volumes`, scheduling constraints in `placement`.
 
 use std::collections::HashSet;
 
@@ -64,7 +64,7 @@ fn pod_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     super::placement::spread(list(spec, "topologySpreadConstraints"), &at.child("topologySpreadConstraints"), errors);
 }
 
-/// What is asked of pods, and not of the templates they are made from.
+/// Checks of pods that do not apply to pod templates.
 fn pod(pod: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(spec) = object(pod, "spec") else { return };
     let at = at.child("spec");

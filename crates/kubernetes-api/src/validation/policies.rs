@@ -1,4 +1,4 @@
-//! Admission policies and what binds them. What their expressions mean is not looked at.
+//! Admission policies and their bindings. Expressions are not type-checked.
 
 use std::collections::HashSet;
 
@@ -49,7 +49,7 @@ fn mutating_policy(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What a policy is about, so that there are types to judge it by.
+/// The resources that a policy matches; at least one rule is required.
 fn match_constraints(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at = at.child("matchConstraints");
     let Some(constraints) = object(spec, "matchConstraints") else { return required(errors, &at, "") };

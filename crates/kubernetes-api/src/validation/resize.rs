@@ -1,4 +1,4 @@
-//! Pods that run may ask for more or less; how they ask, and what else they are, stays.
+//! Resizing of running pods: resources may change within limits, everything else is immutable.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::{Map, Value};
@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::annotations::MIRROR;
 use super::items;
 
-/// What `pods/resize` refuses; `judge` looks at the whole pod as it would become.
-pub(super) fn update(old: &Value, new: &Value, judge: impl FnOnce() -> ErrorList) -> ErrorList {
+/// The errors of `pods/resize`; `validate` checks the whole pod after the change.
+pub(super) fn update(old: &Value, new: &Value, validate: impl FnOnce() -> ErrorList) -> ErrorList {
     let refuse = |detail: &str| vec![Error::forbidden(&Path::new(""), detail)];
     if old["metadata"]["annotations"].get(MIRROR).is_some() {
         return refuse("static pods cannot be resized");
@@ -15,7 +15,7 @@ pub(super) fn update(old: &Value, new: &Value, judge: impl FnOnce() -> ErrorList
     if old["spec"]["os"]["name"] == "windows" {
         return refuse("windows pods cannot be resized");
     }
-    let mut errors = judge();
+    let mut errors = validate();
     let path = Path::new("spec");
     if crate::pods::qos_class(&old["spec"]) != crate::pods::qos_class(&new["spec"]) {
         let class = old["status"]["qosClass"].clone();
@@ -52,7 +52,7 @@ pub(super) fn update(old: &Value, new: &Value, judge: impl FnOnce() -> ErrorList
     errors
 }
 
-/// Nodes that can resize say of running containers what they have.
+/// Kubelets that support resizing report allocated resources in container statuses.
 fn is_supported(pod: &Value) -> bool {
     let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
     let mut running = statuses.filter(|status| status["state"]["running"].is_object());

@@ -25,7 +25,7 @@ fn is_overcommitted(resource: &str) -> bool {
     native && !resource.starts_with("hugepages-")
 }
 
-/// What a container can ask for by a name without a slash.
+/// Resource names without a slash that containers can request.
 fn is_for_containers(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory" | "ephemeral-storage") || resource.starts_with("hugepages-")
 }
@@ -34,7 +34,7 @@ fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
 
-/// Devices and the like, named by whoever offers them.
+/// Extended resources, such as devices, under the vendor's domain.
 pub(super) fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")
@@ -70,8 +70,7 @@ pub(super) fn amount(value: &Value) -> Option<Quantity> {
     value.as_str()?.parse().ok()
 }
 
-/// An amount that can be read is not negative, and a whole one where there are only whole ones; text that is none at all is
-/// refused when a body is decoded.
+/// A quantity is not negative, and is a whole number for integer resources; decoding refuses text that is not a quantity.
 pub(super) fn check_amount(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let Some(amount) = amount(value) else { return };
     if amount.is_negative() {
@@ -106,7 +105,7 @@ fn container_resource_name(name: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What a pod takes besides its containers, told of as if they were limits.
+/// A pod's overhead, validated and reported like limits.
 pub(super) fn overhead(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(overhead) = spec.get("overhead").filter(|overhead| overhead.is_object()) else { return };
     let limits = Object::from_iter([("limits".to_owned(), overhead.clone())]);
@@ -126,7 +125,7 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
     let limits = object(resources, "limits").unwrap_or(&nothing);
     let requests = object(resources, "requests").unwrap_or(&nothing);
     let (at_limits, at_requests) = (at.child("limits"), at.child("requests"));
-    // What a whole pod may ask for is said where its parts are added up.
+    // Pod-level resources are checked where those of the containers are added up.
     let of_pod = at.ends_with(["spec", "resources"]);
     let judge_name = |name: &str, at: &At<'_>, errors: &mut ErrorList| match of_pod {
         true => drop(resource_name(name, at, errors)),
@@ -190,7 +189,7 @@ pub(super) fn quota_entry(name: &str, value: &Value, at: &At<'_>, errors: &mut E
     check_amount(name, value, at, errors);
 }
 
-/// An amount of whatever it is.
+/// A quantity of any unit that is not negative.
 pub(super) fn not_negative(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     if amount(value).is_some_and(Quantity::is_negative) {
         invalid(errors, at, value, "must be greater than or equal to 0");

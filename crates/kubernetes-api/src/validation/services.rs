@@ -45,7 +45,7 @@ fn service_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What was said through annotations before there were fields for it.
+/// Annotations of services that fields have replaced.
 fn service_annotations(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
     const MODE: &str = "service.kubernetes.io/topology-mode";
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
@@ -97,7 +97,7 @@ fn balancer(spec: &Object, type_: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Where traffic from outside goes, and how the balancer asks nodes whether they are well.
+/// External traffic, and the health checks of load balancers.
 fn traffic(spec: &Object, type_: &str, at: &At<'_>, errors: &mut ErrorList) {
     let reachable =
         matches!(type_, "NodePort" | "LoadBalancer") || type_ == "ClusterIP" && !list(spec, "externalIPs").is_empty();
@@ -174,7 +174,7 @@ fn service_ports(ports: &[Value], type_: &str, at: &At<'_>, errors: &mut ErrorLi
 
 fn external_name(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-        // What the server makes of `clusterIP` alone is told of as the list.
+        // Errors about a list derived from `clusterIP` name the list.
         let given = spec.contains_key(field) || field == "clusterIPs" && !text(spec, "clusterIP").is_empty();
         if given {
             forbidden(errors, &at.child(field), "may not be set for ExternalName services");
@@ -193,8 +193,8 @@ fn external_name(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What is wrong with the addresses a service asks for and their families, before it is given any.
-pub(crate) fn asked_addresses(spec: &Object) -> ErrorList {
+/// Errors in the requested cluster IPs and their families, before any address is allocated.
+pub(crate) fn requested_addresses(spec: &Object) -> ErrorList {
     let (root, mut errors) = (At::root(), ErrorList::new());
     addresses(spec, &root.child("spec"), &mut errors);
     errors

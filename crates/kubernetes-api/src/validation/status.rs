@@ -11,7 +11,7 @@ pub(super) use parts::node_amounts;
 
 const NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// The counts of a kind, in the order in which they are looked at, and which of them is at most which other, with the reason.
+/// The counts of a kind, in order of validation; which count is at most which other one, with the message.
 struct Counts {
     fields: &'static [&'static str],
     at_most: &'static [(&'static str, &'static str, &'static str)],

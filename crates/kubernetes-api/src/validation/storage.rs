@@ -1,4 +1,4 @@
-//! Storage classes, drivers, what drivers tell of nodes, and attachments.
+//! Storage classes, CSI drivers, CSI nodes, and volume attachments.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -127,7 +127,7 @@ fn attributes_class(class: &Object, at: &At<'_>, errors: &mut ErrorList) {
     parameters(given, &at, errors);
 }
 
-/// Upstream says `name` where others say `metadata.name`.
+/// Upstream's path is `name` here, `metadata.name` elsewhere.
 fn csi_driver_name(driver: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let name = driver.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default());
     if !name.is_empty() {

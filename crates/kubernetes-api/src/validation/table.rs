@@ -19,7 +19,7 @@ pub(super) type Function = fn(&Object, &At<'_>, &mut ErrorList);
 
 pub(super) struct Node {
     pub rules: Vec<Rule>,
-    /// Fields in the order in which they are told of.
+    /// Fields in the order of their errors.
     pub order: Vec<&'static str>,
     pub update: UpdateOrder,
     pub has_rules_below: bool,
@@ -42,7 +42,7 @@ pub(super) enum UpdateOrder {
     #[default]
     Last,
     First,
-    /// The rest is not judged again.
+    /// No other checks are run.
     Only,
 }
 

@@ -10,7 +10,7 @@ use super::annotations::{APPARMOR, MIRROR};
 use super::table::{Node, Refusal, Rule};
 use super::{addresses, autoscaling, config, devices, events, items, network, persistent_volumes, services, storage};
 
-/// Looks at the object before and after, and at what is known to be wrong with it.
+/// Compares the old and the new object; the list holds the errors found so far.
 pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
 
 pub(super) fn named(name: &str) -> Option<Compare> {
@@ -161,7 +161,7 @@ fn job_template(old: &Value, spec: &Value, at: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Annotations that say what a pod is were written with it.
+/// Annotations that the server sets at creation are immutable.
 pub(super) fn pod_annotations(old: &Value, new: &Value, errors: &mut ErrorList) {
     let annotations = |pod: &Value| pod["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
     let (before, after) = (annotations(old), annotations(new));
@@ -297,7 +297,8 @@ fn only_removed_gates(was: &Value, is: &Value, at: &Path, errors: &mut ErrorList
     }
 }
 
-/// A pod that waits may still be told more of where to run: more labels of its node, and its affinity to nodes.
+/// A pod with scheduling gates may get stricter node selection: more node labels, and more terms of its required node
+/// affinity.
 fn gated(was: &Value, is: &Value, rest: &Value, path: &Path, errors: &mut ErrorList) -> Value {
     let (before, after) = (&was["nodeSelector"], &is["nodeSelector"]);
     let kept = before.as_object().into_iter().flatten().all(|(key, value)| after.get(key) == Some(value));

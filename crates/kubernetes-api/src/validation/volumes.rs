@@ -1,4 +1,4 @@
-//! The volumes of pods: each has one source, and a sound one. Volumes of the cluster are judged in `machinery`.
+//! Volumes of pods: each has exactly one valid source. Persistent volumes are validated in `persistent_volumes`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -57,7 +57,7 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// The volumes that can be mounted: those of a name of their own whose source is clear. Volumes of the same name are told of.
+/// The volumes that can be mounted, by name: those with a unique name and exactly one source. Duplicate names are reported.
 pub(super) fn in_pod<'a>(spec: &'a Object, at: &At<'_>, errors: &mut ErrorList) -> HashMap<&'a str, &'a Object> {
     let mut sound = HashMap::new();
     let list_at = at.child("volumes");
@@ -111,7 +111,7 @@ const HOST_PATH_TYPES: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
 fn host_path(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    // Without a path nothing more is said.
+    // Without a path no further error is reported.
     if let Some(type_) = source.get("type").filter(|_| !text(source, "path").is_empty()) {
         supported(type_, &HOST_PATH_TYPES, &at.child("type"), errors);
     }
@@ -120,7 +120,7 @@ fn host_path(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
 const VOLUME_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-/// Files that say something of the pod. Upstream names the volume, not the file.
+/// Files of a downward API volume. Upstream's path names the volume, not the file.
 fn downward_items(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for file in list(source, "items").iter().filter_map(Value::as_object) {
         let path = Value::from(text(file, "path"));

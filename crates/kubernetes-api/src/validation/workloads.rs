@@ -141,7 +141,7 @@ fn replica_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 fn stateful_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     selector(spec, "statefulset", at, errors);
-    // Of the pods upstream looks at what is written on them, and leaves the rest to when they are made.
+    // Of the template, upstream validates the metadata here; pods are validated when they are created.
     if let Some(template) = object(spec, "template") {
         let at = at.child("template");
         pods::template_metadata(template, &at, errors);

@@ -2,9 +2,9 @@
 
 mod defaults;
 mod fast_paths;
-mod judged_twice;
 mod random;
 mod round_trip;
+mod validated_twice;
 mod validation;
 
 use apimachinery::GroupVersionKind;

@@ -82,7 +82,7 @@ fn round_trip_of_every_kind_through_json_yaml_and_protobuf() {
     assert!(encoded >= 50 * seeds.len(), "only {encoded} objects have a protobuf form");
 }
 
-/// The same document with a field in its envelope that nobody knows yet, as a newer client may send.
+/// The same document with an unknown field in its envelope, as a newer client may send it.
 fn newer(bytes: &[u8]) -> Vec<u8> {
     // Field 1000 with two bytes.
     let unknown = [0xc2, 0x3e, 2, 1, 2];

@@ -1,4 +1,4 @@
-//! The single checks of the standards, in the order in which upstream tells their findings.
+//! The checks of the standards, in the order in which upstream reports violations.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! How far a job has come: what its counts, times and conditions have to do with each other, and what does not go back.
-//! A rule that was broken before holds only where what it is about changes.
+//! Status of jobs: consistency of counts, times and conditions, and what may not be undone. A rule that the stored
+//! object already violates is checked only if the fields it covers change.
 
 use std::collections::HashSet;
 
@@ -205,7 +205,7 @@ impl Change<'_> {
         }
     }
 
-    /// What has been said of a job stays so.
+    /// Terminal conditions, counters of finished pods, and times of a job do not revert.
     fn stays(&self, errors: &mut ErrorList) {
         for type_ in ["Failed", "Complete", "FailureTarget"] {
             if condition(self.old, type_) && !condition(self.new, type_) {
@@ -216,7 +216,7 @@ impl Change<'_> {
         if self.number("failed") < before("failed") {
             self.invalid("failed", "cannot decrease the failed counter", errors);
         }
-        // Jobs of indexes may be made smaller, and count anew.
+        // Indexed jobs may be scaled down, which recalculates the counts.
         let indexed = self.new["spec"]["completionMode"] == "Indexed";
         let resized = self.old["spec"]["completions"] != self.new["spec"]["completions"];
         if !(indexed && resized) && self.number("succeeded") < before("succeeded") {

@@ -1,4 +1,4 @@
-//! What kubelets, and others in their place, say of pods.
+//! Status of pods, written by kubelets and simulated members.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     for (field, policy) in [
         ("containerStatuses", policy),
         ("initContainerStatuses", policy),
-        // Nobody starts them again.
+        // Ephemeral containers are never restarted.
         ("ephemeralContainerStatuses", "Never"),
     ] {
         restarts(was, is, field, policy, spec, errors);
@@ -57,7 +57,7 @@ fn conditions(status: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// A container that has ended for good does not go on.
+/// A terminated container that is not restarted stays terminated.
 fn restarts(was: &Value, is: &Value, field: &str, policy: &str, spec: &Value, errors: &mut ErrorList) {
     if policy == "Always" {
         return;
@@ -135,7 +135,7 @@ fn addresses(status: &Value, field: &str, errors: &mut ErrorList) {
     }
 }
 
-/// The health of what containers were given, by what they asked for.
+/// Health of the resources allocated to containers, by claim and resource name.
 fn resources(pod: &Value, errors: &mut ErrorList) {
     const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
     for (field, list) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
@@ -146,7 +146,7 @@ fn resources(pod: &Value, errors: &mut ErrorList) {
             for (index, given) in items(status, "allocatedResourcesStatus").iter().enumerate() {
                 let at = path.index(index);
                 let name = given["name"].as_str().unwrap_or_default();
-                if let Some(detail) = container.and_then(|container| unasked(container, name)) {
+                if let Some(detail) = container.and_then(|container| not_requested(container, name)) {
                     errors.push(Error::invalid(&at.child("name"), name, detail));
                 }
                 let mut seen = HashSet::new();
@@ -173,7 +173,7 @@ fn resources(pod: &Value, errors: &mut ErrorList) {
 }
 
 /// Why a container cannot have been given something of this name.
-fn unasked(container: &Value, name: &str) -> Option<&'static str> {
+fn not_requested(container: &Value, name: &str) -> Option<&'static str> {
     let Some(wanted) = name.strip_prefix("claim:") else {
         let mut asked = container["resources"]["requests"].as_object().into_iter().flat_map(Map::keys);
         return (!asked.any(|asked| asked == name)).then_some("must match one of the container's resource requests");

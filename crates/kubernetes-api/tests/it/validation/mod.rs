@@ -1,4 +1,4 @@
-//! What is refused, and how it is said.
+//! Refused objects and the messages.
 
 mod cluster;
 mod details;

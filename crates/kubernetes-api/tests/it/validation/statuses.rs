@@ -1,4 +1,4 @@
-//! What `/status` endpoints refuse, before anything else is asked.
+//! Errors of `/status` endpoints from validation.
 
 use apimachinery::meta::Time;
 use apimachinery::resource::RequestContext;

@@ -81,7 +81,7 @@ fn workloads() {
         "apps",
         "StatefulSet",
         &deployment(claims, mounts),
-        // Upstream leaves the pods of stateful sets to be judged when they are made.
+        // Upstream validates the pods of stateful sets only when they are created.
         expect![""],
     );
     check(

@@ -79,7 +79,7 @@ fn autoscalers_and_limits() {
         let document = format!("spec: {{maxReplicas: 2, scaleTargetRef: {{{target}}}}}");
         check("autoscaling", "HorizontalPodAutoscaler", &document, expected);
     }
-    // A target that stays is not judged again.
+    // An unchanged target is not validated again.
     let old = "spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: v1, kind: Deployment, name: d}}";
     for (field, value, expected) in [
         ("spec.maxReplicas", json!(3), expect![""]),

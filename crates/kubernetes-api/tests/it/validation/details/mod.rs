@@ -1,4 +1,4 @@
-//! Every part of a pod and of the kinds around it, made wrong one document at a time: what is said, and in which order.
+//! Every part of a pod and of related kinds, invalidated one document at a time: the errors and their order.
 
 mod autoscaling;
 mod containers;

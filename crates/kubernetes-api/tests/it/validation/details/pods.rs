@@ -1,4 +1,4 @@
-//! What else pods may not say, part by part.
+//! More invalid fields of pods, part by part.
 
 use expect_test::{Expect, expect};
 

@@ -1,6 +1,7 @@
-//! Random objects before every rule: nothing panics, and what was not changed is told nothing that a new object is not.
+//! Random objects against every rule: nothing panics, and validating an unchanged object as an update yields no error
+//! that its creation does not.
 //!
-//! `PROPERTY_SEED=7 cargo test -p kubernetes-api --test it judged_twice` repeats one run.
+//! `PROPERTY_SEED=7 cargo test -p kubernetes-api --test it validated_twice` repeats one run.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +43,7 @@ fn disturb(value: &mut Value, dice: &mut Dice) {
     }
 }
 
-/// Everything else a server does with an object whose values have the right types, whatever they are.
+/// All other processing of a well-typed object.
 fn whole_life(resource: &Resource, object: &Value) {
     let (strategy, context) = (&resource.strategy, context(""));
     let mut made = object.clone();
