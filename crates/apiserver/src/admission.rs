@@ -1,4 +1,4 @@
-//! Admission: what may still be said about a write after authorization. In-process plugins run in the order of their
+//! Admission: changes and checks of a write after authorization. In-process plugins run in the order of their
 //! registration, first all mutations, then, on the final object, all validations.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub enum Operation {
     Delete,
 }
 
-/// One write on its way to the store.
+/// One write during admission.
 pub struct AdmissionRequest<'a> {
     /// What else there is. Everything acknowledged before the request began can be seen here.
     pub(crate) server: &'a Shared,
@@ -102,22 +102,22 @@ pub struct JointWrite {
 }
 
 pub trait Admission: Send + Sync + 'static {
-    /// Whether it has anything to say about this resource; it is not asked about others.
+    /// Whether it handles this resource; it is not called for others.
     fn concerns(&self, _group: &str, _plural: &str) -> bool {
         true
     }
 
-    /// Whether it has anything to say about a write of the status of such a resource.
+    /// Whether it handles writes of the status of such a resource.
     fn concerns_status(&self, group: &str, plural: &str) -> bool {
         self.concerns(group, plural)
     }
 
-    /// Whether it has anything to say about a write of these fields of the metadata of such a resource, and of nothing else.
+    /// Whether it handles writes of these metadata fields alone of such a resource.
     fn concerns_metadata(&self, group: &str, plural: &str, _fields: &[&str]) -> bool {
         self.concerns(group, plural)
     }
 
-    /// Names of plugins the server has by itself that are to be off.
+    /// Names of built-in plugins of the server to disable.
     fn switches_off(&self) -> &[&'static str] {
         &[]
     }
@@ -127,7 +127,7 @@ pub trait Admission: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Told of every change in the store, in order, before readers see it; at the start, of all there is.
+    /// Called with every change in the store, in order, before readers see it; at the start, with all objects.
     fn observe(&self, _place: &str, _event: &Event) {}
 
     /// May only refuse.
@@ -151,8 +151,8 @@ pub trait Admission: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// What it validated was not stored after all: another plugin refused, or somebody else was first. Takes back what
-    /// validation wrote down.
+    /// Called when an object it validated was not stored: another plugin refused it, or another write came first.
+    /// Undoes the side effects of validation.
     fn undo<'a>(&'a self, _request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
-/// Says that the server may keep the object as it made it.
+/// While it is true, the server keeps the object's spec up to date.
 const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
 /// How a limited level queues requests: queues, hand size, length of a queue. `None`: it refuses them.
@@ -53,7 +53,7 @@ struct Flow {
     name: &'static str,
     level: &'static str,
     precedence: i64,
-    /// What tells its flows apart; empty for one flow.
+    /// The flow distinguisher; empty for one flow.
     by: &'static str,
     /// Service accounts are those of `kube-system`.
     subjects: &'static [(&'static str, &'static str)],

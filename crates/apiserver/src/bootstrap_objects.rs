@@ -124,7 +124,7 @@ pub fn in_use(now: apimachinery::meta::Time) -> Value {
     }]})
 }
 
-/// What tells aggregated servers and controllers which client certificates the server trusts.
+/// The client CA and front proxy settings for aggregated servers and controllers.
 pub fn authentication(client_ca: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",

@@ -14,7 +14,7 @@ const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 /// Namespaces that exist from the start.
 pub const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// The label that tells bootstrap objects from others, and the annotation that lets us keep them.
+/// The label of bootstrap objects, and the annotation by which the server keeps them up to date.
 fn metadata(name: &str, labels: &[(&str, &str)]) -> Value {
     let mut metadata = json!({
         "name": name,

@@ -279,7 +279,7 @@ impl Accounts {
     }
 }
 
-/// One response on its way to the client.
+/// One response in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     in_flight: AtomicUsize,

@@ -22,7 +22,7 @@ fn are(info: &ResourceInfo) -> bool {
     info.resource.group == GROUP && info.resource.plural == "certificatesigningrequests"
 }
 
-/// A request says who made it, whatever its author claims.
+/// The requester in the spec is the authenticated user, regardless of the request's content.
 pub(crate) fn prepare_create(info: &ResourceInfo, user: &Identity, object: &mut Value) {
     if !are(info) {
         return;
@@ -101,7 +101,7 @@ pub(crate) fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(
     let forbidden = |why: &str| Status::forbidden(GROUP, "certificatesigningrequests", &request.key.name, why);
     match (request.operation, request.old) {
         (Operation::Create, _)
-            if server.has("CertificateSubjectRestriction") && signer == CLIENT_SIGNER && asks_for_masters(object) =>
+            if server.has("CertificateSubjectRestriction") && signer == CLIENT_SIGNER && requests_masters(object) =>
         {
             Err(forbidden("use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"))
         }
@@ -120,7 +120,7 @@ pub(crate) fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(
     }
 }
 
-fn asks_for_masters(object: &Value) -> bool {
+fn requests_masters(object: &Value) -> bool {
     let encoded = object["spec"]["request"].as_str().unwrap_or_default();
     let pem = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let request = pem.and_then(|pem| pki::request::read(&pem).ok());

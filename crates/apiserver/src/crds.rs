@@ -1,9 +1,9 @@
 //! Custom resources at run time: definitions in the store become served resources, and leave again.
 //!
-//! The task here follows the definitions in the watch cache, decides with `apiextensions`, and writes status straight
-//! to the store under the guard of the revision it decided on. A definition is served before its status says so.
-//! Two definitions of one plural cannot exist (their name is the plural and the group); clashing kinds are told apart
-//! by `apiextensions::naming`.
+//! The task here follows the definitions in the watch cache, decides with `apiextensions`, and writes status directly
+//! to the store, guarded by the revision that the decision is based on. A definition is served before its status
+//! reports it. Two definitions of one plural cannot exist (their name is the plural and the group);
+//! `apiextensions::naming` resolves conflicts of kinds.
 
 mod deletion;
 mod install;
@@ -44,7 +44,7 @@ pub enum InstallError {
     Invalid { name: String, why: String },
     #[error("the CustomResourceDefinition {name:?} cannot be encoded")]
     Encode { name: String, source: serde_json::Error },
-    #[error("the CustomResourceDefinitions could not be written; somebody else keeps changing them")]
+    #[error("the CustomResourceDefinitions could not be written; other clients keep changing them")]
     Contended,
     #[error("the CustomResourceDefinitions could not be written")]
     Store(#[from] storage::Error),
@@ -52,7 +52,7 @@ pub enum InstallError {
     Cache(#[source] apimachinery::Status),
 }
 
-/// What is registered for a definition, to tell a change of status from one of the schema.
+/// The registered state of a definition, to distinguish a change of status from one of the schema.
 struct Registered {
     group: String,
     plural: String,

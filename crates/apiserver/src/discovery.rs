@@ -1,7 +1,7 @@
 //! `/api`, `/apis`, `/apis/G`, `/apis/G/V`: what is served, in the legacy and the aggregated form.
 //!
-//! Documents are made from one snapshot of the served resources; a new snapshot makes a new [`Discovery`], which
-//! costs nothing until somebody asks. Unknown groups and versions are not answered here: the caller says 404.
+//! Documents are rendered from one snapshot of the served resources; a new snapshot creates a new [`Discovery`], which
+//! costs nothing until it is requested. For unknown groups and versions the caller answers 404.
 
 mod aggregated;
 mod legacy;

@@ -1,4 +1,4 @@
-//! What a client reads before it asks for objects: discovery, OpenAPI, `/version` and the list of paths.
+//! Documents about the API: discovery, OpenAPI, `/version` and the list of paths.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct Snapshot {
     openapi: OpenApi,
 }
 
-/// The route of all documents. Each is made when first asked for and kept until what is served changes.
+/// The route of all documents. Each is rendered on its first request and kept until the served resources change.
 pub struct Documents {
     version: VersionInfo,
     current: ArcSwapOption<Snapshot>,

@@ -2,7 +2,7 @@
 
 use apimachinery::{Status, StatusReason};
 
-/// What a client is told when the store says no.
+/// The Status of a failed request to the store.
 pub fn store(error: storage::Error) -> Status {
     match error {
         storage::Error::Compacted { .. } => {

@@ -1,4 +1,4 @@
-//! The last step of a reply: indentation and compression, for clients that ask for either.
+//! The last step of a response: indentation and compression, for clients that request them.
 
 use std::io::Write as _;
 use std::pin::Pin;
@@ -22,14 +22,14 @@ pub(crate) const WORTH_COMPRESSING: usize = 128 * 1024;
 /// Bytes of memory that compressing takes.
 const ENCODER: usize = 320 << 10;
 
-/// What a request says about the looks of its reply.
+/// The requested presentation of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct Preferences {
     indent: bool,
     gzip: bool,
 }
 
-impl Wishes {
+impl Preferences {
     pub fn of(headers: &http::HeaderMap, query: &Query) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // People with these in front of them read the reply themselves.
@@ -53,8 +53,8 @@ pub(crate) fn takes_gzip(headers: &http::HeaderMap) -> bool {
     })
 }
 
-/// Applies the wishes to a reply that is complete; streams pass untouched.
-pub async fn finish(response: Response, wishes: Wishes) -> Response {
+/// Applies the preferences to a complete response; streams pass unchanged.
+pub async fn finish(response: Response, preferences: Preferences) -> Response {
     let produced = response.extensions().get::<Produced>().cloned();
     // A list of unknown length is a large one.
     let unknown = || produced.as_ref().map(|_| u64::MAX);
@@ -65,9 +65,9 @@ pub async fn finish(response: Response, wishes: Wishes) -> Response {
         return response;
     }
     let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-    let gzip = wishes.gzip && size >= WORTH_COMPRESSING as u64;
+    let gzip = preferences.gzip && size >= WORTH_COMPRESSING as u64;
     let (mut parts, mut body) = response.into_parts();
-    if wishes.indent && is_json {
+    if preferences.indent && is_json {
         let Ok(whole) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
             return crate::respond::failure(&apimachinery::Status::internal("the reply could not be read"));
         };
@@ -213,7 +213,7 @@ mod tests {
         let mut response = http::Response::new(full(packed.clone()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        let finished = finish(response, Wishes { indent: true, gzip: true }).await;
+        let finished = finish(response, Preferences { indent: true, gzip: true }).await;
         assert_eq!(finished.into_body().collect().await.unwrap().to_bytes(), packed);
     }
 
@@ -231,7 +231,11 @@ mod tests {
             let mut headers = http::HeaderMap::new();
             headers.insert(USER_AGENT, HeaderValue::from_static(agent));
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(coding));
-            assert_eq!(Wishes::of(&headers, &Query::parse(query)), Wishes { indent, gzip }, "{query} {agent} {coding}");
+            assert_eq!(
+                Preferences::of(&headers, &Query::parse(query)),
+                Preferences { indent, gzip },
+                "{query} {agent} {coding}"
+            );
         };
         check("", "kubectl/v1.33", "gzip", false, true);
         check("", "curl/8", "identity", true, false);

@@ -1,7 +1,7 @@
 //! `/healthz`, `/livez`, `/readyz`: named checks that components register and open.
 //!
-//! A check is a flag, not a call: asking for health costs nothing and cannot hang. A component holds its [`Gate`] and
-//! says what is the case.
+//! A check is a flag, not a call: reading health costs nothing and cannot block. A component holds its [`Gate`] and
+//! sets its state.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use parking_lot::RwLock;
 use transport::{Response, full};
 
-/// Checks by kube-apiserver's names, which monitoring asks for one by one: what is under way once a server has started.
+/// Checks with kube-apiserver's names, which monitoring reads one by one: they pass once a server has started.
 pub(crate) const STARTED: &[&str] = &[
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/start-kube-apiserver-admission-initializer",

@@ -1,8 +1,8 @@
 //! Where objects live in the store, and how they are written there.
 //!
-//! Keys are `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`, with `core` for the core group; a resource has one key whatever
-//! the version it is served in. Values are JSON without a resourceVersion: that is the revision of the write, known
-//! only afterwards, and spliced in where the object is read.
+//! Keys are `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`, with `core` for the core group; the key of a resource does not
+//! depend on the version it is served in. Values are JSON without a resourceVersion: that is the revision of the write,
+//! known only afterwards, and spliced in where the object is read.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ use storage::Revision;
 
 pub const ROOT: &str = "/registry/";
 
-/// `GROUP/PLURAL`: names a resource among all, whatever its version.
+/// `GROUP/PLURAL`: identifies a resource in all its versions.
 pub fn group_resource(group: &str, plural: &str) -> String {
     // Events are the same objects in both groups. A definition may add other resources to that group.
     let group = if (group, plural) == ("events.k8s.io", "events") { "" } else { group };

@@ -18,7 +18,7 @@ const SHARED_FOR: Duration = Duration::from_secs(60);
 pub struct Leases(Mutex<Option<(LeaseId, Instant)>>);
 
 impl Leases {
-    /// The lease of a new or changed object; `None` for all that stay until somebody deletes them.
+    /// The lease of a new or changed object; `None` for objects that stay until they are deleted.
     pub async fn lease_for(&self, resource: &ApiResource, store: &dyn Store) -> Result<Option<LeaseId>, Status> {
         if resource.plural != "events" || !matches!(resource.group.as_str(), "" | "events.k8s.io") {
             return Ok(None);

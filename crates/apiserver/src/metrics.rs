@@ -28,22 +28,19 @@ pub const DURATION: Description = Description::histogram(
 pub const INFLIGHT: Description = Description::gauge(
     "apiserver_current_inflight_requests",
     &["request_kind"],
-    "Requests under way that are not long-running: mutating, readOnly.",
+    "Requests in progress that are not long-running: mutating, readOnly.",
 );
-pub const IN_FLIGHT: Description = Description::gauge(
-    "apiserver_response_bytes_in_flight",
-    &[],
-    "Bytes of responses that clients have not taken yet.",
-);
+pub const IN_FLIGHT: Description =
+    Description::gauge("apiserver_response_bytes_in_flight", &[], "Bytes of responses not read by clients yet.");
 pub const CUT: Description = Description::counter(
     "apiserver_responses_cut_total",
     &["kind"],
-    "Streams and connections that were closed because their client took nothing: stream, connection.",
+    "Streams and connections closed because their client read nothing: stream, connection.",
 );
 pub const REFUSED: Description = Description::counter(
     "apiserver_responses_refused_total",
     &["scope"],
-    "Requests that were refused because too many bytes of responses were in flight: user, server.",
+    "Requests refused because too many bytes of responses were in flight: user, server.",
 );
 pub const CLIENT_EXPIRATION: Description = Description::histogram(
     "apiserver_client_certificate_expiration_seconds",
@@ -139,7 +136,7 @@ fn labels(info: &RequestInfo, known: bool) -> [&str; 8] {
     } else {
         ("", "", "", "")
     };
-    // Subresources of known resources are few, but who may ask for any is not: the longest of ours has 11 letters.
+    // Subresources of known resources are few, but requests may name any: the longest of ours has 11 letters.
     let subresource = if subresource.len() > 16 { "" } else { subresource };
     let scope = match (known, info.name.is_empty(), info.namespace.is_empty()) {
         (false, ..) => "",

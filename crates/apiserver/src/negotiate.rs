@@ -30,7 +30,7 @@ pub struct Accepted {
     pub meta: &'static str,
 }
 
-/// What is asked about, as far as its forms depend on it.
+/// The requested resource, as far as the media types depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The reply is a list, which decides between PartialObjectMetadata and its list form.
@@ -91,10 +91,10 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
     }
 }
 
-/// How to tell the client of an error.
+/// The encoding of an error.
 pub fn error_encoding(headers: &HeaderMap) -> Encoding {
     let Some(text) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return Encoding::Json };
-    // A refusal is not shown as a Table; who asks for nothing else gets it as JSON.
+    // A refusal is not shown as a Table; a client that accepts nothing else gets it as JSON.
     let plain = |alternative: &Alternative<'_>| [alternative.kind, alternative.group, alternative.version] == [""; 3];
     let encodings = || text.split(',').map(Alternative::parse).filter(plain).filter_map(|one| one.encoding);
     let text = encodings().find(|encoding| *encoding != Encoding::Protobuf);
@@ -124,7 +124,7 @@ struct Alternative<'a> {
     quality: u32,
 }
 
-/// What an alternative asks to see.
+/// The requested representation of an alternative.
 enum Wanted {
     Whole,
     Table,

@@ -119,7 +119,7 @@ impl OpenApi {
         response
     }
 
-    /// Whether the client has the document already. Who names an etag is not asked for the date.
+    /// Whether the client has the document already. With an etag, the date is ignored.
     fn is_known(&self, headers: &http::HeaderMap, etag: &str) -> bool {
         let since = headers.get(header::IF_MODIFIED_SINCE).and_then(|value| value.to_str().ok());
         is_current(headers, etag)
@@ -184,7 +184,7 @@ impl OpenApi {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else if protobuf {
-            // Few ask for it, and each once.
+            // Few clients request it, and each once.
             Rendered::new(protobuf_v3::encode_document(&self.v3_value(document))).response(V3_PROTOBUF, headers)
         } else {
             self.v3_document(path, document).response("application/json", headers)

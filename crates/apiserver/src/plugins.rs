@@ -18,7 +18,7 @@ mod table;
 /// What makes a plugin of this server.
 enum Make {
     Plugin(fn(&World) -> Arc<dyn Admission>),
-    /// The server does it by itself, and asks whether it is on.
+    /// Built into the server, which checks whether it is enabled.
     Inside,
     /// Its objects are served and its calls are not made, so neither switch changes anything.
     Served,
@@ -138,7 +138,7 @@ pub fn check(switches: &Switches) -> Result<(), SwitchError> {
     switches.enable.iter().find(absent).map_or(Ok(()), |name| Err(SwitchError::Missing(name.clone())))
 }
 
-/// Stands in the chain for plugins the server has by itself and shall not use.
+/// Disables built-in plugins of the server, as an entry in the chain.
 struct SwitchedOff(Vec<&'static str>);
 
 impl Admission for SwitchedOff {

@@ -51,7 +51,7 @@ impl Priorities {
         defaults.min_by_key(|(_, class)| class.value).map(|(name, class)| (name.clone(), class.clone()))
     }
 
-    /// A change that does not say what the pod got when it was made keeps it.
+    /// An update without the fields set at creation keeps them.
     fn keep(pod: &mut Value, old: &Value) {
         let Some(spec) = pod["spec"].as_object_mut() else { return };
         for field in ["priority", "preemptionPolicy"] {

@@ -1,4 +1,4 @@
-//! What a request asks for, read from its method and URL alone, before authorization.
+//! The attributes of a request, parsed from its method and URL alone, before authorization.
 
 use http::Method;
 use percent::decode;
@@ -93,7 +93,7 @@ impl RequestInfo {
     fn verb_of(&self, method: &Method, watched: bool) -> &'static str {
         let named = !self.name.is_empty();
         match (method, self.is_resource) {
-            // On a named object the parameter means nothing; behind a proxy it is the member's.
+            // On a named object the parameter is ignored; behind a proxy it is the member's.
             (&Method::GET | &Method::HEAD, true) if watched || (!named && self.query.flag("watch")) => "watch",
             (&Method::GET | &Method::HEAD, true) => {
                 if named {
@@ -123,7 +123,7 @@ impl RequestInfo {
         }
     }
 
-    /// What the authorizer is asked. A list or watch of one name is asked with that name.
+    /// The attributes for the authorizer. A list or watch of one name is authorized with that name.
     pub fn attributes(&self) -> Attributes {
         if !self.is_resource {
             return Attributes::Path { verb: self.verb.into(), path: self.path.clone() };

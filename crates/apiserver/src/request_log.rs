@@ -12,7 +12,7 @@ use crate::request::RequestInfo;
 /// kube-apiserver logs the trace of a request that takes this long. Watches and other long-running requests do not count.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Lines at once, and the time after which one more is allowed. When everything is slow, more lines tell nothing more.
+/// Lines at once, and the time after which one more is allowed. When everything is slow, more lines add nothing.
 const BURST: u32 = 10;
 const REFILL: Duration = Duration::from_secs(1);
 

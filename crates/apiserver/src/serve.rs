@@ -1,15 +1,14 @@
 //! The socket in front of an [`ApiService`]: TLS with ALPN, HTTP/1.1 and HTTP/2, client certificates, limits, and an
 //! end that waits for requests in flight.
 //!
-//! A client certificate is asked for and never demanded. The handshake accepts any certificate whose key the peer
-//! holds; whether its issuer is trusted is judged by the authenticator, so that a stale one ends in a readable 401
-//! and not in a broken handshake.
+//! Client certificates are requested and optional. The handshake accepts any certificate whose key the peer holds; the
+//! authenticator verifies its issuer, so that an expired one yields a readable 401 and not a failed handshake.
 
 mod cork;
 mod metered;
 mod stalled;
-mod strangers;
 mod tls;
+mod unauthenticated;
 mod unread;
 
 use std::net::SocketAddr;
@@ -43,7 +42,7 @@ pub use tls::{Certificate, TlsConfig, TlsError};
 
 use crate::fairness::{self, Place, Turns, in_turns};
 use crate::{negotiate, respond};
-use strangers::Strangers;
+use unauthenticated::Unauthenticated;
 
 /// The peer at the other end of the connection, an extension of each of its requests.
 #[derive(Clone, Debug)]
@@ -120,9 +119,9 @@ pub struct Limits {
     pub connections: usize,
     /// Of them, connections that have not authenticated a request; beyond this the oldest idle one is closed. A client
     /// authenticates within a round trip of its handshake, so that these are a second of new clients.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// Of those, connections from one address, which may be that of a proxy or gateway.
-    pub strangers_per_address: usize,
+    pub unauthenticated_per_address: usize,
     /// Requests of one user in flight, watches left out; beyond this they are answered 429. kube-apiserver's defaults allow
     /// 600 of all users together.
     pub requests_per_user: usize,
@@ -133,7 +132,7 @@ pub struct Limits {
     /// After this much silence an HTTP/2 peer is pinged; one that does not answer in `ping_timeout` is gone.
     pub ping_interval: Duration,
     pub ping_timeout: Duration,
-    /// How long requests in flight may go on after the end was asked for. Watches are cut at that moment.
+    /// How long requests in flight may continue after a shutdown was requested. Watches are ended at that moment.
     pub drain: Duration,
     /// A response of which a client takes nothing for this long is cut: the stream of HTTP/2, the connection of HTTP/1. A
     /// connection on which no stream moves for twice this long is closed.
@@ -146,8 +145,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
-            strangers: 2_000,
-            strangers_per_address: 1_000,
+            unauthenticated: 2_000,
+            unauthenticated_per_address: 1_000,
             requests_per_user: 1_000,
             streams_per_connection: 1000,
             head_timeout: Duration::from_secs(30),
@@ -172,14 +171,14 @@ pub fn serve(
     Box::pin(async move {
         let acceptor = tls.map(|config| TlsAcceptor::from(config.config));
         let slots = Arc::new(Semaphore::new(limits.connections));
-        let strangers = Strangers::new(limits.strangers, limits.strangers_per_address);
+        let unauthenticated = Unauthenticated::new(limits.unauthenticated, limits.unauthenticated_per_address);
         let turns = turns(&limits);
         let (cut, cut_seen) = watch::channel(false);
         let limits = Arc::new(limits);
         let mut refuses = false;
         loop {
             if slots.available_permits() == 0 {
-                strangers.shed(1);
+                unauthenticated.shed(1);
             }
             let slot = tokio::select! {
                 slot = Arc::clone(&slots).acquire_owned() => slot,
@@ -203,14 +202,14 @@ pub fn serve(
                         tracing::warn!(err = %error, "Connections cannot be accepted; retrying");
                     }
                     // Those that are closed need a moment to give theirs back.
-                    let pause = if strangers.shed(SHED) { 1 } else { 50 };
+                    let pause = if unauthenticated.shed(SHED) { 1 } else { 50 };
                     tokio::time::sleep(Duration::from_millis(pause)).await;
                     continue;
                 }
             };
             let place = Place::new(&turns, address.ip());
             let (close, closed) = AbortHandle::new_pair();
-            let stranger = strangers.arrive(address.ip(), &place, close);
+            let newcomer = unauthenticated.arrive(address.ip(), &place, close);
             let connection = Connection {
                 service: service.clone(),
                 limits: Arc::clone(&limits),
@@ -219,7 +218,7 @@ pub fn serve(
                 place: Arc::clone(&place),
             };
             let running = in_turns(place, connection.run(stream, address, acceptor.clone()));
-            tokio::spawn(Abortable::new(running.map(move |()| drop((stranger, slot))), closed).map(drop));
+            tokio::spawn(Abortable::new(running.map(move |()| drop((newcomer, slot))), closed).map(drop));
         }
         drop(listener);
         // Every connection holds a slot, so holding all of them means that none is left.

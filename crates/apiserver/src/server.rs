@@ -38,11 +38,11 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Answers requests the generic handlers do not: documents such as `/version`, and subresources with behaviour of
 /// their own.
 pub trait Route: Send + Sync + 'static {
-    /// Whether this request is the route's; asked in the order of registration, after authorization.
+    /// Whether this route serves the request; called in the order of registration, after authorization.
     fn takes(&self, info: &RequestInfo) -> bool;
 
-    /// What a caller may be allowed instead of what the path says: for routes whose paths hold something else than
-    /// resources after a name.
+    /// The attributes to authorize instead of those of the path: for routes whose paths do not consist of resources
+    /// after a name.
     fn instead(&self, _info: &RequestInfo) -> Option<Attributes> {
         None
     }
@@ -61,9 +61,9 @@ pub enum Authorization {
     AlwaysAllow,
     /// From the server's own roles and bindings.
     Rbac,
-    /// Another API server, which passes requests on, has judged them: whoever it speaks for may do what he asks, and all
-    /// others may ask for the server's health.
-    Judged,
+    /// A front proxy has already authorized the request: users that it authenticates are authorized for everything, all
+    /// others for health checks only.
+    Delegated,
 }
 
 pub struct ServerConfig {
@@ -143,7 +143,7 @@ impl ApiServer {
             };
             let (cache, follower) = Cache::start(config.store, vec![Box::new(observer)]).await?;
             let (authorizer, rbac): (Arc<dyn Authorizer>, _) = match config.authorization {
-                Authorization::Judged => (Arc::new(authz::Judged), None),
+                Authorization::Delegated => (Arc::new(authz::Delegated), None),
                 Authorization::AlwaysAllow => (Arc::new(authz::AlwaysAllow), None),
                 Authorization::Rbac => (Arc::clone(&rbac) as _, Some(rbac)),
             };
@@ -158,7 +158,7 @@ impl ApiServer {
             tokio::spawn(async move {
                 tokio::select! {
                     biased;
-                    // The store tells no more.
+                    // The store ends the stream of changes.
                     () = follower.run() => store.set(false),
                     () = stopped => {}
                 }
@@ -215,14 +215,14 @@ impl ApiServer {
         Limits { budgets: Arc::clone(&self.shared.budgets), ..Limits::default() }
     }
 
-    /// Says in `/readyz` that the end is near, and ends all watches; other requests are still served. Watches would
+    /// Reports the shutdown in `/readyz`, and ends all watches; other requests are still served. Watches would
     /// otherwise keep a draining listener waiting.
     pub fn end_watches(&self) {
         self.ready.set(false);
         self.shared.ending.cancel();
     }
 
-    /// Stops following the store and says so in `/readyz`.
+    /// Stops following the store and reports it in `/readyz`.
     pub fn shutdown(&self) {
         self.end_watches();
         self.stop.cancel();
@@ -251,7 +251,8 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     let underway = (!long).then(|| server.counted.begin(&info));
     // A caller in this process takes the objects themselves.
     let shared = request.extensions().get::<transport::AcceptPayload>().is_some();
-    let wishes = if shared { Default::default() } else { crate::finish::Wishes::of(request.headers(), &info.query) };
+    let preferences =
+        if shared { Default::default() } else { crate::finish::Preferences::of(request.headers(), &info.query) };
     let encoding = crate::negotiate::error_encoding(request.headers());
     let answer =
         std::panic::AssertUnwindSafe(answer(server, &info, request, started, recording.as_ref())).catch_unwind();
@@ -289,7 +290,7 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     let headers = response.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if !long {
-        response = crate::finish::finish(response, wishes).await;
+        response = crate::finish::finish(response, preferences).await;
     }
     if let Some(mut id) = audit_id.or_else(|| HeaderValue::from_str(&server.world.uuid()).ok()) {
         // No other response has it: HTTP/2 need not remember it for those.
@@ -299,8 +300,8 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     response
 }
 
-/// How long a request may take: what its `timeout` says, but no longer than the server allows. Watches have parameters of
-/// their own.
+/// The time limit of a request: its `timeout`, but no longer than the server allows. Watches have parameters of their
+/// own.
 fn time_limit(info: &RequestInfo) -> Result<Duration, Status> {
     let Some(text) = info.query.text("timeout").filter(|_| !info.is_long_running()) else { return Ok(REQUEST_TIMEOUT) };
     let asked = text.parse::<apimachinery::duration::Duration>().map_err(|_| {
@@ -411,7 +412,7 @@ async fn answer_to(
     }
 }
 
-/// For callers in this process: no socket carries the extension that asks for it.
+/// For callers in this process: the extension that requests it cannot arrive over a socket.
 fn everything(server: &Shared, user: &Identity) -> Result<Response, Status> {
     for verb in ["list", "watch"] {
         let all =
@@ -445,25 +446,25 @@ impl Shared {
         &self.admission
     }
 
-    /// Those that have something to say about the resource.
+    /// The plugins that handle the resource.
     fn plugins<'s>(&'s self, request: &AdmissionRequest<'s>) -> impl Iterator<Item = &'s Arc<dyn Admission>> + use<'s> {
         let named = &request.info.resource;
         self.admission.iter().filter(move |plugin| plugin.concerns(&named.group, &named.plural))
     }
 
-    /// Whether a write of the status of this resource is nobody's business but the resource's.
+    /// Whether no plugin handles writes of this resource's status.
     pub(crate) fn leaves_status_alone(&self, info: &apimachinery::resource::ResourceInfo) -> bool {
         let named = &info.resource;
         !self.admission.iter().any(|plugin| plugin.concerns_status(&named.group, &named.plural))
     }
 
-    /// Whether a write of these fields of its metadata is nobody's business but the resource's.
+    /// Whether no plugin handles writes of these metadata fields of this resource.
     pub(crate) fn leaves_metadata_alone(&self, info: &apimachinery::resource::ResourceInfo, fields: &[&str]) -> bool {
         let named = &info.resource;
         !self.admission.iter().any(|plugin| plugin.concerns_metadata(&named.group, &named.plural, fields))
     }
 
-    /// Whether a plugin the server has by itself is on.
+    /// Whether a built-in plugin is enabled.
     pub(crate) fn has(&self, plugin: &str) -> bool {
         !self.admission.iter().any(|switch| switch.switches_off().contains(&plugin))
     }

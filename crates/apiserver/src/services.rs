@@ -1,4 +1,4 @@
-//! Gives services their addresses and node ports, on their way to the store.
+//! Allocates addresses and node ports of services before they are stored.
 
 use apimachinery::{Object, Status};
 use futures::future::BoxFuture;

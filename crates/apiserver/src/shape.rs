@@ -111,8 +111,8 @@ pub fn list_head(resource: &Resource, meta: &ListMeta, form: Form) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// How the stored items of a list begin and the listed ones do not: those of built-in kinds do not repeat what the
-/// list's kind says.
+/// The beginning of a stored item that a listed one lacks: items of built-in kinds do not repeat the kind, which the
+/// list's kind implies.
 pub fn implied_head(resource: &Resource) -> String {
     let info = &resource.info;
     if info.custom {

@@ -14,7 +14,8 @@ use world::World;
 const DEFAULT_SECONDS: i64 = 3600;
 const MINIMUM_SECONDS: i64 = 600;
 const MAXIMUM_SECONDS: i64 = 1 << 32;
-/// What kubelets ask for on behalf of pods; such tokens are made to last for old clients that never reload theirs.
+/// The lifetime that kubelets request on behalf of pods; such tokens are extended for old clients that never reload
+/// theirs.
 const EXTENDABLE_SECONDS: i64 = 3607;
 const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 
@@ -67,7 +68,7 @@ impl Issuer {
             ..Claims::default()
         };
         let token = self.signer.current().sign(&claims).map_err(Status::internal)?;
-        // The reply tells the time that was asked for, so that clients renew as if the token had not been extended.
+        // The reply has the requested expiry, so that clients renew as if the token had not been extended.
         let told = jiff::Timestamp::from_second(now.as_second().saturating_add(seconds)).map_err(Status::internal)?;
         request["kind"] = "TokenRequest".into();
         request["apiVersion"] = "authentication.k8s.io/v1".into();
@@ -87,7 +88,7 @@ fn is_pod(bound_to: Option<&Object>) -> bool {
     bound_to.is_some_and(|object| object.kind() == "Pod")
 }
 
-/// A request that names another account, or another namespace, is for somebody else.
+/// A request that names another account, or another namespace, is refused.
 fn check_names(request: &Value, account: &Object) -> Result<(), Status> {
     let metadata = &request["metadata"];
     for (field, wanted) in [("name", account.name()), ("namespace", account.namespace().unwrap_or_default())] {

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 
 type IndexFn = Box<dyn Fn(&Object) -> Vec<String> + Send + Sync>;
 
-/// Shared by everyone who asked for the same informer. Only the informer writes.
+/// Shared by all users of an informer. Only the informer writes.
 #[derive(Default)]
 pub struct Cache(RwLock<State>);
 

@@ -21,8 +21,8 @@ const PENDING: usize = 10_000;
 /// Events remembered for counting repeats (client-go's cache has 4096).
 const REMEMBERED: usize = 4096;
 
-/// Writing events must not slow down what they tell of: they are collected for this long and written together, which a
-/// store makes durable together. Written one by one they cost several times as much.
+/// Recording events must not slow down reconciliation: they are collected for this long and written together, so that
+/// the store syncs once for all of them. Written one by one they cost several times as much.
 const GATHER: Duration = Duration::from_millis(500);
 /// Written at once at most: those of some ten objects. A flood is written over minutes, 100 a second.
 const BATCH: usize = 50;
@@ -84,11 +84,11 @@ struct Entry {
 }
 
 impl Entry {
-    /// What it says, the version of its object, and when.
-    fn split(self) -> (Told, String, jiff::Timestamp) {
+    /// The deduplication key, the resource version of the object, and the time.
+    fn split(self) -> (Content, String, jiff::Timestamp) {
         let Self { mut involved, type_, reason, message, component, at } = self;
         let resource_version = std::mem::take(&mut involved.resource_version);
-        (Told { involved, type_, reason, message, component }, resource_version, at)
+        (Content { involved, type_, reason, message, component }, resource_version, at)
     }
 }
 
@@ -144,10 +144,10 @@ impl EventRecorder {
     }
 }
 
-/// What an event says, whenever it says so. The resource version of its object is left out: the same event about a newer state
-/// is a repeat.
+/// The content of an event without its time. The resource version of the object is left out: the same event for a newer
+/// state is a repeat.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Told {
+struct Content {
     involved: Involved,
     type_: EventType,
     reason: &'static str,
@@ -157,7 +157,7 @@ struct Told {
 
 /// An event that is to be written, with the version of its object and the name it gets.
 struct Chosen {
-    told: Arc<Told>,
+    content: Arc<Content>,
     resource_version: String,
     at: jiff::Timestamp,
     name: String,
@@ -173,8 +173,8 @@ struct Seen {
 /// What was written lately; pure.
 #[derive(Default)]
 struct Memory {
-    seen: HashMap<Arc<Told>, Seen>,
-    order: VecDeque<Arc<Told>>,
+    seen: HashMap<Arc<Content>, Seen>,
+    order: VecDeque<Arc<Content>>,
     tokens: HashMap<(String, Arc<str>), (f64, Instant)>,
     /// So many buckets are worth looking for full ones.
     sweep_at: usize,
@@ -182,8 +182,8 @@ struct Memory {
 
 impl Memory {
     /// Whether the event is a repeat, which is then counted.
-    fn repeat(&mut self, told: &Told, at: jiff::Timestamp) -> bool {
-        match self.seen.get_mut(told) {
+    fn repeat(&mut self, content: &Content, at: jiff::Timestamp) -> bool {
+        match self.seen.get_mut(content) {
             Some(seen) => {
                 seen.count += 1;
                 seen.last = at;
@@ -194,18 +194,18 @@ impl Memory {
         }
     }
 
-    fn remember(&mut self, told: Arc<Told>, at: jiff::Timestamp, key: ObjectKey) {
+    fn remember(&mut self, content: Arc<Content>, at: jiff::Timestamp, key: ObjectKey) {
         if self.order.len() >= REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
             self.seen.remove(&oldest);
         }
-        self.order.push_back(told.clone());
-        self.seen.insert(told, Seen { key, count: 1, last: at, unwritten: false });
+        self.order.push_back(content.clone());
+        self.seen.insert(content, Seen { key, count: 1, last: at, unwritten: false });
     }
 
     /// Takes a token of the object's bucket.
-    fn allow(&mut self, told: &Told, now: Instant) -> bool {
+    fn allow(&mut self, content: &Content, now: Instant) -> bool {
         // Looking through all of them costs a share of each event only: next time there are twice as many as are left. 100
         // events a second leave 30,000 within the five minutes it takes to refill one.
         if self.tokens.len() >= self.sweep_at.max(REMEMBERED) {
@@ -213,7 +213,7 @@ impl Memory {
             self.sweep_at = 2 * self.tokens.len();
         }
         let bucket =
-            self.tokens.entry((told.involved.uid.clone(), told.component.clone())).or_insert((OBJECT_BURST, now));
+            self.tokens.entry((content.involved.uid.clone(), content.component.clone())).or_insert((OBJECT_BURST, now));
         let tokens = refilled(bucket.0, bucket.1, now);
         let allowed = tokens >= 1.0;
         *bucket = (if allowed { tokens - 1.0 } else { tokens }, now);
@@ -265,16 +265,17 @@ impl Writer {
         let (mut chosen, mut repeats) = (BTreeMap::<String, Vec<Chosen>>::new(), Vec::new());
         let mut in_batch = HashSet::new();
         for entry in entries {
-            let (told, resource_version, at) = entry.split();
-            if in_batch.contains(&told) {
-                repeats.push((told, at));
-            } else if !self.memory.repeat(&told, at) && self.memory.allow(&told, Instant::now()) {
-                let namespace = if told.involved.namespace.is_empty() { "default" } else { &told.involved.namespace };
+            let (content, resource_version, at) = entry.split();
+            if in_batch.contains(&content) {
+                repeats.push((content, at));
+            } else if !self.memory.repeat(&content, at) && self.memory.allow(&content, Instant::now()) {
+                let namespace =
+                    if content.involved.namespace.is_empty() { "default" } else { &content.involved.namespace };
                 let namespace = namespace.to_owned();
-                let name = format!("{}.{:x}", told.involved.name, self.world.random_u64());
-                let told = Arc::new(told);
-                in_batch.insert(told.clone());
-                chosen.entry(namespace).or_default().push(Chosen { told, resource_version, at, name });
+                let name = format!("{}.{:x}", content.involved.name, self.world.random_u64());
+                let content = Arc::new(content);
+                in_batch.insert(content.clone());
+                chosen.entry(namespace).or_default().push(Chosen { content, resource_version, at, name });
             }
         }
         let (resource, client) = (resource(), &self.client);
@@ -291,16 +292,16 @@ impl Writer {
                     continue;
                 }
             };
-            for (Chosen { told, at, name, .. }, written) in chosen.into_iter().zip(written) {
+            for (Chosen { content, at, name, .. }, written) in chosen.into_iter().zip(written) {
                 match written {
-                    Ok(_) => self.memory.remember(told, at, ObjectKey::namespaced(namespace.as_str(), name)),
-                    // A namespace that is going away takes no events; that is nobody's fault.
-                    Err(error) => tracing::debug!(reason = told.reason, err = %error, "Event cannot be written"),
+                    Ok(_) => self.memory.remember(content, at, ObjectKey::namespaced(namespace.as_str(), name)),
+                    // A terminating namespace accepts no events; this is expected.
+                    Err(error) => tracing::debug!(reason = content.reason, err = %error, "Event cannot be written"),
                 }
             }
         }
-        for (told, at) in repeats {
-            self.memory.repeat(&told, at);
+        for (content, at) in repeats {
+            self.memory.repeat(&content, at);
         }
     }
 
@@ -321,7 +322,7 @@ fn resource() -> ApiResource {
 }
 
 fn document(chosen: &Chosen, namespace: &str) -> serde_json::Value {
-    let Told { involved, type_, reason, message, component } = &*chosen.told;
+    let Content { involved, type_, reason, message, component } = &*chosen.content;
     let at = Time::new(chosen.at);
     json!({
         "apiVersion": "v1", "kind": "Event",
@@ -354,15 +355,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn repeats_are_counted_and_a_talkative_object_is_silenced() {
         let mut memory = Memory::default();
-        let told = |message| entry(message).split().0;
+        let content = |message| entry(message).split().0;
         let at = jiff::Timestamp::UNIX_EPOCH;
-        assert!(!memory.repeat(&told("a"), at));
-        memory.remember(Arc::new(told("a")), at, ObjectKey::cluster("n.1"));
+        assert!(!memory.repeat(&content("a"), at));
+        memory.remember(Arc::new(content("a")), at, ObjectKey::cluster("n.1"));
         let newer = Entry { involved: Involved { resource_version: "9".into(), ..entry("a").involved }, ..entry("a") };
-        assert!(memory.repeat(&newer.split().0, at) && !memory.repeat(&told("b"), at));
-        let allowed = (0..40).filter(|_| memory.allow(&told("x"), Instant::now())).count();
+        assert!(memory.repeat(&newer.split().0, at) && !memory.repeat(&content("b"), at));
+        let allowed = (0..40).filter(|_| memory.allow(&content("x"), Instant::now())).count();
         assert_eq!(allowed, 25);
         tokio::time::advance(Duration::from_secs(301)).await;
-        assert!(memory.allow(&told("x"), Instant::now()) && !memory.allow(&told("x"), Instant::now()));
+        assert!(memory.allow(&content("x"), Instant::now()) && !memory.allow(&content("x"), Instant::now()));
     }
 }

@@ -29,7 +29,7 @@ const REFILL: Duration = Duration::from_secs(1);
 pub struct Failures<K> {
     patience: Duration,
     known: Mutex<Known<K>>,
-    /// How many keys are known to fail. A success looks no further while there are none.
+    /// The number of failing keys. While it is zero, a success takes no lock.
     count: AtomicUsize,
 }
 

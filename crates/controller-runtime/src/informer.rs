@@ -1,7 +1,7 @@
-//! Informers: a cache kept current by list and watch, and handlers that are told of every change.
+//! Informers: a cache kept current by list and watch, and handlers that run on every change.
 //!
-//! Nothing is removed from a cache because a server could not be asked: it keeps the last state that was seen, and only
-//! a successful list or a watch event removes an object.
+//! An unreachable server removes nothing from a cache: it keeps the last known state, and only a successful list or a
+//! watch event removes an object.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use world::{Level, World};
 
 use crate::{Backoff, Cache, Caller, Reach};
 
-/// One change of the cache, told after the cache has it.
+/// One change of the cache, delivered after the cache was updated.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// `initial`: it was there before the handler or the informer was.
@@ -190,14 +190,15 @@ impl Informer {
         self.0.trouble.lock().clone()
     }
 
-    /// Tries the server at once, if it is in trouble: somebody knows that it answers again.
+    /// Retries at once after failures; for callers that know the server is reachable again.
     pub fn try_again(&self) {
         if self.0.trouble.lock().is_some() {
             self.0.again.notify_one();
         }
     }
 
-    /// Tells `handler` of what is there and of every change, on the informer's own task: a handler only enqueues keys.
+    /// Delivers the existing objects and every change to `handler`, on the informer's own task: a handler only enqueues
+    /// keys.
     /// It may read this cache but must not subscribe to this informer.
     pub fn subscribe(&self, handler: impl Fn(&Event) + Send + Sync + 'static) {
         let mut handlers = self.0.handlers.lock();
@@ -209,8 +210,8 @@ impl Informer {
         }
     }
 
-    /// As [`Informer::subscribe`]; whoever subscribes is told of what is there from the latest change to the earliest. What
-    /// was changed shortly before a start, or since, somebody may wait for.
+    /// As [`Informer::subscribe`], but existing objects are delivered from the most recently changed to the oldest.
+    /// Users may be waiting for objects that changed shortly before the start.
     pub fn subscribe_latest_first(&self, handler: impl Fn(&Event) + Send + Sync + 'static) {
         self.0.latest_first.store(true, Ordering::Relaxed);
         self.subscribe(handler);
@@ -314,8 +315,8 @@ impl Informer {
         Ok(())
     }
 
-    /// Whether the server does not know yet what this cache has seen: it was restored from a backup. A watch from a version
-    /// that is still to come tells of nothing before that comes.
+    /// Whether the server is at an older revision than this cache, as after a restore from a backup. A watch from a
+    /// future revision delivers no event before the server reaches it.
     async fn went_back(&self, seen: u64) -> Result<bool, client::Error> {
         let Selection { namespace, metadata_only, .. } = &self.0.selection;
         // Without selectors the server need not look for the one object.
@@ -353,7 +354,8 @@ impl Informer {
         }
     }
 
-    /// Takes over a complete list: what differs is told, what is missing from it was deleted meanwhile.
+    /// Replaces the cache by a complete list: differences are delivered as events, and objects missing from the list as
+    /// deletions.
     fn replace(&self, items: Vec<Arc<Object>>) {
         let initial = !self.has_synced();
         let known = self.0.cache.keys();
@@ -430,8 +432,7 @@ fn group_resource(resource: &ApiResource) -> String {
     }
 }
 
-/// An event whose version is no number cannot be put into an order with others: the watch counts as broken, and only a
-/// list tells how things are.
+/// An event with an invalid resource version cannot be ordered: the watch is treated as broken and followed by a list.
 fn advance(revision: &mut Option<u64>, object: &Object) -> Result<(), client::Error> {
     *revision = object.resource_version().parse().ok();
     if revision.is_some() {

@@ -11,7 +11,7 @@ use world::World;
 
 use crate::{Informer, Reach, Selection};
 
-/// The informers of one server, one for each resource (and selection), started when first asked for.
+/// The informers of one server, one for each resource (and selection), started on first use.
 #[derive(Clone)]
 pub struct InformerSet(Arc<SetInner>);
 
@@ -62,7 +62,7 @@ impl InformerSet {
         entry.or_insert_with(start).clone()
     }
 
-    /// The informer if it was asked for before.
+    /// The informer of the resource, if it was started.
     pub fn existing(&self, resource: &ApiResource) -> Option<Informer> {
         self.0.informers.lock().get(&(resource.clone(), Selection::default())).cloned()
     }
@@ -76,7 +76,7 @@ impl InformerSet {
         all.into_iter().for_each(|(_, informer)| informer.try_again());
     }
 
-    /// Stops and forgets the informers of a resource.
+    /// Stops and removes the informers of a resource.
     pub fn stop(&self, resource: &ApiResource) {
         self.0.informers.lock().retain(|(other, _), informer| {
             if other == resource {
@@ -86,7 +86,7 @@ impl InformerSet {
         });
     }
 
-    /// Stops everything; informers asked for later are born stopped.
+    /// Stops all informers; those requested later start stopped.
     pub fn stop_all(&self) {
         self.0.stop.cancel();
         self.0.informers.lock().clear();

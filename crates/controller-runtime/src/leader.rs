@@ -1,6 +1,7 @@
 //! One of several replicas works at a time: the one whose name is in a Lease, by the rules of client-go's leader election.
 //!
-//! Whether a Lease has run out is judged by how long it was seen unchanged, never by the times in it: clocks differ.
+//! The expiry of a Lease is measured from the time it was last observed to change, never from its timestamps: clocks
+//! differ.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub struct LeaderElection {
     pub name: String,
     /// Who this is; no other replica may have the name.
     pub identity: String,
-    /// For how long others leave a Lease alone that nobody renews.
+    /// How long candidates wait before they take over a Lease that is not renewed.
     pub lease_duration: Duration,
     /// A leader that could not renew for this long has lost. Shorter than `lease_duration`.
     pub renew_deadline: Duration,
@@ -115,7 +116,7 @@ fn micro_time(world: &World) -> String {
     world.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// Somebody else was faster: that is an answer, not a failure.
+/// A conflict means that another candidate was faster; it is not a failure.
 fn settled<T>(written: client::Result<T>) -> client::Result<bool> {
     match written {
         Ok(_) => Ok(true),
@@ -137,7 +138,7 @@ impl Seen {
         };
         self.0 = Some((spec.clone(), since));
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
-        // How long a Lease holds is the holder's to say.
+        // The holder defines the duration of the Lease.
         let told = spec["leaseDurationSeconds"].as_u64().map_or(lease_duration, Duration::from_secs);
         holder.is_empty() || holder == identity || now.duration_since(since) >= told
     }
@@ -153,8 +154,8 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// Renews until `stop`, then gives the Lease back. True when stopped, false when the Lease was lost: then whatever
-    /// only a leader may do must end at once.
+    /// Renews the Lease until `stop`, then releases it. True if it was stopped, false if the Lease was lost: then
+    /// everything that requires leadership must stop at once.
     pub fn keep<'a>(mut self, stop: &'a CancellationToken) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let (mut renewed, failures) = (Instant::now(), Failures::lasting(Duration::ZERO));
@@ -173,7 +174,7 @@ impl Leading {
                             tracing::info!(%lease, duration = ?lasted, "Lease is renewed again");
                         }
                     }
-                    // A conflict may be somebody's label; another holder shows at the next look.
+                    // A conflict may come from a changed label; another holder is detected at the next retry.
                     Ok(Ok(false)) => {}
                     Ok(Err(error)) if failures.failed(&(), &error.cause()) => {
                         let deadline = self.election.renew_deadline;
@@ -192,7 +193,7 @@ impl Leading {
         })
     }
 
-    /// So that the next one need not wait. What cannot be said in time is found out by waiting.
+    /// Releases the Lease, so that the next holder need not wait for its expiry. Best effort within a time limit.
     async fn release(&self) {
         let freed = async {
             let current = self.client.get_opt(&leases(), &self.election.key()).await.ok()??;

@@ -1,7 +1,7 @@
-//! What queues and passes count, with the names of controller-runtime and client-go.
+//! Metrics of queues and reconciliations, with the names of controller-runtime and client-go.
 //!
-//! [`observed`] says where: workers that start inside such a future count in its registry, others nowhere. So a
-//! controller does not hand a registry from function to function only for the sake of its numbers.
+//! [`observed`] sets the registry for the workers that start inside its future; other workers count nothing. So
+//! controllers need not pass a registry from function to function.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,56 +15,58 @@ use tokio::time::Instant;
 
 use crate::WorkQueue;
 
-/// client-go's buckets for queues: 10 ns to 1000 s... the ones that a pass can fall into.
+/// client-go's buckets for queues: 10 ns to 1000 s... limited to plausible durations.
 const WORK: Buckets = Buckets::Exponential { start: 0.000_001, factor: 10.0, count: 10 };
 
 pub const DEPTH: Description =
-    Description::gauge("workqueue_depth", &["name", "controller", "priority"], "Keys that wait.");
-pub const ADDS: Description =
-    Description::counter("workqueue_adds_total", &["name", "controller"], "Keys that were added.");
+    Description::gauge("workqueue_depth", &["name", "controller", "priority"], "Keys waiting in the queue.");
+pub const ADDS: Description = Description::counter("workqueue_adds_total", &["name", "controller"], "Keys added.");
 pub const RETRIES: Description =
-    Description::counter("workqueue_retries_total", &["name", "controller"], "Keys that came back after a failure.");
+    Description::counter("workqueue_retries_total", &["name", "controller"], "Keys requeued after a failure.");
 pub const WORK_DURATION: Description = Description::histogram(
     "workqueue_work_duration_seconds",
     &["name", "controller"],
     WORK,
-    "How long a key was worked on.",
+    "Duration of processing a key.",
 );
 pub const QUEUE_DURATION: Description = Description::histogram(
     "workqueue_queue_duration_seconds",
     &["name", "controller"],
     WORK,
-    "How long a key waited for a worker.",
+    "Time from adding a key to its processing.",
 );
 pub const UNFINISHED: Description = Description::gauge(
     "workqueue_unfinished_work_seconds",
     &["name", "controller"],
-    "How long the keys being worked on have been, together.",
+    "Sum of the time that keys in processing have taken so far.",
 );
 pub const LONGEST: Description = Description::gauge(
     "workqueue_longest_running_processor_seconds",
     &["name", "controller"],
-    "How long the one of them has been that began first.",
+    "Time that the longest-running key in processing has taken so far.",
 );
 pub const RECONCILES: Description = Description::counter(
     "controller_runtime_reconcile_total",
     &["controller", "result"],
-    "Passes by how they ended: success, error, requeue_after.",
+    "Reconciliations by result: success, error, requeue_after.",
 );
 pub const ERRORS: Description =
-    Description::counter("controller_runtime_reconcile_errors_total", &["controller"], "Passes that failed.");
+    Description::counter("controller_runtime_reconcile_errors_total", &["controller"], "Failed reconciliations.");
 pub const TERMINAL_ERRORS: Description = Description::counter(
     "controller_runtime_terminal_reconcile_errors_total",
     &["controller"],
-    "Passes that failed for good: none, for every failed pass is taken up again.",
+    "Reconciliations that failed without a retry; always 0, since every failure is retried.",
 );
 pub const TIMEOUTS: Description = Description::counter(
     "controller_runtime_reconcile_timeouts_total",
     &["controller"],
-    "Passes that were ended for taking too long: none, for only requests have a limit.",
+    "Reconciliations that timed out; always 0, since only requests have a timeout.",
 );
-pub const PANICS: Description =
-    Description::counter("controller_runtime_reconcile_panics_total", &["controller"], "Passes that panicked.");
+pub const PANICS: Description = Description::counter(
+    "controller_runtime_reconcile_panics_total",
+    &["controller"],
+    "Reconciliations that panicked.",
+);
 pub const TIME: Description = Description::histogram(
     "controller_runtime_reconcile_time_seconds",
     &["controller"],
@@ -72,12 +74,15 @@ pub const TIME: Description = Description::histogram(
         0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
         1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
     ]),
-    "How long a pass took.",
+    "Duration of a reconciliation.",
 );
-pub const MAX_WORKERS: Description =
-    Description::gauge("controller_runtime_max_concurrent_reconciles", &["controller"], "Passes that may run at once.");
+pub const MAX_WORKERS: Description = Description::gauge(
+    "controller_runtime_max_concurrent_reconciles",
+    &["controller"],
+    "Maximum number of concurrent reconciliations.",
+);
 pub const ACTIVE: Description =
-    Description::gauge("controller_runtime_active_workers", &["controller"], "Passes that run.");
+    Description::gauge("controller_runtime_active_workers", &["controller"], "Running reconciliations.");
 pub const ALL: &[Description] = &[
     RECONCILES,
     ERRORS,
@@ -105,7 +110,7 @@ pub async fn observed<F: Future>(registry: Registry, future: F) -> F::Output {
     REGISTRY.scope(registry, future).await
 }
 
-/// What a queue counts that is no [`WorkQueue`]: who owns it tells of each step.
+/// The metrics of a queue that is not a [`WorkQueue`]; its owner records each step.
 pub struct Steps {
     name: &'static str,
     adds: Counters,
@@ -149,7 +154,7 @@ impl Steps {
         self.retries.increment(&[self.name, self.name]);
     }
 
-    /// A key is taken up that waited for this long; the caller owes an [`Steps::end`] with the answer.
+    /// Records that a key was dequeued after this wait. The caller must call [`Steps::end`] with the returned value.
     pub fn begin(&self, waited: Duration) -> u64 {
         self.waited.took(&[self.name, self.name], waited);
         let turn = self.begun.fetch_add(1, Ordering::Relaxed);
@@ -186,7 +191,7 @@ pub(crate) enum Ending {
 }
 
 impl Counted {
-    /// For the queue of a controller; `None` where nobody counts.
+    /// For the queue of a controller; `None` outside [`observed`].
     pub fn here<K: Ord + Clone + Send + Sync + 'static>(
         name: &'static str,
         queue: &Arc<WorkQueue<K>>,

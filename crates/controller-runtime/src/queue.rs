@@ -16,7 +16,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1000);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// After everything else: initial lists, and objects touched by someone else's change.
+    /// Processed last: initial lists, and objects enqueued because of another object's change.
     Low,
     #[default]
     Normal,
@@ -136,7 +136,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.state.lock().failures.remove(key);
     }
 
-    /// The next key, normal priority first, each in the order of arrival. The caller owes a [`WorkQueue::done`]. `None`
+    /// The next key, normal priority first, each in the order of arrival. The caller must call [`WorkQueue::done`].
+    /// `None`
     /// once the queue is closed.
     pub async fn get(&self) -> Option<K> {
         self.next(true).await.map(|(key, _)| key)

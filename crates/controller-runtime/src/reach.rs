@@ -47,13 +47,13 @@ impl Reach {
         })
     }
 
-    /// Someone who calls it; `call` names what for, as `watch deployments.apps`.
+    /// Registers a caller; `call` describes its request, as `watch deployments.apps`.
     pub fn caller(self: &Arc<Self>, call: impl Into<String>) -> Caller {
         let id = self.callers.fetch_add(1, Ordering::Relaxed);
         Caller { reach: Arc::clone(self), id, call: call.into() }
     }
 
-    /// Whether at least one caller gets no answer. The log has said so.
+    /// Whether at least one caller gets no response. This has been logged.
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed)
     }

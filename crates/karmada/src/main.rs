@@ -1,4 +1,4 @@
-//! `karmada`: every component of the control plane in one program; its name or its first argument says which.
+//! `karmada`: every component of the control plane in one program, selected by its name or its first argument.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -12,7 +12,7 @@ const SYNCS: Description = Description::counter("karmada_store_syncs_total", &[]
 const MARK_SYNCS: Description = Description::counter(
     "karmada_store_mark_syncs_total",
     &[],
-    "Syncs of the mark of what was acknowledged, at most one a second.",
+    "Syncs of the acknowledgement mark, at most one a second.",
 );
 const DAMAGED: Description = Description::gauge(
     "karmada_store_damaged",
@@ -24,7 +24,7 @@ const SIZE: Description = Description::gauge("karmada_store_size_bytes", &[], "B
 const FREE: Description = Description::gauge(
     "karmada_store_free_bytes",
     &[],
-    "Bytes that the file system of the store has left for this process.",
+    "Free bytes in the file system of the store, for this process.",
 );
 pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES, MARK_SYNCS, DAMAGED, SIZE, FREE];
 
@@ -69,13 +69,13 @@ pub const BUILD: Description = Description::gauge(
     ],
     "1, with what was built; go_version is Rust's.",
 );
-const CPU: Description = Description::sum("process_cpu_seconds_total", &[], "Seconds of cpu, user and system.");
+const CPU: Description = Description::sum("process_cpu_seconds_total", &[], "CPU time in seconds, user and system.");
 const RESIDENT: Description = Description::gauge("process_resident_memory_bytes", &[], "Resident memory.");
 const VIRTUAL: Description = Description::gauge("process_virtual_memory_bytes", &[], "Virtual memory.");
 const STARTED: Description =
-    Description::gauge("process_start_time_seconds", &[], "When the process began, in seconds since 1970.");
+    Description::gauge("process_start_time_seconds", &[], "Start time of the process, in seconds since 1970.");
 const OPEN_FILES: Description = Description::gauge("process_open_fds", &[], "Open file descriptors.");
-const MAX_FILES: Description = Description::gauge("process_max_fds", &[], "How many there may be.");
+const MAX_FILES: Description = Description::gauge("process_max_fds", &[], "Maximum number of open file descriptors.");
 pub const PROCESS: &[Description] = &[BUILD, CPU, RESIDENT, VIRTUAL, STARTED, OPEN_FILES, MAX_FILES];
 
 /// The clock of `/proc`: 100 ticks a second on every architecture Linux offers to programs today.

@@ -68,7 +68,7 @@ impl Listen {
         let mut names = vec!["localhost".into(), "127.0.0.1".into(), local(self.bind_address).to_string()];
         names.extend(self.advertise.map(|it| it.address.to_string()));
         names.extend(self.external.as_ref().map(|host| host.name.clone()));
-        // Other machines cannot reach a loopback address, whatever the name of this machine.
+        // Other machines cannot reach a loopback address, under any name of this machine.
         if !self.bind_address.is_loopback() {
             names.extend(self.machine.host_name.clone());
         }

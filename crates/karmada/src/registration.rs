@@ -78,7 +78,7 @@ fn public_reader() -> [(ApiResource, Value); 2] {
     role["rules"] =
         json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLUSTER_INFO], "verbs": ["get"]}]);
     binding["roleRef"] = json!({"apiGroup": RBAC, "kind": "Role", "name": name});
-    // Agents read it to learn later authorities.
+    // Agents read it to get later authorities.
     binding["subjects"] = json!([
         {"apiGroup": RBAC, "kind": "User", "name": "system:anonymous"},
         {"apiGroup": RBAC, "kind": "Group", "name": agents::GROUP},

@@ -1,5 +1,5 @@
-//! What was scheduled and does not run yet (gate SchedulingOvercommitProtection): until a cluster reports it, it is
-//! taken away from the room the cluster says it has. Told the time; kept in memory only.
+//! Scheduled replicas that do not run yet (gate SchedulingOvercommitProtection): until a cluster reports them, they are
+//! subtracted from its available capacity. The time is an argument; kept in memory only.
 //!
 //! Upstream assumes the whole of a workload with every result, its own share included. Only what was added is on its
 //! way, and a binding is not in its own way, so that is what is kept here.
@@ -19,12 +19,12 @@ use crate::queue::Moment;
 const EXPIRY: Duration = Duration::from_secs(300);
 
 /// What is assumed of one binding, by cluster.
-pub type OnTheWay = BTreeMap<String, Assumed>;
+pub type AssumedReplicas = BTreeMap<String, Assumed>;
 
 /// Bounded by the results of the bindings there are.
 #[derive(Debug, Default)]
 pub struct Assumptions {
-    bindings: BTreeMap<ObjectKey, OnTheWay>,
+    bindings: BTreeMap<ObjectKey, AssumedReplicas>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,10 +43,10 @@ impl Assumptions {
         spec: &ResourceBindingSpec,
         result: &[TargetCluster],
         now: Moment,
-    ) -> Option<OnTheWay> {
+    ) -> Option<AssumedReplicas> {
         let before = self.bindings.remove(key);
         let known = |cluster: &str| before.as_ref().and_then(|known| known.get(cluster)).filter(|it| it.until > now);
-        let mut after = OnTheWay::new();
+        let mut after = AssumedReplicas::new();
         for target in result {
             let ran = spec.clusters.iter().find(|old| old.name == target.name);
             let earlier = known(&target.name);
@@ -72,12 +72,12 @@ impl Assumptions {
         before
     }
 
-    pub fn known(&self, key: &ObjectKey) -> Option<OnTheWay> {
+    pub fn known(&self, key: &ObjectKey) -> Option<AssumedReplicas> {
         self.bindings.get(key).cloned()
     }
 
     /// The result did not come to be.
-    pub fn restore(&mut self, key: &ObjectKey, before: Option<OnTheWay>) {
+    pub fn restore(&mut self, key: &ObjectKey, before: Option<AssumedReplicas>) {
         match before {
             Some(before) => self.bindings.insert(key.clone(), before),
             None => self.bindings.remove(key),
@@ -98,7 +98,7 @@ impl Assumptions {
         self.bindings.remove(key);
     }
 
-    /// What everyone else has on the way; what has expired is dropped.
+    /// The assumed replicas of all other bindings; expired ones are dropped.
     pub fn others(&mut self, own: &ObjectKey, now: Moment) -> Others {
         self.bindings.retain(|_, known| {
             known.retain(|_, assumed| assumed.until > now);
@@ -116,7 +116,7 @@ impl Assumptions {
     }
 }
 
-/// What is on the way to each cluster.
+/// The assumed replicas of each cluster.
 #[derive(Debug, Default)]
 pub struct Others(HashMap<String, There>);
 
@@ -128,7 +128,7 @@ struct There {
 }
 
 impl Others {
-    /// As an estimator is told.
+    /// In the form that estimators take.
     pub fn workloads(&self, cluster: &str) -> Vec<AssumedWorkload> {
         let Some(There { namespaces, components }) = self.0.get(cluster) else { return Vec::new() };
         let both = namespaces.iter().cloned().zip(components.iter().cloned());
@@ -171,7 +171,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Replicas that others than `own` have on the way to m1 and m2.
+    /// Assumed replicas of bindings other than `own` in m1 and m2.
     fn seen(assumptions: &mut Assumptions, own: &str, now: Moment) -> [i32; 2] {
         let others = assumptions.others(&ObjectKey::cluster(own), now);
         ["m1", "m2"].map(|cluster| others.assumed(cluster).iter().flatten().map(|component| component.replicas).sum())
@@ -182,7 +182,7 @@ mod tests {
         let (mut assumptions, key) = (Assumptions::default(), ObjectKey::cluster("a"));
         assumptions.assume(&key, &spec(&[("m1", 2)]), &targets(&[("m1", 5), ("m2", 1)]), at(0));
         assert_eq!(seen(&mut assumptions, "b", at(1)), [3, 1]);
-        assert_eq!(seen(&mut assumptions, "a", at(1)), [0, 0], "nobody is in his own way");
+        assert_eq!(seen(&mut assumptions, "a", at(1)), [0, 0], "a binding's own assumptions do not count");
         let before = assumptions.assume(&key, &spec(&[("m1", 5), ("m2", 1)]), &targets(&[("m1", 7)]), at(2));
         assert_eq!(seen(&mut assumptions, "b", at(3)), [5, 0], "counted from what ran at first");
         assumptions.restore(&key, before);

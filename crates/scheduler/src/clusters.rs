@@ -16,7 +16,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Takes over a new state, and tells `then` of the change if it matters.
+    /// Stores a new state, and calls `then` with the change if it matters.
     pub fn put(&mut self, cluster: Arc<Cluster>, then: impl FnOnce(&Change<'_>)) {
         let name = &cluster.metadata.name;
         let old = self.members.get(name).cloned();

@@ -1,5 +1,5 @@
-//! The descheduler: at intervals it asks the estimators where pods cannot start, and takes these replicas back. What is
-//! taken is decided by `scheduling::descheduling`; the scheduler places it again.
+//! The descheduler: at intervals it requests unschedulable replicas from the estimators and removes them from the
+//! result. `scheduling::descheduling` decides which; the scheduler places them again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub fn deschedule<'a>(
                 if left <= 0 {
                     continue;
                 }
-                let Some(moved) = look(&binding, &estimators, &options, left).await else { continue };
+                let Some(moved) = plan(&binding, &estimators, &options, left).await else { continue };
                 let written = write(client, &binding, &moved).await;
                 let total: i64 = moved.taken.iter().map(|(_, count)| count).sum();
                 left -= if written.is_ok() { total } else { 0 };
@@ -115,7 +115,7 @@ fn log(
                 tracing::info!(binding = %key, cluster, replicas, reason, "Descheduled replicas; they are scheduled again");
             }
         }
-        // Someone else changed the binding; the next round looks at it again.
+        // Another client changed the binding; the next round reads it again.
         Err(error) if error.is_conflict() || error.is_not_found() => {}
         Err(error) => {
             let err = error.to_string();
@@ -145,8 +145,8 @@ fn concerned(bindings: &Informer) -> Vec<(Arc<Object>, Binding)> {
     decoded.filter(|(_, binding)| may(binding)).collect()
 }
 
-/// What to take back, as far as the estimators know.
-async fn look(binding: &Binding, estimators: &Estimators, options: &DeschedulerOptions, budget: i64) -> Option<Moved> {
+/// The replicas to take back, according to the estimators.
+async fn plan(binding: &Binding, estimators: &Estimators, options: &DeschedulerOptions, budget: i64) -> Option<Moved> {
     let resource = &binding.spec.resource;
     let about = |cluster| Target::from(cluster).about(&resource.kind, &resource.namespace, &resource.name);
     let targets: Vec<Target> = descheduling::with_unready_replicas(binding).into_iter().map(about).collect();
@@ -172,7 +172,7 @@ async fn look(binding: &Binding, estimators: &Estimators, options: &DeschedulerO
     descheduling::plan(binding, known, budget)
 }
 
-/// Onto the version that was looked at and no other: a result that changed meanwhile stands.
+/// Based on the version that was read: a result that changed in between is kept.
 async fn write(client: &Client, binding: &Binding, moved: &Moved) -> Result<(), client::Error> {
     let patch = json!({
         "metadata": {"resourceVersion": binding.metadata.resource_version, "uid": binding.metadata.uid},

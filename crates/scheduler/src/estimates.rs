@@ -1,4 +1,4 @@
-//! What accurate estimators say, and what is on its way, as one.
+//! The responses of accurate estimators, combined with assumed replicas.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::metrics::Counted;
 use crate::peers::Neighbours;
 use crate::writes;
 
-/// The room in each cluster whose estimator answered. All others are judged by their own summaries.
+/// The capacity of each cluster whose estimator responded. For all others their own summaries count.
 #[derive(Debug, Default)]
 pub(crate) struct Answers(BTreeMap<String, i64>);
 
-/// Who is asked.
-pub(crate) struct Asked<'a> {
+/// The estimators and their options.
+pub(crate) struct Source<'a> {
     pub estimators: &'a Estimators,
     /// `--disable-scheduler-estimator-in-pull-mode`.
     pub spare_pull: bool,
     pub counted: &'a Counted,
 }
 
-impl Asked<'_> {
-    /// Asks about the clusters whose room matters to a binding that has to be scheduled.
+impl Source<'_> {
+    /// Requests estimates of the clusters whose capacity matters to a binding that must be scheduled.
     pub async fn about(
         self,
         binding: &Binding,
@@ -61,7 +61,7 @@ impl Asked<'_> {
     }
 }
 
-/// Which clusters are asked what; none when room plays no part.
+/// The request for each cluster; none when capacity does not matter.
 fn query_of(
     binding: &Binding,
     neighbours: &Neighbours,

@@ -14,7 +14,7 @@ use crate::writes;
 pub struct Explanation {
     pub key: ObjectKey,
     pub generation: i64,
-    /// Whether and when the scheduler looks at it again; times count from now.
+    /// Whether and when the scheduler processes it again; times count from now.
     pub standing: Standing,
     pub findings: Result<Findings, LeftAlone>,
 }
@@ -22,7 +22,7 @@ pub struct Explanation {
 /// What a pass would find now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
-    /// None when the last result stands; then `decision` says what a new one would be.
+    /// None when the last result is kept; then `decision` is the one a new pass would make.
     pub needed: Option<ScheduleType>,
     pub decision: Decision,
     /// Every cluster, in the order of names.

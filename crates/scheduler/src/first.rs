@@ -66,6 +66,6 @@ impl FirstDecision {
         let shared = &self.scheduler.0;
         shared.counted.attempt("scheduled", self.why.as_str(), self.started.elapsed());
         shared.journal.scheduled(&object.key(), self.decision.result().unwrap_or_default());
-        pass::tell(shared, object, &self.binding, &self.decision, outcome::SUCCESS);
+        pass::record_events(shared, object, &self.binding, &self.decision, outcome::SUCCESS);
     }
 }

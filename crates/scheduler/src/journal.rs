@@ -1,4 +1,4 @@
-//! What the log tells of bindings that cannot be scheduled: once for each cause, and once when that is over.
+//! Log lines about unschedulable bindings: one for each cause, and one when it is resolved.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the scheduler counts, with upstream's names, labels and buckets.
+//! Metrics of the scheduler, with upstream's names, labels and buckets.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub const E2E: Description = Description::histogram(
     "karmada_scheduler_e2e_scheduling_duration_seconds",
     &["result", "schedule_type"],
     Buckets::Exponential { start: 0.001, factor: 2.0, count: 15 },
-    "How long an attempt took, its writes included.",
+    "Duration of an attempt, including its writes.",
 );
 pub const INCOMING: Description = Description::counter(
     "karmada_scheduler_queue_incoming_bindings_total",
@@ -25,29 +25,29 @@ pub const INCOMING: Description = Description::counter(
     "Bindings queued: BindingAdd, BindingUpdate, ClusterChanged, ScheduleAttemptFailure.",
 );
 pub const PENDING: Description =
-    Description::gauge("scheduler_pending_bindings", &["queue"], "Bindings that wait: active, backoff, unschedulable.");
+    Description::gauge("scheduler_pending_bindings", &["queue"], "Waiting bindings: active, backoff, unschedulable.");
 pub const ALGORITHM: Description = Description::histogram(
     "karmada_scheduler_scheduling_algorithm_duration_seconds",
     &["schedule_step"],
     Buckets::Exponential { start: 0.001, factor: 2.0, count: 15 },
-    "How long a step of a decision took: Filter, Score, Select, AssignReplicas.",
+    "Duration of a step of a decision: Filter, Score, Select, AssignReplicas.",
 );
 pub const EXTENSION_POINTS: Description = Description::histogram(
     "karmada_scheduler_framework_extension_point_duration_seconds",
     &["extension_point", "result"],
     Buckets::Exponential { start: 0.0001, factor: 2.0, count: 12 },
-    "How long all plugins took over all clusters: Filter, Score.",
+    "Duration of all plugins over all clusters: Filter, Score.",
 );
 pub const PLUGINS: Description = Description::histogram(
     "karmada_scheduler_plugin_execution_duration_seconds",
     &["plugin", "extension_point", "result"],
     Buckets::Exponential { start: 0.00001, factor: 1.5, count: 20 },
-    "How long a plugin looked at a cluster, in one decision of 64: Filter, Score.",
+    "Duration of a plugin for a cluster, sampled in one decision of 64: Filter, Score.",
 );
 pub const UNANSWERED: Description = Description::counter(
     "karmada_rs_scheduler_estimates_missing_total",
     &[],
-    "Estimators that were asked and did not know or did not answer; the cluster's own summary was used alone.",
+    "Requests to estimators without a usable response; only the cluster's own summary was used.",
 );
 pub const ALL: &[Description] = &[ATTEMPTS, E2E, ALGORITHM, EXTENSION_POINTS, PLUGINS, INCOMING, PENDING, UNANSWERED];
 

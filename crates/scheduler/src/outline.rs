@@ -1,5 +1,5 @@
-//! What of a binding says whether a scheduler looks at it, and when, read without decoding the rest: that is asked of every
-//! binding when a scheduler starts.
+//! The fields of a binding that determine whether and when it is scheduled, read without decoding the rest: they are
+//! read of every binding when a scheduler starts.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::triggers::{Stance, Wants};
+use crate::triggers::{Requirements, Stance};
 
 /// A binding's spec, in part.
 #[derive(Debug, Default, Deserialize)]
@@ -82,17 +82,17 @@ impl<'j> Outline<'j> {
             || self.components.as_ref().is_some_and(|all| !all.is_empty())
     }
 
-    /// The same text for bindings of which [`Outline::wants`] is the same; `None` without a placement.
+    /// The same text for bindings of which [`Outline::requirements`] are equal; `None` without a placement.
     pub fn group(&self) -> Option<String> {
         let ((api_version, kind), placement) = (self.kind(), self.placement?);
         Some(format!("{api_version} {kind} {} {}", self.is_workload(), placement.get()))
     }
 
-    /// What it wants of clusters; `None` without a placement, as there is nothing to decide then.
-    pub fn wants(&self) -> Result<Option<Wants>, serde_json::Error> {
+    /// The clusters that can matter; `None` without a placement, as there is nothing to decide then.
+    pub fn requirements(&self) -> Result<Option<Requirements>, serde_json::Error> {
         let Some(placement) = self.placement else { return Ok(None) };
         let placement: Placement = serde_json::from_str(placement.get())?;
         let (api_version, kind) = self.kind();
-        Ok(Some(Wants::new(api_version, kind, self.is_workload(), &placement)))
+        Ok(Some(Requirements::new(api_version, kind, self.is_workload(), &placement)))
     }
 }

@@ -1,4 +1,4 @@
-//! Pauses between failed passes, told the time.
+//! Pauses between failed passes; the time is an argument.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Default for Pacing {
 }
 
 impl Pacing {
-    /// The pause before a key may be looked at again, whatever changes until then.
+    /// The pause before a key may be processed again, even if it changes.
     pub fn pause(&self, attempts: u32) -> Duration {
         let doublings = 2_u32.saturating_pow(attempts.saturating_sub(1));
         self.first.checked_mul(doublings).unwrap_or(self.longest).min(self.longest)
@@ -76,7 +76,7 @@ mod tests {
         let mut millis = |attempts, now| pacing.retry(attempts, Duration::from_millis(now)).as_millis();
         assert_eq!([millis(1, 0), millis(1, 0)], [5, 5], "the burst");
         assert_eq!([millis(1, 0), millis(1, 0)], [100, 200], "then ten a second");
-        assert_eq!(millis(1, 300), 5, "what was owed is paid back");
+        assert_eq!(millis(1, 300), 5, "the deficit is paid back");
         assert_eq!(millis(20, 10_000), 1_000_000, "long pauses stay");
         assert_eq!(Bucket::new(0, 100), None);
     }

@@ -13,8 +13,8 @@ use scheduling::record::Record;
 use scheduling::{Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
 use serde_json::Value;
 
-use crate::assumptions::{OnTheWay, Others};
-use crate::estimates::{Answers, Asked, Known};
+use crate::assumptions::{AssumedReplicas, Others};
+use crate::estimates::{Answers, Known, Source};
 use crate::metrics::{Counted, Stopwatch};
 use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
@@ -23,8 +23,8 @@ use crate::scheduler::Shared;
 use crate::triggers::{self, LeftAlone};
 use crate::writes;
 
-/// How often a binding is read again because someone else wrote it meanwhile. Others write a binding a few times after
-/// each change; who needs more than this waits for its next turn.
+/// How often a binding is read again after a conflict. Others write a binding a few times after each change; after this
+/// many attempts it is requeued.
 const ATTEMPTS: u32 = 5;
 
 /// How a pass ended.
@@ -48,7 +48,7 @@ impl Ended {
 
 /// Why an attempt did not get to its end.
 enum Interrupted {
-    /// Someone else wrote the binding.
+    /// Another client wrote the binding.
     Conflict,
     /// The binding is gone.
     Gone,
@@ -95,7 +95,7 @@ pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
     Ended::retry()
 }
 
-/// The namespace is on its way out, and what is in it needs no place any more.
+/// The namespace is terminating, and its contents need no placement.
 fn is_terminating(error: &client::Error) -> bool {
     let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
     causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating")
@@ -124,7 +124,7 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     }
     // Bindings of one group see each other's results, so they come one after the other.
     let grouped = shared.options.gates.workload_affinity && peers::is_grouped(&binding);
-    // What is on its way is part of the question to an estimator, so nothing may set out before the answer is used.
+    // Assumed replicas are part of an estimator's request, so no other result may be added before the response is used.
     let grouped = grouped || (shared.options.overcommit_protection && shared.options.estimators.is_some());
     let _turn = if grouped { Some(shared.turn.lock().await) } else { None };
     let neighbours = if grouped { shared.neighbours(&binding) } else { Neighbours::default() };
@@ -136,8 +136,8 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
                 false => Others::default(),
             };
             let spare_pull = shared.options.spare_pull_estimators;
-            let asked = Asked { estimators, spare_pull, counted: &shared.counted };
-            asked.about(&binding, &neighbours, &others, &shared.snapshot(), &shared.options.gates).await
+            let source = Source { estimators, spare_pull, counted: &shared.counted };
+            source.about(&binding, &neighbours, &others, &shared.snapshot(), &shared.options.gates).await
         }
         None => Answers::default(),
     };
@@ -147,7 +147,7 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     if let Some((result, why)) = verdict {
         shared.counted.attempt(if ended.is_ok() { result } else { "error" }, why.as_str(), started.elapsed());
     }
-    // What was not written is on the way nowhere.
+    // A result that was not written is not assumed.
     if shared.options.overcommit_protection && !matches!(ended, Ok(Ended { outcome: Outcome::Done, .. })) {
         shared.assumptions.lock().restore(&object.key(), before);
     }
@@ -155,7 +155,12 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
 }
 
 /// Decides and assumes the result in one step, so that no other pass takes the same room.
-fn reserve(shared: &Shared, binding: &Binding, neighbours: &Neighbours, answers: &Answers) -> (Plan, Option<OnTheWay>) {
+fn reserve(
+    shared: &Shared,
+    binding: &Binding,
+    neighbours: &Neighbours,
+    answers: &Answers,
+) -> (Plan, Option<AssumedReplicas>) {
     let (snapshot, gates, time) = (shared.snapshot(), &shared.options.gates, Time::new(shared.world.now()));
     if !shared.options.overcommit_protection {
         return (
@@ -192,13 +197,13 @@ async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, pla
 /// What is to be done about a binding.
 pub(crate) enum Plan {
     Nothing,
-    /// The last result stands; this says so.
+    /// The last result is kept; this records the observed generation.
     Observed(Value),
     Decided {
         decision: Decision,
         /// Why, for people to read; none when that is known.
         record: Option<String>,
-        /// Whether someone asked for a new decision after the last one.
+        /// Whether a reschedule was triggered after the last result.
         fresh: bool,
         why: ScheduleType,
     },
@@ -237,7 +242,7 @@ pub(crate) fn plan(
     let stopwatch = Stopwatch::start(counted);
     let decision = scheduling::decide(&Problem { steps: Some(&stopwatch), ..problem }, snapshot, gates);
     let record = writes::is_news(binding, &decision).then(|| {
-        // Decided once more, with notes: most decisions are no news and need none.
+        // Decided again, with notes: most decisions yield no event and need none.
         let (_, verdicts) = scheduling::explain(&problem, snapshot, gates);
         Record::of(&decision, &verdicts, binding.metadata.generation, now).to_text()
     });
@@ -263,7 +268,7 @@ async fn commit(
     let is_result = result.is_some();
     let reasons = || record.filter(|_| decision.error().is_some()).map(|record| writes::reasons(binding, record));
     if let Some(mut patch) = result.or_else(reasons) {
-        // A server in this process takes the result and what is said of it as one write.
+        // A server in this process takes the result and the status as one write.
         let (with_status, now) = (shared.client.is_in_process(), Time::new(shared.world.now()));
         let mut turned = false;
         if with_status {
@@ -299,7 +304,7 @@ async fn commit(
         shared.journal.scheduled(&key, decision.result().unwrap_or_default());
     }
     if written || turned || fresh {
-        tell(shared, object, binding, decision, &outcome.message);
+        record_events(shared, object, binding, decision, &outcome.message);
     }
     let (outcome, lacks) = next(decision.error(), !refused.is_empty());
     Ok(Ended { outcome, version: end, lacks })
@@ -375,7 +380,7 @@ fn next(error: Option<&ScheduleError>, refused: bool) -> (Outcome, Option<Lack>)
     }
 }
 
-pub(crate) fn tell(shared: &Shared, object: &Object, binding: &Binding, decision: &Decision, message: &str) {
+pub(crate) fn record_events(shared: &Shared, object: &Object, binding: &Binding, decision: &Decision, message: &str) {
     let metadata = &binding.metadata;
     for failure in &decision.failures {
         let text = outcome::term_failure_event(binding.scope, &metadata.namespace, &metadata.name, failure);
@@ -392,7 +397,7 @@ pub(crate) fn tell(shared: &Shared, object: &Object, binding: &Binding, decision
     }
 }
 
-/// Events are told of the binding and of its template.
+/// Events are recorded for the binding and for its template.
 pub(crate) fn involved(object: &Object, binding: &Binding) -> [Involved; 2] {
     let template = &binding.spec.resource;
     let template = Involved {

@@ -1,4 +1,5 @@
-//! The order in which bindings are scheduled, as a state machine that is told the time; [`waiting`] makes it wait.
+//! The order in which bindings are scheduled, as a state machine with the time as an argument; [`waiting`] makes it
+//! wait.
 //!
 //! A key is in one place: active (ready), backing off after a failure, waiting (until something changes, five minutes at
 //! most), or being processed. Higher priority goes first, then who has waited longest. The places, the 1 s to 10 s of back-off
@@ -73,7 +74,7 @@ pub struct Queue<K> {
     items: BTreeMap<K, Item>,
     /// Highest priority first, then in the order of arrival.
     active: BTreeSet<(Reverse<i32>, u64, K)>,
-    /// When who that waits becomes active by itself.
+    /// When waiting keys become active without a change.
     due: BTreeSet<(Moment, K)>,
     arrivals: u64,
     pacing: Pacing,
@@ -115,7 +116,7 @@ impl<K> Queue<K> {
 }
 
 impl<K: Ord + Clone> Queue<K> {
-    /// Something happened to the key that must be looked at; `version` is the state of the binding that says so.
+    /// A change of the key must be processed; `version` is the binding's version with that change.
     pub fn push(&mut self, key: K, priority: i32, version: u64, now: Moment) {
         let attempts = match self.items.get_mut(&key) {
             Some(Item { place: Place::Processing { again, gone, .. }, .. }) => {
@@ -158,7 +159,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// The next key; the caller owes a [`Queue::done`].
+    /// The next key; the caller must call [`Queue::done`].
     pub fn pop(&mut self, now: Moment) -> Option<Taken<K>> {
         self.promote(now);
         let (_, _, key) = self.active.pop_first()?;
@@ -364,7 +365,7 @@ mod tests {
             "0: push a 0 1, pop, push a 0 2, remove a, retry a 1, pop\n9000: pop",
             "a#1 - -",
         );
-        check("unless it is made anew", "0: push a 0 1, pop, remove a, push a 0 3, done a 1, pop", "a#1 a#1");
+        check("unless it is recreated", "0: push a 0 1, pop, remove a, push a 0 3, done a 1, pop", "a#1 a#1");
         check(
             "removed while it waits",
             "0: push a 0, remove a, pop\n0: push b 0, pop, retry b 0, remove b\n9000: pop",

@@ -1,5 +1,5 @@
-//! The bindings of this scheduler, grouped by what they want of clusters, so that a change of a cluster is matched once
-//! for each placement and not once for each binding. Told of every change; says what goes into the queue.
+//! The bindings of this scheduler, grouped by placement, so that a change of a cluster is matched once for each
+//! placement and not once for each binding. Its input is every change; its output is what to enqueue.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use apimachinery::{Object, ObjectKey};
 
 use crate::outline::Outline;
-use crate::triggers::{self, Change, LeftAlone, Reaction, Wants};
+use crate::triggers::{self, Change, LeftAlone, Reaction, Requirements};
 
 /// Bounded by the number of bindings.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Entry {
 
 #[derive(Debug)]
 struct Group {
-    wants: Wants,
+    requirements: Requirements,
     keys: BTreeSet<ObjectKey>,
 }
 
@@ -72,7 +72,7 @@ impl Roster {
         let version = new.revision();
         let same_spec = old.is_some_and(|old| old.generation() == new.generation() && old.uid() == new.uid());
         let same_owner = old.is_some_and(|old| triggers::is_claimed(old) == triggers::is_claimed(new));
-        // What this scheduler writes is a result or a status: neither changes what the binding wants. Further generations are
+        // What this scheduler writes is a result or a status: neither changes the placement. Further generations are
         // of other writers; their changes were not reported.
         if is_own && old.is_some_and(|old| new.generation() - old.generation() <= 1) {
             return Step::Nothing;
@@ -85,7 +85,7 @@ impl Roster {
             return Step::Remove;
         };
         let handled = self.enter(key, group, priority);
-        // What no policy claims keeps its result; clusters that change bring it back, or may have while nobody looked.
+        // A binding without a policy keeps its result; changes of clusters enqueue it, including those during downtime.
         let unclaimed = !triggers::is_claimed(new) && (old.is_some() || !triggers::was_placed(new));
         if handled >= version || unclaimed {
             return Step::Nothing;
@@ -102,7 +102,7 @@ impl Roster {
             })
             .ok()
             .filter(|outline| match triggers::left_alone(object, outline.stance(), &self.scheduler) {
-                // Its last pass says that it is being deleted.
+                // Its last pass found it in deletion.
                 None | Some(LeftAlone::Deleting | LeftAlone::Unclaimed) => true,
                 Some(_) => false,
             })?;
@@ -110,11 +110,11 @@ impl Roster {
         let group = match self.groups.get_key_value(name.as_str()) {
             Some((known, _)) => known.clone(),
             None => {
-                let wants = outline.wants().inspect_err(|error| {
+                let requirements = outline.requirements().inspect_err(|error| {
                     tracing::warn!(binding = %object.key(), err = %error, "Placement cannot be decoded; the binding is not scheduled");
                 });
                 let name: Arc<str> = name.into();
-                self.groups.insert(name.clone(), Group { wants: wants.ok()??, keys: BTreeSet::new() });
+                self.groups.insert(name.clone(), Group { requirements: requirements.ok()??, keys: BTreeSet::new() });
                 name
             }
         };
@@ -164,7 +164,7 @@ impl Roster {
     pub fn cluster(&self, change: &Change<'_>) -> Touched {
         let mut touched = Touched::default();
         for group in self.groups.values() {
-            let reaction = change.reaction(&group.wants);
+            let reaction = change.reaction(&group.requirements);
             let members = group.keys.iter().filter_map(|key| Some((key, self.entries.get(key)?)));
             match reaction {
                 Reaction::None => {}

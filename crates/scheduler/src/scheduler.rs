@@ -51,7 +51,7 @@ pub struct Options {
     pub pacing: Pacing,
     /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
     pub overcommit_protection: bool,
-    /// `--enable-scheduler-estimator`: whom to ask for more than clusters report themselves.
+    /// `--enable-scheduler-estimator`: the estimators to use besides the clusters' own summaries.
     pub estimators: Option<Estimators>,
     /// `--disable-scheduler-estimator-in-pull-mode`: not those of clusters whose agent reports them.
     pub spare_pull_estimators: bool,
@@ -78,7 +78,7 @@ impl Default for Options {
 /// The queue's name in upstream's metrics.
 const QUEUE: &str = "scheduler-queue";
 
-/// A change of a cluster looks at the binding again, whatever the binding's version.
+/// A change of a cluster enqueues the binding at any version.
 const ANY_VERSION: u64 = u64::MAX;
 
 /// Cheap to clone.
@@ -269,7 +269,7 @@ impl Shared {
         match step {
             Step::Push { priority, version } => {
                 self.counted.queued(if old.is_some() { "BindingUpdate" } else { "BindingAdd" });
-                // What has its place already is a backlog at the start; whoever wants something now goes first.
+                // Placed bindings are a backlog at the start; current changes go first.
                 let backlog = matches!(event, Event::Added { initial: true, .. }) && triggers::was_placed(new);
                 let priority = if backlog { priority.saturating_sub(i32::MAX) } else { priority };
                 self.steps.get().iter().for_each(|steps| steps.added());
@@ -291,7 +291,7 @@ impl Shared {
         }
     }
 
-    /// What became healthy is not on its way any more.
+    /// Replicas that became healthy are no longer assumed.
     fn arrivals(&self, event: &Event) {
         if !self.options.overcommit_protection {
             return;

@@ -1,7 +1,7 @@
 //! Which bindings are this scheduler's, and what a change of a cluster means for them. Pure; the roster applies it.
 //!
-//! Upstream looks at bindings when a cluster's labels or spec change. So does this; besides, what a cluster newly
-//! serves and how much room it has wakes those bindings that failed. Nothing here moves a binding that is placed.
+//! Upstream reconsiders bindings when a cluster's labels or spec change. So does this; in addition, newly served kinds
+//! and changed capacity wake those bindings that failed. Nothing here moves a binding that is placed.
 
 use apimachinery::Object;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -48,7 +48,7 @@ pub enum LeftAlone {
     Deleting,
 }
 
-/// What a binding itself says of being scheduled.
+/// The scheduling state that the binding records.
 #[derive(Clone, Copy, Debug)]
 pub struct Stance<'b> {
     /// Empty: the default one.
@@ -90,7 +90,7 @@ pub fn left_alone<'b>(object: &Object, binding: impl Into<Stance<'b>>, scheduler
 
 /// What decides which clusters can matter to a binding; the same for all bindings of a policy and a kind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wants {
+pub struct Requirements {
     api_version: String,
     kind: String,
     /// Every cluster that fits gets the whole of it.
@@ -99,7 +99,7 @@ pub struct Wants {
     affinities: Vec<ClusterAffinity>,
 }
 
-impl Wants {
+impl Requirements {
     /// `workload`: there are replicas to divide.
     pub fn new(api_version: &str, kind: &str, workload: bool, placement: &Placement) -> Self {
         let strategy = placement.replica_scheduling.as_ref().and_then(|it| it.replica_scheduling_type);
@@ -186,11 +186,11 @@ impl<'a> Change<'a> {
     }
 
     /// What bindings do that want this.
-    pub fn reaction(&self, wants: &Wants) -> Reaction {
-        let concerned = [self.old, self.new].into_iter().flatten().any(|cluster| wants.concerns(cluster));
-        let serves = |cluster: Option<&Cluster>| cluster.is_some_and(|cluster| wants.is_served_by(cluster));
+    pub fn reaction(&self, requirements: &Requirements) -> Reaction {
+        let concerned = [self.old, self.new].into_iter().flatten().any(|cluster| requirements.concerns(cluster));
+        let serves = |cluster: Option<&Cluster>| cluster.is_some_and(|cluster| requirements.is_served_by(cluster));
         // A copy for one more cluster takes nothing away from the others.
-        let gains = wants.everywhere && serves(self.new) && !serves(self.old);
+        let gains = requirements.everywhere && serves(self.new) && !serves(self.old);
         match () {
             () if !concerned => Reaction::None,
             () if self.definition || gains => Reaction::Push,
@@ -211,8 +211,8 @@ mod tests {
         serde_json::from_value(value).expect("a cluster")
     }
 
-    fn wants(kind: &str, placement: Value) -> Wants {
-        Wants::new("apps/v1", kind, true, &serde_json::from_value(placement).expect("a placement"))
+    fn requirements(kind: &str, placement: Value) -> Requirements {
+        Requirements::new("apps/v1", kind, true, &serde_json::from_value(placement).expect("a placement"))
     }
 
     fn base() -> Value {
@@ -280,7 +280,7 @@ mod tests {
             *changed.pointer_mut(pointer).expect("a field") = value;
             let new = cluster(changed);
             let change = Change::between(Some(&old), Some(&new)).expect("a change that matters");
-            assert_eq!(change.reaction(&wants(kind, placement.clone())), expected, "{what}");
+            assert_eq!(change.reaction(&requirements(kind, placement.clone())), expected, "{what}");
         }
     }
 
@@ -296,9 +296,9 @@ mod tests {
         let joined = cluster(base());
         for change in [Change::between(None, Some(&joined)), Change::between(Some(&joined), None)] {
             let change = change.expect("matters");
-            assert_eq!(change.reaction(&wants("Deployment", json!({}))), Reaction::Push);
+            assert_eq!(change.reaction(&requirements("Deployment", json!({}))), Reaction::Push);
             let elsewhere = json!({"clusterAffinity": {"exclude": ["m1"]}});
-            assert_eq!(change.reaction(&wants("Deployment", elsewhere)), Reaction::None);
+            assert_eq!(change.reaction(&requirements("Deployment", elsewhere)), Reaction::None);
         }
     }
 

@@ -65,7 +65,7 @@ impl<K: Ord + Clone> WaitingQueue<K> {
         self.state.lock().depths()
     }
 
-    /// The next key; the caller owes a [`WaitingQueue::done`]. One task at a time waits here.
+    /// The next key; the caller must call [`WaitingQueue::done`]. One task at a time waits here.
     pub async fn next(&self) -> Taken<K> {
         loop {
             let due = {

@@ -1,6 +1,6 @@
 //! What a decision changes in its binding: at most one patch of the object and one of its status. Pure.
 //!
-//! Both patches name the version they were made for, so that neither undoes what someone else wrote meanwhile.
+//! Both patches name the version they are based on, so that neither reverts a concurrent write.
 
 use apimachinery::meta::{Condition, Time};
 use karmada_api::constants::{annotations, conditions};
@@ -11,8 +11,8 @@ use scheduling::record::{ANNOTATION, Record};
 use scheduling::{Decision, ScheduleError};
 use serde_json::{Map, Value, json};
 
-/// Writes the result and the placement it was made with; None when the binding says so already. Whoever evicts reads
-/// tolerations from that placement, so it is written with every result. `record` says why.
+/// Patches the result and the placement it is based on; None when the binding already has both. Evictions read
+/// tolerations from that placement, so it is written with every result. `record` holds the reasons.
 pub fn result(
     binding: &Binding,
     placement: &Placement,
@@ -42,7 +42,7 @@ pub fn result(
     Some(patch.into())
 }
 
-/// The binding as a patch of [`result`] or [`reasons`] leaves it, as far as its status can tell: the server counts a
+/// The binding after a patch of [`result`] or [`reasons`], including its generation: the server increments it for a
 /// change of the spec.
 pub fn after(binding: &Binding, patch: &Value) -> Binding {
     let mut after = binding.clone();
@@ -66,12 +66,12 @@ pub struct Verdict<'a> {
     pub affinity_name: &'a str,
     /// Whether the result was written.
     pub written: bool,
-    /// Whether someone asked for a new decision after the last one.
+    /// Whether a reschedule was triggered after the last result.
     pub fresh: bool,
 }
 
-/// Writes the condition and, after success, what it covers. `binding` is as the result left it. None when the status
-/// says so already.
+/// Patches the condition and, after success, the observed fields. `binding` includes the result. None when the status
+/// is up to date.
 pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Value> {
     let mut status = binding.status.clone();
     let condition = Condition {
@@ -102,8 +102,8 @@ pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Val
     (!patch.is_empty()).then(|| json!({"metadata": precondition(binding), "status": patch}))
 }
 
-/// Whether a decision says something that the binding does not know yet. A record alone is worth no write: what was
-/// decided again for the same reasons is no news.
+/// Whether a decision differs from the binding's state. A record alone is not written: the same decision for the same
+/// reasons is not recorded again.
 pub fn is_news(binding: &Binding, decision: &Decision) -> bool {
     let placement = binding.spec.placement.as_ref();
     let written = decision.result().zip(placement).and_then(|(clusters, it)| result(binding, it, clusters, None));
@@ -121,7 +121,7 @@ pub fn reasons(binding: &Binding, record: &str) -> Value {
     json!({"metadata": metadata})
 }
 
-/// The last result stands for a binding that changed in other ways.
+/// Keeps the last result for a binding whose other fields changed.
 pub fn observed(binding: &Binding) -> Option<Value> {
     let generation = binding.metadata.generation;
     (binding.status.scheduler_observed_generation != generation)

@@ -1,5 +1,5 @@
-//! Requests that another API server passes on: its client certificate says that it may speak for users, headers say for
-//! whom. Without that certificate the headers mean nothing.
+//! Requests from another API server (front proxy): its client certificate identifies the proxy, headers name the user.
+//! Without that certificate the headers are ignored.
 
 use http::HeaderMap;
 use transport::Identity;
@@ -8,7 +8,7 @@ use super::ClientAuthority;
 use super::impersonation::percent_decode;
 use crate::serve::Peer;
 
-/// Who may speak for others, and how (`--requestheader-*`).
+/// The front proxies and their headers (`--requestheader-*`).
 pub struct FrontProxy {
     pub authority: ClientAuthority,
     /// Common names; empty are all that the authority signed.
@@ -34,7 +34,7 @@ impl FrontProxy {
         }
     }
 
-    /// The user in whose name the peer asks; none where the peer may not speak for others, or speaks for nobody.
+    /// The user that the headers name; `None` if the peer is not a front proxy or names no user.
     pub(super) fn authenticate(&self, peer: &Peer, headers: &HeaderMap, seconds: i64) -> Option<Identity> {
         let proxy = self.authority.authenticate(peer, seconds)??;
         if !self.allowed_names.is_empty() && !self.allowed_names.contains(&proxy.user) {
@@ -99,7 +99,7 @@ mod tests {
         let proxy = FrontProxy::new(believed, vec!["front-proxy-client".to_owned()]);
         let mut headers = HeaderMap::new();
         let ours = peer(&client(&authority, "front-proxy-client"));
-        assert_eq!(proxy.authenticate(&ours, &headers, seconds), None, "for nobody");
+        assert_eq!(proxy.authenticate(&ours, &headers, seconds), None, "no user is named");
         for (name, value) in [
             ("x-remote-user", "ann"),
             ("x-remote-group", "dev"),
@@ -115,7 +115,7 @@ mod tests {
             extra: vec![("example.com/team".into(), vec!["a".into()])],
         };
         assert_eq!(proxy.authenticate(&ours, &headers, seconds), Some(ann));
-        for refused in [client(&authority, "somebody"), client(&other, "front-proxy-client")] {
+        for refused in [client(&authority, "other-client"), client(&other, "front-proxy-client")] {
             assert_eq!(proxy.authenticate(&peer(&refused), &headers, seconds), None);
         }
     }

@@ -1,5 +1,5 @@
-//! Acting as somebody else, by the headers `Impersonate-User`, `-Group`, `-Uid` and `-Extra-KEY`, each of which the
-//! caller must be allowed to impersonate.
+//! Impersonation by the headers `Impersonate-User`, `-Group`, `-Uid` and `-Extra-KEY`. The caller must be authorized to
+//! impersonate each of them.
 
 use apimachinery::Status;
 use http::{HeaderMap, HeaderName};

@@ -1,8 +1,8 @@
-//! Authentication: who is asking? Client certificates, bearer tokens (static, bootstrap, service account),
-//! anonymous.
+//! Authentication by client certificate, bearer token (static, bootstrap, service account), front proxy, or
+//! anonymously.
 //!
-//! Any method that succeeds decides; a credential that nobody accepts is a 401; no credential at all is the anonymous
-//! user, if that is allowed. The answer says nothing about what the user may do.
+//! The first method that accepts the credentials decides; credentials that no method accepts are a 401; a request
+//! without credentials is anonymous, if that is enabled. Authentication does not determine what the user may do.
 
 mod bootstrap_tokens;
 pub(crate) mod expiry;
@@ -43,10 +43,10 @@ pub trait Lookup: Send + Sync + 'static {
     fn get(&self, resource: &'static str, key: ObjectKey) -> BoxFuture<'_, Result<Option<Arc<Object>>, Status>>;
 }
 
-/// The methods a server accepts. The default accepts nobody but in-process callers.
+/// The methods a server accepts. The default accepts in-process callers only.
 #[derive(Default)]
 pub struct Authentication {
-    /// Another API server that has judged already who asks.
+    /// API servers in front of this one that authenticate users.
     pub front_proxy: Option<FrontProxy>,
     pub client_authority: Option<ClientAuthority>,
     pub static_tokens: Option<StaticTokens>,
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Authentication {
     }
 }
 
-/// The 401 of a credential that nobody accepts.
+/// The 401 of credentials that no method accepts.
 pub fn unauthorized() -> Status {
     Status::failure(StatusReason::Unauthorized, "Unauthorized")
 }
@@ -101,8 +101,8 @@ impl Authentication {
         Ok(Identity { user: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Identity::default() })
     }
 
-    /// The holder of a bearer token and the audiences it is good for, or `None` if nobody accepts it. `audiences`
-    /// are those asked for; `None` means the server's own.
+    /// The holder of a bearer token and the audiences it is valid for, or `None` if no method accepts it. `audiences`
+    /// are the requested ones; `None` means the server's own.
     pub async fn token(
         &self,
         token: &str,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-/// An entry is a digest and what the credential says, about 1 KiB: 4 MiB in all.
+/// An entry is a digest and the authenticated identity, about 1 KiB: 4 MiB in all.
 const CAPACITY: usize = 4096;
 
 pub(super) struct Recent<T>(Mutex<HashMap<[u8; 32], T>>);
@@ -22,8 +22,8 @@ impl<T: Clone> Recent<T> {
         self.0.lock().clear();
     }
 
-    /// What the credential said last time, or what `check` says now. Failures are not remembered, so that they cannot
-    /// push out what is genuine.
+    /// The cached result for the credential, or that of `check`. Failures are not cached, so that they cannot evict
+    /// valid entries.
     pub fn get_or_check(&self, credential: &[u8], check: impl FnOnce() -> Option<T>) -> Option<T> {
         self.get_or_check_digest(Sha256::digest(credential).into(), check)
     }

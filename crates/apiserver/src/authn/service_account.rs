@@ -44,7 +44,7 @@ impl ServiceAccountTokens {
         Self { verifier: verifier.into(), issuers, audiences, lookup, recent: Recent::default() }
     }
 
-    /// `Err` only when the store could not be asked: that is no verdict on the token.
+    /// `Err` only when the store cannot be read: then the token is neither valid nor invalid.
     pub(super) async fn authenticate(
         &self,
         token: &str,

@@ -1,4 +1,5 @@
-//! Nobody hands out what he does not hold: checked on every write of a role or a binding, before it is stored.
+//! Privilege escalation prevention: users cannot grant permissions that they do not have. Checked on every write of a
+//! role or a binding, before it is stored.
 //!
 //! The way around is explicit: the verb `escalate` on the role that is written, `bind` on the role that is referred to.
 
@@ -13,7 +14,7 @@ use crate::admission::AdmissionRequest;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Checks a write, whatever it is of.
+/// Checks a write of any resource.
 pub(crate) fn check(rbac: &Rbac, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let named = &request.info.resource;
     let Some(new) = request.object.as_deref().filter(|_| named.group == GROUP && request.subresource.is_empty()) else {

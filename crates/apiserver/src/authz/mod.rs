@@ -1,5 +1,5 @@
-//! Authorization: may this user do this? Decided from the request's attributes and a table of rules in memory, before
-//! anything is looked up, so that a forbidden user learns nothing of what exists.
+//! Authorization: decided from the request's attributes and a table of rules in memory, before anything is read, so
+//! that a forbidden user learns nothing of what exists.
 
 pub mod escalation;
 pub mod rbac;
@@ -12,7 +12,7 @@ use transport::Identity;
 pub use rules::{PolicyRule, RoleRef, Subject};
 pub use table::{Rbac, Table};
 
-/// Members of this group may do everything, whatever the rules say.
+/// Members of this group are authorized for everything, regardless of rules.
 pub const MASTERS: &str = "system:masters";
 
 /// What a request wants to do, derived from its URL and method alone.
@@ -57,7 +57,7 @@ impl ResourceAttributes {
 pub enum Decision {
     /// With the reason that audit and access reviews report.
     Allow(String),
-    /// Nobody grants it. The reason is often empty.
+    /// No rule grants it. The reason is often empty.
     NoOpinion(String),
 }
 
@@ -73,7 +73,7 @@ impl Decision {
     }
 }
 
-/// Decides at once, from memory; it is asked on every request.
+/// Decides synchronously, from memory, on every request.
 pub trait Authorizer: Send + Sync + 'static {
     fn authorize(&self, user: &Identity, attributes: &Attributes) -> Decision;
 
@@ -97,15 +97,15 @@ impl Authorizer for AlwaysAllow {
     }
 }
 
-/// For a server behind another one that has asked its own authorizer.
+/// For a server behind a front proxy that has authorized the request already.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Judged;
+pub struct Delegated;
 
-impl Authorizer for Judged {
+impl Authorizer for Delegated {
     fn authorize(&self, user: &Identity, attributes: &Attributes) -> Decision {
         let known = user.groups.iter().any(|group| group == crate::authn::AUTHENTICATED);
         let allowed = match attributes {
-            // The other server has acted on what it was told of this; what is left is nobody's.
+            // The front proxy has already applied impersonation; further impersonation is not delegated.
             Attributes::Resource(wanted) if wanted.verb == "impersonate" => false,
             Attributes::Path { path, .. } => {
                 known || ["/healthz", "/livez", "/readyz"].iter().any(|root| path.starts_with(root))
@@ -116,7 +116,7 @@ impl Authorizer for Judged {
     }
 }
 
-/// Asks the authorizer and turns a refusal into kube-apiserver's 403.
+/// Calls the authorizer and turns a refusal into kube-apiserver's 403.
 pub fn check(authorizer: &dyn Authorizer, user: &Identity, attributes: &Attributes) -> Result<(), Status> {
     match authorizer.authorize(user, attributes) {
         Decision::Allow(_) => Ok(()),

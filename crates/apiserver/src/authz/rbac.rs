@@ -25,7 +25,7 @@ fn lists(patterns: &[String], value: &str) -> bool {
     patterns.iter().any(|pattern| pattern == "*" || pattern == value)
 }
 
-/// `*` stands for every resource and subresource, `*/scale` for that subresource of every resource.
+/// `*` matches every resource and subresource, `*/scale` that subresource of every resource.
 fn resource_matches(pattern: &str, resource: &str, subresource: &str) -> bool {
     match pattern.split_once('/') {
         _ if pattern == "*" => true,

@@ -66,7 +66,8 @@ impl Table {
         }
     }
 
-    /// The rules a reference stands for, seen from `namespace` (empty for a cluster binding); `None` if it dangles.
+    /// The rules of the referenced role, seen from `namespace` (empty for a cluster binding); `None` if it does not
+    /// exist.
     pub fn find(&self, reference: &RoleRef, namespace: &str) -> Option<&[PolicyRule]> {
         let key = match reference.kind.as_str() {
             "ClusterRole" => ObjectKey::cluster(reference.name.as_str()),

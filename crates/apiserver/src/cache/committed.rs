@@ -1,4 +1,4 @@
-//! Committed objects on their way from their writers to the cache, so that both share one.
+//! Committed objects, handed from their writers to the cache, so that both share one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

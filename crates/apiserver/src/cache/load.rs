@@ -40,8 +40,8 @@ pub(super) fn not_an_object(error: &serde_json::Error) -> Arc<str> {
     format!("the stored value is not an object: {error}").into()
 }
 
-/// Shares for each processor: one that comes out larger than the others keeps nobody waiting for long, and what was read
-/// of a share is let go of before all is.
+/// Shares for each processor: an unusually large share then delays the load only a little, and the memory of a finished
+/// share is released early.
 const SHARES: usize = 4;
 
 /// Bytes of documents that are left as they are, for those who look at all of them at first: 30,000 objects of 4 KiB. What comes

@@ -17,7 +17,7 @@ use super::resource::{Event, ResourceCache};
 /// Changes remembered for watches that start in the past: 4,096 pairs of pointers are 100 KiB, and cover 8 s at 500
 /// writes/s. What an older start missed is read from the store.
 pub(super) const HISTORY: usize = 4096;
-/// Bytes of objects that those changes may keep alive: 500 small objects. What history forgets is packed.
+/// Bytes of objects that those changes may keep alive: 500 small objects. Objects that leave the history are packed.
 pub(super) const HISTORY_BYTES: usize = 1 << 20;
 /// Changes a watcher may lag behind: 10 s at 1,600 writes/s; a slower watcher ends and starts again.
 pub(super) const LAG: usize = 16_384;

@@ -1,7 +1,7 @@
 //! The watch cache: every live object in memory, shared as `Arc`, and the recent changes for watchers.
 //!
-//! One task follows the store for the whole server, so an idle server costs one task whatever the number of its
-//! resources. Reads wait until the cache has caught up with the store's revision, which makes them linearizable.
+//! One task follows the store for the whole server, so an idle server costs one task for any number of resources.
+//! Reads wait until the cache has caught up with the store's revision, which makes them linearizable.
 
 mod committed;
 mod load;
@@ -33,7 +33,7 @@ pub use unreadable::{UNREADABLE, is_unreadable};
 /// How long a read waits for a revision that has not happened yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
-/// After a start everything is looked at; what was found and is not packed yet is packed when that is over.
+/// Objects found at the start are packed after this time, when initial lists are over.
 const SETTLED: Duration = Duration::from_secs(30);
 
 /// Objects that are packed before others have a turn: a tenth of a millisecond.
@@ -50,7 +50,8 @@ pub struct Cache {
     resources: RwLock<HashMap<Arc<str>, Arc<ResourceCache>>>,
     progress: Arc<Level<Revision>>,
     observers: Vec<Observer>,
-    /// Those who follow every resource. Held while a change is taken in, so that nobody begins in the middle of one.
+    /// Subscribers to all resources. Held while a change is applied, so that no subscription begins in the middle of
+    /// one.
     followers: Mutex<Vec<mpsc::Sender<Change>>>,
     /// Some stored value could not be read.
     unreadable: AtomicBool,
@@ -183,7 +184,7 @@ impl Cache {
     pub async fn catch_up(&self) -> Result<Revision, Status> {
         let newest = self.store.revision().await.map_err(crate::errors::store)?;
         if self.revision() < newest {
-            // The newest revision may concern none of our keys; then only a progress report tells.
+            // The newest revision may not change any of our keys; then only a progress report confirms it.
             self.store.request_progress().await.map_err(crate::errors::store)?;
         }
         Ok(self.reach(newest).await)
@@ -209,7 +210,7 @@ impl Cache {
     /// The changes of one resource after `from`, up to and including `until`, from the store.
     pub(crate) async fn replay(&self, prefix: String, from: Revision, until: Revision) -> Result<Replay, Status> {
         let stream = self.store.watch(KeyRange::prefix(prefix), from).await.map_err(crate::errors::store)?;
-        // The newest revisions may concern other resources; then only a progress report tells that all is there.
+        // The newest revisions may change other resources only; then only a progress report confirms completeness.
         self.store.request_progress().await.map_err(crate::errors::store)?;
         Ok(Replay { stream, until, queued: Vec::new().into_iter() })
     }
@@ -238,7 +239,7 @@ fn too_large(requested: Revision, current: Revision) -> Status {
     )
 }
 
-/// Changes that the cache no longer remembers, as the store tells them.
+/// Changes that are no longer in the cache's history, read from the store.
 pub struct Replay {
     stream: storage::WatchStream,
     until: Revision,
@@ -379,7 +380,7 @@ impl Cache {
                 self.absorb(revision, storage::Change::Put { current, previous: None });
             }
         }
-        // What is left was deleted in the meantime; nobody knows when exactly.
+        // What is left was deleted in the meantime, at an unknown revision.
         for (key, revision) in known {
             let previous = storage::KeyValue {
                 key,

@@ -36,7 +36,7 @@ impl Event {
 
 /// A watcher's end of the line.
 pub struct Subscription {
-    /// What existed when it began, if it asked for that.
+    /// The objects at its start, if it requested them.
     pub initial: Arc<Snapshot>,
     /// The state the subscription starts from.
     pub revision: Revision,
@@ -198,13 +198,13 @@ impl ResourceCache {
         self.pack(&still);
     }
 
-    /// Has objects take less room that are seldom looked at.
+    /// Packs objects that are rarely read.
     pub(super) fn pack(&self, objects: &[Arc<Object>]) {
         let mut packer = self.packer.lock();
         objects.iter().for_each(|object| packer.pack(object));
     }
 
-    /// The stored value of this object cannot be read. Watchers begin again, and learn that they cannot.
+    /// The stored value of this object cannot be read. Its watchers are ended, and their next list reports the error.
     pub(super) fn lose(&self, key: ObjectKey, why: Arc<str>) {
         {
             let mut state = self.state.write();
@@ -235,8 +235,8 @@ impl ResourceCache {
     }
 
     /// Up to `limit` (0: all) objects of a namespace (`None`: all) after a key, in storage order, that `keep` accepts;
-    /// how many accepted ones remain; and the newest change among all objects. A list is the state at that revision or at
-    /// the one the caller has waited for, whichever is newer.
+    /// how many accepted ones remain; and the newest change among all objects. A list is the state at that revision or
+    /// at the one the caller has waited for, the newer of the two.
     ///
     /// # Errors
     /// If the stored value of one of them cannot be read.

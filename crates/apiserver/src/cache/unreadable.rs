@@ -1,4 +1,4 @@
-//! Objects whose stored value cannot be read. They are unknown, not absent: whatever depends on one fails.
+//! Objects whose stored value cannot be read. They are unknown, not absent: requests that depend on one fail.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use transport::{ApiService, Identity, Request, Response};
 use super::Definitions;
 use crate::keys;
 
-/// Deletions on their way at the same time, for one definition.
+/// Concurrent deletions for one definition.
 const CONCURRENT: usize = 32;
 
 /// How often is looked whether instances that wait for finalizers are gone.
@@ -73,7 +73,7 @@ impl Definitions {
         self.server.cache.resource(&place).list(None, None, 0, |_| true).map(|(instances, ..)| instances)
     }
 
-    /// Says in the status what is going on; whether there was something to say.
+    /// Reports the progress in the status; false if it is up to date.
     async fn announce(&self, crd: &CustomResourceDefinition, object: &Arc<Object>) -> bool {
         let message = "CustomResource deletion is in progress".to_owned();
         let condition = Condition::from(("Terminating", "True", "InstanceDeletionInProgress", message));
@@ -85,7 +85,7 @@ impl Definitions {
         if let Ok(tree) = object.to_value() {
             self.write_status(tree, &desired, object).await;
         }
-        // The cache must have it before this definition is looked at again.
+        // The cache must contain it before this definition is reconciled again.
         self.server.cache.catch_up().await.is_ok()
     }
 

@@ -19,7 +19,7 @@ const BATCH: usize = 512 * 1024;
 /// Rounds against others who write the same definitions at the same time.
 const TRIES: usize = 5;
 
-/// A definition to write, judged; what it is computed from.
+/// A validated definition to write, and what it is computed from.
 struct Proposed {
     tree: Value,
     typed: CustomResourceDefinition,
@@ -76,8 +76,8 @@ impl Definitions {
         Ok(writes)
     }
 
-    /// The definitions that are not stored as they should be, in their order. Nobody can be served before they are judged,
-    /// which is half of a first start's work, so all processors do it.
+    /// The definitions that differ from the stored ones, in their order. Requests are served only after validation,
+    /// which is half of a first start's work, so it runs on all processors.
     fn proposed(&self, crds: &[Value]) -> Result<Vec<Proposed>, InstallError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let next = AtomicUsize::new(0);

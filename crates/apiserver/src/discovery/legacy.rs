@@ -158,8 +158,8 @@ fn subresource_row<'a>(resource: &'a Resource, subresource: &'a Subresource) -> 
     }
 }
 
-/// Tells clients when a kind comes to be stored in another version: kube-apiserver's 8 bytes of a digest of that version.
-/// `None` for what is not stored.
+/// Shows clients when the storage version of a kind changes: kube-apiserver's 8 bytes of a digest of that version.
+/// `None` for kinds that are not stored.
 fn storage_version_hash(resource: &Resource) -> Option<String> {
     let (info, named) = (&resource.info, &resource.info.resource);
     if !info.verbs.iter().any(|verb| verb == "watch") {

@@ -1,4 +1,4 @@
-//! Which form of discovery a client asks for.
+//! The form of discovery that a client requests.
 
 use http::HeaderMap;
 
@@ -12,7 +12,7 @@ pub enum Form {
     Aggregated(&'static str),
 }
 
-/// The first alternative that can be served, `None` when there is none. `root`: the path has an aggregated form.
+/// The first alternative that can be served, `None` without one. `root`: the path has an aggregated form.
 pub fn choose(headers: &HeaderMap, root: bool) -> Option<Form> {
     let mut alternatives = headers
         .get_all(http::header::ACCEPT)

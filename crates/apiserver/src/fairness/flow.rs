@@ -11,7 +11,7 @@ const SHARE: u64 = 8;
 /// What it may use at once, in nanoseconds of that part: 2.5 ms of work, a few handshakes or a dozen requests.
 const BURST: u64 = SHARE * 2_500_000;
 
-/// How far behind it may be, so that a load is forgotten in a second, whatever it was.
+/// The maximum debt, so that any load is paid off within a second.
 const DEBT: u64 = 1_000_000_000;
 
 /// Who a flow is.
@@ -40,7 +40,7 @@ impl Flow {
         matches!(&self.key, Key::User(known) if **known == *user)
     }
 
-    /// Strangers are served newest first: a flood of them would otherwise outlast the patience of each.
+    /// Unauthenticated connections are served newest first: during a flood each of them would otherwise time out.
     pub(super) fn order(&self) -> Order {
         match self.key {
             Key::User(_) => Order::OldestFirst,

@@ -2,7 +2,7 @@
 //!
 //! What is shared out is processor time, not requests: each connection, and each request on it, runs in *turns*, one for
 //! each time its task is polled. A turn is free while its user has used little lately; a user who uses much waits in a
-//! queue of his own, and the queues take turns (`schedule`, a value without a clock). Nothing is held while a request
+//! queue, and the queues take turns (`schedule`, a value without a clock). Nothing is held while a request
 //! waits for the store, a webhook or another request, so that a request may call the server again.
 //!
 //! Callers in this process have no connection and never wait here. Clients whose requests have not been

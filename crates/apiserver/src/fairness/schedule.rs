@@ -12,7 +12,7 @@ const ESTIMATE: u64 = 100_000;
 /// How far a flow may be ahead of those that are served: a turn that took long does not lock its flow out for as long, which
 /// for the flow of an address would lock out newcomers. 20 ms where the unit is a nanosecond.
 const MOST_AHEAD: u64 = 20_000_000;
-/// Flows that are remembered without entries; those that are owed nothing are forgotten beyond this number.
+/// Flows without entries that are kept; beyond this number those without a debt are dropped.
 const REMEMBERED: usize = 1024;
 
 /// The order within one flow.
@@ -59,7 +59,7 @@ pub struct Schedule<F, T> {
     virtual_time: u64,
     /// The largest tag so far.
     furthest: u64,
-    /// Beyond this many flows those that are owed nothing are forgotten.
+    /// Beyond this many flows those without a debt are dropped.
     remembered: usize,
 }
 
@@ -108,7 +108,7 @@ impl<F: Copy + Ord, T> Schedule<F, T> {
         self.start(flow, tag);
     }
 
-    /// Begins the turn of the next entry. `accepts` reports whether an entry still wants it; others are forgotten.
+    /// Begins the turn of the next entry. `accepts` reports whether an entry still waits; others are dropped.
     pub fn pick(&mut self, mut accepts: impl FnMut(&T) -> bool) -> Option<(F, T)> {
         loop {
             let (tag, flow) = *self.next.first()?;

@@ -37,8 +37,8 @@ pub struct Turns {
     /// Turns at once for users who use much: alone, and beside others.
     seats: (usize, usize),
     schedule: Mutex<Schedule<u64, Arc<Slot>>>,
-    /// Something waits or runs in `schedule`. Set before the seats that are taken alone are counted, and looked at after one
-    /// of these is taken or left, so that one of both sides sees the other.
+    /// Something waits or runs in `schedule`. Set before the seats taken alone are counted, and read after one of these
+    /// is taken or released, so that one of both sides sees the other.
     in_use: AtomicBool,
     /// Turns underway that were begun without the schedule: nothing waits and no other user is there.
     alone: AtomicUsize,

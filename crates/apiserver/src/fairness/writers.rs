@@ -1,8 +1,8 @@
 //! Writers of one object follow each other. A write reads the object, changes it, and is refused by the store if another
 //! came in between; a crowd of writers would all do the work and all but one of them in vain.
 //!
-//! This saves work and guards nothing: the store alone decides whether a write may happen. So a writer that is held up
-//! does not hold up others for longer than [`PATIENCE`], even if it waits for one of them (a webhook that writes the
+//! This saves work and guards nothing: the store alone decides whether a write is valid. So a writer that is blocked
+//! does not block others for longer than [`PATIENCE`], even if it waits for one of them (a webhook that writes the
 //! object it is called for).
 
 use std::collections::HashMap;
@@ -48,8 +48,8 @@ pub(crate) struct Writing<'a> {
 }
 
 impl Writers {
-    /// Waits for the writers of the object before this one. Users take turns: of another one's writers only one precedes
-    /// each of his.
+    /// Waits for the writers of the object before this one. Users take turns: each user's writer waits for at most one
+    /// writer of another user.
     pub(crate) async fn follow(&self, place: impl Hash, key: &ObjectKey, user: &str) -> Writing<'_> {
         let (line, user) = (self.hasher.hash_one((place, key)), self.hasher.hash_one(user));
         let (turn, mut seen) = self.enter(line, user);

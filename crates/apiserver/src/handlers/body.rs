@@ -75,7 +75,7 @@ pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status>
     }
 }
 
-/// What Go says of malformed JSON; serde's words where the syntax is not what is wrong.
+/// Go's message for malformed JSON; serde's where the syntax is valid.
 pub(super) fn json_error(json: &[u8], error: &serde_json::Error) -> String {
     apimachinery::go_json::syntax_error(json).unwrap_or_else(|| error.to_string())
 }
@@ -194,8 +194,8 @@ impl Call<'_> {
         }
     }
 
-    /// Decodes JSON along the schema. Upstream reads a custom resource as a document without a type first, and only then
-    /// holds it against its schema, so what is there twice is told first, wherever it is.
+    /// Decodes JSON along the schema. Upstream reads a custom resource as an untyped document first, and only then
+    /// checks it against its schema, so duplicate fields are reported first, at any depth.
     fn strictly(&self, bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
         let schema = &self.resource.info.schema;
         let (object, findings) = strict::decode(bytes, schema)?;

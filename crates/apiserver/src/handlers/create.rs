@@ -34,7 +34,7 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// Creates objects of a caller in this process, each by itself and all at once, so that they share a sync.
+    /// Creates objects of a caller in this process, each separately and all concurrently, so that they share a sync.
     pub(super) async fn create_all(&self, objects: Vec<Value>) -> Result<Response, Status> {
         let options = self.write_options(Write::Create)?;
         let dry_run = options.dry_run;
@@ -110,7 +110,7 @@ impl Call<'_> {
         namespaces::prepare_create(&self.resource.info, &mut object);
         certificates::prepare_create(&self.resource.info, self.user, &mut object);
         let operation = Operation::Create;
-        // What a deleted object held is free again only once the cache has heard of it.
+        // Values held by a deleted object are free only once the cache has processed its deletion.
         self.server.cache.catch_up().await?;
         self.server.admit(&mut self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
         let rule = strategy.name_rule();
@@ -191,7 +191,7 @@ impl Call<'_> {
         Err(Status::conflict(&self.resource.info.resource.group, &self.resource.info.resource.plural, &key.name, why))
     }
 
-    /// What ends the object by itself, if anything does.
+    /// The lease with which the object expires, if it does.
     pub(super) async fn lease(&self) -> Result<Option<storage::LeaseId>, Status> {
         self.server.leases.lease_for(&self.resource.info.resource, self.server.cache.store().as_ref()).await
     }

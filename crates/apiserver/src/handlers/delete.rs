@@ -51,7 +51,7 @@ impl Call<'_> {
                 let status = Status::deleted(&named.group, &named.plural, object.name(), object.uid());
                 Ok(respond::negotiated(StatusCode::OK, &json!(status), self.headers))
             }
-            // Only the oldest way to ask for dependents is told that the object is still there.
+            // Only with the oldest form of orphaning is the remaining object returned.
             Deleted::Waiting(object) if options.orphan_dependents == Some(false) => {
                 self.reply(StatusCode::ACCEPTED, &object)
             }
@@ -83,7 +83,7 @@ impl Call<'_> {
         self.reply_list(page, &filter).await
     }
 
-    /// Somebody else may have deleted it since it was listed.
+    /// Another client may have deleted it since it was listed.
     async fn delete_listed(&self, key: ObjectKey, options: &DeleteOptions) -> Result<(), Status> {
         match self.delete_object(&key, options).await {
             Err(status) if status.is(apimachinery::StatusReason::NotFound) => Ok(()),

@@ -30,7 +30,7 @@ pub(super) fn fill(value: &mut Value, schema: &Schema, schemas: &Schemas) {
     }
 }
 
-/// Go writes null for a list that is none, and for what may be anything.
+/// Go writes null for a nil list, and for an interface value.
 fn zero(schema: &Schema) -> Value {
     if schema.is_quantity() {
         return json!("0");

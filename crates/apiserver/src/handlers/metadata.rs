@@ -1,7 +1,7 @@
-//! Labels, annotations and finalizers of an object, written without the rest of it where its kind allows that: neither
-//! decoded, judged nor encoded, the rest stays byte by byte as it is. For callers in this process, whose claims and
-//! finalizers are many; whoever may be told of warnings about the rest goes the way all other writes go, and so does whatever
-//! is out of the ordinary.
+//! Labels, annotations and finalizers of an object, written without the rest of it where its kind permits that: the
+//! rest is neither decoded, validated nor encoded, and keeps its bytes. For callers in this process, which write many
+//! claims and finalizers; requests that may get warnings about the rest, and all unusual ones, take the path of all
+//! other writes.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{errors, keys};
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
 
 impl Call<'_> {
-    /// Carries out a merge patch of the metadata; `None` when that takes the whole object, and then nothing was done.
+    /// Executes a merge patch of the metadata; `None` when that requires the whole object, and then nothing was done.
     pub(super) async fn patch_metadata(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
         let info = &self.resource.info;
         let Some((metadata, fields)) = parts(patch) else { return Ok(None) };

@@ -58,7 +58,7 @@ pub(crate) struct Call<'a> {
     pub wire: Option<&'a Wire>,
     pub accepted: Accepted,
     pub now: Time,
-    /// The resource's group and version as objects say it.
+    /// The resource's group and version in the form of `apiVersion`.
     pub api_version: String,
     /// See [`Call::cache`].
     pub cache: OnceLock<Arc<ResourceCache>>,
@@ -155,7 +155,7 @@ impl Call<'_> {
         self.resource.info.verbs.iter().any(|known| known == verb)
     }
 
-    /// What can be listed but not watched says so; other verbs have no route at all.
+    /// The error of resources that can be listed but not watched; other verbs have no route at all.
     fn refused_verb(&self) -> Status {
         let legacy = self.info.path.split('/').any(|part| part == "watch");
         match self.info.verb {
@@ -175,7 +175,7 @@ impl Call<'_> {
         }
     }
 
-    /// What clients of an outdated kind are told with every answer.
+    /// The warning in each response of a deprecated version.
     fn deprecation(&self) -> Option<&str> {
         let named = &self.resource.info.resource;
         match named.plural.as_str() {

@@ -53,7 +53,7 @@ impl Call<'_> {
         WriteOptions::parse(&self.info.query, write)
     }
 
-    /// With a body the query is not looked at, as in kube-apiserver.
+    /// With a body the query is ignored, as in kube-apiserver.
     pub(super) fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
         let options = if body.is_empty() {
             let query = &self.info.query;

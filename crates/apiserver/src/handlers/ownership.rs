@@ -48,7 +48,7 @@ impl<'o> Live<'o> {
     }
 }
 
-/// An object that somebody wants to be stored.
+/// An object to be stored.
 #[derive(Clone)]
 pub(super) struct Proposal {
     pub object: Value,
@@ -64,7 +64,7 @@ impl From<Value> for Proposal {
 }
 
 impl Call<'_> {
-    /// `fieldManager`, or what the User-Agent says up to its first slash.
+    /// `fieldManager`, or the User-Agent up to its first slash.
     fn manager(&self) -> String {
         let agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
         let name = self.info.query.text("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or(agent));
@@ -121,8 +121,8 @@ pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
     ))
 }
 
-/// What the writer of a custom resource is told of finalizers it adds: names of built-in kinds are judged, those of others
-/// only commented on.
+/// Warnings about finalizers added to a custom resource: names of built-in kinds are validated, those of others only
+/// yield warnings.
 pub(super) fn odd_finalizers(old: Option<&Value>, new: &Value) -> Vec<String> {
     let of = |object: &Value| -> BTreeSet<String> {
         let listed = object["metadata"]["finalizers"].as_array().into_iter().flatten();

@@ -1,5 +1,5 @@
-//! patch: JSON, merge and strategic merge patches, and server-side apply. The server works on the newest object and
-//! writes if nobody wrote in between.
+//! patch: JSON, merge and strategic merge patches, and server-side apply. The server patches the newest object, and
+//! retries after concurrent writes.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Patch {
         if let Document::Strategic(patch) = &self.document {
             return patch_invalid(&GoPrint(patch), why);
         }
-        // Made once more, with what judging it took away.
+        // Patched again, with the fields that validation removed.
         let mut patched = old.clone();
         match self.apply(&mut patched, schema) {
             Ok(()) => patch_invalid(&patched, why),
@@ -111,7 +111,7 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// Carries out a patch that concerns a part of the object alone; `None` when it takes the whole object.
+    /// Executes a patch of a part of the object; `None` when it requires the whole object.
     async fn patch_part(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
         match self.patch_status(patch).await? {
             Some(changed) => Ok(Some(changed)),
@@ -119,8 +119,8 @@ impl Call<'_> {
         }
     }
 
-    /// What the patch makes of an object, and what the client is told of unknown and duplicate fields. Strict validation
-    /// blames the patch (422).
+    /// The patched object, and the warnings about unknown and duplicate fields. With strict validation these are errors
+    /// of the patch (422).
     pub(super) fn outcome(
         &self,
         patch: &Patch,
@@ -131,16 +131,17 @@ impl Call<'_> {
         let mut new = old.clone();
         patch.apply(&mut new, schema)?;
         if matches!(patch.document, Document::Strategic(_)) {
-            // Made in the resource's own type, which it cannot leave: what it says of its kind is nothing.
+            // The resource determines the kind, which a patch cannot change.
             self.stamp(&mut new);
         }
         if !patch.names_version()
             && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
         {
-            // Based on whatever is newest: a race is tried again, not reported.
+            // Based on the newest version: a conflict is retried, not reported.
             metadata.remove("resourceVersion");
         }
-        // Judged after the patch: directives of strategic patches are no fields, and what was stored has none.
+        // Validated after the patch: directives of strategic patches are not fields, and stored objects have no unknown
+        // ones.
         let mut findings = patch.duplicates.clone();
         findings.extend(strict::prune(&mut new, schema));
         let new = self.patched(new, |_, wrong| match wrong {
@@ -159,8 +160,8 @@ impl Call<'_> {
         }
     }
 
-    /// Checks that a patched object still is the one of the URL. `refuse` tells what another kind, or a value of a wrong
-    /// type means.
+    /// Checks that a patched object is still the one of the URL. `refuse` returns the error for another kind, or for a
+    /// value of a wrong type.
     pub(super) fn patched(
         &self,
         mut new: Value,
@@ -261,7 +262,7 @@ impl Call<'_> {
         let WriteOptions { dry_run, force, field_validation, .. } = self.write_options(Write::Apply)?;
         let (mut patch, findings) = self.read_configuration(body, field_validation).await?;
         self.check_name(&mut patch)?;
-        // Judged, not filled in: what the client did not say is not in its configuration.
+        // Checked, not filled in: omitted fields are not part of the applied configuration.
         self.check_namespace(&mut json!({"metadata": {"namespace": patch["metadata"]["namespace"]}}))?;
         let merge = |live: Option<(&Value, managed_fields::Owners)>| {
             self.as_manager(|context| {
@@ -368,7 +369,7 @@ fn odd_members(duplicates: Vec<String>, document: &[u8]) -> Vec<String> {
     found.into_iter().map(|(_, text)| format!("json patch {text}")).collect()
 }
 
-/// Why a patched object is none of the resource's.
+/// Why a patched object is not an object of the resource.
 pub(super) enum Wrong {
     Kind(String),
     Type(Mismatch),

@@ -1,4 +1,4 @@
-//! What is asked of a pod through its subresources: a node, to leave, or something only a kubelet could answer.
+//! Subresources of pods: binding to a node, eviction, and those that only a kubelet can answer.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ impl Call<'_> {
                 continue;
             }
             if !options.is_dry_run() {
-                // Upstream's server writes the condition itself: nobody comes to own it.
+                // Upstream's server writes the condition itself, without an owner of the field.
                 let told = |live: &Live<'_>| {
                     let owners = Some(live.owners().unwrap_or_default());
                     Ok(Proposal { object: pods::disrupted(&live.tree, self.now), owners })
@@ -135,7 +135,7 @@ impl Call<'_> {
             .collect()
     }
 
-    /// Writes a budget if nobody else did since it was read.
+    /// Writes a budget unless it changed since it was read.
     async fn spend(&self, read: &[(Arc<Object>, Value)], spent: &Value) -> Result<bool, Status> {
         let name = spent["metadata"]["name"].as_str().unwrap_or_default();
         let Some((before, _)) = read.iter().find(|(budget, _)| budget.name() == name) else { return Ok(false) };

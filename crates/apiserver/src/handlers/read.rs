@@ -25,13 +25,13 @@ use crate::snapshot::Snapshot;
 use crate::splice::Splice;
 use crate::{errors, keys, respond, shape};
 
-/// Go does not mind what the bits say that are left over at the end.
+/// Go ignores the surplus bits at the end.
 const TOKENS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// Objects of the store that are decoded before others have a turn.
 const DECODED_AT_ONCE: usize = 64;
 
-/// What Go says of JSON that is no token.
+/// Go's message for JSON that is not a token.
 fn misfit(json: &[u8]) -> Option<String> {
     let found: Value = serde_json::from_slice(json).ok()?;
     let Value::Object(fields) = &found else {
@@ -51,7 +51,7 @@ fn misfit(json: &[u8]) -> Option<String> {
     Some(format!("json: cannot unmarshal {found} into Go struct field continueToken.{field} of type {wanted}"))
 }
 
-/// What a list continues from, as the opaque token says it: kube-apiserver's own form.
+/// Where a list continues; the content of the opaque token, in kube-apiserver's form.
 #[derive(Serialize, Deserialize)]
 struct Continue {
     #[serde(default)]
@@ -140,7 +140,7 @@ impl Filter {
         self.everything
     }
 
-    /// How many objects are looked at before others have a turn: some 100 µs of work, with labels and names at hand and
+    /// How many objects are scanned before others have a turn: some 100 µs of work, with labels and names at hand and
     /// fields in a tree that has to be decoded.
     fn piece(&self) -> usize {
         let at_hand = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
@@ -215,7 +215,7 @@ impl Call<'_> {
         }
         let at = match (revision, options.version_match) {
             (Some(revision), Some(VersionMatch::Exact)) => return self.page_at(revision, None, limit, filter).await,
-            // Older clients page through a known version without saying how it is to match.
+            // Older clients page through a known version without resourceVersionMatch.
             (Some(revision), None) if revision > 0 && limit > 0 => {
                 return self.page_at(revision, None, limit, filter).await;
             }
@@ -233,8 +233,8 @@ impl Call<'_> {
         Ok(Page { items: own(items), remaining, revision: at.max(newest) })
     }
 
-    /// Up to `limit` (0: all) objects of the cache after a key, how many remain, and the newest change among all objects. A
-    /// long scan lets others have a turn now and then; what it looks at is the state at its beginning.
+    /// Up to `limit` (0: all) objects of the cache after a key, how many remain, and the newest change among all
+    /// objects. A long scan yields to others regularly; it reads the state at its beginning.
     async fn scan(
         &self,
         after: Option<&ObjectKey>,

@@ -123,7 +123,7 @@ impl Call<'_> {
         self.reply(StatusCode::OK, &Arc::new(object))
     }
 
-    /// The object with the replicas that the changed Scale says.
+    /// The object with the replicas of the changed Scale.
     fn rescaled(&self, scale: &Call<'_>, old: &Value, change: &Change) -> Result<(Value, Vec<String>), Status> {
         let paths = self.scale_paths()?;
         let owned = Replicas { path: paths.replicas, api_version: &self.api_version };
@@ -154,7 +154,7 @@ impl Call<'_> {
         Ok((new, findings))
     }
 
-    /// Whether a Scale may be what somebody wants it to be.
+    /// Whether a Scale may be changed to the requested one.
     fn judge(&self, was: &Value, wanted: &Value, paths: &Paths<'_>) -> Result<(), Status> {
         let named = &self.resource.info.resource;
         let replicas = &wanted["spec"]["replicas"];

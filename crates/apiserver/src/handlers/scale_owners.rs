@@ -1,4 +1,4 @@
-//! Who owns the replicas, as a Scale and as the object behind it say it: the owners of one field there are the owners of
+//! Owners of the replicas, on a Scale and on the object behind it: the owners of one field there are the owners of
 //! `spec.replicas` here.
 
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ mod tests {
         );
         let before = object.clone();
         put_back(&scale, &mut object, &replicas);
-        assert_eq!(object, before, "nobody wrote");
+        assert_eq!(object, before, "nothing was written");
 
         let mut taken = entry("c", "scale", &json!({"f:spec": {"f:replicas": {}}}));
         taken["apiVersion"] = SCALE.into();

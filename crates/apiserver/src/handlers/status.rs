@@ -1,5 +1,5 @@
-//! The status of an object, written without the rest of it where its kind allows that: neither decoded, judged nor
-//! encoded, the rest stays byte by byte as it is. Whatever is out of the ordinary is left to the way all other writes go.
+//! The status of an object, written without the rest of it where its kind permits that: the rest is neither decoded,
+//! validated nor encoded, and keeps its bytes. Unusual requests take the path of all other writes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::Call;
 use crate::{errors, keys};
 
 impl Call<'_> {
-    /// Carries out a merge patch of the status; `None` when that takes the whole object, and then nothing was done.
+    /// Executes a merge patch of the status; `None` when that requires the whole object, and then nothing was done.
     pub(super) async fn patch_status(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
         let info = &self.resource.info;
         if self.info.subresource != "status" || !self.server.leaves_status_alone(info) {
@@ -32,7 +32,7 @@ impl Call<'_> {
         self.replace_part(&key, &stored, &encoded, false, is_version_named).await
     }
 
-    /// Writes an object of which a part has changed; `None` when somebody wrote in between and the client does not mind.
+    /// Writes an object of which a part has changed; `None` after a concurrent write, if the client named no version.
     pub(super) async fn replace_part(
         &self,
         key: &ObjectKey,
@@ -61,11 +61,11 @@ impl Call<'_> {
         let old = Value::Object(old.into_iter().map(|old| ("status".to_owned(), old)).collect());
         let mut new = old.clone();
         merge_patch::apply(&mut new, &json!({ "status": change }));
-        // Types are judged before defaults, which drop what is empty, whatever it is.
+        // Types are checked before defaults, which drop empty values of any type.
         let is_known =
             strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&mut new).is_none();
         self.resource.strategy.default(&mut new);
-        // The defaults of what is not there are nobody's concern.
+        // Defaults of absent parts do not matter here.
         let status = new["status"].take();
         if !is_known || !status.is_object() {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Whether a document is of the resource's kind and version, judged as the decoders of kube-apiserver judge it: what a
-//! built-in kind leaves out is filled in, a custom resource says its kind itself.
+//! Whether a document is of the resource's kind and version, with the checks of kube-apiserver's decoders: for a
+//! built-in kind they are filled in if absent, a custom resource must contain them.
 
 use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::go_json::type_name;
@@ -13,7 +13,7 @@ use crate::negotiate::go_package;
 const READ_INTO: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// Why a document is none of the resource's objects.
+/// Why a document is not an object of the resource.
 pub(super) enum Misfit {
     /// Its kind cannot be read.
     Unreadable(String),
@@ -95,7 +95,7 @@ impl Call<'_> {
         Some(Misfit::Unusable { kind: given.kind, version: given.version, why })
     }
 
-    /// Puts the resource's kind and version where the body left them out, and metadata where there is none.
+    /// Fills in the resource's kind and version if absent, and metadata.
     pub(super) fn stamp(&self, object: &mut Value) {
         if object.is_null() {
             *object = Value::Object(Default::default());
@@ -119,7 +119,7 @@ impl Call<'_> {
     }
 }
 
-/// Kind and apiVersion as the document says them, empty where it does not.
+/// Kind and apiVersion of the document, empty if absent.
 fn said(object: &Value) -> Result<(&str, &str), String> {
     let wrong = |found: &Value, what: &str| {
         let found = type_name(found);

@@ -19,7 +19,7 @@ pub(super) struct Mismatch {
     pub converter: String,
 }
 
-/// The first value of a wrong type. Where there is none, nulls in lists and maps become zeros.
+/// The first value of a wrong type. Without one, nulls in lists and maps become zero values.
 pub(super) fn mismatch(kind: &str, object: &mut Value, type_: &TypeOf) -> Option<Mismatch> {
     judge(kind, object, type_.node(), &type_.schemas)
 }
@@ -57,7 +57,7 @@ fn judge(name: &str, value: &mut Value, schema: &Schema, schemas: &Schemas) -> O
     found
 }
 
-/// Metadata of an object within the object that is none.
+/// Invalid metadata of an embedded object.
 struct Misplaced<'v> {
     metadata: &'v Value,
     why: String,
@@ -107,7 +107,7 @@ fn embedded_mismatch<'v>(
     }
 }
 
-/// The innermost struct on the way to a value: Go names it, and then the whole path.
+/// The innermost struct that contains a value: Go names it, and then the whole path.
 #[derive(Clone, Copy)]
 struct Struct<'s> {
     name: &'s str,
@@ -166,7 +166,7 @@ fn unreadable(value: &Value, schema: &Schema) -> Option<String> {
         return text.parse::<Quantity>().err().map(|error| error.to_string());
     }
     match schema.format.as_deref() {
-        // Times of microseconds may say fewer of them here than upstream's, which want six decimals.
+        // Upstream requires six decimals in times of microseconds; fewer are accepted here.
         Some("date-time") => return apimachinery::go_time::rfc3339_error(text),
         Some("byte") => {}
         _ => return None,

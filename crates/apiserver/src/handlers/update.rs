@@ -63,7 +63,7 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// A replacement says which object it is.
+    /// The body of a replacement contains the name.
     pub(super) fn require_name(&self, object: &Value) -> Result<(), Status> {
         if object["metadata"]["name"].as_str().is_some_and(|name| !name.is_empty()) {
             return Ok(());
@@ -107,8 +107,8 @@ impl Call<'_> {
         self.refuse_invalid(&self.info.name, &[error])
     }
 
-    /// Reads, applies `change`, and writes if nobody wrote in between; again otherwise, unless the change names the
-    /// version it is based on.
+    /// Reads, applies `change`, and writes; repeats after concurrent writes, unless the change names the version it is
+    /// based on.
     pub(super) async fn modify(
         &self,
         key: &ObjectKey,
@@ -151,7 +151,7 @@ impl Call<'_> {
         Status::modified(&named.group, &named.plural, &key.name)
     }
 
-    /// Whether the new object says which version it is based on; an error if that is not the stored one.
+    /// Whether the new object has a resourceVersion; an error if that is not the stored one.
     fn check_preconditions(&self, old: &Value, new: &Value) -> Result<bool, Status> {
         let named = &self.resource.info.resource;
         let (was, is) = (&old["metadata"], &new["metadata"]);
@@ -311,11 +311,11 @@ impl Call<'_> {
         Ok((Guard::ModRevision(place, stored.revision()), op))
     }
 
-    /// What is wrong with the metadata of an updated object, as often as upstream looks at it.
+    /// The errors in the metadata of an updated object, repeated as often as upstream checks it.
     pub(super) fn metadata_errors(&self, old: &Value, new: &Value) -> apimachinery::field::ErrorList {
         let (path, namespaced) = (Path::new("metadata"), self.resource.info.resource.namespaced);
         let again = self.resource.strategy.metadata_checks();
-        // The name does not change; it was judged when the object was created.
+        // The name does not change; it was validated when the object was created.
         let whole = names::validate_object_meta(&new["metadata"], namespaced, names::path_segment_rule, &path);
         if whole.is_empty() {
             // Its labels, annotations and owners are valid, so that only what may not change is left to check.
@@ -406,7 +406,7 @@ impl Call<'_> {
 
 pub(super) enum Written {
     Done(Changed),
-    /// Somebody else wrote; the object as it is now, if it still is.
+    /// Another write came first; the current object, if it still exists.
     Raced(Option<Arc<Object>>),
 }
 

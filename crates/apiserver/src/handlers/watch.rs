@@ -1,4 +1,4 @@
-//! watch: what exists (if asked for), then every change, until the time is up.
+//! watch: existing objects (if requested), then every change, until the time limit.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const MIN_TIMEOUT: u64 = 1800;
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// Before the end of a watch; kube-apiserver's margin.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// A year. Longer watches are not told from endless ones, and deadlines must not leave the range of the clock.
+/// A year. Longer watches are equivalent to endless ones, and deadlines must not leave the range of the clock.
 const MAX_TIMEOUT: u64 = 365 * 24 * 3600;
 
 impl Call<'_> {
@@ -42,7 +42,7 @@ impl Call<'_> {
         let wanted = options.resource_version;
         let send_initial = options.send_initial_events == Some(true);
         let from = match wanted {
-            // No events for what exists, if the client says so.
+            // No events for existing objects, if the client requests it.
             None | Some(0) if options.send_initial_events == Some(false) => Some(self.newest(wanted).await?),
             None | Some(0) => None,
             Some(_) if send_initial => None,
@@ -77,7 +77,7 @@ impl Call<'_> {
             replay,
             events: subscription.events,
             start: subscription.revision,
-            // A watch that begins with what exists gets the end mark whether it asked for that or not.
+            // A watch that begins with existing objects gets the end mark, requested or not.
             end_mark: from.is_none() && bookmarks,
             bookmarks,
             progress: self.server.cache.progress(),

@@ -75,7 +75,7 @@ const ON_SUBRESOURCE: [Action; 5] = [
     Action { verb: "patch", method: "patch", name: "patch", parameters: PATCH, has_body: true },
 ];
 
-/// Adds the paths of a resource and its subresources, and defines the kinds they speak of.
+/// Adds the paths of a resource and its subresources, and defines the kinds they use.
 pub fn add(resource: &Resource, renderer: &mut Renderer, paths: &mut Map<String, Value>) {
     let info = &resource.info;
     let (name, list) = renderer.define(resource);
@@ -95,7 +95,7 @@ pub fn add(resource: &Resource, renderer: &mut Renderer, paths: &mut Map<String,
     }
 }
 
-/// What the operations of one path speak of.
+/// The resource and kinds of the operations of one path.
 struct Target<'a> {
     resource: &'a Resource,
     gvk: GroupVersionKind,
@@ -140,7 +140,8 @@ impl Target<'_> {
         });
         let patches = if self.resource.info.custom { CUSTOM_PATCHES } else { BUILT_IN_PATCHES };
         let consumes = if action.method == "patch" { patches } else { &["application/json"] };
-        // A reply other than the list or the object (of a DELETE) is a Status; clients know without being told.
+        // A response other than the list or the object (of a DELETE) is a Status, which is not documented for each
+        // path.
         let replied = if action.method == "post" || action.method == "delete" { &self.body } else { &self.reply };
         let reply = replied.as_deref().map_or(json!({"type": "object"}), |name| renderer.reference_to(name));
         let body = match (&self.body, action.method) {

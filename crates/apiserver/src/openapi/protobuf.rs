@@ -1,4 +1,4 @@
-//! An OpenAPI version 2 document in gnostic's protobuf form, which kubectl asks for.
+//! An OpenAPI version 2 document in gnostic's protobuf form, which kubectl requests.
 //!
 //! A writer for exactly the fields that [`super::paths`] and [`super::schema`] produce, by the field numbers of
 //! gnostic's `OpenAPIv2.proto`. What is not in the tables below is an extension (`x-…`) or not written at all.

@@ -156,7 +156,7 @@ fn schema(out: &mut Vec<u8>, schema_: &Map<String, Value>) {
 fn default(out: &mut Vec<u8>, value: Option<&Value>) {
     match value {
         Some(Value::Number(number)) => message(out, 33, |out| double(out, 1, number.as_f64())),
-        // Which one it is must be told even of false.
+        // The alternative is written also for false.
         Some(Value::Bool(flag)) => message(out, 33, |out| integer(out, 2, Some((*flag).into()))),
         Some(Value::String(value)) => message(out, 33, |out| text(out, 3, Some(value))),
         _ => {}

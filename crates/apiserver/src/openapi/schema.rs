@@ -119,7 +119,7 @@ impl Renderer {
 
     fn define_as(&mut self, name: &str, type_: &TypeOf) {
         if !self.definitions.contains_key(name) {
-            // Reserved first: recursive types meet their own name on the way.
+            // Reserved first: recursive types refer to their own name.
             self.definitions.insert(name.to_owned(), Value::Null);
             let body = self.body(type_, type_.node());
             self.definitions.insert(name.to_owned(), Value::Object(body));
@@ -158,7 +158,7 @@ impl Renderer {
             self.int_or_string(node, &mut map);
             return map;
         }
-        // Version 2 cannot say nullable, and old clients reject what they do not find in properties: say nothing.
+        // Version 2 has no nullable, and old clients reject fields that are not in properties: properties are omitted.
         let loose =
             self.dialect == Dialect::V2 && (node.nullable || node.preserve_unknown_fields) && node.definition.is_none();
         if !loose {

@@ -59,7 +59,7 @@ impl Admission for LimitRanger {
         done(Ok(()))
     }
 
-    /// What runs may stay as it is; claims are looked at when they grow.
+    /// Running pods may stay as they are; claims are checked when they grow.
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> Outcome<'a> {
         let plural = request.info.resource.plural.as_str();
         let looks = is_create(request) || (request.operation == Operation::Update && plural != "pods");
@@ -83,7 +83,7 @@ impl Admission for LimitRanger {
     }
 }
 
-/// Looks for an account that may be on its way: a namespace's default one comes a moment after the namespace.
+/// Waits for an account that may be created shortly: a namespace's default one follows the namespace.
 const LOOKS: u32 = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 const SUFFIX: usize = 5;
@@ -242,7 +242,7 @@ impl PodSecurity {
                 Err(Status::invalid("", "Namespace", &request.key.name, &wrong))
             };
         }
-        // A pod that runs is judged again only when it becomes another.
+        // A running pod is validated again only when its spec changes.
         let unchanged = request.old.is_some_and(|old| old["spec"] == object["spec"]);
         let namespace = request.key.namespace().and_then(|name| self.namespaces.get(&ObjectKey::cluster(name)));
         let (false, Some(namespace)) = (unchanged, namespace) else { return Ok(()) };

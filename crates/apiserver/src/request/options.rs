@@ -170,7 +170,7 @@ pub fn revision(text: &str) -> Result<Option<u64>, String> {
     })
 }
 
-/// A whole number; 400 with Go's text when it is none.
+/// A whole number; 400 with Go's message for other text.
 pub(crate) fn integer(query: &Query, key: &str) -> Result<Option<i64>, Status> {
     let Some(text) = query.text(key) else { return Ok(None) };
     text.parse().map(Some).map_err(|error: std::num::ParseIntError| {

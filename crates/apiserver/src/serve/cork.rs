@@ -1,6 +1,6 @@
-//! What a connection writes in one turn, sent together. HTTP/2 puts at most 16 KiB into a frame and flushes after each, which
-//! by itself is two records of TLS and a system call for a fraction of a list; held back until the turn ends, or until
-//! there is enough, several frames go at once.
+//! Writes of a connection in one turn, sent together. HTTP/2 puts at most 16 KiB into a frame and flushes after each,
+//! which is two TLS records and a system call for a fraction of a list; held back until the turn ends, or until there
+//! is enough, several frames are sent at once.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -41,7 +41,7 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
         self.0.lock().poll_flush(context)
     }
 
-    /// Sends what waits and holds nothing back any more: whoever has the stream from here on has turns of his own.
+    /// Sends what waits and buffers nothing any more: the next owner of the stream has turns of its own.
     pub async fn remove(self) -> Result<()> {
         self.0.lock().holds = false;
         std::future::poll_fn(|context| self.poll_release(context)).await

@@ -16,7 +16,7 @@ use crate::budget::{Accounts, Billed, Lease, PIECE, Produced, Room, Stream, Tick
 /// client has taken it, so that it can still be cut.
 const UNATTENDED: usize = 256 << 10;
 
-/// A part of a body on its way to the client.
+/// A part of a body in flight.
 pub(super) struct Piece {
     bytes: Bytes,
     lease: Lease,

@@ -1,5 +1,5 @@
-//! Responses that their clients do not take. A stream of HTTP/2 ends by itself, the others of its connection go on; with
-//! HTTP/1, or when nothing of any stream is taken, the connection ends.
+//! Responses that their clients do not read. An HTTP/2 stream is ended alone, the others of its connection continue;
+//! with HTTP/1, or when no stream is read, the connection is ended.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 use crate::budget::{Stream, Wire};
 use crate::fairness::in_turns;
 
-/// Looks at what a client has taken for each time limit.
+/// Checks the progress of a client this many times within the time limit.
 const LOOKS: u32 = 4;
 
 /// Bytes that a client has to take within the limit, where so many are in flight.

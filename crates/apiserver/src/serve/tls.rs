@@ -83,8 +83,8 @@ impl TlsConfig {
     }
 }
 
-/// AES-128-GCM before AES-256-GCM, whatever the client likes best, as Go's servers and so kube-apiserver have it: it is as
-/// safe for the life of a connection, and a third cheaper for large lists.
+/// AES-128-GCM before AES-256-GCM, regardless of the client's preference, as Go's servers and so kube-apiserver have
+/// it: it is as safe for the life of a connection, and a third cheaper for large lists.
 fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites.sort_by_key(|suite| {
@@ -126,7 +126,7 @@ fn certified(certificate: &str, key: &str) -> Result<Arc<CertifiedKey>, TlsError
     let key = provider().key_provider.load_private_key(key).map_err(TlsError::Config)?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
-        // Keys of kinds that tell nothing of their public part cannot be compared.
+        // Private keys of opaque kinds cannot be compared with the certificate.
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(Arc::new(certified)),
         Err(error) => Err(TlsError::Config(error)),
     }

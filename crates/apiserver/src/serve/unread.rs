@@ -36,7 +36,7 @@ pub(super) fn watched(request: http::Request<Incoming>) -> (http::Request<Unread
     let left = (!is_http2 && !request.body().is_end_stream()).then(Arc::<AtomicBool>::default);
     let most = match is_http2 {
         true => MOST,
-        // Reading would ask the client to begin.
+        // Reading would send 100-continue, and the client would begin.
         false if request.headers().contains_key(EXPECT) => 0,
         false => MOST_HTTP1,
     };

@@ -67,7 +67,7 @@ fn widget(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "g.example/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }
 
-/// Watches a definition until `wanted`; `None` stands for its deletion.
+/// Watches a definition until `wanted`; `None` means its deletion.
 pub(crate) async fn until(client: &Client, name: &str, wanted: impl Fn(Option<&Value>) -> bool) {
     let list = client.list(&definitions(), None, &ListOptions::default()).await.expect("list");
     let present = list.items.iter().find(|object| object.name() == name).map(|object| object.to_value().expect("JSON"));
@@ -132,7 +132,7 @@ async fn a_definition_is_served_from_creation_to_deletion() {
     let names: Vec<&str> =
         list["resources"].as_array().expect("rows").iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
-    // Eight bytes of the SHA-256 of `g.example/v1/Widget`: that version is stored, whichever is asked for.
+    // Eight bytes of the SHA-256 of `g.example/v1/Widget`: that version is stored, for requests of any version.
     for version in ["v1", "v2"] {
         let (_, list) = document(&server, &format!("/apis/g.example/{version}"), "application/json").await;
         assert_eq!(list["resources"][0]["storageVersionHash"], HASH, "{version}");

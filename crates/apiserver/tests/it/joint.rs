@@ -1,4 +1,5 @@
-//! Plugins that change other objects in the transaction of a write: the others are right whatever becomes of the write.
+//! Plugins that change other objects in the transaction of a write: the others are right, with any outcome of the
+//! write.
 
 use std::sync::Arc;
 

@@ -232,7 +232,7 @@ async fn values_of_a_wrong_type_are_refused_and_nothing_is_written() {
     assert_eq!(read.json(), created.json());
 }
 
-/// As Go's decoder reads them. What is stored must be readable again, whichever way it came.
+/// As Go's decoder reads them. Stored objects are readable again, from every encoding.
 #[tokio::test]
 async fn nulls_in_lists_and_maps_are_stored_as_zeros() {
     let (server, client) = server().await;

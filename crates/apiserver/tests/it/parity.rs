@@ -283,9 +283,9 @@ async fn what_several_checks_refuse_is_a_cause_each() {
         let tree = reply.json();
         assert_eq!(reply.code, 422, "{path} {body}");
         assert_eq!(tree["details"]["causes"].as_array().map(Vec::len), Some(causes), "{path} {body}");
-        assert!(!tree["message"].as_str().expect("a message").contains("is invalid: ["), "told once: {tree}");
+        assert!(!tree["message"].as_str().expect("a message").contains("is invalid: ["), "reported once: {tree}");
     }
-    // What a struct prints although nobody set it has no owner.
+    // A field that a Go struct prints although it was not set has no owner.
     let role = send(
         &server,
         "POST",
@@ -323,7 +323,7 @@ async fn replies_have_the_looks_the_client_asks_for() {
     assert_eq!(yaml.headers["content-type"], "application/yaml");
     assert!(yaml.body.starts_with(b"apiVersion: v1\ncode: 404\n"), "{}", yaml.shown());
 
-    // Pages are one snapshot, whatever is written in between.
+    // Pages are one snapshot, in spite of writes in between.
     let page = send(&server, "GET", &format!("{CM}?limit=100"), &[], "").await.json();
     assert_eq!(page["metadata"]["remainingItemCount"], 50);
     assert_eq!(send(&server, "DELETE", &format!("{CM}/a149"), &[], "").await.code, 200);
@@ -466,7 +466,7 @@ async fn a_collection_is_deleted_item_by_item() {
     assert_eq!(revisions.len(), COUNT);
     assert!(revisions.is_sorted_by(|a, b| a < b), "{revisions:?}");
 
-    // One refusal is the answer, whatever becomes of the others.
+    // One refusal is the response, with any outcome of the others.
     assert_eq!(send(&server, "POST", CM, &[], &config_map("guarded")).await.code, 201);
     let refused = send(&server, "DELETE", CM, &[], "").await;
     assert_eq!(refused.code, 403);

@@ -57,7 +57,7 @@ async fn pods_are_completed_and_limited() {
     assert_eq!(spec["containers"][0]["volumeMounts"][0]["name"], volume);
     assert_eq!(spec["tolerations"].as_array().map(Vec::len), Some(2));
     assert_eq!((&spec["priority"], &spec["preemptionPolicy"]), (&json!(0), &json!("PreemptLowerPriority")));
-    // A manifest that is put again does not say them.
+    // A manifest that is applied again does not contain them.
     let mut put = made.clone();
     let filled = put["spec"].as_object_mut().expect("a spec");
     filled.retain(|field, _| !matches!(field.as_str(), "priority" | "preemptionPolicy"));
@@ -110,7 +110,7 @@ async fn namespaces_hold_pods_to_their_level() {
         refused.contains("violates PodSecurity \"baseline:latest\": privileged (container \"c\" must not"),
         "{refused}"
     );
-    create(&client, privileged("default")).await.expect("nothing is asked of it there");
+    create(&client, privileged("default")).await.expect("nothing is required of it there");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn a_quota_holds_however_many_ask_at_once() {
     assert_eq!(quota["status"]["used"], json!({"configmaps": "5"}));
 }
 
-/// Refuses ConfigMaps of one name, after everybody else has been asked.
+/// Refuses ConfigMaps of one name, after all other plugins.
 struct Last;
 
 impl apiserver::Admission for Last {

@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use transport::{Identity, Request, Response};
 use world::World;
 
-/// Answers after as many milliseconds as the requested name says.
+/// Answers after the number of milliseconds in the requested name.
 struct Slow;
 
 impl Route for Slow {

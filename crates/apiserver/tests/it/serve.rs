@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Request, Response, full};
 use world::World;
 
-/// Says who is at the other end.
+/// Returns the identity of the peer.
 fn echo() -> ApiService {
     let answer = |request: Request| async move {
         let peer = request.extensions().get::<Peer>().cloned().expect("every request has a peer");

@@ -81,7 +81,7 @@ async fn compare(resource: &ApiResource, document: &Value, options: &PatchOption
     for (manager, patch, accepted) in steps {
         let client = client.with_user_agent(manager);
         let mut whole = patch.clone();
-        // What says nothing new makes it a patch of more than the part.
+        // A field without a change makes it a patch of more than the status.
         whole["kind"] = json!(resource.kind);
         let before =
             client.get(resource, &ObjectKey::namespaced("default", "alone")).await.expect("it is there").revision();

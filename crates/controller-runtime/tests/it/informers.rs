@@ -18,8 +18,8 @@ fn map(value: &str, version: &str) -> String {
     )
 }
 
-/// Lists tell of one object, each time with another label; the first watch tells of a change whose version is no number,
-/// and goes on.
+/// Each list returns one object, with a different label each time; the first watch sends a change with an invalid
+/// resource version and stays open.
 async fn answer(mut stream: TcpStream, lists: Arc<AtomicUsize>) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -50,7 +50,7 @@ async fn one_works_at_a_time() {
     let election = |who: &str| LeaderElection { identity: who.into(), ..LeaderElection::new("default", "one", &world) };
 
     let (stop_a, stop_b) = (CancellationToken::new(), CancellationToken::new());
-    let a = election("a").acquire(&client, &world, &stop_a).await.expect("nobody else is there");
+    let a = election("a").acquire(&client, &world, &stop_a).await.expect("no other candidate");
     let taken = spec(&client).await;
     assert_eq!((&taken["holderIdentity"], &taken["leaseDurationSeconds"]), (&json!("a"), &json!(15)));
     assert_eq!((&taken["leaseTransitions"], &taken["acquireTime"]), (&json!(0), &json!("2026-11-21T10:00:00.000000Z")));
@@ -74,7 +74,7 @@ async fn one_works_at_a_time() {
     let taken = spec(&client).await;
     assert_eq!((&taken["holderIdentity"], &taken["leaseTransitions"]), (&json!("b"), &json!(1)));
 
-    // Who is silent keeps it for as long as the Lease says.
+    // A holder that stops renewing keeps the Lease until it expires.
     drop(b);
     let silent = Instant::now();
     let c = election("c").acquire(&client, &world, &stop_b).await.expect("it runs out");

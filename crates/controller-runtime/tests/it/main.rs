@@ -170,14 +170,14 @@ async fn what_changed_last_can_be_told_first() {
     let set = InformerSet::until(served.local.clone(), served.world.clone(), served.stop.child_token());
     let selection = Selection { label_selector: Some("v".into()), ..Selection::default() };
     let informer = set.selected(&maps(), selection);
-    let told: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
+    let delivered: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
     // Whether it subscribes before the first list or after it.
-    for told in &told {
-        let told = told.clone();
-        informer.subscribe_latest_first(move |event| told.lock().push(event.object().name().to_owned()));
+    for delivered in &delivered {
+        let delivered = delivered.clone();
+        informer.subscribe_latest_first(move |event| delivered.lock().push(event.object().name().to_owned()));
         assert!(informer.synced().await);
     }
-    assert!(told.iter().all(|told| *told.lock() == ["b", "c", "a"]), "{told:?}");
+    assert!(delivered.iter().all(|delivered| *delivered.lock() == ["b", "c", "a"]), "{delivered:?}");
     served.stop.cancel();
 }
 
@@ -214,6 +214,6 @@ async fn a_wrong_token_a_strange_server_and_a_closed_port_are_told_apart() {
     served.stop.cancel();
     let nobody = Endpoint { server: "https://127.0.0.1:1".into(), insecure: true, ..Endpoint::default() };
     let client = Client::from_endpoint(&nobody).expect("a client");
-    let error = client.get(&maps(), &key("a")).await.expect_err("nobody listens");
+    let error = client.get(&maps(), &key("a")).await.expect_err("the port is closed");
     assert!(error.is_unreachable() && error.to_string().contains("onnection refused"), "{error}");
 }

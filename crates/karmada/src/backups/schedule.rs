@@ -18,10 +18,10 @@ use super::{Last, file, keys, stamp};
 const LAST: Description = Description::gauge(
     "karmada_store_backup_last_success_timestamp_seconds",
     &[],
-    "When the last scheduled backup was taken and verified, in seconds since 1970.",
+    "Time of the last verified scheduled backup, in seconds since 1970.",
 );
 const SIZE: Description =
-    Description::gauge("karmada_store_backup_last_size_bytes", &[], "The length of the last scheduled backup.");
+    Description::gauge("karmada_store_backup_last_size_bytes", &[], "Size of the last scheduled backup in bytes.");
 const TAKEN: Description =
     Description::counter("karmada_store_backups_total", &["result"], "Scheduled backups by result: success or error.");
 pub const METRICS: &[Description] = &[LAST, SIZE, TAKEN];

@@ -32,12 +32,12 @@ const RETRY: Duration = Duration::from_secs(600);
 pub const EXPIRATION: Description = Description::gauge(
     "karmada_certificate_expiration_timestamp_seconds",
     &["certificate"],
-    "When a certificate of this server expires, in seconds since 1970: ca, ca-N, front-proxy-ca, apiserver, admin, tls-cert-file.",
+    "Expiry of a certificate of this server, in seconds since 1970: ca, ca-N, front-proxy-ca, apiserver, admin, tls-cert-file.",
 );
 pub const CHECKS: Description = Description::counter(
     "karmada_certificate_checks_total",
     &["result"],
-    "How often this server has read its certificates and renewed those that were due: success, error.",
+    "Checks of this server's certificates, with renewals where due: success, error.",
 );
 pub const METRICS: &[Description] = &[EXPIRATION, CHECKS];
 
@@ -92,10 +92,10 @@ impl Keeper {
     async fn keep(mut self, stop: CancellationToken) {
         let mut changes = files::Changes::of(&self.watched());
         loop {
-            let pause = match self.look().await {
+            let pause = match self.check().await {
                 Ok(pause) => {
                     self.checks.increment(&["success"]);
-                    if self.failures.succeeded(&"look").is_some() {
+                    if self.failures.succeeded(&"check").is_some() {
                         tracing::info!("Certificates are renewed and reloaded again");
                     }
                     pause
@@ -103,7 +103,7 @@ impl Keeper {
                 Err(error) => {
                     self.checks.increment(&["error"]);
                     let err = format!("{error:#}");
-                    if self.failures.failed(&"look", &err) {
+                    if self.failures.failed(&"check", &err) {
                         tracing::warn!(err, "Certificates cannot be renewed or reloaded; the present ones are used");
                     }
                     RETRY
@@ -124,7 +124,7 @@ impl Keeper {
     }
 
     /// Renews due certificates and passes new ones on. Returns the time to wait.
-    async fn look(&mut self) -> anyhow::Result<Duration> {
+    async fn check(&mut self) -> anyhow::Result<Duration> {
         let (path, names, world) = (self.root.join(data_dir::KEYS), self.names.clone(), self.world.clone());
         let opened = tokio::task::spawn_blocking(move || Directory::open(&path, &names, &world)).await;
         let pki = Arc::new(opened.context("reading the certificates")?.context("reading the certificates")?);

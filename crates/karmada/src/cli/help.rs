@@ -85,7 +85,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "  # Run the scheduler against a control plane
   karmada scheduler --kubeconfig=karmada-apiserver.config
 
-  # Ask the estimators of the members how many replicas fit
+  # Request estimates of available replicas from the members' estimators
   karmada scheduler --kubeconfig=karmada-apiserver.config --enable-scheduler-estimator=true",
     ),
     (

@@ -81,7 +81,7 @@ fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registratio
     anyhow::ensure!(complaints.is_empty(), "--cluster-name: Invalid value: {name:?}: {}", complaints.join(","));
     let reports = given.list("report-secrets");
     if let Some(other) = reports.iter().find(|it| !["KubeCredentials", "KubeImpersonator", "None"].contains(*it)) {
-        anyhow::bail!("--report-secrets: {other:?} is none of KubeCredentials, KubeImpersonator and None");
+        anyhow::bail!("--report-secrets: {other:?} is not KubeCredentials, KubeImpersonator or None");
     }
     let reported = |kind: &str| !reports.contains(&"None") && reports.contains(&kind);
     Ok(Registration {

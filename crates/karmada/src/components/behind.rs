@@ -56,7 +56,7 @@ impl Behind {
                 anonymous: true,
                 ..Authentication::default()
             }),
-            authorization: Authorization::Judged,
+            authorization: Authorization::Delegated,
             routes,
             crds: Vec::new(),
             converters: Default::default(),

@@ -29,7 +29,8 @@ fn config_maps() -> ApiResource {
 /// The ConfigMap cannot be read, or names no authority.
 pub async fn read(control: &Client) -> anyhow::Result<Published> {
     let key = ObjectKey::namespaced(NAMESPACE, NAME);
-    let found = control.get(&config_maps(), &key).await.context("reading who may speak for users")?;
+    let found =
+        control.get(&config_maps(), &key).await.context("reading the certificate authority of front proxies")?;
     published(&found.to_value()?)
 }
 

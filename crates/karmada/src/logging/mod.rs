@@ -191,7 +191,7 @@ fn modules(text: &str) -> anyhow::Result<Vec<(String, u32)>> {
     text.split(',').filter(|it| !it.is_empty()).map(entry).collect()
 }
 
-/// `*` stands for any characters, `?` for one.
+/// `*` matches any characters, `?` one.
 fn is_match(pattern: &str, text: &str) -> bool {
     let mut chars = pattern.chars();
     match chars.next() {

@@ -16,12 +16,12 @@ const LOOK: Duration = Duration::from_secs(10);
 pub const READS: Description = Description::counter(
     "certwatcher_read_certificate_total",
     &[],
-    "How often the files of the serving certificate were read because they were new.",
+    "Reloads of the serving certificate after its files changed.",
 );
 pub const READ_ERRORS: Description = Description::counter(
     "certwatcher_read_certificate_errors_total",
     &[],
-    "How often they could not be read or did not fit together.",
+    "Failed reloads of the serving certificate: unreadable or inconsistent files.",
 );
 
 /// The content of the files when they were last read.
@@ -63,13 +63,13 @@ fn read(options: &Options) -> anyhow::Result<Pair> {
 impl Files {
     /// Serves new certificates until `stop`. An unusable one is logged, and the previous one is kept.
     pub async fn follow(mut self, stop: CancellationToken) {
-        let mut look = tokio::time::interval(LOOK);
+        let mut interval = tokio::time::interval(LOOK);
         loop {
             tokio::select! {
-                _ = look.tick() => {}
+                _ = interval.tick() => {}
                 () = stop.cancelled() => return,
             }
-            if let Err(error) = self.look() {
+            if let Err(error) = self.reload() {
                 self.errors.increment(&[]);
                 let err = format!("{error:#}");
                 if self.failures.failed(&(), &err) {
@@ -81,7 +81,7 @@ impl Files {
         }
     }
 
-    fn look(&mut self) -> anyhow::Result<()> {
+    fn reload(&mut self) -> anyhow::Result<()> {
         let now = read(&self.options)?;
         if now == self.last {
             return Ok(());
@@ -123,17 +123,17 @@ mod tests {
         };
         let registry = Registry::default();
         let (mut files, _) = open(&options, &registry).expect("a pair");
-        files.look().expect("the same files");
+        files.reload().expect("the same files");
         assert_eq!(registry.counters(&READS).value(&[]), 1);
         let next = issue();
         // The certificate alone does not fit to the key that is still there.
         std::fs::write(&options.certificate, &next.certificate).expect("a file");
-        files.look().expect_err("another key");
+        files.reload().expect_err("another key");
         std::fs::write(&options.key, &next.key).expect("a file");
-        files.look().expect("the second pair");
-        files.look().expect("the same files");
+        files.reload().expect("the second pair");
+        files.reload().expect("the same files");
         assert_eq!(registry.counters(&READS).value(&[]), 3);
         std::fs::remove_file(&options.key).expect("a file");
-        files.look().expect_err("no key");
+        files.reload().expect_err("no key");
     }
 }

@@ -36,17 +36,14 @@ pub const LATENCY: Description = Description::histogram(
     "controller_runtime_webhook_latency_seconds",
     &["webhook"],
     Buckets::Default,
-    "How long a review took.",
+    "Duration of a review.",
 );
 pub const IN_FLIGHT: Description =
-    Description::gauge("controller_runtime_webhook_requests_in_flight", &["webhook"], "Reviews under way.");
+    Description::gauge("controller_runtime_webhook_requests_in_flight", &["webhook"], "Reviews in progress.");
 pub const PANICS: Description =
-    Description::counter("controller_runtime_webhook_panics_total", &[], "Reviews that ended in a panic.");
-pub const CONVERSION_PANICS: Description = Description::counter(
-    "controller_runtime_conversion_webhook_panics_total",
-    &[],
-    "Conversions that ended in a panic.",
-);
+    Description::counter("controller_runtime_webhook_panics_total", &[], "Reviews that panicked.");
+pub const CONVERSION_PANICS: Description =
+    Description::counter("controller_runtime_conversion_webhook_panics_total", &[], "Conversions that panicked.");
 pub const METRICS: &[Description] =
     &[REQUESTS, LATENCY, IN_FLIGHT, PANICS, CONVERSION_PANICS, certificate::READS, certificate::READ_ERRORS];
 

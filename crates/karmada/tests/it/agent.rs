@@ -246,7 +246,7 @@ fn missing_flags_are_named() {
         (&[][..], "--karmada-kubeconfig must name the control plane"),
         (&["--cluster-name=A"], "--cluster-name: Invalid value: \"A\": a lowercase RFC 1123 label must consist"),
         (&["--cluster-name="], "--cluster-name: Invalid value: \"\": must be not empty"),
-        (&["--report-secrets=All"], "--report-secrets: \"All\" is none of KubeCredentials, KubeImpersonator and None"),
+        (&["--report-secrets=All"], "--report-secrets: \"All\" is not KubeCredentials, KubeImpersonator or None"),
         (&["--cluster-lease-renew-interval-fraction=1"], "must be greater than 0 and less than 1"),
         (&["--cluster-status-update-frequency=0s"], "--cluster-status-update-frequency must be greater than 0"),
         (&["--controllers=*,serviceExport"], "serviceExport is a controller of upstream's that is not part"),

@@ -137,7 +137,7 @@ async fn scheduled(control: &Client, name: &str, replicas: i64) -> (String, Valu
             "placement": {"replicaScheduling": dynamic}}});
     create(control, &resource, binding).await;
     let key = ObjectKey::namespaced("default", name);
-    until("the binding is looked at", async || {
+    until("the binding is reconciled", async || {
         let binding = control.get(&resource, &key).await.ok()?.to_value().ok()?;
         let conditions = binding["status"]["conditions"].as_array()?.clone();
         let condition = conditions.into_iter().find(|it| it["type"] == "Scheduled")?;

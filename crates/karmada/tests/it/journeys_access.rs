@@ -115,7 +115,7 @@ fn a_user_reaches_the_members_that_both_sides_allow() {
     let who = appended.ok(&["auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"]);
     assert!(who.starts_with(&format!("{TOM} ")) && who.contains("system:serviceaccounts:default"), "{who}");
 
-    // A cluster that joins later admits tom after he has the rights.
+    // A cluster that joins after the RBAC objects were created admits the user too.
     let config = format!("--cluster-kubeconfig={}", fleet.members[1].kubeconfig());
     plane.karmadactl_ok(&["unjoin", NAMES[1]]);
     plane.karmadactl_ok(&["join", "late", &config]);

@@ -319,7 +319,7 @@ async fn kubeconfigs_that_cannot_be_used_are_named() {
     "#]],
         )
         .await;
-    // The flag is one file, whatever the variable contains.
+    // The flag is one file and overrides the variable.
     files
         .check_listed(
             "D/good",
@@ -408,8 +408,8 @@ async fn servers_that_are_not_reached_are_named() {
     });
     files.kubeconfig("no-tls", json!({"server": format!("https://{address}")}), json!({}));
     files.check("cordon m1 --kubeconfig D/no-tls", expect![[r#"
-        Unable to connect to the server 127.0.0.1:PORT: the server does not speak TLS
-        The server is that of context "c" of kubeconfig D/no-tls. Correct the address: it begins with https, and the server speaks another protocol. Or choose another control plane with --kubeconfig or --karmada-context.
+        Unable to connect to the server 127.0.0.1:PORT: the server does not use TLS
+        The server is that of context "c" of kubeconfig D/no-tls. Correct the address: it begins with https, and the server uses another protocol. Or choose another control plane with --kubeconfig or --karmada-context.
         rc=1
     "#]]).await;
 }

@@ -20,7 +20,7 @@ async fn fleet() -> (Fleet, Client) {
         "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}},
         "spec": {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "web", "image": "nginx"}]}});
     member.create(&pods, &pod).await.expect("created");
-    until("the scheduler has looked at the pod", async || {
+    until("the scheduler has tried the pod", async || {
         let key = ObjectKey::namespaced("default", "web");
         let pod = member.get(&pods, &key).await.expect("there").to_value().expect("a tree");
         pod["status"]["conditions"].is_array().then_some(())

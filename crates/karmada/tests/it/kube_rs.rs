@@ -269,7 +269,7 @@ async fn watch_by_hand(maps: &Api<ConfigMap>, client: &Client) {
     assert_eq!(kinds, ["added old", "deleted old"]);
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let future = namespaces.watch(&kube::api::WatchParams::default().timeout(1), "0").await.expect("a watch");
-    let all: Vec<_> = in_time("a short watch", future.try_collect::<Vec<_>>()).await.expect("ends by itself");
+    let all: Vec<_> = in_time("a short watch", future.try_collect::<Vec<_>>()).await.expect("ends");
     assert!(all.iter().any(|event| matches!(event, WatchEvent::Added(ns) if ns.name_any() == "default")));
 }
 

@@ -6,7 +6,7 @@
 //! $ COMMAND                           run by `sh`, both outputs as one
 //! $~ COMMAND                          repeated until it prints what is expected
 //! $>=1.30 COMMAND                     for these versions of the client only (also `<`, and with `~`)
-//! LINE                                expected; `[..]` stands for anything in it, a line `...` for any lines
+//! LINE                                expected; `[..]` matches any text, a line `...` any lines
 //! [<1.31] LINE                        expected of these versions only
 //! ? 1                                 the exit code, when it is not 0
 //! ```

@@ -1,4 +1,4 @@
-//! Accurate estimates, asked without a socket, and what is on its way taken from them: quotas and nodes are given once.
+//! Accurate estimates, requested without a socket, less the assumed replicas: quotas and nodes are assigned once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::harness::{Plane, key, room};
 
-/// The control plane's own nodes and quotas stand for the member's.
+/// The control plane's own nodes and quotas serve as the member's.
 struct Own(MemberEstimator);
 
 impl Near for Own {
@@ -39,7 +39,7 @@ async fn quota(plane: &Plane, cpu: &str) {
     plane.merge(&quotas, &key("q"), status, PatchOptions::status()).await;
 }
 
-/// A scheduler that asks the member, with all that upstream's tests of assumptions switch on.
+/// A scheduler with the member's estimator and the options of upstream's tests of assumptions.
 async fn asking(plane: &mut Plane, protected: bool) -> CancellationToken {
     let stop = CancellationToken::new();
     let informers = InformerSet::until(plane.client.clone(), plane.world.clone(), stop.clone());
@@ -73,7 +73,7 @@ fn deployment() -> Value {
     json!({"replicas": 1, "replicaRequirements": {"namespace": "demo", "resourceRequest": {"cpu": "200m"}}, "placement": once()})
 }
 
-/// How many of seven are placed, one after the other, and what is said of the last and of a Deployment after it.
+/// How many of seven are placed, one after the other, and the messages of the last one and of a Deployment after it.
 async fn placed(plane: &Plane) -> (usize, String, String) {
     let mut placed = 0;
     for index in 0..7 {

@@ -1,4 +1,4 @@
-//! Bindings that find no place: what is said of them, and what wakes them.
+//! Unschedulable bindings: their conditions, and what wakes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ async fn without_clusters_it_waits_for_one_that_joins() {
     plane.expect(&web, nowhere).await;
     let before = plane.requests();
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(plane.requests(), before, "nobody asks while nothing happens");
+    assert_eq!(plane.requests(), before, "no requests without changes");
     plane.join("m1", json!({})).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     plane.expect(&web, "m1:2 | True Success").await;

@@ -22,12 +22,12 @@ use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity, Request, Response};
 use world::World;
 
-/// Asked before each change the scheduler wants: an answer is given in place of the server's.
+/// Called before each write of the scheduler: a returned response replaces the server's.
 pub type Gate = Box<dyn FnMut() -> BoxFuture<'static, Option<Response>> + Send>;
 
 pub struct Plane {
     pub client: Client,
-    /// The same server; what the scheduler asks of it is counted here.
+    /// The same server; the scheduler's requests are counted here.
     counted: Client,
     pub world: World,
     server: ApiServer,
@@ -97,7 +97,7 @@ impl Plane {
         self.stop.cancel();
     }
 
-    /// From now on the gate is asked before each change the scheduler wants.
+    /// From now on the gate is called before each write of the scheduler.
     pub fn gate(&self, gate: impl FnMut() -> BoxFuture<'static, Option<Response>> + Send + 'static) {
         *self.gate.lock().expect("not poisoned") = Some(Box::new(gate));
     }
@@ -106,7 +106,7 @@ impl Plane {
         *self.gate.lock().expect("not poisoned") = None;
     }
 
-    /// Starts a scheduler that knows nothing in place of the running one.
+    /// Replaces the running scheduler by a new one without state.
     pub fn restart(&mut self) {
         self.restart_with(Options::default());
     }
@@ -147,7 +147,7 @@ impl Plane {
         self.merge(&Cluster::api_resource(), &ObjectKey::cluster(name), patch, PatchOptions::default()).await;
     }
 
-    /// Asks for the removal of a cluster; its finalizers hold it.
+    /// Deletes a cluster; its finalizers hold it.
     pub async fn leave(&self, name: &str) {
         let key = ObjectKey::cluster(name);
         self.client.delete(&Cluster::api_resource(), &key, &Default::default()).await.expect("the deletion");
@@ -237,7 +237,7 @@ impl Plane {
         texts.into_iter().collect()
     }
 
-    /// Changes the scheduler asked for since it was last asked, by verb and resource, without events.
+    /// Writes of the scheduler since the last call, by verb and resource, without events.
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let rows = self.counted.request_counts().into_iter();
         rows.filter(|row| row.resource != "events" && row.verb != "watch" && row.verb != "list")

@@ -1,4 +1,4 @@
-//! What the log tells of bindings that find no place: once, and once more when they do.
+//! Log lines about unschedulable bindings: one when they fail, and one when they are placed.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -8,6 +8,6 @@ mod measure;
 mod results;
 mod writes;
 
-/// The binary's, so that what `measure` says is what users get.
+/// The binary's, so that `measure` shows what users get.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,4 +1,4 @@
-//! How much is asked of the API server, and what happens when others write at the same time.
+//! How many requests the API server gets, and what happens with concurrent writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,8 +67,8 @@ async fn other_writers_are_not_overwritten() {
     let web = key("web");
     plane.bind(&web, json!({})).await;
     plane.expect(&web, "m1:2 m2:2 | True Success").await;
-    // The scheduler is told of the change of replicas; before it writes, first a cluster is evicted and then, before it
-    // writes again, someone else turns a condition.
+    // The scheduler sees the change of replicas; before it writes, first a cluster is evicted and then, before it
+    // writes again, another client changes a condition.
     let (client, key, mut changes) = (plane.client.clone(), web.clone(), 0);
     plane.gate(move || {
         changes += 1;
@@ -118,7 +118,7 @@ async fn a_thousand_bindings_cost_one_write_each() {
     }
     let row = |verb: &str| (format!("{verb} resourcebindings.work.karmada.io"), BINDINGS);
     assert_eq!(plane.requests(), BTreeMap::from([row("patch")]), "nothing is read, nothing twice");
-    // A cluster changes in a way that decides nothing: everything is looked at, nothing is written.
+    // A cluster changes without effect on decisions: every binding is evaluated, nothing is written.
     plane.change_cluster("m1", json!({"metadata": {"labels": {"a": "b"}}})).await;
     plane.settle().await;
     assert_eq!(plane.writes(), BINDINGS);

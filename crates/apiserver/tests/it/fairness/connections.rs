@@ -14,7 +14,7 @@ use super::{Listening, server};
 #[tokio::test]
 async fn a_newcomer_is_served_beside_idle_connections_without_credentials() {
     let server = server(Arc::new(MemoryStore::new())).await;
-    let limits = Limits { connections: 60, strangers: 40, strangers_per_address: 30, ..Limits::default() };
+    let limits = Limits { connections: 60, unauthenticated: 40, unauthenticated_per_address: 30, ..Limits::default() };
     let listening = Listening::start(server.service(), limits).await;
     let known = listening.connect().await;
     assert_eq!(listening.get(&known, Some("neighbor-token"), "/version").await, Some(200));

@@ -73,7 +73,7 @@ async fn a_thousand_requests_of_one_user_delay_another_by_a_few_turns() {
     for request in greedy {
         request.await.expect("no panic");
     }
-    assert_eq!(machine.count("greedy"), 3001, "none is forgotten");
+    assert_eq!(machine.count("greedy"), 3001, "none is lost");
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn a_user_who_is_alone_takes_no_more_than_the_seats_and_misses_no_turn() {
                     match piece % 3 {
                         0 => give_way().await,
                         1 => tokio::task::yield_now().await,
-                        // Another thread may have a turn meanwhile, whatever the number of processors.
+                        // Another thread may have a turn in between, on any number of processors.
                         _ => std::thread::yield_now(),
                     }
                 }
@@ -221,7 +221,7 @@ async fn a_scan_answers_with_the_state_at_its_beginning() {
     let json = "application/json";
     let list = "/api/v1/configmaps?labelSelector=group%3D99";
     let mut listing = Box::pin(call(&service, "reader", "GET", list, json, ""));
-    // The first piece is done; the last object changes before it is looked at.
+    // The first part is done; the last object changes before it is read.
     let mut polls = 0;
     while futures::poll!(listing.as_mut()).is_pending() {
         polls += 1;

@@ -37,7 +37,7 @@ pub(super) const COLLECTIONS: &[&str] = &[
 ];
 /// Items in lists that are owned one by one: with their owners they fill the largest object that is stored (4 MiB).
 const ITEMS: usize = 40_000;
-/// What a widget says of itself.
+/// The apiVersion and kind of a widget.
 const WIDGET: &str = r#""apiVersion":"example.com/v1","kind":"Widget""#;
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";

@@ -1,5 +1,5 @@
-//! A random sequence of verbs on random objects, with watchers of every kind open: what a watcher has seen, what a list
-//! says and what the store holds never disagree.
+//! A random sequence of verbs on random objects, with watchers of every kind open: watches, lists and the store always
+//! agree.
 //!
 //! A run follows from its seed alone. `PROPERTY_SEED=7 PROPERTY_STEPS=300 cargo test -p apiserver --test it properties`
 //! repeats one; without a seed a fixed series runs, and `PROPERTY_RUNS` makes it longer. See docs/testing.md.
@@ -16,7 +16,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|e| panic!("{variable}={text:?}: {e}")))
 }
 
-/// Says how to repeat the run that is going on when the test panics.
+/// Prints how to repeat the current run when the test panics.
 struct Repeat {
     seed: u64,
     steps: u64,

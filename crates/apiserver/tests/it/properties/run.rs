@@ -192,7 +192,7 @@ impl Run {
         }
     }
 
-    /// Gets, selected lists, pages and lists of the past say the same as the log.
+    /// Gets, selected lists, pages and lists of earlier revisions agree with the log.
     pub(super) async fn check_reads(&mut self) {
         self.check().await;
         let index = self.dice.below(KINDS.len());
@@ -222,7 +222,7 @@ impl Run {
         self.check_pages(index, &scope).await;
     }
 
-    /// The pages of a list are one snapshot, whatever is written between them.
+    /// The pages of a list are one snapshot, in spite of writes between them.
     async fn check_pages(&mut self, index: usize, scope: &Scope) {
         let kind = &KINDS[index];
         let limit = 1 + self.dice.below(3);

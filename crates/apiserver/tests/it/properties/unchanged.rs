@@ -1,4 +1,4 @@
-//! What was read, written again in any way, changes nothing: the revision stays, and nobody is told.
+//! Writing back what was read, in any way, changes nothing: the revision stays, and no watch gets an event.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ impl Run {
             self.nothing(&format!("{path}/status"), "PUT", "application/json", &object, &object).await;
             self.nothing(&format!("{path}/status"), "PATCH", merge, &json!({}), &object).await;
         }
-        // A custom resource without replicas reads as scaled to zero, and writing that says it.
+        // A custom resource without replicas reads as scaled to zero, and writing that sets it.
         if kind.scale && object["spec"]["replicas"].is_number() {
             let scale = self.send("GET", &format!("{path}/scale"), "", &Value::Null).await.body;
             let answer = self.send("PUT", &format!("{path}/scale"), "application/json", &scale).await;

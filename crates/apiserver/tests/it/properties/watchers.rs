@@ -12,7 +12,7 @@ use super::bodies::{Dice, Kind};
 pub(super) type Key = String;
 pub(super) type View = BTreeMap<Key, Value>;
 
-/// The form objects are asked for in.
+/// The requested form of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Whole,
@@ -99,7 +99,7 @@ impl Scope {
     }
 }
 
-/// One revision of one resource, as the watcher that sees everything was told.
+/// One revision of one resource, as the unfiltered watcher received it.
 pub(super) struct Change {
     pub revision: u64,
     pub key: Key,
@@ -168,14 +168,14 @@ pub(super) struct Watch {
     pub initial: Vec<(Key, Value)>,
     /// After the initial events comes the bookmark that ends them.
     pub end_mark: bool,
-    /// Up to here it has been told everything.
+    /// All changes up to here were delivered.
     pub seen: u64,
     pub first: bool,
     pub bookmarks: u64,
 }
 
 impl Watch {
-    /// Compares what has come with what the log says must have come; afterwards both are at `now`.
+    /// Compares what was delivered with what the log requires; afterwards both are at `now`.
     pub(super) fn check(&mut self, log: &Log, now: u64) {
         let mut expected = expected(log, &self.scope, self.seen).into_iter();
         while let Ok(line) = self.lines.try_recv() {
@@ -201,7 +201,13 @@ impl Watch {
         assert!(self.initial.is_empty(), "objects that existed were not announced: {:?}", self.initial);
         assert!(!self.end_mark, "the initial events have no end");
         let missing: Vec<_> = expected.map(|(type_, revision, _)| (type_, revision)).collect();
-        assert!(missing.is_empty(), "not told of {missing:?}: {} {:?} {:?}", self.kind.plural, self.scope, self.form);
+        assert!(
+            missing.is_empty(),
+            "not delivered: {missing:?}: {} {:?} {:?}",
+            self.kind.plural,
+            self.scope,
+            self.form
+        );
         self.seen = self.seen.max(now);
     }
 
@@ -214,7 +220,7 @@ impl Watch {
         self.bookmarks += 1;
     }
 
-    /// The object of an event, whatever form it is in.
+    /// The object of an event, in any form.
     fn object(&mut self, event: &Value) -> Value {
         let object = &event["object"];
         let bookmark = event["type"] == "BOOKMARK";

@@ -1,4 +1,4 @@
-//! What a body says of its kind and version: built-in kinds may leave it out, custom resources may not.
+//! The kind and version in a body: built-in kinds may omit them, custom resources may not.
 
 use super::CM;
 use crate::crds;

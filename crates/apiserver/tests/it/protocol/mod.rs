@@ -1,4 +1,4 @@
-//! The wire protocol, area by area: every verb in every form a client may ask for.
+//! The wire protocol, area by area: every verb in every form that a client may request.
 
 mod forms;
 mod frames;

@@ -1,4 +1,4 @@
-//! Patches that bring fields nobody knows or the same field twice.
+//! Patches with unknown fields or duplicate fields.
 
 use super::{CM, with_config_maps};
 use crate::parity::send;

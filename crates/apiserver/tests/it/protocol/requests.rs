@@ -17,7 +17,7 @@ const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMeta
 const WATCH_LIST: &str =
     "allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=1&watch=true";
 
-/// What a word of the list stands for.
+/// The header that a word of the list abbreviates.
 fn accept(word: &str) -> String {
     match word {
         "json" => "application/json".into(),
@@ -28,7 +28,7 @@ fn accept(word: &str) -> String {
         "discovery-1.30" => format!("{V2},{V2BETA1},application/json"),
         "discovery-1.36" => format!("{V2};profile=nopeer,{V2},{V2BETA1},application/json"),
         "openapi" => "application/com.github.proto-openapi.spec.v2@v1.0+protobuf".into(),
-        other => panic!("{other} stands for nothing"),
+        other => panic!("{other} is not in the list"),
     }
 }
 
@@ -41,7 +41,7 @@ fn content_type(word: &str) -> &'static str {
         "patch" => "application/json-patch+json",
         "apply" => "application/apply-patch+yaml",
         "protobuf" => "application/vnd.kubernetes.protobuf",
-        other => panic!("{other} stands for nothing"),
+        other => panic!("{other} is not in the list"),
     }
 }
 

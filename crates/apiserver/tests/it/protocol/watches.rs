@@ -50,7 +50,7 @@ async fn a_watch_begins_where_it_is_asked_to() {
         assert_eq!(lines(&get(&server, path, "application/json").await).len(), expected, "{path}");
     }
     let plain = get(&server, &format!("{CM}/a?watch=1"), "application/json").await.json();
-    assert_eq!(plain["kind"], "ConfigMap", "one object is read, whatever the parameter");
+    assert_eq!(plain["kind"], "ConfigMap", "one object is read, with any parameter");
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,8 +73,8 @@ async fn the_end_of_the_initial_events_is_marked_in_every_shape() {
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         assert_eq!(format!("{} {}", text("apiVersion"), text("kind")), kind);
     }
-    // As rows they come only to those who ask for them with a version. Columns come with the first event, even when that
-    // is the mark, and never again.
+    // As rows they are sent only to clients that request them with a version. Columns come with the first event, even
+    // when that is the mark, and never again.
     for (name, count) in [("a", 2), ("none", 1)] {
         let query = "watch=1&resourceVersion=0&allowWatchBookmarks=true&timeoutSeconds=1";
         let path = format!("{CM}?{query}&fieldSelector=metadata.name%3D{name}");

@@ -1,4 +1,4 @@
-//! Clients that do not read what they asked for. Time is virtual, and connections are pipes in memory.
+//! Clients that do not read their responses. Time is virtual, and connections are pipes in memory.
 
 mod lists;
 mod watches;

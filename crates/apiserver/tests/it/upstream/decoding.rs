@@ -35,7 +35,7 @@ async fn the_first_document_counts() {
     assert_eq!(patch(&server, &format!("{CM}/d?fieldManager=m"), APPLY, &applied).await.json()["data"]["k"], "---");
 }
 
-/// Custom resources tell first what is there twice, then what nobody knows; of JSON and of YAML.
+/// For custom resources, duplicate fields are reported first, then unknown ones; of JSON and of YAML.
 #[tokio::test]
 async fn all_that_is_odd_is_told() {
     let (server, _client) = crate::crds::server(vec![foos()]).await;

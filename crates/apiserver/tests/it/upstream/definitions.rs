@@ -45,7 +45,7 @@ async fn defaults_are_those_of_the_stored_version() {
     soon(async || read().await["spec"]["c"] == "C").await;
     let listed = crate::parity::send(&server, "GET", &format!("{path}?resourceVersion=0"), &[], "").await.json();
     assert_eq!(listed["items"][0]["spec"]["c"], "C");
-    // The default of the version that is asked for counts when something is written.
+    // The default of the requested version applies to writes.
     assert_eq!(patch(&server, &definition, super::JSON_PATCH, &change(0, with_default)).await.code, 200);
     assert_eq!(patch(&server, &definition, super::JSON_PATCH, &change(1, json!({"type": "string"}))).await.code, 200);
     soon(async || read().await["spec"].get("c").is_none()).await;
@@ -169,7 +169,8 @@ async fn replicas_fit_a_scale() {
     );
 }
 
-/// `TestRatchetingFunctionality`: a keyed list in another order is no change, and rules that compare judge what stays, too.
+/// `TestRatchetingFunctionality`: a keyed list in another order is not a change, and transition rules also validate
+/// unchanged parts.
 #[tokio::test]
 async fn what_counts_as_a_change() {
     let item = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "x": {"type": "integer"}}});

@@ -1,4 +1,4 @@
-//! What kubernetes' own integration suites ask of an API server, in our words: each test says which suite it follows.
+//! Behaviour required by kubernetes' own integration suites, rewritten: each test names the suite it follows.
 
 mod decoding;
 mod definitions;
@@ -42,7 +42,7 @@ fn version(name: &str, schema: Value) -> Value {
     json!({"name": name, "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}})
 }
 
-/// Asks until it is so: a change of a definition or a role takes a moment to count.
+/// Polls until it is so: a change of a definition or a role takes a moment to be effective.
 async fn soon(is_so: impl AsyncFn() -> bool) {
     let asked = async {
         while !is_so().await {

@@ -46,7 +46,7 @@ async fn who_may_only_change_does_not_create() {
     }
 }
 
-/// `TestClearManagedFieldsWithUpdate` and `...EmptyList`: forgotten until somebody applies again.
+/// `TestClearManagedFieldsWithUpdate` and `...EmptyList`: removed until the next apply.
 #[tokio::test]
 async fn owners_are_forgotten_on_demand() {
     let (server, _client) = crate::objects::server().await;
@@ -91,8 +91,7 @@ async fn the_count_of_templates_is_owned() {
     assert_eq!(owned(&updated, "create"), json!({"f:annotations": {}}));
 }
 
-/// The key by which an item is found need not be said where Go prints it all the same: what is wrong with it then is
-/// for validation to tell.
+/// The key of an item may be omitted if Go always prints it; validation reports what is then invalid.
 #[tokio::test]
 async fn items_without_their_key() {
     let (server, _client) = crate::objects::server().await;

@@ -5,7 +5,8 @@ use serde_json::json;
 use super::call;
 use crate::parity::send;
 
-/// `TestEvictionWithFinalizers` and its like: a pod that takes time to go says why it goes; a rehearsal says nothing.
+/// `TestEvictionWithFinalizers` and related: a pod that terminates slowly reports the reason of its eviction; a dry run
+/// changes nothing.
 #[tokio::test]
 async fn evicted_pods_say_why_they_go() {
     let (server, _client) = crate::objects::server().await;

@@ -40,7 +40,7 @@ fn backup(path: &Path) -> anyhow::Result<()> {
 }
 
 fn store(path: &Path) -> anyhow::Result<()> {
-    // A data directory stands for its store.
+    // For a data directory, its store is verified.
     let inside = DataDir::store(path);
     let path = if inside.is_dir() { &inside } else { path };
     let mut progress = Progress::new("verifying");

@@ -12,29 +12,29 @@ use crate::fairness::Place;
 /// Connections that are searched for an idle one; if all of them are busy, the oldest is closed.
 const LOOKED_AT: usize = 64;
 
-/// The strangers of one listener.
+/// The unauthenticated connections of one listener.
 #[derive(Debug)]
-pub(super) struct Strangers(Mutex<Table<Stranger>>);
+pub(super) struct Unauthenticated(Mutex<Table<Newcomer>>);
 
 #[derive(Debug)]
-struct Stranger {
+struct Newcomer {
     place: Arc<Place>,
     close: AbortHandle,
 }
 
-/// A stranger's entry; it ends with the connection, or when its user is known.
+/// The entry of an unauthenticated connection; it ends with the connection, or when its user is known.
 pub(super) struct Entry {
-    strangers: Arc<Strangers>,
+    unauthenticated: Arc<Unauthenticated>,
     number: u64,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.strangers.0.lock().leave(self.number);
+        self.unauthenticated.0.lock().leave(self.number);
     }
 }
 
-impl Strangers {
+impl Unauthenticated {
     /// `most` in all, and `most_per_address` of one address.
     pub(super) fn new(most: usize, most_per_address: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Table::new(most, most_per_address))))
@@ -42,10 +42,10 @@ impl Strangers {
 
     /// Takes in a new connection, which `close` ends. The oldest idle one makes room for it.
     pub(super) fn arrive(self: &Arc<Self>, address: IpAddr, place: &Arc<Place>, close: AbortHandle) -> Entry {
-        let stranger = Stranger { place: Arc::clone(place), close };
-        let (number, closed) = self.0.lock().arrive(address, stranger, |stranger| stranger.place.is_idle());
+        let newcomer = Newcomer { place: Arc::clone(place), close };
+        let (number, closed) = self.0.lock().arrive(address, newcomer, |newcomer| newcomer.place.is_idle());
         close_all(closed, "a newer connection needs its place");
-        let entry = Entry { strangers: Arc::clone(self), number };
+        let entry = Entry { unauthenticated: Arc::clone(self), number };
         let known = Arc::clone(self);
         place.when_acquainted(move || known.0.lock().leave(number));
         entry
@@ -54,7 +54,7 @@ impl Strangers {
     /// Closes up to `count` of the oldest; answers whether there was one.
     pub(super) fn shed(&self, count: usize) -> bool {
         let mut table = self.0.lock();
-        let closed: Vec<_> = (0..count).map_while(|_| table.close_one(|stranger| stranger.place.is_idle())).collect();
+        let closed: Vec<_> = (0..count).map_while(|_| table.close_one(|newcomer| newcomer.place.is_idle())).collect();
         drop(table);
         let any = !closed.is_empty();
         close_all(closed, "the server has no room for more connections");
@@ -62,14 +62,14 @@ impl Strangers {
     }
 }
 
-fn close_all(closed: Vec<(IpAddr, Stranger)>, why: &str) {
-    for (address, stranger) in closed {
+fn close_all(closed: Vec<(IpAddr, Newcomer)>, why: &str) {
+    for (address, newcomer) in closed {
         tracing::debug!(%address, why, "Connection without an authenticated request closed");
-        stranger.close.abort();
+        newcomer.close.abort();
     }
 }
 
-/// Which strangers there are, by the order of their arrival.
+/// The unauthenticated connections, in the order of their arrival.
 #[derive(Debug)]
 struct Table<C> {
     most: usize,
