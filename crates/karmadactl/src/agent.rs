@@ -16,7 +16,7 @@ use crate::join::{
 };
 use crate::resources;
 
-/// What an agent's flags say of its cluster.
+/// The flags of an agent that describe its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registration {
     pub name: String,

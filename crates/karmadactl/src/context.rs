@@ -97,7 +97,7 @@ impl Context {
     }
 
     pub fn print(&self, text: &str) {
-        // A reader that went away ends the output, not the command.
+        // A closed pipe ends the output, not the command.
         let _ = std::io::stdout().write_all(text.as_bytes());
     }
 

@@ -47,7 +47,7 @@ pub struct DeleteArgs {
     /// Treat an object that does not exist as success.
     #[arg(long)]
     ignore_not_found: bool,
-    /// Ask for confirmation first.
+    /// Prompt for confirmation first.
     #[arg(short = 'i', long)]
     interactive: bool,
     /// Namespace of the objects; that of the kubeconfig's context when empty.
@@ -210,7 +210,7 @@ async fn delete(
             let uid = answer["metadata"]["uid"].as_str().or_else(|| answer["details"]["uid"].as_str());
             Ok(Some(uid.unwrap_or_default().to_owned()))
         }
-        // What a list found and is gone by now is as wished.
+        // An object that was listed and is already deleted counts as deleted.
         Err(error) if error.is_not_found() && (args.ignore_not_found || args.all) => Ok(None),
         Err(error) => Err(item.failed("deleting")(error)),
     }

@@ -38,7 +38,7 @@ impl Side {
     }
 }
 
-/// What stands on stderr when a command failed. Asks a server again where the error leaves open whose it is.
+/// The message of a failed command on stderr. Sends another request where the error leaves the cause open.
 pub async fn explain(context: &Context, error: &Error) -> String {
     let known = match error {
         Error::Client { source, .. } => unanswered(context, source),
@@ -165,9 +165,9 @@ fn unreachable(failure: &Failure, side: Side, facts: &Facts, now: Timestamp) -> 
             credentials(side, facts, now),
         ),
         Failure::Plain => (
-            format!("{cannot}: the server does not speak TLS"),
+            format!("{cannot}: the server does not use TLS"),
             format!(
-                "Correct the address: it begins with https, and the server speaks another protocol. Or choose another {owner} with {flags}."
+                "Correct the address: it begins with https, and the server uses another protocol. Or choose another {owner} with {flags}."
             ),
         ),
         Failure::Other(why) => (format!("{cannot}: {why}"), check),
@@ -341,8 +341,8 @@ mod tests {
         check(
             Failure::Plain,
             expect![[r#"
-            Unable to connect to the server karmada.example:5443: the server does not speak TLS
-            The server is that of context "c" of kubeconfig F. Correct the address: it begins with https, and the server speaks another protocol. Or choose another control plane with --kubeconfig or --karmada-context.
+            Unable to connect to the server karmada.example:5443: the server does not use TLS
+            The server is that of context "c" of kubeconfig F. Correct the address: it begins with https, and the server uses another protocol. Or choose another control plane with --kubeconfig or --karmada-context.
         "#]],
         );
         check(

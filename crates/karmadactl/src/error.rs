@@ -69,7 +69,7 @@ impl Error {
         }
     }
 
-    /// The error itself, whatever its exit code.
+    /// The error itself, without its exit code.
     pub fn uncoded(&self) -> &Self {
         match self {
             Self::Coded { error, .. } => error.uncoded(),

@@ -27,7 +27,7 @@ impl Progress {
 
     fn draw(&self, done: usize) {
         if self.draws {
-            // A terminal that went away needs no progress.
+            // A closed terminal needs no progress.
             let _ = std::io::stderr().write_all(line(self.what, done, self.total).as_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! `--operation-scope`: which side a command looks at.
+//! `--operation-scope`: whether a command reads the control plane, the members or both.
 
 use std::str::FromStr;
 

@@ -79,7 +79,7 @@ pub async fn one(control: &Client, scope: OperationScope, cluster: &str) -> Resu
     }
 }
 
-/// The server's words if it has refused, else what went wrong on the way.
+/// The server's message if it refused the request, else the transport error.
 pub fn reason(error: &client::Error) -> String {
     error.status().map_or_else(|| error.to_string(), |status| status.message.clone())
 }

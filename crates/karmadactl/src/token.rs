@@ -22,7 +22,7 @@ const NAMESPACE: &str = "kube-system";
 const NAME_PREFIX: &str = "bootstrap-token-";
 const USAGE_PREFIX: &str = "usage-bootstrap-";
 const USAGES: [&str; 2] = ["signing", "authentication"];
-/// Upstream prints the pattern of an id twice; the second stands for that of a whole token.
+/// Upstream prints the pattern of an id twice; the second is meant as that of a whole token.
 const ID_PATTERN: &str = r"\A([a-z0-9]{6})\z";
 
 #[derive(Args)]

@@ -190,7 +190,7 @@ async fn force(control: &Client, name: &str) -> Result<Objects, Error> {
     Ok(Objects::of(&works))
 }
 
-/// What `--force` would do about a cluster that does not let go, and what it would leave there.
+/// What `--force` would do about a cluster that is not removed in time, and what it would leave there.
 fn timed_out(name: &str, left: &Objects, ns: &str) -> Error {
     let credentials = credentials(name, ns);
     Error::message(format!(
@@ -202,7 +202,7 @@ fn timed_out(name: &str, left: &Objects, ns: &str) -> Error {
     ))
 }
 
-/// A controller may be writing at the same time; then the newer state is read once more.
+/// A controller may write at the same time; then the newer state is read again.
 async fn drop_finalizer(control: &Client, resource: &ApiResource, key: &ObjectKey, name: &str) -> Result<(), Error> {
     const ATTEMPTS: usize = 5;
     let attempt = || format!("remove finalizer {name} of {} {key}", resource.plural);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// The commit a program was built from and the date of the build; `unknown` where the build could not tell.
+/// The commit a program was built from and the date of the build; `unknown` where the build has no such information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     pub commit: &'static str,

@@ -56,7 +56,8 @@ pub fn patch(object: &Value, manager: &str) -> Option<Value> {
     };
     let version = target["apiVersion"].clone();
     let fields = |entry: &Value| FieldSet::parse(&entry["fieldsV1"]).unwrap_or_default();
-    // Paths of another version may not exist in this one; they are given up, and the manifest is applied once more.
+    // Paths of another version may not exist in this one; their ownership is released, and the manifest is applied
+    // again.
     let all = moved.iter().filter(|entry| entry["apiVersion"] == version).map(fields);
     let all = all.fold(fields(target), FieldSet::union);
     target["fieldsV1"] = all.to_value();

@@ -1,6 +1,6 @@
 //! What may stand at the cursor of a command line: commands, flags, their values, and the names of live objects.
 //!
-//! What is possible is a pure function of the words ([`ask`]); names are read from the servers only where one is needed.
+//! What is possible is a pure function of the words ([`question_of`]); names are read from the servers only where one is needed.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ struct Question {
 
 /// The candidates as lines: the word, and its meaning after a tab.
 pub fn lines(tree: &clap::Command, words: Vec<String>) -> BoxFuture<'static, String> {
-    let question = ask(tree, words);
+    let question = question_of(tree, words);
     Box::pin(async move {
         let found = tokio::time::timeout(PATIENCE, answer(&question)).await.unwrap_or_default();
         let mut text = String::new();
@@ -67,7 +67,7 @@ pub fn lines(tree: &clap::Command, words: Vec<String>) -> BoxFuture<'static, Str
 }
 
 /// The words before the cursor, the last one being completed.
-fn ask(tree: &clap::Command, words: Vec<String>) -> Question {
+fn question_of(tree: &clap::Command, words: Vec<String>) -> Question {
     let (mut words, bash) = joined(words);
     let current = words.pop().unwrap_or_default();
     let mut read = Read { command: tree, path: Vec::new(), arguments: Vec::new(), flags: Vec::new(), pending: None };
@@ -343,7 +343,7 @@ mod tests {
 
     fn check(line: &str, expected: &str) {
         let words = line.split(' ').map(str::to_owned).collect();
-        let question = ask(&super::super::tree(), words);
+        let question = question_of(&super::super::tree(), words);
         let wanted = match question.wanted {
             Wanted::Words(words) => {
                 let fitting = words.iter().map(|(word, _)| word.as_str()).filter(|it| it.starts_with(&question.prefix));

@@ -102,7 +102,7 @@ pub fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
             args[1..=at].rotate_right(1);
             break;
         }
-        // What these ask for needs no command.
+        // These need no command.
         if matches!(word, "--" | "-h" | "--help" | "-V" | "--version") {
             break;
         }

@@ -46,7 +46,7 @@ impl Group {
     }
 }
 
-/// One command. `karmadactl` in texts stands for the program's name.
+/// One command. In texts, `karmadactl` is replaced by the program's name.
 #[derive(Debug)]
 pub struct Page {
     pub command: &'static str,

@@ -63,7 +63,7 @@ fn too_many(program: &str, command: Option<&str>, word: &str) -> String {
         .unwrap_or_else(|| with_way(program, command, &format!("too many arguments: {word:?}")))
 }
 
-/// Errors about the command line that a command finds by itself; `None` for any other.
+/// Errors of the command line that a command detects after parsing; `None` for any other.
 pub fn of_error(program: &str, command: Option<&str>, error: &Error) -> Option<String> {
     match error {
         Error::Arguments(text) => {

@@ -59,7 +59,7 @@ pub struct DiffArgs {
     server_side: bool,
 }
 
-/// The exit code after an error: 1 stands for differences.
+/// The exit code after an error; 1 means differences.
 const TROUBLE: u8 = 2;
 
 /// The two sides of one object in one cluster.
@@ -130,7 +130,7 @@ async fn compare(context: &Context, args: &DiffArgs) -> Result<(bool, Vec<Error>
             observed(member, subject.resource.clone(), subject.key())
         })
         .collect();
-    // In the order of the objects, whichever member answers first.
+    // In the order of the objects, not of the responses.
     let found: Vec<There> = stream::iter(reads).buffered(args.concurrency.max(1)).collect().await;
     let mut compared = Vec::new();
     for ((subject, copy), there) in wanted.iter().zip(found) {

@@ -166,7 +166,7 @@ async fn agent_certificate(
     }
     let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
     let selecting = ListOptions { field_selector: Some(format!("metadata.name={SECRET}")), ..ListOptions::default() };
-    // In whatever namespace the agent runs.
+    // In any namespace in which the agent runs.
     let path = selecting.path(&resources::SECRET, None);
     let answer = fetch(&servers::member(control, name), &path, patience).await?;
     if !answer.is_success {

@@ -26,7 +26,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Found {
     pub resource: DiscoveredResource,
-    /// Asked for by name: one document each. Otherwise the pages of a list.
+    /// Requested by name: one document each. Otherwise the pages of a list.
     pub named: bool,
     pub documents: Vec<Value>,
 }
@@ -36,7 +36,7 @@ pub fn accept(output: &Output) -> &'static str {
     if output.is_table() { TABLE } else { JSON }
 }
 
-pub async fn ask(server: &Server, targets: &[Target], options: &Options) -> Answer {
+pub async fn fetch(server: &Server, targets: &[Target], options: &Options) -> Answer {
     let mut answer = Answer::default();
     let discovery = match discovery(server).await {
         Ok(discovery) => discovery,
@@ -84,7 +84,7 @@ pub async fn discovery(server: &Server) -> Result<Discovery, Error> {
     })
 }
 
-/// The resources a target names on a server, or why there are none.
+/// The resources of a target on a server, or why they cannot be resolved.
 pub fn resources<'a>(
     server: &Server,
     discovery: &'a Discovery,
@@ -175,7 +175,7 @@ pub async fn pages(
     loop {
         let path = with_object(list.path(resource, namespace(resource, options)), options);
         let page = match document(client, &path, &options.output).await {
-            // What was read so far is of a state that is gone: once more from the start, in one piece.
+            // The state read so far has been compacted: read again from the start, in one piece.
             Err(error) if error.is_expired() && list.continue_token.is_some() => {
                 pages.clear();
                 list.limit = 0;

@@ -34,7 +34,7 @@ use targets::Target;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub scope: OperationScope,
-    /// Members to ask; none means all.
+    /// Members to read from; empty means all.
     pub clusters: Vec<String>,
     pub namespace: String,
     pub all_namespaces: bool,
@@ -86,7 +86,7 @@ pub async fn run(context: &Context, args: &[String], options: &Options) -> Resul
         return watch::run(context, &servers, &targets, watch, options).await;
     }
     let progress = Progress::new("Reading clusters", servers.len());
-    let read = |server| fetch::ask(server, &targets, options).inspect(|_| progress.step());
+    let read = |server| fetch::fetch(server, &targets, options).inspect(|_| progress.step());
     let reads: Vec<_> = servers.iter().map(read).collect();
     let answers: Vec<Answer> = futures::stream::iter(reads).buffered(servers::CONCURRENT).collect().await;
     drop(progress);

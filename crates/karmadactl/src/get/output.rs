@@ -115,7 +115,7 @@ impl Output {
 /// What one server answered.
 #[derive(Clone, Debug)]
 pub enum Objects {
-    /// Asked for by name.
+    /// Requested by name.
     One(Value),
     Many(Vec<Value>),
 }

@@ -106,7 +106,7 @@ impl Block {
         line
     }
 
-    /// The rows so far, which are then forgotten; the columns stay.
+    /// Takes the rows so far; the columns stay.
     pub fn take_lines(&mut self, view: &View) -> Vec<Vec<String>> {
         let rows = std::mem::take(&mut self.rows);
         rows.into_iter().map(|row| self.line(row, view)).collect()

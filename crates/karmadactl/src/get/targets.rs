@@ -15,7 +15,7 @@ pub struct Target {
 /// Splits the arguments of `get`, whose refusal names the control plane.
 ///
 /// # Errors
-/// When there are none, or they mix the forms.
+/// Without a target, or with mixed forms.
 pub fn parse(args: &[String]) -> Result<Vec<Target>, Error> {
     if args.is_empty() {
         return Err(Error::arguments(format!("cluster(Karmada): {MISSING}")));
@@ -30,7 +30,7 @@ const MISSING: &str = "You must provide one or more resources by argument or fil
 /// Splits the arguments as kubectl does: `TYPE NAME...`, `TYPE,TYPE` or `TYPE/NAME...`.
 ///
 /// # Errors
-/// When there are none, or they mix the forms.
+/// Without a target, or with mixed forms.
 pub fn split(args: &[String]) -> Result<Vec<Target>, Error> {
     let Some((first, rest)) = args.split_first() else { return Err(Error::arguments(MISSING)) };
     if args.iter().any(|arg| arg.contains('/')) {

@@ -14,8 +14,9 @@ impl Kinds {
     }
 }
 
-/// Calls `visit` with every value at a path such as `spec/template/metadata/labels`. Lists on it are entered item by item.
-/// With `create`, maps that are missing are made; a segment that ends with `[]` is never made. In a segment, `~` stands for a slash.
+/// Calls `visit` with every value at a path such as `spec/template/metadata/labels`. Lists on it are entered item by
+/// item. With `create`, missing maps are created, but not segments that end with `[]`. In a segment, `~` is an escaped
+/// slash.
 pub fn visit(value: &mut Value, path: &str, create: bool, visit: &mut dyn FnMut(&mut Value)) {
     let segments: Vec<&str> = path.split('/').collect();
     below(value, &segments, create, visit);

@@ -128,7 +128,7 @@ fn ineffective(live: &Live, selection: &Selection<'_>, policy: &Policy) -> Strin
         );
     }
     if !live.warnings.is_empty() {
-        return "correct what the warning names; it is tried again by itself".to_owned();
+        return "correct what the warning names; it is retried automatically".to_owned();
     }
     let it = &live.workload;
     format!(
@@ -168,7 +168,7 @@ fn of_scheduling(binding: &Binding, scheduling: &Scheduling) -> Option<String> {
 fn of_quota(binding: &Binding) -> String {
     let within = in_namespace(&binding.spec.resource.namespace);
     format!(
-        "raise the quota or lower the replicas: kubectl get federatedresourcequotas{within}; the scheduler tries again by itself"
+        "raise the quota or lower the replicas: kubectl get federatedresourcequotas{within}; the scheduler retries automatically"
     )
 }
 
@@ -274,7 +274,7 @@ fn of_targets(live: &Live, binding: &Binding, rows: &[Row]) -> Vec<String> {
     }
     if let Some(first) = failed.first() {
         steps.push(format!(
-            "correct the cause named for {}; it is tried again by itself. More: kubectl describe {} and kubectl get works -n karmada-es-{first}",
+            "correct the cause named for {}; it is retried automatically. More: kubectl describe {} and kubectl get works -n karmada-es-{first}",
             failed.iter().copied().collect::<Vec<_>>().join(", "),
             binding_name(binding)
         ));

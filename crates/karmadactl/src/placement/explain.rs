@@ -43,7 +43,7 @@ pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error>
         binding.spec.clusters.retain(|target| !without.contains(&target.name));
     }
     let report = live.binding.as_ref().and_then(|binding| Report::of(binding, &snapshot, &Gates::default()));
-    let story = story::tell(&live, report.as_ref());
+    let story = story::story_of(&live, report.as_ref());
     let mut value = story.to_value(&live);
     if let Some(report) = &report {
         value["calculation"] = report.to_value();

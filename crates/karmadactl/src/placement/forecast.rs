@@ -52,7 +52,7 @@ pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Erro
     }
     let default = args.namespace.clone().unwrap_or_else(|| context.namespace());
     let snapshot = snapshot(&manifests.clusters, without)?;
-    // As the scheduler takes them: the more important first; who comes first takes room from those after him.
+    // As in the scheduler's queue: by priority; earlier bindings reduce the capacity of later ones.
     let urgency = |binding: &Binding| binding.spec.schedule_priority.as_ref().map_or(0, |it| it.priority);
     running.sort_by_key(|it| (std::cmp::Reverse(urgency(it)), it.metadata.namespace.clone(), it.metadata.name.clone()));
     let mut taken = Taken::default();

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::live::{List, Live};
 use super::story::{Scheduling, unknown_names};
 
-/// What stands in the way of a cluster, for the next step.
+/// What blocks a cluster, for the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     NoSuchCluster,

@@ -98,7 +98,7 @@ pub fn record_of(binding: &Binding) -> Option<Record> {
 }
 
 /// `report` is what a calculation gives now.
-pub fn tell(live: &Live, report: Option<&Report>) -> Story {
+pub fn story_of(live: &Live, report: Option<&Report>) -> Story {
     let selection = selecting(live);
     let mut lines = vec![("Workload", workload(live))];
     lines.push(("Policy", policy(live, &selection)));
@@ -187,7 +187,7 @@ fn scheduled(binding: &Binding, scheduling: &Scheduling) -> String {
     }
 }
 
-/// When the scheduler tries again by itself.
+/// When the scheduler retries.
 pub fn retry(scheduling: &Scheduling) -> Option<&'static str> {
     let Scheduling::Failed { reason, .. } = scheduling else { return None };
     Some(match reason.as_str() {

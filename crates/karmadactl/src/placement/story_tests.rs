@@ -11,7 +11,7 @@ use scheduling::{Gates, Snapshot};
 use serde_json::{Value, json};
 
 use super::live::{Live, Template};
-use super::story::tell;
+use super::story::story_of;
 
 /// Two clusters that serve Deployments and have room for ten replicas each.
 fn cluster(name: &str) -> Value {
@@ -91,7 +91,7 @@ impl Given {
         self
     }
 
-    fn tell(&self) -> String {
+    fn text(&self) -> String {
         let policies = self.policies.iter().map(|policy| {
             let key = ObjectKey::namespaced(policy["metadata"]["namespace"].as_str().unwrap_or_default(), "");
             Policy::from_value(Scope::of(&key), policy).unwrap()
@@ -116,7 +116,7 @@ impl Given {
         };
         let snapshot = Snapshot::of_clusters(live.clusters.iter().cloned());
         let report = live.binding.as_ref().and_then(|it| Report::of(it, &snapshot, &Gates::default()));
-        tell(&live, report.as_ref()).to_text()
+        story_of(&live, report.as_ref()).to_text()
     }
 }
 
@@ -132,7 +132,7 @@ fn is_plain(text: &str) {
 
 #[test]
 fn what_runs_where_it_is_to_be() {
-    let text = Given::default().tell();
+    let text = Given::default().text();
     is_plain(&text);
     expect_test::expect![[r"
         Workload:  Deployment shop/web, 2 replicas
@@ -223,7 +223,7 @@ fn states_and_next_steps() {
         ("a policy that has just come", given().unbound(json!({})),
             &["Next:      repeat this in a few seconds"]),
     ] {
-        let text = given.tell();
+        let text = given.text();
         is_plain(&text);
         for words in expected {
             assert!(text.contains(words), "{what}: {words}\n{text}");

@@ -75,7 +75,7 @@ pub fn kubeconfig_of(secret: &Value) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The user of a kubeconfig's client certificate, if its server is `server`; an empty `server` stands for any.
+/// The user of a kubeconfig's client certificate, if its server is `server`; an empty `server` matches any.
 pub fn user_of(kubeconfig: &str, server: &str) -> Option<String> {
     let config = apimachinery::yaml::to_json_value(kubeconfig.as_bytes()).ok()?;
     let is_server = server.is_empty() || config["clusters"][0]["cluster"]["server"] == server;

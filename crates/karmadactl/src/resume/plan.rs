@@ -12,7 +12,7 @@ use propagation::template::Template;
 use serde::Serialize;
 use serde_json::Value;
 
-/// An object in a member, whatever the version in which it is read.
+/// An object in a member, in any version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Id {
     pub kind: String,

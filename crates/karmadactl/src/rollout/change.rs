@@ -86,7 +86,7 @@ async fn one(
     answer.map_err(Error::client(format!("patch {}", item.shown())))
 }
 
-/// The patch of a change, or why there is none.
+/// The patch of a change, or why it is not possible.
 fn plan(program: &str, item: &Item, object: &Value, change: Change, now: &str) -> Result<Value, String> {
     let (resource, name) = (item.resource.gvr().group_resource(), &item.key.name);
     let refused = |why: String| Err(format!("{resource} {name:?} {why}"));

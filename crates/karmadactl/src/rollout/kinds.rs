@@ -7,7 +7,7 @@ use serde_json::Value;
 pub enum Step {
     Waiting(String),
     Done(String),
-    /// It does not finish by itself.
+    /// It does not finish without a change.
     Failed(String),
 }
 

@@ -226,7 +226,7 @@ impl Following<'_> {
     }
 }
 
-/// The members' own rollouts, whatever the control plane has to do with them.
+/// The members' own rollouts, of managed and unmanaged objects.
 async fn in_members(
     context: &Context,
     control: &Client,
@@ -238,7 +238,7 @@ async fn in_members(
     let total = ended.len();
     let (absent, others): (Vec<_>, Vec<_>) =
         ended.into_iter().filter_map(Result::err).partition(|error| matches!(error, Failed::Absent(_)));
-    // A member that does not hold the object is none of the rollout's, unless it is named or no member has it.
+    // A member without the object does not count, unless it is named or no member has it.
     let counts = !args.clusters.is_empty() || absent.len() == total;
     let absent = absent.into_iter().filter(|_| counts);
     let lines: Vec<String> = others.into_iter().chain(absent).map(|it| it.into_line()).collect();

@@ -183,7 +183,7 @@ async fn stream(client: &Client, path: &str, mode: Mode) -> Result<(), Error> {
 }
 
 fn write(output: Output) {
-    // A reader that went away ends the output, not the command.
+    // A closed pipe ends the output, not the command.
     let _ = match output {
         Output::Stdout(bytes) => {
             let mut out = std::io::stdout().lock();

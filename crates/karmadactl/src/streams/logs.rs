@@ -235,7 +235,7 @@ async fn copy(
 /// Logs are bytes: they need not be text.
 fn write(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    // A reader that went away ends the output, not the command.
+    // A closed pipe ends the output, not the command.
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 

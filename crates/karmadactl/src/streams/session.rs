@@ -91,7 +91,7 @@ fn answers(headers: &http::HeaderMap, key: &str) -> Result<(), String> {
         return Err("the server's handshake is not an answer to this request".into());
     }
     if header(SEC_WEBSOCKET_PROTOCOL) != Some(PROTOCOL) {
-        return Err(format!("the server does not speak {PROTOCOL}, which clusters have from Kubernetes 1.29 on"));
+        return Err(format!("the server does not support {PROTOCOL}, which clusters have from Kubernetes 1.29 on"));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ pub async fn named(
             ListOptions { field_selector: Some(format!("metadata.name={name}")), ..ListOptions::default() }
         }
     };
-    // Where no pod starts, the last state tells why.
+    // If no pod starts, the last state shows why.
     let mut last = found;
     let ended = tokio::time::timeout(limit, started(client, namespace, &options, &mut last)).await;
     match ended {

@@ -30,7 +30,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // A terminal that went away needs nothing.
+        // A closed terminal needs no restoring.
         let _ = rustix::termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
     }
 }

@@ -187,7 +187,7 @@ async fn wait(
     futures::pin_mut!(late);
     let mut is_first = true;
     loop {
-        // The first state is read whatever the limit is: zero checks once.
+        // The first state is read with any limit: a limit of zero checks once.
         let state = match is_first {
             true => states.next().await,
             false => tokio::select! {

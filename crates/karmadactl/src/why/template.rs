@@ -317,7 +317,7 @@ fn table_of_works(page: &mut Page, rows: &[works::Row]) {
     page.fact("works", rows.iter().map(works::Row::to_value).collect::<Vec<_>>());
 }
 
-/// The Work that carries an object to a cluster, whichever controller made it.
+/// The Work that carries an object to a cluster, from any controller.
 pub fn work_name(it: &ObjectReference) -> String {
     names::work_name(&it.kind, &it.name, &it.namespace)
 }

@@ -19,7 +19,7 @@ pub struct Related {
     pub slices: Vec<Value>,
     pub quotas: Vec<Value>,
     pub limits: Vec<Value>,
-    /// Of a node, or why there is none.
+    /// The Lease of a node, or why it could not be read.
     pub lease: Option<Result<Value, String>>,
 }
 

@@ -59,7 +59,7 @@ fn random(world: &World) -> Given {
     given
 }
 
-/// Whatever the state is: what a page states is what the binding and its Works have.
+/// In every state, the page agrees with the binding and its Works.
 #[test]
 fn pages_never_contradict_the_binding() {
     let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
