@@ -18,7 +18,7 @@ type Batch = [(u64, Vec<u8>, Vec<u8>)];
 trait Engine: Send {
     /// Returns after everything in the batch is durable.
     fn commit(&mut self, batch: &Batch) -> Result<(), Error>;
-    /// The newest revision of a key: what every guard asks.
+    /// The newest revision of a key, which guards compare.
     fn newest(&self, key: &[u8]) -> Result<Option<u64>, Error>;
     /// Counts keys by walking the index, as opening a store would.
     fn count(&self) -> Result<u64, Error>;
@@ -188,7 +188,7 @@ fn committer(mut engine: Box<dyn Engine>, puts: Receiver<Put>) -> u64 {
     commits
 }
 
-/// Puts until told to stop; returns the latencies.
+/// Puts until stopped; returns the latencies.
 fn client(id: u64, puts: Sender<Put>, stop: &AtomicBool) -> Vec<Duration> {
     let (done, wait) = mpsc::channel();
     let (mut latencies, mut random) = (Vec::new(), id.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);

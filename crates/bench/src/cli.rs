@@ -159,7 +159,7 @@ struct Started(Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

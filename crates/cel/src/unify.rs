@@ -99,7 +99,7 @@ impl Solution {
             }
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.assign(a, b),
             (Type::Map(a), Type::Map(b)) => self.assign(&a.0, &b.0) && self.assign(&a.1, &b.1),
-            // Values of types are comparable, whatever types they are.
+            // Values of type `type` are comparable with one another.
             (Type::Type(_), Type::Type(_)) => true,
             (a, b) => same_leaf(a, b),
         }

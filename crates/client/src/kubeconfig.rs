@@ -391,7 +391,7 @@ clusters:
             std::fs::write(self.0.path().join(name), text).expect("written");
         }
 
-        /// The chosen context and its server, or the error; `D` stands for the directory.
+        /// The chosen context and its server, or the error; `D` is the directory.
         fn check(&self, flag: &str, variables: &[(&str, &str)], context: &str, expected: &str) {
             let here = |text: &str| text.replace("D/", &format!("{}/", self.0.path().display()));
             let variable = |name: &str| {
@@ -433,7 +433,7 @@ clusters:
         files.check("", &[("KUBECONFIG", ":D/nosuch::D/second:")], "", "own v https://second:2 - [D/nosuch]");
         files.check("", &[("KUBECONFIG", "D/nosuch")], "", "kubeconfig D/nosuch of $KUBECONFIG does not exist");
         files.check("", &[("KUBECONFIG", "D/a:D/b:D/a")], "", "kubeconfig D/a, D/b of $KUBECONFIG do not exist");
-        // The flag selects one file, whatever the environment contains.
+        // The flag selects one file and overrides the environment.
         files.check("D/second", &[("KUBECONFIG", "D/first")], "", "own v https://second:2 - []");
         files.check("D/a:D/second", &both, "", "kubeconfig D/a:D/second of --kubeconfig does not exist");
         files.check(

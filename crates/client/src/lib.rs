@@ -223,7 +223,7 @@ impl Client {
         self.0.counts.read()
     }
 
-    /// Sends a request unchanged and returns the response whatever its status; the path is relative to the server. No
+    /// Sends a request unchanged and returns the response with any HTTP status; the path is relative to the server. No
     /// time-out applies. In process the caller's identity is attached, and an [`AcceptPayload`] extension is kept.
     ///
     /// # Errors

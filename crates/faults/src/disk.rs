@@ -29,7 +29,7 @@ pub enum Call {
 /// How calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// EIO, whatever the call.
+    /// EIO, for every call.
     Broken,
     /// ENOSPC where a file is created or grows; other calls are not counted. Shared memory is refilled with the space
     /// that it had before.
@@ -117,7 +117,7 @@ enum Node {
     Directory,
     /// Recorded.
     File(usize),
-    /// Shared memory and locks: their content means nothing after a power failure.
+    /// Shared memory and locks: their content is lost in a power failure.
     Volatile(usize),
 }
 

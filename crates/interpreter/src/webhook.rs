@@ -88,7 +88,7 @@ impl Question {
     }
 }
 
-/// A response, or why there is none.
+/// A response, or why the request failed.
 pub type Answer = Result<Response, String>;
 
 /// The response of a webhook; see [`Response::decode`].
@@ -166,7 +166,7 @@ impl Conversation {
     }
 
     /// The response for `object`, with the operation's further arguments.
-    fn ask(&self, operation: Operation, object: &Value, more: &[(&str, Value)]) -> Result<Response, Error> {
+    fn call(&self, operation: Operation, object: &Value, more: &[(&str, Value)]) -> Result<Response, Error> {
         let (api_version, kind) = (text(object, &["apiVersion"]), text(object, &["kind"]));
         let Some(hook) = self.hooks.find(api_version, kind, operation) else {
             return Err(crate::native::unsupported(operation, object));
@@ -204,7 +204,7 @@ impl Conversation {
 
     /// Applies the patch of a response to the object.
     fn patched(&self, operation: Operation, object: &mut Value, more: &[(&str, Value)]) -> Result<(), Error> {
-        let response = self.ask(operation, object, more)?;
+        let response = self.call(operation, object, more)?;
         let wrong = |why: &str| Error::malformed(operation, object, why);
         let patch = match (response.patch.filter(|it| !it.is_empty()), response.patch_type.as_deref()) {
             (None, None | Some("")) => return Ok(()),
@@ -234,13 +234,13 @@ impl Layer for Conversation {
 
     fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error> {
         let operation = Operation::InterpretReplica;
-        let response = self.ask(operation, template, &[])?;
+        let response = self.call(operation, template, &[])?;
         let missing = || Error::malformed(operation, template, "webhook returned nil response.replicas");
         Ok((response.replicas.ok_or_else(missing)?, response.replica_requirements))
     }
 
     fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {
-        Ok(self.ask(Operation::InterpretComponent, template, &[])?.components)
+        Ok(self.call(Operation::InterpretComponent, template, &[])?.components)
     }
 
     fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
@@ -256,7 +256,7 @@ impl Layer for Conversation {
             .map_err(|error| Error::malformed(Operation::AggregateStatus, template, error.to_string()))?;
         let mut aggregated = template.clone();
         self.patched(Operation::AggregateStatus, &mut aggregated, &[("aggregatedStatus", items)])?;
-        // Only the status is used, whatever else the patch changes.
+        // Only the status is used; other changes of the patch are ignored.
         match aggregated.get_mut("status").map(Value::take) {
             Some(status) => template["status"] = status,
             None => {
@@ -267,20 +267,20 @@ impl Layer for Conversation {
     }
 
     fn reflect_status(&self, object: &Value) -> Result<Option<Value>, Error> {
-        let response = self.ask(Operation::InterpretStatus, object, &[])?;
+        let response = self.call(Operation::InterpretStatus, object, &[])?;
         let missing =
             || Error::malformed(Operation::InterpretStatus, object, "webhook returned nil response.rawStatus");
         response.raw_status.ok_or_else(missing).map(Some)
     }
 
     fn interpret_health(&self, object: &Value) -> Result<bool, Error> {
-        let response = self.ask(Operation::InterpretHealth, object, &[])?;
+        let response = self.call(Operation::InterpretHealth, object, &[])?;
         let missing = || Error::malformed(Operation::InterpretHealth, object, "webhook returned nil response.healthy");
         response.healthy.ok_or_else(missing)
     }
 
     fn get_dependencies(&self, template: &Value) -> Result<Vec<DependentObjectReference>, Error> {
-        validated(template, self.ask(Operation::InterpretDependency, template, &[])?.dependencies)
+        validated(template, self.call(Operation::InterpretDependency, template, &[])?.dependencies)
     }
 }
 

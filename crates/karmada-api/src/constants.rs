@@ -432,7 +432,7 @@ pub mod templates {
     /// The default of `--skipped-propagating-namespaces`.
     pub const SKIPPED_NAMESPACES: &str = "kube-.*";
 
-    /// Whether objects of a kind are never propagated, whatever the flags. ServiceExport and ServiceImport can be
+    /// Whether objects of a kind are never propagated, under any flags. ServiceExport and ServiceImport can be
     /// propagated.
     pub fn is_skipped(group: &str, version: &str, kind: &str) -> bool {
         SKIPPED_GROUPS.contains(&group)

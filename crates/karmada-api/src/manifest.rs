@@ -27,7 +27,7 @@ const METADATA: &[&str] = &[
 /// The node that a claim waits for; empty for none.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Drops fields that must not be propagated between clusters. Special rules apply by kind, whatever the group.
+/// Drops fields that must not be propagated between clusters. Special rules apply by kind, in any group.
 pub fn prune(object: &mut Value) {
     if let Some(map) = object.as_object_mut() {
         map.remove("status");

@@ -95,7 +95,7 @@ impl Directory {
     }
 }
 
-/// Executes due steps until there are none.
+/// Executes all due steps.
 fn settle(path: &Path, names: Names<'_>, world: &World) -> Result<Present, Error> {
     loop {
         let present = Present::read(path, true, world)?;

@@ -56,7 +56,8 @@ impl ServingCertificate {
         })
     }
 
-    /// A name by which clients can verify the certificate whatever address they connect to; `None` without one.
+    /// A name by which clients can verify the certificate, independent of the address they connect to; `None` without
+    /// one.
     pub fn server_name(&self) -> Option<String> {
         let whole = self.dns.iter().find(|name| !name.starts_with("*."));
         let wildcard = || Some(format!("kubernetes.{}", self.dns.first()?.strip_prefix("*.")?));

@@ -108,8 +108,8 @@ impl<'a> Estimator<'a> {
         Self { demand, models, in_sums: true, on_nodes: None }
     }
 
-    /// As upstream without `SchedulingOvercommitProtection`: assumed workloads fill the nodes of models whatever the
-    /// gate's value.
+    /// As upstream without `SchedulingOvercommitProtection`: assumed workloads fill the nodes of models with either
+    /// value of the gate.
     #[must_use]
     pub(crate) fn assuming_on_nodes_alone(self) -> Self {
         Self { in_sums: false, ..self }

@@ -31,7 +31,7 @@ pub struct Access {
     pub authentication: Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>,
     pub authorization: Authorization,
     pub routes: Vec<Arc<dyn Route>>,
-    /// The keys of service accounts, tokens and certificate requests; without keys there are none.
+    /// Signing of service account tokens and certificates; each controller runs only if its keys are set.
     pub controllers: kube_controllers::Settings,
 }
 

@@ -14,7 +14,7 @@ use crate::{Body, BoxError};
 
 /// Request extension: the object or patch of a write, from a caller in this process. A server that takes it decodes nothing,
 /// and nothing was encoded for it. [`Draft::body`] is the body of the same request: it encodes the document for every other
-/// reader, such as a proxy. Whoever comes first gets the document; the body fails once the draft is taken.
+/// reader, such as a proxy. The document is taken once; the body fails after that.
 #[derive(Clone)]
 pub struct Draft(Arc<Mutex<Option<Value>>>);
 

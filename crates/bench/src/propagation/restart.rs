@@ -39,8 +39,8 @@ pub(super) async fn restart(fleet: &mut Fleet, watched: &Watched, replicas: u32)
         }
         used = now;
     }
-    line("restart: CPU until everything was looked at (s)", format!("{used:.2}"));
-    line("restart: until everything was looked at (s)", format!("{:.1}", begun.elapsed().as_secs_f64()));
+    line("restart: CPU until everything was reconciled (s)", format!("{used:.2}"));
+    line("restart: until everything was reconciled (s)", format!("{:.1}", begun.elapsed().as_secs_f64()));
     let (now, most) = started.plane.resident_mib()?;
     line("restart: RSS afterwards, now / most (MiB)", format!("{now:.1} / {most:.1}"));
     Ok(())

@@ -1,4 +1,4 @@
-//! `clusters/*/proxy/PATH`: one object in whichever member has it, or a list over all members.
+//! `clusters/*/proxy/PATH`: one object in the member that has it, or a list over all members.
 //!
 //! The request goes to every member, impersonating the user. Responses other than 200 are left out, as upstream does:
 //! objects that the user may not read do not exist for this request.

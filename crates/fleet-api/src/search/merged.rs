@@ -11,7 +11,7 @@ use transport::ObjectList;
 use super::found::Found;
 use super::versions::{Since, Token, Versions, encode};
 
-/// A member, and the namespaces in which a resource is registered there; an empty set stands for all.
+/// A member, and the namespaces in which a resource is registered there; an empty set means all.
 pub type Target = (String, BTreeSet<String>);
 
 /// The parameters that lists and watches share.

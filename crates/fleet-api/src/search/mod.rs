@@ -340,7 +340,7 @@ fn watch_query(tail: &RequestInfo, list: ListQuery, form: Form) -> Result<WatchQ
 /// A read of the cache of one member.
 struct CacheRead {
     cluster: String,
-    /// An empty set stands for all.
+    /// An empty set means all.
     namespaces: BTreeSet<String>,
     resource: ApiResource,
     wanted: Native,

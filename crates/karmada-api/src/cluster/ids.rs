@@ -124,7 +124,7 @@ mod tests {
         ids.release("m2", "b");
         ids.reserve("m3", "b", at(2)).expect("it is free again");
         ids.stored("m3", "b");
-        assert!(found(&ids, "m2", "b", 1_000).is_err(), "stored for good");
+        assert!(found(&ids, "m2", "b", 1_000).is_err(), "stored permanently");
         ids.deleted("m3");
         assert_eq!(found(&ids, "m2", "b", 3), Ok(()));
 

@@ -112,7 +112,7 @@ impl Collector {
         let references = object.owner_references();
         let mut owners = Vec::with_capacity(references.len());
         for reference in references {
-            owners.push(ask(context, object, reference).await?);
+            owners.push(read_owner(context, object, reference).await?);
         }
         let (has_dependents, in_circle) = {
             let graph = self.graph.lock();
@@ -160,7 +160,7 @@ impl Collector {
 }
 
 /// Reads one owner of an object from the server.
-async fn ask(context: &Context, object: &Object, reference: &OwnerReference) -> Result<Owner> {
+async fn read_owner(context: &Context, object: &Object, reference: &OwnerReference) -> Result<Owner> {
     let unknown = |why: String| Error::Owner { object: format!("{} {}", object.kind(), object.key()), why };
     let gvk = apimachinery::GroupVersionKind::from_api_version(&reference.api_version, &reference.kind);
     let gvk = gvk.map_err(|error| unknown(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Namespace deletion: deletes all content of a namespace that is being deleted, whatever its kind, and removes the
+//! Namespace deletion: deletes all content of a namespace that is being deleted, of every kind, and removes the
 //! finalizer `kubernetes` only when the server returns no more objects.
 //!
 //! Each reconcile reads discovery. A group whose discovery fails, or a resource that cannot be listed, keeps the
@@ -186,7 +186,7 @@ async fn finalize(context: &Context, object: &Object, spec: &Spec) -> Result<Nex
     let mut tree: Value = decoded(object, object.to_value())?;
     let left: Vec<_> = spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     tree["spec"]["finalizers"] = json!(left);
-    // Based on the current version: only the finalizer is removed, whatever was written in the meantime.
+    // Based on the current version: only the finalizer is removed, and concurrent changes are kept.
     if let Some(metadata) = tree["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
     }

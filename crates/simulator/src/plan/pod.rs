@@ -92,7 +92,7 @@ pub(crate) struct PodCondition {
 }
 
 impl Pod {
-    /// Whether all its containers have ended for good.
+    /// Whether all its containers have terminated and will not restart.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
