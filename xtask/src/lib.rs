@@ -10,3 +10,4 @@ pub mod promises;
 pub mod solve;
 pub mod third_party;
 pub mod tidy;
+pub mod words;

@@ -10,6 +10,7 @@ use crate::advisories;
 use crate::layers::LAYERS;
 use crate::promises::promises;
 use crate::third_party::{dependencies, duplicates, locked, sources};
+use crate::words::{changelog, is_prose, words};
 
 /// Lines of a file. A longer file holds more than one subject. Files over the limit today are below, and may only shrink.
 const LINES: usize = 500;
@@ -23,9 +24,6 @@ const LARGE: &[(&str, usize)] = &[
     ("crates/karmada-api/tests/it/mutations.rs", 533),
     ("crates/karmadactl/src/interpret/mod.rs", 573),
     ("crates/kubernetes-api/tests/it/defaults.rs", 550),
-    ("crates/propagation/src/resume.rs", 563),
-    ("crates/propagation/src/status.rs", 541),
-    ("crates/propagation/src/works.rs", 578),
 ];
 
 /// Names that state no subject.
@@ -98,6 +96,9 @@ pub fn repository() -> anyhow::Result<Vec<String>> {
             continue;
         }
         findings.extend(name(path));
+        if is_prose(path) {
+            findings.extend(words(path, &text()?));
+        }
         if path.ends_with(".rs") {
             findings.extend(source(path, &text()?));
         } else if path.ends_with("Cargo.toml") {
@@ -117,6 +118,7 @@ pub fn repository() -> anyhow::Result<Vec<String>> {
     for advisory in advisories::table()? {
         findings.extend(locked.iter().filter_map(|locked| advisory.finding(locked)));
     }
+    findings.extend(changelog(&std::fs::read_to_string(root.join("CHANGELOG.md")).context("CHANGELOG.md")?));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
     let architecture = read("ARCHITECTURE.md").unwrap_or_default();
     findings.extend(promises(&architecture, read).iter().map(|finding| format!("ARCHITECTURE.md: {finding}")));
@@ -166,7 +168,7 @@ pub fn source(path: &str, text: &str) -> Vec<String> {
 
 /// What the code of some crates must not name: within which path, outside which, what, and why.
 const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
-    ("crates/apiserver/", "", ".karmada.io", "the API server knows nothing of Karmada"),
+    ("crates/apiserver/", "", ".karmada.io", "the API server does not depend on Karmada"),
     ("crates/storage/", "", ".karmada.io", "the store knows no kind"),
     ("crates/", "crates/world/", "clippy::disallowed_methods", "only world reads clocks and random numbers"),
 ];
@@ -226,7 +228,7 @@ pub fn manifest(path: &str, text: &str) -> Vec<String> {
     findings
 }
 
-/// The rules of a page: the files that it names in the repository exist. A name in capitals stands for any.
+/// The rules of a page: the files that it names in the repository exist. A name in capitals is a placeholder.
 #[must_use]
 pub fn page(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     const ROOTS: &[&str] = &["crates/", "docs/", "xtask/", "samples/", "benches/", "fuzz/"];

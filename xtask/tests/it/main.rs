@@ -8,3 +8,4 @@ mod problems;
 mod promises;
 mod third_party;
 mod tidy;
+mod words;
