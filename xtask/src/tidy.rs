@@ -19,7 +19,6 @@ const LINES: usize = 500;
 const LARGE: &[(&str, usize)] = &[
     ("crates/apiextensions/src/strategy.rs", 504),
     ("crates/apimachinery/src/managed_fields/tests.rs", 503),
-    ("crates/apiserver/src/budget.rs", 531),
     ("crates/apiserver/tests/it/hostile/cases.rs", 513),
     ("crates/karmada-api/tests/it/mutations.rs", 533),
     ("crates/karmadactl/src/interpret/mod.rs", 573),

@@ -15,10 +15,14 @@ use crate::cache::Event;
 use crate::keys;
 use crate::server::Shared;
 
+/// What a write does, as admission plugins distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
+    /// The object is new.
     Create,
+    /// The object exists; this includes patches.
     Update,
+    /// The object is to be deleted.
     Delete,
 }
 
@@ -26,8 +30,11 @@ pub enum Operation {
 pub struct AdmissionRequest<'a> {
     /// What else there is. Everything acknowledged before the request began can be seen here.
     pub(crate) server: &'a Shared,
+    /// What the write does.
     pub operation: Operation,
+    /// The resource.
     pub info: &'a ResourceInfo,
+    /// The object's namespace and name.
     pub key: &'a ObjectKey,
     /// Empty for the object itself.
     pub subresource: &'a str,
@@ -35,10 +42,13 @@ pub struct AdmissionRequest<'a> {
     pub old: Option<&'a Value>,
     /// The object to be stored; `None` on delete.
     pub object: Option<&'a mut Value>,
+    /// The requesting user.
     pub user: &'a Identity,
+    /// Whether nothing is to be stored.
     pub dry_run: bool,
     /// It is to create an object that is known to exist. Validation records nothing for that.
     pub(crate) repeats: bool,
+    /// The moment the request was received.
     pub now: Time,
 }
 
@@ -72,7 +82,9 @@ impl AdmissionRequest<'_> {
 /// of the request.
 pub struct Change<'a> {
     pub(crate) server: &'a Shared,
+    /// The resource.
     pub info: &'a ResourceInfo,
+    /// The object's namespace and name.
     pub key: &'a ObjectKey,
     /// `None` on create.
     pub old: Option<&'a Object>,
@@ -94,13 +106,17 @@ impl Change<'_> {
 
 /// A new state of another object, committed in the transaction of a [`Change`] or not at all.
 pub struct JointWrite {
+    /// The group of the object's resource.
     pub group: &'static str,
+    /// The plural of the object's resource.
     pub plural: &'static str,
     /// The state that the new one was computed from. The transaction fails if it is no longer the newest.
     pub based_on: Arc<Object>,
+    /// The new state.
     pub object: Value,
 }
 
+/// An in-process admission plugin.
 pub trait Admission: Send + Sync + 'static {
     /// Whether it handles this resource; it is not called for others.
     fn concerns(&self, _group: &str, _plural: &str) -> bool {
@@ -147,6 +163,9 @@ pub trait Admission: Send + Sync + 'static {
 
     /// The writes that are committed together with a change. Called again if one of those objects has changed meanwhile, and
     /// for dry runs. May refuse the change.
+    ///
+    /// # Errors
+    /// A Status that refuses the change.
     fn joint_writes(&self, _change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
         Ok(Vec::new())
     }

@@ -21,6 +21,7 @@ const LIMITED: &[(&str, i64, i64, Queuing)] = &[
     ("workload-low", 100, 90, Some((128, 6, 50))),
 ];
 
+/// The PriorityLevelConfigurations of a new server.
 pub fn priority_levels() -> Vec<Value> {
     let level = |name: &str, spec: Value| json!({"apiVersion": API_VERSION, "kind": "PriorityLevelConfiguration", "metadata": metadata(name), "spec": spec});
     let limited = LIMITED.iter().map(|(name, shares, lent, queuing)| {
@@ -115,6 +116,7 @@ const FLOWS: &[Flow] = &[
     flow("workload-leader-election", "leader-election", 200, "ByUser", &[SYSTEM_ACCOUNTS], Requests::Of(LOCKS)),
 ];
 
+/// The FlowSchemas of a new server.
 pub fn flow_schemas() -> Vec<Value> {
     let schema = |flow: &Flow| {
         let mut spec = json!({

@@ -17,6 +17,7 @@ pub struct Front {
     pub cluster_ip: IpAddr,
     /// The address at which other machines reach the server, if there is one; never a loopback address.
     pub address: Option<IpAddr>,
+    /// The port of the service `kubernetes`' endpoint.
     pub port: u16,
 }
 

@@ -1,6 +1,6 @@
-//! The roles, bindings and namespaces that every API server has, and how they are kept: what is missing is added at
-//! each start, nothing that a user added is taken away, and an object annotated
-//! `rbac.authorization.kubernetes.io/autoupdate: "false"` is left alone.
+//! The roles, bindings and namespaces of every API server, and their reconciliation: each start adds what is missing
+//! and keeps what users added; an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is not
+//! changed.
 
 mod roles;
 
@@ -43,6 +43,7 @@ pub fn cluster_roles() -> Vec<Value> {
     plain.chain(aggregated).collect()
 }
 
+/// The ClusterRoleBindings of a new server.
 pub fn cluster_role_bindings() -> Vec<Value> {
     let binding = |name: &str, role: &str, subjects: Vec<Value>| {
         let mut binding = json!({

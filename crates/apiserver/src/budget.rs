@@ -1,6 +1,6 @@
-//! How many bytes of responses may be in flight: produced for a client that has not taken them yet. Each byte counts for
-//! its connection, its user and the server. A response whose accounts are full waits before it produces more; a request
-//! that finds its user's or the server's account full waits or is refused before anything is produced for it.
+//! Limits of response bytes in flight: produced for a client that has not read them yet. Each byte counts for its
+//! connection, its user and the server. A response whose accounts are full waits before it produces more; a request
+//! whose user's or server's account is full waits or is refused before anything is produced for it.
 //!
 //! Two kinds of bytes are counted apart. What is *sending* was handed to the connection and goes when the client takes it.
 //! What is *held* was built as a whole, or belongs to a response for as long as that lasts; it delays new responses and
@@ -41,7 +41,9 @@ const REMEMBERED: usize = 64;
 pub struct Bytes {
     /// Ten full windows of a Go client's stream would be more; a list flows at full speed with a tenth of it.
     pub connection: usize,
+    /// For all connections of one user.
     pub user: usize,
+    /// For the whole server.
     pub server: usize,
 }
 
@@ -74,6 +76,7 @@ impl std::fmt::Debug for Budgets {
 }
 
 impl Budgets {
+    /// Accounts with these limits; the metrics are in `registry`.
     pub fn new(limits: Bytes, registry: &Registry) -> Self {
         Self {
             limits,
@@ -470,62 +473,4 @@ pub fn passed_on(response: &mut transport::Response) {
 pub(crate) struct Billed(pub Arc<Accounts>);
 
 #[cfg(test)]
-mod tests {
-    use futures::FutureExt as _;
-
-    use super::*;
-
-    fn wire(connection: usize, user: usize, server: usize) -> Wire {
-        Wire::alone(Budgets::new(Bytes { connection, user, server }, &Registry::default()))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_full_account_delays_its_user_and_a_full_server_refuses_all() {
-        let wire = wire(100, 100, 150);
-        let (ann, bob) = (wire.accounts("ann"), wire.accounts("bob"));
-        ann.hold(100);
-        assert_eq!(wire.admit("bob").now_or_never(), Some(Ok(())));
-        let refused = wire.admit("ann").await.expect_err("the account stays full");
-        assert_eq!((refused.code, refused.details.and_then(|details| details.retry_after_seconds)), (429, Some(1)));
-        let waits = wire.admit("ann");
-        let mut waits = std::pin::pin!(waits);
-        assert_eq!(waits.as_mut().now_or_never(), None);
-        ann.release(1);
-        assert_eq!(waits.now_or_never(), Some(Ok(())), "room lets it begin");
-        bob.hold(51);
-        for user in ["ann", "bob", "eve"] {
-            assert_eq!(wire.admit(user).await.expect_err("the server is full").code, 429);
-        }
-        bob.release(51);
-        ann.release(99);
-        assert_eq!(wire.budgets().in_flight(), 0);
-    }
-
-    #[test]
-    fn whoever_waits_is_woken_in_order_and_all_when_nothing_is_left() {
-        let account = Account::new(2 * PIECE);
-        account.send(2 * PIECE);
-        let flags: Vec<_> = (0..5).map(|_| Arc::new(Flag::default())).collect();
-        let mut tickets: Vec<Option<Ticket>> = (0..5).map(|_| None).collect();
-        for (flag, ticket) in flags.iter().zip(&mut tickets) {
-            let waker = Waker::from(Arc::clone(flag));
-            assert!(account.poll(Room::ToSend, ticket, &mut Context::from_waker(&waker)).is_pending());
-        }
-        let woken = || flags.iter().map(|flag| flag.0.load(SeqCst)).collect::<Vec<_>>();
-        account.sent(PIECE);
-        assert_eq!(woken(), [true, false, false, false, false]);
-        // The one that was woken is gone, and so is another that waits.
-        drop(tickets.drain(..2));
-        account.sent(PIECE);
-        assert_eq!(woken(), [true, false, true, true, true]);
-    }
-
-    #[derive(Default)]
-    struct Flag(AtomicBool);
-
-    impl std::task::Wake for Flag {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, SeqCst);
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
-//! What the server itself holds certificate signing requests to: who may approve and sign, and which endpoint changes
-//! what. The signing is a controller's, elsewhere.
+//! Restrictions on certificate signing requests: authorization to approve and sign, and the fields that each endpoint
+//! may change. A controller does the signing.
 
 use apimachinery::Status;
 use apimachinery::meta::Time;

@@ -39,6 +39,7 @@ pub type Converters = BTreeMap<String, Arc<dyn Converter>>;
 
 /// Why definitions could not be installed at start.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum InstallError {
     #[error("the CustomResourceDefinition {name:?} is not valid: {why}")]
     Invalid { name: String, why: String },

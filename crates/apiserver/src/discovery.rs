@@ -1,4 +1,4 @@
-//! `/api`, `/apis`, `/apis/G`, `/apis/G/V`: what is served, in the legacy and the aggregated form.
+//! `/api`, `/apis`, `/apis/G`, `/apis/G/V`: the served resources, in the legacy and the aggregated form.
 //!
 //! Documents are rendered from one snapshot of the served resources; a new snapshot creates a new [`Discovery`], which
 //! costs nothing until it is requested. For unknown groups and versions the caller answers 404.
@@ -48,6 +48,7 @@ struct Document {
 }
 
 impl Discovery {
+    /// The documents of these resources.
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Self {
         Self { groups: group(resources), aggregated: Default::default() }
     }

@@ -32,6 +32,7 @@ pub struct Documents {
 }
 
 impl Documents {
+    /// The route, with this document at `/version`.
     pub fn new(version: VersionInfo) -> Self {
         Self { version, current: ArcSwapOption::empty() }
     }

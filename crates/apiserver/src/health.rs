@@ -49,15 +49,20 @@ pub const STORAGE_INTEGRITY: &str = "storage-integrity";
 pub struct Gate(Arc<AtomicBool>);
 
 impl Gate {
+    /// Sets whether the component is healthy.
     pub fn set(&self, well: bool) {
         self.0.store(well, Ordering::Release);
     }
 }
 
+/// The health endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
+    /// `/healthz`
     Healthz,
+    /// `/livez`
     Livez,
+    /// `/readyz`
     Readyz,
 }
 
@@ -109,6 +114,7 @@ impl Health {
         gate
     }
 
+    /// Whether every check passes.
     pub fn is_ready(&self) -> bool {
         self.0.read().iter().all(|check| check.gate.0.load(Ordering::Acquire))
     }

@@ -1,4 +1,4 @@
-//! Where objects live in the store, and how they are written there.
+//! Keys and encoding of objects in the store.
 //!
 //! Keys are `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`, with `core` for the core group; the key of a resource does not
 //! depend on the version it is served in. Values are JSON without a resourceVersion: that is the revision of the write,
@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use storage::Revision;
 
+/// The prefix of all keys of objects.
 pub const ROOT: &str = "/registry/";
 
 /// `GROUP/PLURAL`: identifies a resource in all its versions.
@@ -22,6 +23,7 @@ pub fn group_resource(group: &str, plural: &str) -> String {
     format!("{}/{plural}", if group.is_empty() { "core" } else { group })
 }
 
+/// The key of an object.
 pub fn object_key(resource: &ApiResource, key: &ObjectKey) -> Bytes {
     place_key(&group_resource(&resource.group, &resource.plural), key)
 }
@@ -60,11 +62,17 @@ const METADATA: &[u8] = b"\"metadata\":{";
 
 /// The stored form. `apiVersion`, `kind` and `metadata` come first, so that [`with_revision`] finds its place without
 /// looking into the rest.
+///
+/// # Errors
+/// When the tree cannot be encoded.
 pub fn encode(object: &Value) -> Result<Bytes, serde_json::Error> {
     encode_with(object, &Owners::default())
 }
 
 /// [`encode`] with the field owners of an object whose tree has no list of them.
+///
+/// # Errors
+/// When the tree cannot be encoded.
 pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json::Error> {
     written(|out| {
         out.push(b'{');
@@ -242,6 +250,9 @@ fn name(out: &mut Vec<u8>, first: &mut bool, name: &str) -> Result<(), serde_jso
 }
 
 /// The object as clients see it: stored bytes with the revision spliced in, parsed once.
+///
+/// # Errors
+/// When the stored bytes are not an object.
 pub fn with_revision(stored: &[u8], revision: Revision) -> Result<Object, serde_json::Error> {
     let at = stored.windows(METADATA.len()).position(|window| window == METADATA).map(|at| at + METADATA.len());
     let Some(at) = at else { return Object::parse_valid(Bytes::copy_from_slice(stored)) };
@@ -260,6 +271,9 @@ pub fn with_revision(stored: &[u8], revision: Revision) -> Result<Object, serde_
 }
 
 /// The object with another resourceVersion: a deleted one is shown with the revision of its deletion.
+///
+/// # Errors
+/// When the object cannot be decoded.
 pub fn at_revision(object: &Object, revision: Revision) -> Result<Object, serde_json::Error> {
     const VERSION: &[u8] = b"\"resourceVersion\":\"";
     let json = object.json();

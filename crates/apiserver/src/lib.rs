@@ -1,4 +1,5 @@
 //! A Kubernetes API server as one `tower::Service`. It knows Kubernetes, not Karmada.
+#![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod admission;
 pub mod audit;

@@ -1,5 +1,5 @@
-//! The life of namespaces, as far as writes are concerned: how one begins, and that nothing is created in one that is
-//! not there or is going away. What empties a namespace that is being deleted is a controller, elsewhere.
+//! The namespace lifecycle for writes: new namespaces get a finalizer, and nothing is created in a namespace that is
+//! missing or terminating. A controller deletes the content of a terminating one.
 
 use apimachinery::resource::ResourceInfo;
 use apimachinery::status::StatusCause;

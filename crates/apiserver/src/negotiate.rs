@@ -1,4 +1,4 @@
-//! Which form of a reply the client accepts.
+//! Content negotiation.
 
 use apimachinery::status::StatusDetails;
 use apimachinery::{Status, StatusReason};

@@ -83,12 +83,15 @@ const TABLE: &[Row] = &[
 /// `--enable-admission-plugins` and `--disable-admission-plugins`: what differs from the default set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
+    /// `--enable-admission-plugins`
     pub enable: Vec<String>,
+    /// `--disable-admission-plugins`
     pub disable: Vec<String>,
 }
 
 /// A name in the flags that cannot be obeyed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum SwitchError {
     #[error("--{flag}: plugin {name:?} is unknown; check the spelling")]
     Unknown { flag: &'static str, name: String },

@@ -1,4 +1,4 @@
-//! What the server serves: a snapshot of resources that custom resource definitions change at run time.
+//! The served resources: a snapshot that custom resource definitions change at run time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ pub struct Served {
 }
 
 impl Served {
+    /// The resource, if it is served.
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
         self.by_plural.get(plural)?.iter().find(|resource| {
             let named = &resource.info.resource;
@@ -33,12 +34,14 @@ impl Served {
         self.resources.values()
     }
 
+    /// Whether any resource of the version is served.
     pub fn has_version(&self, group: &str, version: &str) -> bool {
         let start = (group.to_owned(), version.to_owned(), String::new());
         self.resources.range(start..).next().is_some_and(|((g, v, _), _)| g == group && v == version)
     }
 }
 
+/// The served resources, replaced as a whole when definitions change.
 #[derive(Debug)]
 pub struct Registry {
     served: ArcSwap<Served>,
@@ -46,12 +49,14 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// A registry with these resources.
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Self {
         let mut served = Served::default();
         served.insert(resources);
         Self { served: ArcSwap::from_pointee(served), writer: Mutex::default() }
     }
 
+    /// The resources served now.
     pub fn snapshot(&self) -> Arc<Served> {
         self.served.load_full()
     }

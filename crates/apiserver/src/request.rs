@@ -14,25 +14,33 @@ pub use query::Query;
 /// A parsed URL. For paths outside `/api` and `/apis` only `verb` and `path` mean anything.
 #[derive(Clone, Debug, Default)]
 pub struct RequestInfo {
+    /// Whether the path is inside `/api` or `/apis` and names a resource.
     pub is_resource: bool,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the lower-case method for
     /// other paths.
     pub verb: &'static str,
+    /// The path.
     pub path: String,
+    /// The group; empty for the core group.
     pub group: String,
+    /// The version.
     pub version: String,
     /// Empty for cluster-scoped resources and across namespaces.
     pub namespace: String,
     /// The plural.
     pub resource: String,
+    /// The object's name; empty for requests on collections.
     pub name: String,
+    /// The subresource; empty for the object itself.
     pub subresource: String,
     /// What follows the subresource, without a leading slash; proxies forward it.
     pub subpath: String,
+    /// The query parameters.
     pub query: Query,
 }
 
 impl RequestInfo {
+    /// Parses a method and a URL.
     pub fn parse(method: &Method, uri: &http::Uri) -> Self {
         let path = uri.path();
         let mut info =

@@ -82,6 +82,9 @@ fn to_protobuf(json: &[u8]) -> Result<Bytes, Status> {
 }
 
 /// A list of whole objects as protobuf; `head` is the list without its items.
+///
+/// # Errors
+/// 406 for kinds without a protobuf form.
 pub fn protobuf_list(head: &[u8], items: &[Arc<Object>]) -> Result<Response, Status> {
     let items: Vec<_> = items.iter().map(|item| item.json()).collect();
     let items = items.iter().map(|item| &item[..]);
@@ -97,6 +100,7 @@ pub(crate) fn no_protobuf(error: kubernetes_api::protobuf::ProtobufError) -> Sta
     )
 }
 
+/// A tree as JSON.
 pub fn value(code: StatusCode, value: &Value) -> Response {
     match serde_json::to_vec(value) {
         Ok(json) => document(code, json.into(), Encoding::Json),
@@ -120,6 +124,7 @@ pub fn payload(code: StatusCode, payload: Payload) -> Response {
     response
 }
 
+/// An object in the requested encoding; with `shared`, the cache's own object for a caller in this process.
 pub fn object(code: StatusCode, object: &Arc<Object>, encoding: Encoding, shared: bool) -> Response {
     if shared {
         return payload(code, Payload::Object(Arc::clone(object)));

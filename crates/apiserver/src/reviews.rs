@@ -13,6 +13,9 @@ use crate::authz::{Attributes, Authorizer, Decision, PolicyRule, ResourceAttribu
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
 /// `subjectaccessreviews`: may the user of the spec do it?
+///
+/// # Errors
+/// 422 for an invalid spec.
 pub fn subject_access_review(authorizer: &dyn Authorizer, mut review: Value) -> Result<Value, Status> {
     let spec = &review["spec"];
     let mut errors = attribute_errors(spec);
@@ -31,6 +34,9 @@ pub fn subject_access_review(authorizer: &dyn Authorizer, mut review: Value) -> 
 }
 
 /// `localsubjectaccessreviews` of a namespace.
+///
+/// # Errors
+/// 422 for an invalid spec.
 pub fn local_subject_access_review(
     authorizer: &dyn Authorizer,
     namespace: &str,
@@ -50,6 +56,9 @@ pub fn local_subject_access_review(
 }
 
 /// `selfsubjectaccessreviews`: may I do it?
+///
+/// # Errors
+/// 422 for an invalid spec.
 pub fn self_subject_access_review(
     authorizer: &dyn Authorizer,
     user: &Identity,
@@ -62,6 +71,9 @@ pub fn self_subject_access_review(
 }
 
 /// `selfsubjectrulesreviews`: what may I do in a namespace?
+///
+/// # Errors
+/// 400 without a namespace.
 pub fn self_subject_rules_review(
     authorizer: &dyn Authorizer,
     user: &Identity,
@@ -89,6 +101,9 @@ pub fn self_subject_review(user: &Identity, mut review: Value) -> Value {
 }
 
 /// `tokenreviews`. `seconds` is now, since the epoch.
+///
+/// # Errors
+/// 400 without a token; 500 when the store cannot be read.
 pub async fn token_review(authentication: &Authentication, mut review: Value, seconds: i64) -> Result<Value, Status> {
     let token = text(&review["spec"], "token").to_owned();
     if token.is_empty() {

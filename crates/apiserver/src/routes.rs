@@ -66,7 +66,9 @@ impl Route for Reviews {
 /// `serviceaccounts/NAME/token`, and the issuer's public documents.
 #[derive(Debug)]
 pub struct Tokens {
+    /// Issues the tokens.
     pub issuer: Issuer,
+    /// The keys in the public documents.
     pub verifier: Arc<pki::Verifier>,
 }
 

@@ -47,6 +47,7 @@ use unauthenticated::Unauthenticated;
 /// The peer at the other end of the connection, an extension of each of its requests.
 #[derive(Clone, Debug)]
 pub struct Peer {
+    /// The peer's address.
     pub address: SocketAddr,
     /// What it presented; nothing without a client certificate or without TLS.
     shown: Option<Arc<Shown>>,
@@ -82,6 +83,7 @@ impl Peer {
         self.shown.is_some()
     }
 
+    /// The presented certificate chain; empty without one.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         self.shown.as_ref().map_or(&[], |shown| &shown.certificates)
     }
@@ -112,6 +114,7 @@ impl Peer {
 /// Connections closed at once when the process has no file descriptor left.
 const SHED: usize = 64;
 
+/// The limits of a listener.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections beyond this wait in the kernel's accept queue. One costs about 50 KiB (TLS buffers, HTTP/2 window
@@ -131,6 +134,7 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// After this much silence an HTTP/2 peer is pinged; one that does not answer in `ping_timeout` is gone.
     pub ping_interval: Duration,
+    /// How long a ping may be unanswered.
     pub ping_timeout: Duration,
     /// How long requests in flight may continue after a shutdown was requested. Watches are ended at that moment.
     pub drain: Duration,

@@ -47,6 +47,7 @@ pub trait Route: Send + Sync + 'static {
         None
     }
 
+    /// Serves the request.
     fn call<'a>(
         &'a self,
         server: &'a Shared,
@@ -58,6 +59,7 @@ pub trait Route: Send + Sync + 'static {
 
 /// How requests are authorized.
 pub enum Authorization {
+    /// Every request is allowed.
     AlwaysAllow,
     /// From the server's own roles and bindings.
     Rbac,
@@ -66,25 +68,33 @@ pub enum Authorization {
     Delegated,
 }
 
+/// The configuration of a server.
 pub struct ServerConfig {
+    /// The store.
     pub store: Arc<dyn Store>,
+    /// The clock and randomness.
     pub world: World,
     /// Served besides custom resources.
     pub resources: Vec<Resource>,
+    /// Admission plugins, in order.
     pub admission: Vec<Arc<dyn Admission>>,
     /// Built with a [`Lookup`] into this server's store, for credentials that depend on objects.
     pub authentication: Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>,
+    /// How requests are authorized.
     pub authorization: Authorization,
+    /// Routes besides those of resources, in order.
     pub routes: Vec<Arc<dyn Route>>,
     /// CustomResourceDefinitions that belong to this server: installed or updated before it is ready.
     pub crds: Vec<serde_json::Value>,
     /// In-process conversion between versions, by definition.
     pub converters: crate::crds::Converters,
+    /// The document at `/version`.
     pub version: crate::version::VersionInfo,
 }
 
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum StartError {
     #[error("the store could not be read")]
     Store(#[from] storage::Error),
@@ -94,13 +104,19 @@ pub enum StartError {
 
 /// What every request sees.
 pub struct Shared {
+    /// The watch cache.
     pub cache: Arc<Cache>,
+    /// The served resources.
     pub registry: Arc<Registry>,
+    /// The clock and randomness.
     pub world: World,
+    /// The accepted authentication methods.
     pub authentication: Authentication,
+    /// The authorizer.
     pub authorizer: Arc<dyn Authorizer>,
     /// Set where it is the authorizer: who writes roles and bindings is then held to it.
     rbac: Option<Arc<Rbac>>,
+    /// The health checks.
     pub health: Health,
     /// Served at `/metrics`; components of the same process count here too.
     pub metrics: metrics::Registry,
@@ -200,6 +216,7 @@ impl ApiServer {
         service(&self.shared)
     }
 
+    /// The state shared by all requests.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

@@ -18,6 +18,7 @@ pub struct ServiceAddresses {
 }
 
 impl ServiceAddresses {
+    /// A plugin that allocates from these ranges.
     pub fn new(ranges: Ranges) -> Self {
         Self { place: keys::group_resource("", "services"), book: Mutex::new(Book::new(ranges)) }
     }

@@ -59,6 +59,7 @@ impl Snapshot {
         self.converted + size_of_val(self.items.as_slice())
     }
 
+    /// Whether other responses share the encoded items.
     pub fn is_shared(&self) -> bool {
         self.sent.is_some()
     }

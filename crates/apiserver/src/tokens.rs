@@ -22,6 +22,7 @@ const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 /// How tokens are issued.
 #[derive(Debug)]
 pub struct Issuer {
+    /// The signing keys.
     pub signer: Arc<Signers>,
     /// `iss`, a URL.
     pub url: String,
@@ -34,6 +35,9 @@ pub struct Issuer {
 impl Issuer {
     /// Answers a TokenRequest for an account. `bound_to` is the Secret, Pod or Node the request refers to, as the
     /// caller found it (`None` if it refers to none).
+    ///
+    /// # Errors
+    /// 422 for an invalid request, 500 when signing fails.
     pub fn issue(
         &self,
         account: &Object,

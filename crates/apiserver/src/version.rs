@@ -1,23 +1,36 @@
-//! `/version`: what this server claims to be. Clients parse `gitVersion` as a semantic version and compare minors.
+//! `/version`: the emulated Kubernetes version. Clients parse `gitVersion` as a semantic version and compare minors.
 
 use serde::Serialize;
 
+/// The document at `/version`, with upstream's fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionInfo {
+    /// The major version of Kubernetes' API.
     pub major: String,
+    /// The minor version of Kubernetes' API.
     pub minor: String,
+    /// The major version of the emulated API.
     pub emulation_major: String,
+    /// The minor version of the emulated API.
     pub emulation_minor: String,
+    /// The oldest compatible major version.
     pub min_compatibility_major: String,
+    /// The oldest compatible minor version.
     pub min_compatibility_minor: String,
+    /// The semantic version.
     pub git_version: String,
+    /// The commit of the build.
     pub git_commit: String,
+    /// `clean` or `dirty`.
     pub git_tree_state: String,
+    /// The date of the build.
     pub build_date: String,
     /// Named after the field upstream has; it holds our language.
     pub go_version: String,
+    /// The compiler.
     pub compiler: String,
+    /// The operating system and architecture.
     pub platform: String,
 }
 

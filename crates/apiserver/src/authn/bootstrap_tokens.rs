@@ -1,5 +1,5 @@
-//! Bootstrap tokens `ID.SECRET`, kept as Secrets `kube-system/bootstrap-token-ID`: how a cluster that has no credential yet
-//! requests one.
+//! Bootstrap tokens `ID.SECRET`, stored as Secrets `kube-system/bootstrap-token-ID`: the credentials with which a
+//! cluster that has none yet requests a certificate.
 //!
 //! The Secret is read from the store at each request: a token that is deleted or expires is refused at once.
 
@@ -38,6 +38,7 @@ struct Secret {
 }
 
 impl BootstrapTokens {
+    /// Tokens whose Secrets `lookup` reads.
     pub fn new(lookup: Arc<dyn Lookup>) -> Self {
         Self { lookup }
     }

@@ -10,13 +10,17 @@ use crate::serve::Peer;
 
 /// The front proxies and their headers (`--requestheader-*`).
 pub struct FrontProxy {
+    /// The authority of the proxies' client certificates.
     pub authority: ClientAuthority,
     /// Common names; empty are all that the authority signed.
     pub allowed_names: Vec<String>,
     /// Lower case, as are all names of headers here; the first that is there counts.
     pub user_headers: Vec<String>,
+    /// The headers with the user's UID.
     pub uid_headers: Vec<String>,
+    /// The headers with the user's groups; all values count.
     pub group_headers: Vec<String>,
+    /// The beginnings of headers with extra fields.
     pub extra_prefixes: Vec<String>,
 }
 

@@ -13,6 +13,10 @@ const EXTRA: &str = "impersonate-extra-";
 
 /// The identity to act as: the caller's own without such headers. The headers are removed, so that nothing behind
 /// takes them for its own.
+///
+/// # Errors
+/// 403 when the caller may not impersonate the user, a group, the UID or an extra field; 400 for groups, a UID or extra
+/// fields without a user.
 pub fn impersonate(headers: &mut HeaderMap, caller: Identity, authorizer: &dyn Authorizer) -> Result<Identity, Status> {
     let wanted = read(headers)?;
     remove(headers);

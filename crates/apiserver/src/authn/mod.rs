@@ -30,8 +30,11 @@ pub use x509::{ClientAuthority, ClientAuthorityError};
 
 use crate::serve::Peer;
 
+/// The user of requests without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of requests without credentials.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
 
 /// The extra under which a credential names itself.
@@ -48,9 +51,13 @@ pub trait Lookup: Send + Sync + 'static {
 pub struct Authentication {
     /// API servers in front of this one that authenticate users.
     pub front_proxy: Option<FrontProxy>,
+    /// The authority of client certificates.
     pub client_authority: Option<ClientAuthority>,
+    /// Tokens from a file.
     pub static_tokens: Option<StaticTokens>,
+    /// Bootstrap tokens.
     pub bootstrap_tokens: Option<BootstrapTokens>,
+    /// Tokens of service accounts.
     pub service_accounts: Option<ServiceAccountTokens>,
     /// Whether a request without credentials is `system:anonymous`; otherwise it is a 401.
     pub anonymous: bool,
@@ -69,6 +76,9 @@ pub fn unauthorized() -> Status {
 
 impl Authentication {
     /// An [`Identity`] that in-process code attached wins. `seconds` is now, since the epoch.
+    ///
+    /// # Errors
+    /// 401 when no method accepts the credentials; 500 when the store cannot be read.
     pub async fn authenticate(&self, request: &http::request::Parts, seconds: i64) -> Result<Identity, Status> {
         if let Some(identity) = request.extensions.get::<Identity>() {
             return Ok(identity.clone());
@@ -103,6 +113,9 @@ impl Authentication {
 
     /// The holder of a bearer token and the audiences it is valid for, or `None` if no method accepts it. `audiences`
     /// are the requested ones; `None` means the server's own.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
     pub async fn token(
         &self,
         token: &str,

@@ -23,7 +23,9 @@ pub fn account_groups(namespace: &str) -> Vec<String> {
     vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")]
 }
 
+/// Verification of service account tokens.
 pub struct ServiceAccountTokens {
+    /// The public keys.
     pub verifier: Arc<Verifier>,
     /// The first issues; all are accepted.
     pub issuers: Vec<String>,
@@ -35,6 +37,8 @@ pub struct ServiceAccountTokens {
 }
 
 impl ServiceAccountTokens {
+    /// Verification with these keys, issuers and audiences; `lookup` reads accounts and the objects that tokens are
+    /// bound to.
     pub fn new(
         verifier: impl Into<Arc<Verifier>>,
         issuers: Vec<String>,

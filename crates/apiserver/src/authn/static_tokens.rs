@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 use transport::Identity;
 
+/// Why a token file cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum TokenFileError {
     #[error("line {line} of the token file must have at least 3 columns (token, user name, user uid), found {found}")]
     Columns { line: usize, found: usize },
@@ -20,6 +22,9 @@ pub enum TokenFileError {
 pub struct StaticTokens(HashMap<[u8; 32], Identity>);
 
 impl StaticTokens {
+    /// Parses kube-apiserver's CSV format: token, user name, UID and groups.
+    /// # Errors
+    /// The first invalid line.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {

@@ -14,7 +14,9 @@ use transport::Identity;
 use super::recent::Recent;
 use crate::serve::Peer;
 
+/// Why a client authority cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum ClientAuthorityError {
     #[error("cannot read the client authority's certificate")]
     Read(#[source] rustls_pki_types::pem::Error),
@@ -36,6 +38,9 @@ struct Trusted {
 
 impl ClientAuthority {
     /// Takes one or more certificates in PEM.
+    ///
+    /// # Errors
+    /// When the bundle has no certificate, or one cannot be trusted.
     pub fn from_pem(bundle: &str) -> Result<Self, ClientAuthorityError> {
         Ok(Self(Arc::new(RwLock::new(Arc::new(Trusted::from_pem(bundle)?)))))
     }

@@ -29,6 +29,9 @@ pub(crate) fn check(rbac: &Rbac, request: &AdmissionRequest<'_>) -> Result<(), S
 }
 
 /// A write of a Role or ClusterRole. `old` is the stored one on updates.
+///
+/// # Errors
+/// 403 with the missing rules.
 pub fn check_role(
     authorizer: &dyn Authorizer,
     user: &Identity,
@@ -52,6 +55,9 @@ pub fn check_role(
 }
 
 /// A write of a RoleBinding or ClusterRoleBinding.
+///
+/// # Errors
+/// 403 with the missing rules.
 pub fn check_binding(
     authorizer: &dyn Authorizer,
     table: &Table,

@@ -18,23 +18,30 @@ pub const MASTERS: &str = "system:masters";
 /// What a request wants to do, derived from its URL and method alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attributes {
+    /// A request for a resource.
     Resource(ResourceAttributes),
     /// A path outside the resource space, with the lower-case HTTP method as verb.
     Path {
+        /// The lower-case HTTP method.
         verb: String,
+        /// The path.
         path: String,
     },
 }
 
+/// The attributes of a request for a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceAttributes {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or one of the special verbs
     /// (`impersonate`, `bind`, `escalate`, `approve`, `sign`).
     pub verb: String,
+    /// The group; empty for the core group.
     pub group: String,
+    /// The version.
     pub version: String,
     /// The plural.
     pub resource: String,
+    /// The subresource; empty for the object itself.
     pub subresource: String,
     /// Empty for cluster-scoped requests and for requests across all namespaces.
     pub namespace: String,
@@ -53,6 +60,7 @@ impl ResourceAttributes {
     }
 }
 
+/// The result of an authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// With the reason that audit and access reviews report.
@@ -62,10 +70,12 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Whether the request is allowed.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allow(_))
     }
 
+    /// The reason; may be empty.
     pub fn reason(&self) -> &str {
         match self {
             Self::Allow(reason) | Self::NoOpinion(reason) => reason,
@@ -75,6 +85,7 @@ impl Decision {
 
 /// Decides synchronously, from memory, on every request.
 pub trait Authorizer: Send + Sync + 'static {
+    /// Whether the user may do this.
     fn authorize(&self, user: &Identity, attributes: &Attributes) -> Decision;
 
     /// The rules that hold for a user in a namespace (SelfSubjectRulesReview). `None` when they cannot be listed.
@@ -117,6 +128,9 @@ impl Authorizer for Delegated {
 }
 
 /// Calls the authorizer and turns a refusal into kube-apiserver's 403.
+///
+/// # Errors
+/// 403 with kube-apiserver's message.
 pub fn check(authorizer: &dyn Authorizer, user: &Identity, attributes: &Attributes) -> Result<(), Status> {
     match authorizer.authorize(user, attributes) {
         Decision::Allow(_) => Ok(()),

@@ -46,6 +46,7 @@ impl Table {
         }
     }
 
+    /// Removes a deleted role or binding.
     pub fn remove(&mut self, kind: &str, key: &ObjectKey) {
         match (kind, key.namespace()) {
             ("Role" | "ClusterRole", _) => {
@@ -104,6 +105,7 @@ impl Table {
             .collect()
     }
 
+    /// The decision for a request.
     pub fn decide(&self, user: &Identity, attributes: &Attributes) -> Decision {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Decision::Allow(String::new());

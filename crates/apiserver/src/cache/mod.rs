@@ -45,6 +45,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Sees every change, in order, before readers do; the RBAC table follows the store through it.
 pub type Observer = Box<dyn Fn(&str, &Event) + Send + Sync>;
 
+/// The watch cache of a server.
 pub struct Cache {
     store: Arc<dyn Store>,
     resources: RwLock<HashMap<Arc<str>, Arc<ResourceCache>>>,
@@ -61,6 +62,9 @@ pub struct Cache {
 
 impl Cache {
     /// Reads everything there is and follows the store from there.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
     pub async fn start(
         store: Arc<dyn Store>,
         observers: Vec<Observer>,
@@ -181,6 +185,9 @@ impl Cache {
     }
 
     /// Waits until the cache holds everything that was acknowledged before this call; answers its revision.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
     pub async fn catch_up(&self) -> Result<Revision, Status> {
         let newest = self.store.revision().await.map_err(crate::errors::store)?;
         if self.revision() < newest {
@@ -196,6 +203,9 @@ impl Cache {
     }
 
     /// Waits a little for a revision a client named; it may never come.
+    ///
+    /// # Errors
+    /// When the store cannot be read; 504 when the revision is not reached in time, as kube-apiserver answers.
     pub async fn not_older_than(&self, revision: Revision) -> Result<Revision, Status> {
         let current = self.catch_up().await?;
         if current >= revision {
@@ -215,6 +225,7 @@ impl Cache {
         Ok(Replay { stream, until, queued: Vec::new().into_iter() })
     }
 
+    /// The store behind the cache.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

@@ -20,9 +20,11 @@ use crate::snapshot::Snapshot;
 /// One change of one object.
 #[derive(Clone, Debug)]
 pub struct Event {
+    /// The revision of the change.
     pub revision: Revision,
     /// `None` when the object was deleted.
     pub current: Option<Arc<Object>>,
+    /// The state before; `None` when the object was created.
     pub previous: Option<Arc<Object>>,
 }
 
@@ -40,9 +42,11 @@ pub struct Subscription {
     pub initial: Arc<Snapshot>,
     /// The state the subscription starts from.
     pub revision: Revision,
+    /// The changes after that revision.
     pub events: Events,
 }
 
+/// The cached objects and the recent changes of one resource.
 pub struct ResourceCache {
     /// `GROUP/PLURAL`.
     place: Arc<str>,

@@ -1,4 +1,4 @@
-//! Which group comes first, and which version of it clients should prefer.
+//! The order of groups, and of the versions of a group.
 
 pub use apimachinery::versions::compare_versions;
 

@@ -17,11 +17,13 @@ const DEBT: u64 = 1_000_000_000;
 /// Who a flow is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
+    /// An authenticated user.
     User(Box<str>),
     /// Connections that have not authenticated a request.
     Address(IpAddr),
 }
 
+/// A user or an address that shares the processor.
 #[derive(Debug)]
 pub struct Flow {
     pub(super) id: u64,

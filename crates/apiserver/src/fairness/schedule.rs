@@ -1,4 +1,4 @@
-//! Who is next, as a value: start-time fair queueing over flows.
+//! The schedule, as a value: start-time fair queueing over flows.
 //!
 //! A flow is one user, or one address whose users are not known yet. Each flow has a tag, the service it has received
 //! in units of cost; the waiting flow with the smallest tag is next. A flow that begins to wait starts at the tag of
@@ -18,6 +18,7 @@ const REMEMBERED: usize = 1024;
 /// The order within one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
+    /// In the order of arrival.
     OldestFirst,
     /// Under a flood each entry would wait for all before it and time out; the newest ones are served in time.
     NewestFirst,
@@ -26,6 +27,7 @@ pub enum Order {
 /// How far an entry has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
+    /// Not served yet.
     New,
     /// Served in part; finished before new ones of its flow begin. Connections are: answers leave before requests arrive.
     Begun,

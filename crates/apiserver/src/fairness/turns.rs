@@ -216,6 +216,7 @@ impl Debug for Place {
 }
 
 impl Place {
+    /// The place of a connection from this address, until its user is known.
     pub fn new(turns: &Arc<Turns>, address: IpAddr) -> Arc<Self> {
         let flow = ArcSwap::new(turns.flow(Key::Address(address)));
         Arc::new(Self {
@@ -237,6 +238,7 @@ impl Place {
         self.requests.load(Relaxed) == 0
     }
 
+    /// The flow that the connection counts for.
     pub fn flow(&self) -> Arc<Flow> {
         self.flow.load_full()
     }

@@ -1,4 +1,4 @@
-//! How one event of a watch is written for the client: JSON lines, or length-prefixed protobuf.
+//! Encoding of watch events: JSON lines, or length-prefixed protobuf.
 
 use apimachinery::Status;
 use apimachinery::meta::Time;

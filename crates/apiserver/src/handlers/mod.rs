@@ -1,4 +1,4 @@
-//! One handler for every resource: what a verb does is decided by the resource's description.
+//! One handler for every resource: the resource's description determines what a verb does.
 
 pub(crate) mod body;
 mod create;

@@ -1,4 +1,4 @@
-//! Who owns which field: the bridge from a request to `apimachinery::managed_fields`.
+//! Field ownership of a request: the bridge to `apimachinery::managed_fields`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! Whether a document is of the resource's kind and version, with the checks of kube-apiserver's decoders: for a
-//! built-in kind they are filled in if absent, a custom resource must contain them.
+//! Checks the kind and version of a document, as kube-apiserver's decoders do: for a built-in kind they are filled in
+//! if absent, a custom resource must contain them.
 
 use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::go_json::type_name;

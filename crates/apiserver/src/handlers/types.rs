@@ -1,5 +1,5 @@
-//! Whether the values of a built-in kind have the types its schema states. Custom resources are validated in depth
-//! elsewhere; here the question is only what Go's decoder would refuse.
+//! Checks that the values of a built-in kind have the types of its schema. Custom resources are validated in depth
+//! elsewhere; here only the errors of Go's decoder are found.
 
 use std::cell::Cell;
 

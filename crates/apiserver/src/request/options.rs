@@ -11,9 +11,13 @@ const MAX_MANAGER: usize = 128;
 /// Which write it is; its options have a kind of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
+    /// POST
     Create,
+    /// PUT
     Update,
+    /// PATCH with a patch.
     Patch,
+    /// PATCH with a configuration to apply.
     Apply,
 }
 
@@ -30,16 +34,22 @@ impl Write {
 /// What becomes of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
+    /// They are dropped.
     Ignore,
+    /// They are dropped with a warning.
     Warn,
+    /// They are errors.
     Strict,
 }
 
 /// The options of a create, update or patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
+    /// Whether nothing is to be stored.
     pub dry_run: bool,
+    /// Whether an apply takes over fields of other managers.
     pub force: bool,
+    /// How unknown and duplicate fields are treated.
     pub field_validation: FieldValidation,
     /// Empty when the request names none.
     pub field_manager: String,
@@ -104,7 +114,9 @@ pub(crate) fn dry_run_errors<S: AsRef<str>>(values: &[S]) -> Option<FieldError> 
 /// Which states a read accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
+    /// The state at the given version.
     Exact,
+    /// Any state from the given version on.
     NotOlderThan,
 }
 
@@ -117,9 +129,13 @@ pub struct ListOptions {
     pub timeout_seconds: u64,
     /// Absent when the request names none; zero and none differ.
     pub resource_version: Option<u64>,
+    /// `resourceVersionMatch`
     pub version_match: Option<VersionMatch>,
+    /// `continue`; empty on the first page.
     pub continue_token: String,
+    /// `allowWatchBookmarks`
     pub allow_bookmarks: bool,
+    /// `sendInitialEvents`
     pub send_initial_events: Option<bool>,
 }
 
@@ -161,6 +177,9 @@ impl ListOptions {
 }
 
 /// A resourceVersion; `None` when empty. The error is Go's.
+///
+/// # Errors
+/// The message for text that is not a number.
 pub fn revision(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);

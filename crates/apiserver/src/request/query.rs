@@ -7,6 +7,7 @@ use super::percent::decode;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// Parses and decodes a query string.
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         Self(
@@ -19,6 +20,7 @@ impl Query {
         )
     }
 
+    /// The first value of a parameter.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
@@ -33,6 +35,7 @@ impl Query {
         self.get(key).filter(|value| !value.is_empty())
     }
 
+    /// Replaces all values of a parameter by one.
     pub fn set(&mut self, key: &str, value: &str) {
         self.0.retain(|(name, _)| name != key);
         self.0.push((key.to_owned(), value.to_owned()));

@@ -12,7 +12,9 @@ use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 
+/// Why a serving certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum TlsError {
     #[error("cannot read the server certificate")]
     Certificate(#[source] rustls_pki_types::pem::Error),
@@ -38,11 +40,17 @@ pub struct TlsConfig {
 
 impl TlsConfig {
     /// Certificate chain and private key in PEM. TLS 1.2 and 1.3; HTTP/2 and HTTP/1.1 by ALPN.
+    ///
+    /// # Errors
+    /// When the certificate or the key cannot be read, or they do not belong together.
     pub fn new(certificate: &str, key: &str) -> Result<Self, TlsError> {
         Self::of_versions(certificate, key, rustls::ALL_VERSIONS)
     }
 
     /// As [`TlsConfig::new`], without TLS 1.2.
+    ///
+    /// # Errors
+    /// As [`TlsConfig::new`].
     pub fn newest(certificate: &str, key: &str) -> Result<Self, TlsError> {
         Self::of_versions(certificate, key, &[&rustls::version::TLS13])
     }
@@ -63,6 +71,9 @@ impl TlsConfig {
     }
 
     /// For a server that authenticates no client by a certificate; `only_13` refuses TLS 1.2.
+    ///
+    /// # Errors
+    /// As [`TlsConfig::new`].
     pub fn without_client_certificates(certificate: &str, key: &str, only_13: bool) -> Result<Self, TlsError> {
         let versions: &[&rustls::SupportedProtocolVersion] =
             if only_13 { &[&rustls::version::TLS13] } else { rustls::ALL_VERSIONS };

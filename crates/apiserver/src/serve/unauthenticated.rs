@@ -1,4 +1,4 @@
-//! Connections that have not authenticated a request: how many there may be, and which one is closed to make room.
+//! Connections that have not authenticated a request: their limits, and which one is closed to make room.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
