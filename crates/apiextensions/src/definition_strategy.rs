@@ -1,4 +1,4 @@
-//! What is special about the kind CustomResourceDefinition itself.
+//! The strategy of the kind CustomResourceDefinition itself.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::Time;

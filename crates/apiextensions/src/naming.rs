@@ -1,4 +1,4 @@
-//! Which names of a definition are accepted, and the conditions that follow. Decisions only: the API server writes them.
+//! Name conflicts among definitions: the accepted names and the conditions. Decisions only: the API server writes them.
 
 use apimachinery::meta::Time;
 use serde::Deserialize;

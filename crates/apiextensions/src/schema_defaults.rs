@@ -1,4 +1,4 @@
-//! Whether the defaults of a structural schema are values of it.
+//! Validation of the defaults in a structural schema.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::{Map, Value, json};

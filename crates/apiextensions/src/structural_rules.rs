@@ -1,6 +1,6 @@
-//! Whether the JSON of an `openAPIV3Schema` is structural: every field has its one type outside of `allOf`, `anyOf`,
-//! `oneOf` and `not`, which only restrict values. Further checks of a schema are in [`crate::schema_rules`] and
-//! [`crate::schema_defaults`].
+//! Checks that the JSON of an `openAPIV3Schema` is structural: every field has its one type outside of `allOf`,
+//! `anyOf`, `oneOf` and `not`, which only restrict values. Further checks of a schema are in [`crate::schema_rules`]
+//! and [`crate::schema_defaults`].
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::{Map, Value, json};

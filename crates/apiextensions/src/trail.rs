@@ -1,4 +1,4 @@
-//! Where a value is in its document, as the steps that lead there: the text is made of them only where something is wrong.
+//! The position of a value in its document, as a chain of steps: the path's text is built only for an error.
 
 use apimachinery::field::Path;
 

@@ -1,4 +1,4 @@
-//! How Go prints the values of a document with `%v`: error texts of kube-apiserver show them so.
+//! Go's `%v` format for the values of a document, which error texts of kube-apiserver contain.
 
 use std::fmt;
 

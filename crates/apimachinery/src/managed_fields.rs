@@ -1,4 +1,4 @@
-//! Who owns which field: `metadata.managedFields` and server-side apply, with the semantics of structured-merge-diff.
+//! Field ownership: `metadata.managedFields` and server-side apply, with the semantics of structured-merge-diff.
 //!
 //! Documents are compared as trees along their schema; paths become text only in conflicts. What this does not know:
 //! API versions other than the request's. Sets written through another version are taken as they are, which is right

@@ -1,4 +1,4 @@
-//! Which names, labels, annotations, finalizers and owner references are allowed, in upstream's words.
+//! Validation of names, labels, annotations, finalizers and owner references, with upstream's messages.
 //!
 //! The `is_*` functions return the complaints about a text, none when it is fine.
 

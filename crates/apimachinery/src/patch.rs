@@ -1,4 +1,4 @@
-//! Why a patch is refused, for every kind of patch.
+//! Errors of patches, of every type.
 
 use crate::{Status, StatusReason};
 

@@ -1,4 +1,4 @@
-//! Which of two API versions clients should prefer.
+//! The order of API versions by preference.
 
 use std::cmp::{Ordering, Reverse};
 

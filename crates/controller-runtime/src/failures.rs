@@ -1,4 +1,4 @@
-//! Which failures a log line is due for: one when a key begins to fail or fails for another reason, one when it recovers,
+//! Decides which failures are logged: one when a key begins to fail or fails for another reason, one when it recovers,
 //! none for the retries in between.
 //!
 //! The decision is level-based: it compares the present cause with the causes logged since the key was last well. Callers

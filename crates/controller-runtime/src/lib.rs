@@ -1,4 +1,4 @@
-//! What every reconciler stands on: shared caches, keyed queues with back-off, events.
+//! The base of every reconciler: shared caches, keyed queues with back-off, events.
 //!
 //! Nothing here knows Karmada. Time is tokio's, randomness and wall time the [`world::World`]'s.
 

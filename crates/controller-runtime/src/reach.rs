@@ -1,5 +1,5 @@
-//! Whether one server answers, for the log: one line when the first of its callers gets no answer, one when all get answers
-//! again. Twenty watches that break with a member are one event.
+//! Reachability of one server, for the log: one line when the first of its callers gets no answer, one when all get
+//! answers again. Twenty watches that break with a member are one event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

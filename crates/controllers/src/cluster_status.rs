@@ -1,4 +1,4 @@
-//! What is known of each member: whether it answers, its version, what it serves, its nodes.
+//! The status of each member: health, version, API enablements, nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the controllers of one process share: one cache per kind, the members, the recorder.
+//! The state shared by the controllers of one process: one cache per kind, the members, the event recorder.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! CustomResourceDefinitions in members: what a member serves is read again as soon as one of ours is established there, not
-//! at the next regular look.
+//! CustomResourceDefinitions in members: a member's API enablements are read again as soon as one of ours is
+//! established there, not at the next regular status collection.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,5 @@
-//! The dependencies distributor: what templates need follows them. The decisions are `propagation::dependencies`'.
+//! The dependencies distributor: propagates the dependencies of templates with them. `propagation::dependencies`
+//! decides.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Why a pass did not reach its end. Every such pass is repeated with growing pauses.
+//! Errors of reconcilers. A failed pass is repeated with growing pauses.
 
 use client::MapError;
 

@@ -1,4 +1,4 @@
-//! Whether the token of a cluster may be sent to the endpoint that its Cluster names. Admission refuses most of what is
+//! Decides whether a cluster's token may be sent to the endpoint in its Cluster. Admission refuses most of what is
 //! refused here; this is for Clusters that another API server admitted, or that were stored before.
 //!
 //! The first destination of a token is recorded on its Secret, because only a user who may write the Secret can change it there.

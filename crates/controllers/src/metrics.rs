@@ -1,4 +1,4 @@
-//! What the controllers count, with upstream's names, labels and buckets.
+//! Metrics of the controllers, with upstream's names, labels and buckets.
 
 use std::time::Duration;
 

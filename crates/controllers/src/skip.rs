@@ -1,5 +1,4 @@
-//! What is never propagated: whole APIs (`--skipped-propagating-apis`) and namespaces
-//! (`--skipped-propagating-namespaces`).
+//! APIs (`--skipped-propagating-apis`) and namespaces (`--skipped-propagating-namespaces`) that are never propagated.
 
 use std::collections::BTreeSet;
 

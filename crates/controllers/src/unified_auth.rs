@@ -1,4 +1,4 @@
-//! Who may use the cluster proxy is impersonated in the member: one ClusterRole and one binding for each cluster.
+//! Impersonation in members for users of the cluster proxy: one ClusterRole and one binding for each cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Estimators over gRPC: how many more replicas fit a member. Wire-compatible with upstream's estimators in both
+//! Estimators of available replicas in a member, over gRPC. Wire-compatible with upstream's estimators in both
 //! directions.
 //!
 //! `scheduling::accurate` computes the estimates; this crate has the messages, the transport, and the member's state.

@@ -1,4 +1,4 @@
-//! Why a reconcile failed. Failed reconciles are retried with exponential backoff.
+//! Errors of reconcilers. Failed reconciles are retried with exponential backoff.
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {

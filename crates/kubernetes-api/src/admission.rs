@@ -1,5 +1,4 @@
-//! What kube-apiserver's admission plugins decide, as functions of the object and of what else the store holds. Who calls
-//! them, and with which objects, is the API server's business.
+//! kube-apiserver's admission plugins, as functions of the object and of other stored objects. The API server calls them.
 
 pub mod classes;
 pub mod limits;

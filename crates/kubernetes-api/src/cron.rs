@@ -1,5 +1,4 @@
-//! Whether a schedule of a CronJob can be read: five fields, or a descriptor such as `@daily`. When it is due is not decided
-//! here.
+//! Validation of CronJob schedules: five fields, or a descriptor such as `@daily`. The next time is not computed here.
 
 /// Lowest and highest value, and names of values.
 struct Field {

@@ -1,6 +1,7 @@
-//! What kube-apiserver makes of an object when it reads it: zero values that mean "absent" go, amounts and times get their
-//! canonical form, and defaults come. Two walks over object and types do it, by the table `data/defaults.txt`; what a
-//! table cannot express is in [`computed`]. Nothing is validated here: a value of a wrong type stays as it is.
+//! Decoding and defaulting as in kube-apiserver: zero values that mean "absent" are removed, quantities and times get
+//! their canonical form, and defaults are filled in. Two walks over object and types apply the table
+//! `data/defaults.txt`; what a table cannot express is in [`computed`]. Nothing is validated here: a value of a wrong
+//! type stays as it is.
 
 use std::sync::OnceLock;
 

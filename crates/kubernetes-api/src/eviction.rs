@@ -1,4 +1,4 @@
-//! Whether a pod's disruption budgets permit its eviction. The disruption controller counts the healthy pods.
+//! Evictions: whether a pod's disruption budgets permit it. The disruption controller counts the healthy pods.
 
 use apimachinery::meta::Time;
 use apimachinery::selector::Selector;

@@ -1,5 +1,5 @@
-//! How the API server treats the kinds: which keep a generation, which updates need a version, what becomes of dependents.
-//! Kinds that are not named have a plain life.
+//! Strategies of kinds as tables: which keep a generation, which updates need a version, how dependents are deleted.
+//! Kinds without a row have the defaults.
 
 use apimachinery::names::{self, NameRule};
 use apimachinery::resource::MetadataChecks;

@@ -1,5 +1,5 @@
-//! What happens to a pod besides being written: it is bound to a node, its quality of service is derived, and its deletion
-//! leaves it time. Decisions about evictions are in [`crate::eviction`].
+//! Changes of pods other than plain writes: binding to a node, QoS class, graceful deletion, resizing. Evictions are in
+//! [`crate::eviction`].
 
 use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::meta::Time;

@@ -1,4 +1,4 @@
-//! What the server itself writes into an object before it is checked: what is derived, and what clients may not choose.
+//! Server-populated fields, set before validation: derived values, and fields that clients may not set.
 
 use apimachinery::resource::RequestContext;
 use serde_json::{Map, Value, json};

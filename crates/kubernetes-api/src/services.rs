@@ -1,5 +1,5 @@
-//! What a service owns besides what its author writes: addresses, families and node ports. Which are free is kept in a
-//! [`Book`]; the API server holds one and follows its store with it.
+//! Allocation for services: addresses, IP families and node ports. A [`Book`] records which are free; the API server
+//! holds one and keeps it current with its store.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::{Map, Value, json};

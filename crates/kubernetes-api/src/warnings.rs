@@ -1,4 +1,4 @@
-//! What kube-apiserver lets pass and warns of: what does nothing, is outdated, or is easily taken for something else.
+//! Warnings of kube-apiserver for accepted objects: fields without effect, deprecated fields, likely mistakes.
 
 use std::collections::{HashMap, HashSet};
 

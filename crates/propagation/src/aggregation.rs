@@ -1,4 +1,4 @@
-//! What the Works of a binding contribute to its status.
+//! Aggregation of the Works' statuses into their binding's status.
 //!
 //! A Work is decoded once for each of its versions: a rollout over N clusters decodes a multiple of N Works, however often
 //! the binding is aggregated meanwhile.

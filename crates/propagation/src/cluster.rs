@@ -1,4 +1,4 @@
-//! Whether a cluster passes a ClusterAffinity.
+//! Matching of clusters against a ClusterAffinity.
 
 use apimachinery::meta::LabelSelector;
 use apimachinery::selector::{Operator, Requirement, Selector};

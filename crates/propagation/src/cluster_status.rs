@@ -1,4 +1,4 @@
-//! What is known of a cluster: the result of a probe, what it serves, and its nodes.
+//! The status of a cluster: the result of a probe, API enablements, and nodes.
 
 use apimachinery::meta::Condition;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, NodeSummary};

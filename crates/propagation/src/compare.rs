@@ -1,4 +1,4 @@
-//! Whether an object that has had our manifest still has it, and where it differs.
+//! Comparison of a manifest with the object in a member.
 
 use serde_json::Value;
 

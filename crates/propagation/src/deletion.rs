@@ -1,4 +1,4 @@
-//! What happens in a member when a Work is deleted.
+//! Deletion of a Work: what happens to its objects in the member.
 
 use karmada_api::Scope;
 use karmada_api::constants::{annotations, labels};

@@ -1,5 +1,5 @@
-//! What a template needs goes where the template goes: the bindings of dependencies ("attached" bindings), which name
-//! the bindings they follow ("independent" ones) and where those are.
+//! Propagation of dependencies with their templates: the bindings of dependencies ("attached" bindings) record the
+//! bindings they follow ("independent" ones) and the clusters of those.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which cluster answers at a member's endpoint, and whether the control plane may write to it.
+//! The identity of the cluster at a member's endpoint, and whether the control plane may write to it.
 //!
 //! A cluster is identified by the UID of its namespace kube-system. `spec.id` records that UID when the cluster joins.
 

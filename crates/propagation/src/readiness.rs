@@ -1,5 +1,5 @@
-//! When a change of a cluster's health is reported in its Ready condition: probes of its API server, and the signs of life
-//! of an agent (Lease and reports) together.
+//! Transitions of a cluster's Ready condition: from probes of its API server, and from the signs of life of an agent
+//! (Lease and reports).
 //!
 //! A single lost probe changes nothing, and a cluster that relapses must be healthy for longer each time. The message of
 //! the condition holds the evidence: what was seen, and when.

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster have, what is used of it, and how many nodes of each grade are left.
+//! The resource summary of a cluster: allocatable and allocated resources, and the free nodes of each grade.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

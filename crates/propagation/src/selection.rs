@@ -1,4 +1,4 @@
-//! Which policy a template belongs to.
+//! Matching of templates against policies.
 
 use apimachinery::selector::Selector;
 use karmada_api::Scope;

@@ -1,4 +1,4 @@
-//! Why a binding is where it is. Pure: the same functions that decide also explain, so that the two cannot differ.
+//! Explanations of placements. Pure: the same functions that decide also explain, so that the two cannot differ.
 
 use apimachinery::{Object, ObjectKey};
 use karmada_api::scope::Binding;

@@ -1,5 +1,5 @@
-//! Bindings that want to be together or apart (gate WorkloadAffinity): who shares a group with a binding, and where
-//! they are. Only namespaced bindings have groups, and a group ends with its namespace.
+//! Workload affinity and anti-affinity (gate WorkloadAffinity): the bindings in a group with another, and their
+//! clusters. Only namespaced bindings have groups, and a group ends with its namespace.
 
 use std::sync::Arc;
 

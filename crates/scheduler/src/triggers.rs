@@ -1,4 +1,5 @@
-//! Which bindings are this scheduler's, and what a change of a cluster means for them. Pure; the roster applies it.
+//! Triggers of scheduling: which bindings belong to this scheduler, and which a change of a cluster affects. Pure; the
+//! roster applies them.
 //!
 //! Upstream reconsiders bindings when a cluster's labels or spec change. So does this; in addition, newly served kinds
 //! and changed capacity wake those bindings that failed. Nothing here moves a binding that is placed.

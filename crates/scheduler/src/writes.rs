@@ -1,4 +1,4 @@
-//! What a decision changes in its binding: at most one patch of the object and one of its status. Pure.
+//! The writes of a decision: at most one patch of the binding and one of its status. Pure.
 //!
 //! Both patches name the version they are based on, so that neither reverts a concurrent write.
 

@@ -1,4 +1,4 @@
-//! Which leases exist, when they end, and which keys hang on them. A table without a clock: the time is handed in.
+//! The table of leases: expiry, and the keys attached to each. It has no clock: the time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The reverse tunnel: how the control plane reaches the API server of a member that accepts no inbound connections.
+//! The reverse tunnel, through which the control plane reaches the API server of a member without inbound connections.
 //!
 //! The agent of the member requests an upgrade of `clusters/NAME/tunnel`; then the roles are reversed. On that
 //! connection the control plane is the HTTP/2 client and the agent the server. Each connection to the member is one

@@ -1,4 +1,4 @@
-//! What one value may be: its type, its format, and the limits that a schema sets to it.
+//! Validation of one value: its type, its format, and the limits in its schema.
 
 use std::collections::BTreeSet;
 

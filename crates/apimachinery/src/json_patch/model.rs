@@ -1,5 +1,5 @@
-//! JSON patches on documents written as one table of places: what is where, with no tree to walk. An operation removes
-//! rows, adds rows, and renames the places of items that move up or down.
+//! A model of JSON patches for tests: documents are one table of paths and values, with no tree to walk. An operation
+//! removes rows, adds rows, and renames the paths of items that move up or down.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What changed between two documents, as sets of paths.
+//! The difference between two documents, as sets of paths.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Ownership by the rules alone, on flat maps of leaves, slow and simple: what random histories must come to.
+//! A model of ownership for tests: flat maps of leaves, slow and simple, against which random histories are checked.
 //!
 //! The model knows labels, replicas, and containers with a name and an image; a container is a leaf, too. Ownership
 //! entries of maps as a whole are not compared.

@@ -1,4 +1,4 @@
-//! Where in a schema a walk over a document is, and what kind of container it finds there.
+//! The position of a walk over a document in its schema, and the type of the container there.
 
 use std::sync::{LazyLock, OnceLock};
 

@@ -1,4 +1,4 @@
-//! Whether an applied configuration fits its schema, in the words of upstream's structured merge.
+//! Validation of an applied configuration against its schema, with the messages of upstream's structured merge.
 
 use std::fmt;
 

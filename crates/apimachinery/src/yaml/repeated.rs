@@ -1,4 +1,4 @@
-//! Where a document of YAML has a key twice.
+//! Duplicate keys in a YAML document, with their lines.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What a plain YAML 1.1 scalar would be read as: decides which strings need quotes.
+//! Resolution of plain YAML 1.1 scalars, which decides which strings need quotes.
 
 /// Whether a reader takes the plain text for a string.
 pub(super) fn reads_as_string(text: &str) -> bool {

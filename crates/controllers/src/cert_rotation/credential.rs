@@ -1,5 +1,5 @@
-//! The client certificate in an agent's kubeconfig: how long it is valid, when it is rotated, and the kubeconfig with its
-//! successor. Values and rules.
+//! The client certificate in an agent's kubeconfig: its validity, the time of its rotation, and the kubeconfig with its
+//! successor. Pure.
 
 use apimachinery::names::is_dns1123_subdomain;
 use apimachinery::yaml;

@@ -1,4 +1,4 @@
-//! Which resources are templates, and which of their changes count.
+//! The watched templates, and which of their changes matter.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which class a claim or an ingress gets that names none, and the finalizers that keep storage while it is in use.
+//! Default classes of claims and ingresses, and the finalizers that protect storage in use.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Resource quotas: what an object counts for, which quotas count it, and whether it still fits.
+//! Resource quotas: the usage of an object, the quotas that count it, and the check against their limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Pods: what of them is ready, what they are doing.
+//! Printer columns of pods: readiness, status, restarts.
 
 use apimachinery::age::human_duration;
 use apimachinery::meta::Time;

@@ -1,4 +1,4 @@
-//! What makes pods, and what scales and guards it.
+//! Printer columns of workloads, autoscalers and disruption budgets.
 
 use apimachinery::age::human_duration;
 use apimachinery::meta::Time;

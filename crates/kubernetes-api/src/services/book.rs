@@ -1,4 +1,4 @@
-//! Who has which address and node port.
+//! Allocated addresses and node ports, with the service that holds each.
 
 use std::collections::HashMap;
 use std::hash::Hash;

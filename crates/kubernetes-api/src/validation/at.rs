@@ -1,4 +1,4 @@
-//! Where in an object a check stands. Paths live on the stack; their text is made only for an error.
+//! The position of a check in an object. Paths live on the stack; their text is built only for an error.
 
 use apimachinery::field::Path;
 

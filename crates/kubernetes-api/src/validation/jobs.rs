@@ -1,4 +1,4 @@
-//! Jobs, and what makes them: how many pods, which of them have to succeed, and when.
+//! Jobs and CronJobs: completions, success and failure policies, schedules.
 
 use apimachinery::field::{Error, ErrorList};
 use jiff::tz::TimeZone;

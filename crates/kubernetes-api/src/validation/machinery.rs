@@ -1,5 +1,5 @@
-//! What configures the API server and the machinery around it: API services, flow schemas, admission policies, certificate
-//! requests, volumes and their attachments, endpoints.
+//! Kinds of the API machinery: API services, flow schemas, admission policies, certificate requests, volumes and their
+//! attachments, endpoints.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Where volumes come from: the sources that pods and volumes of the cluster name, most of them from before there were drivers.
+//! Sources of volumes, in pods and in PersistentVolumes; most of them predate CSI drivers.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Amounts of resources: what is requested, limited, granted.
+//! Resource quantities: requests, limits, capacities.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! What `/status` endpoints refuse: counts below zero, parts greater than the whole, phases that are not.
+//! Validation of status updates: counts below zero, parts greater than the whole, unknown phases.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What an update may not change.
+//! Validation of updates: immutable fields.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! When an eviction task ends. With a task ends the old copy, unless it went at the beginning.
+//! The end of eviction tasks. With a task ends the old copy, unless the task began by deleting it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! When a workload leaves a cluster, and when the copy it leaves behind is removed.
+//! Failover: when a workload leaves a cluster, and when the copy it leaves behind is removed.
 //!
 //! [`by_taint`] and [`application`] decide that a cluster is left: both take the cluster from `spec.clusters` and append an
 //! eviction task, so that the scheduler fills the gap elsewhere. [`graceful`] decides when a task ends, and with it the

@@ -1,5 +1,4 @@
-//! How fast workloads leave tainted clusters where no fixed rate is set: as fast as the clusters that receive them report
-//! healthy copies.
+//! The pace of evictions by taints without a fixed rate: as fast as the receiving clusters report healthy copies.
 //!
 //! A move is in progress until its replacement is healthy, or its eviction ends otherwise. The number of moves in progress
 //! is limited; each replacement that is healthy raises the limit by one, so it doubles with each round of moves while all

@@ -1,5 +1,5 @@
-//! What every engine must do, as one suite: `run` it in a paused runtime (`start_paused = true`, current thread) with a
-//! function that makes an empty store. It panics at the first deviation, as tests do. Not for production code.
+//! The conformance suite of engines: `run` it in a paused runtime (`start_paused = true`, current thread) with a
+//! function that creates an empty store. It panics at the first deviation, as tests do. Not for production code.
 
 mod leases;
 pub mod model;

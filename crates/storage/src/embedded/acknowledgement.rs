@@ -1,4 +1,4 @@
-//! What stands between a commit and its acknowledgement: the counters, and the mark of what is on the disk.
+//! The steps between a commit and its acknowledgement: the counters, and the mark of what is on the disk.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! What the store can prove of its own content: a checksum of each row, and a running digest of all rows.
+//! Checksums of the store's content: one of each row, and a running digest of all rows.
 //!
 //! CRC-32 detects every single-bit error and every burst of up to 32 bits; any other damage passes with a probability of
 //! 2^-32. The digest is a sum of 64-bit terms, one per row, so that rows are added and removed in any order; a row that

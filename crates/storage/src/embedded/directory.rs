@@ -1,4 +1,4 @@
-//! The directory of a store: who may open it, and whether the files in it are the ones that belong there.
+//! The directory of a store: its lock, and the check that the files in it belong together.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;

@@ -1,5 +1,5 @@
-//! Whether the files of an open store still lie in its directory. Writes to a file that was removed or replaced would be lost
-//! with the process.
+//! Checks that the files of an open store are still in its directory. Writes to a file that was removed or replaced
+//! would be lost with the process.
 //!
 //! Every commit checks the files. The common case is one system call: a file cannot be removed or replaced without a
 //! change of its directory.

@@ -1,4 +1,4 @@
-//! How a store opens: what must be true of its files before the first read is answered.
+//! Opening of a store: the checks of its files before the first read is answered.
 
 use std::collections::BTreeMap;
 use std::fs::File;
