@@ -11,7 +11,7 @@ use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Names
 use crate::naming::is_protected_group;
 use versions::Versions;
 
-/// What is wrong with a defaulted definition, on create.
+/// The errors of a defaulted definition, on create.
 pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
     let mut errors = ErrorList::new();
     let expected = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
@@ -52,7 +52,7 @@ fn validate_origin(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
     }
 }
 
-/// What is wrong with an update: besides the above, what may not change once established.
+/// The errors of an update: those above, and changes of fields that are immutable once established.
 pub fn validate_update(old: &CustomResourceDefinition, crd: &CustomResourceDefinition) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_spec(crd, &mut errors);

@@ -4,7 +4,7 @@ use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names;
 use serde_json::{Map, Value};
 
-/// What is wrong with an object that a schema marks with `x-kubernetes-embedded-resource`.
+/// The errors of an object that a schema marks with `x-kubernetes-embedded-resource`.
 pub(crate) fn check(object: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
     for name in ["apiVersion", "kind"] {
         if !object.contains_key(name) {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::definition::Version;
 
-/// What versions have in common.
+/// The properties that all versions share.
 pub(crate) struct Shared {
     pub schemas: bool,
     pub columns: bool,

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use crate::rules::{CompiledRule, Rule, compile, field_path};
 use crate::structural;
 
-/// What one rule may be estimated to cost, for all the nodes of an object it applies to.
+/// The maximum estimated cost of one rule, for all the nodes of an object it applies to.
 const RULE_LIMIT: u64 = 10_000_000;
 
-/// What all rules of a schema together may be estimated to cost.
+/// The maximum estimated cost of all rules of a schema together.
 const SCHEMA_LIMIT: u64 = 100_000_000;
 
 /// Rules named when the limit of a schema is exceeded.
@@ -188,7 +188,7 @@ fn check_field_path(field: &str, schema: &Map<String, Value>, path: &Path, error
     if breaks_lines(field) {
         errors.push(Error::invalid(path, field, "fieldPath must not contain line breaks"));
     }
-    // What is implied in an object is not declared.
+    // Implied fields are not declared.
     let wrapper = serde_json::json!({"properties": {"self": schema}});
     let type_ = structural::compile(Some(&wrapper), None);
     let Some(property) = type_.schemas.get(type_.root).properties.get("self") else { return };

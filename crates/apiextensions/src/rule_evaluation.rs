@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::rules::{CompiledRule, NodeRules, compile, field_path, has_rules};
 use crate::shapes::{metadata, shape};
 
-/// What the rules of one object may cost together.
+/// The cost budget of one object's rules.
 const OBJECT_LIMIT: u64 = 10_000_000;
 
 /// Bytes of an evaluated message.
@@ -31,7 +31,7 @@ pub struct Rules {
 struct PreparedNode {
     shape: Arc<Shape>,
     rules: NodeRules,
-    /// What each rule's fieldPath adds.
+    /// The text added for each rule's fieldPath.
     paths: Vec<String>,
 }
 
@@ -99,8 +99,8 @@ impl Rules {
         true
     }
 
-    /// What is wrong with `object`. `old` is what it replaces: transition rules compare with it, and rules that fail
-    /// on an unchanged value are passed over.
+    /// The errors of `object`. `old` is what it replaces: transition rules compare with it, and rules that fail on an
+    /// unchanged value are skipped.
     pub fn validate(&self, type_: &TypeOf, object: &Value, old: Option<&Value>) -> ErrorList {
         let mut run = Run { rules: self, type_, budget: OBJECT_LIMIT, stopped: false, errors: ErrorList::new() };
         run.node(type_.root, object, old, &Path::root(), false);

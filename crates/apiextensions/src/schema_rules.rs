@@ -30,7 +30,7 @@ pub fn validate(schema: &Value, path: &Path, compiled: bool) -> ErrorList {
     errors
 }
 
-/// What is special about a place in a schema because of what is around it.
+/// Properties of a place in a schema that depend on its surroundings.
 #[derive(Clone, Default)]
 struct Place {
     root: bool,

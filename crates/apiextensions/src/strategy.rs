@@ -29,7 +29,7 @@ pub trait Converter: Send + Sync {
     fn convert(&self, object: &mut Value, to_version: &str) -> Result<(), String>;
 }
 
-/// What compiling a definition needs besides itself.
+/// The inputs of a compilation besides the definition.
 #[derive(Clone, Default)]
 pub struct Compilation<'a> {
     /// The type of `metadata`, so that apply knows its lists; without it metadata is opaque.
@@ -156,7 +156,7 @@ struct PreparedColumn {
     path: JsonPath,
 }
 
-/// What tables show of an object.
+/// The printer columns of an object.
 struct Shown {
     columns: Vec<PreparedColumn>,
     /// Where the columns look, and those of the places that the others are in.
@@ -168,7 +168,7 @@ impl Shown {
     fn of(columns: Vec<PreparedColumn>) -> Self {
         let mut paths = Paths::default();
         let name = paths.add(["metadata", "name"]);
-        // What is spelled with escapes is looked for in what holds it.
+        // Names with escapes are found through the object that holds them.
         let is_plain = |name: &&str| !name.contains(|c: char| c.is_control() || matches!(c, '"' | '\\'));
         let looks = columns.iter().map(|column| paths.add(column.path.beginning().take_while(is_plain)));
         let places: Vec<usize> = looks.chain([name]).collect();
@@ -204,7 +204,7 @@ fn columns(version: &Version) -> Vec<PreparedColumn> {
         .collect()
 }
 
-/// What is special about one served version of a custom resource: all of it follows from the definition.
+/// The strategy of one served version of a custom resource, derived from its definition.
 struct CustomStrategy {
     crd_name: String,
     group: String,
@@ -368,17 +368,17 @@ impl Strategy for CustomStrategy {
     }
 }
 
-/// What a simple path (`.spec.replicas`) leads to.
+/// The value at a simple path (`.spec.replicas`).
 fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     path.trim_start_matches('.').split('.').try_fold(object, |found, name| found.get(name))
 }
 
-/// What the endpoint `scale` could not show: counts of replicas are whole numbers of 32 bits, and the selector is text.
+/// Errors of values that `scale` could not show: replica counts are 32-bit integers, the selector is text.
 fn scale_errors(scale: &Scale, old: Option<&Value>, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut check = |path: &str, judge: &dyn Fn(&Value) -> Option<(Value, String)>| {
         let found = at(object, path);
-        // What was there before a definition had this endpoint may stay.
+        // A value from before the definition had this endpoint may stay.
         if found.is_none() || old.is_some_and(|old| at(old, path) == found) {
             return;
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::re2;
 
-/// Where in a schema we are; decides what a missing type means.
+/// The position in a schema; decides whether a missing type is an error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,
@@ -15,8 +15,8 @@ enum Place {
     Item,
 }
 
-/// What keeps a whole schema from being structural, ordered by text as upstream orders it. Recursion is bounded by the
-/// depth that the JSON parser lets through (128).
+/// The errors that keep a schema from being structural, ordered by text as upstream orders them. Recursion is bounded
+/// by the depth that the JSON parser permits (128).
 pub fn validate(schema: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     if let Some(map) = schema.as_object() {

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_nothing_is_left_out() {
+    fn zero_values_are_omitted() {
         let mut spec = json!({"preserveUnknownFields": false, "names": {"shortNames": [], "categories": ["all"]},
             "versions": [{"name": "v1", "served": true, "deprecated": false, "selectableFields": [],
                 "additionalPrinterColumns": [{"name": "a", "priority": 0, "format": ""}],

@@ -23,7 +23,7 @@ const METADATA_NAMES: [&str; 7] = [
 
 const METADATA: &str = "a cloud metadata service";
 
-/// What a forbidden address belongs to, such as "a cloud metadata service"; `None` for an address that may be used.
+/// The use of a forbidden address, such as "a cloud metadata service"; `None` for a permitted address.
 pub fn forbidden(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => forbidden_v4(address),

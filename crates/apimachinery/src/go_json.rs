@@ -27,7 +27,7 @@ pub fn printed(value: &Value) -> String {
     out
 }
 
-/// What Go's decoder calls the type of a value.
+/// The name of a value's type in Go's messages.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -152,7 +152,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// What follows an opening quote.
+    /// Scans the rest of a string after its opening quote.
     fn string(&mut self) -> Scan {
         loop {
             match self.next() {

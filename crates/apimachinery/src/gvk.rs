@@ -127,7 +127,7 @@ impl GroupVersionResource {
     }
 }
 
-/// What a client must know of a resource to address it.
+/// A resource as clients address it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiResource {
     /// The API group; empty for the core group.

@@ -186,7 +186,7 @@ impl JsonPatch {
     }
 }
 
-/// What a patch has cost so far.
+/// The cost of a patch so far.
 #[derive(Default)]
 struct Spent {
     copied: usize,
@@ -211,7 +211,7 @@ impl Operation {
             Self::Replace(path, value) => path.replace(target, value.clone()),
             Self::Test(path, value) => path.test(target, value),
             Self::Move { from, to } => {
-                // What is moved into itself is gone when its new place is looked for.
+                // A value moved into itself is already removed when its new place is resolved.
                 let value = from.remove(target, spent)?;
                 to.add(target, value, spent)
             }
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_is_told_as_go_tells_it() {
+    fn malformed_patches_yield_gos_messages() {
         for (patch, expected) in [
             (json!({}), "object into Go value of type []handlers.jsonPatchOp"),
             (json!([1]), "number into Go value of type handlers.jsonPatchOp"),

@@ -36,7 +36,7 @@ pub use set::{FieldSet, NO_FIELDS, Node, ParseSetError};
 pub use typed::TypedError;
 pub use update::{keep_old_times, track, update};
 
-/// Who writes, when, and through what.
+/// The manager of a write, its time, and the endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct ManagerContext<'a> {
     /// The request's `fieldManager`, or a name derived from its User-Agent.

@@ -136,7 +136,7 @@ pub fn is_label_value(text: &str) -> Vec<String> {
     complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!shaped).then_some(LABEL_VALUE_TEXT))
 }
 
-/// What can stand between slashes of a URL path.
+/// Names that can stand between slashes of a URL path.
 pub fn is_path_segment(text: &str) -> Vec<String> {
     let whole = match text {
         "." | ".." => vec![format!("may not be '{text}'")],
@@ -361,9 +361,8 @@ fn validate_maps_and_owners(meta: &Map<String, Value>, path: &Path) -> ErrorList
     errors
 }
 
-/// What an update may not change in the metadata, and that its labels, annotations and owners are valid. Immutable
-/// server-owned fields that the caller fills from the stored object pass by themselves. Names and finalizers are
-/// [`validate_object_meta`]'s.
+/// Changes of immutable metadata, and errors in labels, annotations and owners. Immutable server-owned fields that the
+/// caller fills in from the stored object pass. Names and finalizers are checked by [`validate_object_meta`].
 pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path) -> ErrorList {
     let mut errors = validate_object_meta_change(new, old, path);
     errors.extend(validate_maps_and_owners(new.as_object().unwrap_or(&Map::new()), path));

@@ -293,7 +293,7 @@ impl std::ops::Sub for Quantity {
 /// The canonical form: no fraction, the largest suffix that leaves none.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What has a fraction would lose it in binary notation, and small amounts read better without.
+        // Fractions would be lost in binary notation, and small amounts read better without.
         if self.format == Format::BinarySi && self.nano.abs() >= 1024 * NANO && self.nano % NANO == 0 {
             self.print_binary(f)
         } else {

@@ -7,8 +7,7 @@ use std::ops::Range;
 
 pub use paths::{Paths, Places};
 
-/// Where the value of the first member of this name stands in an encoded object. The name must be one that JSON does not
-/// escape.
+/// The position of the first member of this name in an encoded object. The name must be one that JSON does not escape.
 pub fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
     members(json).find(|(own, _)| *own == name.as_bytes()).map(|(_, span)| span)
 }

@@ -125,10 +125,10 @@ pub struct RequestContext {
     pub dry_run: bool,
 }
 
-/// Which checks of the metadata an update repeats; see [`Strategy::metadata_checks`].
+/// The metadata checks that an update repeats; see [`Strategy::metadata_checks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataChecks {
-    /// What an update may not change, and labels, annotations and owners.
+    /// Immutable fields, labels, annotations and owners.
     pub changes: bool,
     /// All that holds for a new object.
     pub whole: bool,
@@ -199,18 +199,18 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Which names objects may have.
+    /// The rule for names of objects.
     fn name_rule(&self) -> names::NameRule {
         names::subdomain_rule
     }
 
-    /// Which metadata checks the kind's own validation of an update repeats. Each repeated check is a separate cause in
-    /// the response to a refused update.
+    /// The metadata checks that the kind's own validation of an update repeats. Each repeated check is a separate cause
+    /// in the response to a refused update.
     fn metadata_checks(&self) -> MetadataChecks {
         MetadataChecks { changes: true, whole: false }
     }
 
-    /// Which fields of the metadata a write to `/status` may change besides the status.
+    /// The metadata fields that a write to `/status` may change besides the status.
     fn status_metadata(&self) -> &'static [&'static str] {
         &[]
     }

@@ -81,7 +81,7 @@ impl Property {
     }
 }
 
-/// What custom-resource validation checks on a node, beyond its type. Boxed: built-in kinds have none.
+/// The constraints of a node beyond its type, for custom resources. Boxed: built-in kinds have none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Constraints {
     /// `enum`; empty permits every value.
@@ -157,7 +157,7 @@ pub struct Schema {
     pub embedded_resource: bool,
     /// `default`
     pub default: Option<Value>,
-    /// What validation checks beyond the type; `None` for built-in kinds.
+    /// The constraints beyond the type; `None` for built-in kinds.
     pub constraints: Option<Box<Constraints>>,
 }
 

@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 128;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
-/// What follows these after a slash is the list they are about.
+/// The list that these are about follows after a slash.
 const ELEMENT_ORDER: &str = "$setElementOrder";
 const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList";
 

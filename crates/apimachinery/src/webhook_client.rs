@@ -11,7 +11,7 @@ use crate::url;
 const DEFAULT_PORT: i64 = 443;
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// What differs between the kinds that have a client configuration.
+/// The differences between the kinds that have a client configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// For `name` and `namespace` of a service: the field in the error about a missing one, and its detail.

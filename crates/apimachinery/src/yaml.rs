@@ -14,7 +14,7 @@ pub use print::to_string;
 const MAX_DEPTH: usize = 64;
 /// A body is at most 3 MiB, and the smallest node takes two bytes of it.
 const MAX_NODES: usize = 1_500_000;
-/// What aliases may add: enough for any manifest written by hand, harmless for the memory (about 10 MB).
+/// The nodes that aliases may add: enough for any manifest written by hand, harmless for the memory (about 10 MB).
 const MAX_REPLAYED: usize = 100_000;
 /// Documents in one stream; a file of manifests rarely has a hundred.
 const MAX_DOCUMENTS: usize = 10_000;

@@ -28,9 +28,9 @@ pub enum Operation {
 
 /// One write during admission.
 pub struct AdmissionRequest<'a> {
-    /// What else there is. Everything acknowledged before the request began can be seen here.
+    /// The server, for reads. Everything acknowledged before the request began is visible.
     pub(crate) server: &'a Shared,
-    /// What the write does.
+    /// The operation.
     pub operation: Operation,
     /// The resource.
     pub info: &'a ResourceInfo,

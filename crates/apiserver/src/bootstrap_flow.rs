@@ -40,7 +40,7 @@ pub fn priority_levels() -> Vec<Value> {
 const SYSTEM_ACCOUNTS: (&str, &str) = ("ServiceAccount", "*");
 const EVERYONE: &[(&str, &str)] = &[("Group", "system:unauthenticated"), ("Group", "system:authenticated")];
 
-/// What a schema is about.
+/// The requests that a schema matches.
 enum Requests {
     All,
     Probes,

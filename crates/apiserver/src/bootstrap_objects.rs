@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn another_address_or_port_changes_the_live_objects() {
         let live = front_of(Some("192.0.2.7"), 6443).into_iter().map(|mut object| {
-            // What the server fills in.
+            // Server-populated fields.
             object["metadata"]["uid"] = json!("u");
             if let Some(endpoint) = object.pointer_mut("/endpoints/0/conditions") {
                 endpoint["serving"] = json!(true);

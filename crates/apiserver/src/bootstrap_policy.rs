@@ -74,7 +74,7 @@ fn subject(kind: &str, name: &str) -> Value {
     json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name})
 }
 
-/// What single components may do in a namespace: namespace, name of the role and of its binding, who bears it, rules.
+/// Roles of single components in a namespace: namespace, name of the role and of its binding, subject, rules.
 type NamespacedRole = (&'static str, &'static str, &'static [(&'static str, &'static str)], Vec<PolicyRule>);
 
 fn namespaced_roles() -> Vec<NamespacedRole> {
@@ -157,8 +157,8 @@ pub fn namespaced() -> Vec<Value> {
     objects
 }
 
-/// What to write so that `live` has everything `wanted` has; `None` when nothing is missing or the object is the
-/// user's to keep. A binding to another role is the user's: a reference cannot be changed.
+/// The write that adds everything of `wanted` to `live`; `None` when nothing is missing, or when the object belongs to
+/// the user. A binding to another role belongs to the user: a reference is immutable.
 pub fn reconcile(live: &Value, wanted: &Value) -> Option<Value> {
     if live["metadata"]["annotations"][AUTOUPDATE] == "false" || live["roleRef"] != wanted["roleRef"] {
         return None;

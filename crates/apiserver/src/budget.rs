@@ -129,7 +129,7 @@ pub(crate) struct Account {
     tickets: AtomicU64,
 }
 
-/// What has to fit.
+/// The size to reserve.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     /// More of a response that has begun.
@@ -246,7 +246,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Where the bytes of a response count.
+/// The accounts of a response's bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Accounts {
     pub connection: Arc<Account>,

@@ -82,7 +82,7 @@ pub async fn finish(response: Response, preferences: Preferences) -> Response {
         // Without a mark, the plain body is in memory as a whole.
         let whole = || Produced { held: usize::try_from(size).unwrap_or(0), shared: false, to_begin: 0 };
         let plain = parts.extensions.remove::<Produced>().unwrap_or_else(whole);
-        // What is compressed is not what others send.
+        // Compressed bytes are not shared with other responses.
         parts.extensions.insert(Produced { shared: false, to_begin: ENCODER, ..plain });
         body = Gzip::new(body).boxed_unsync();
     }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_come_from_the_query_and_the_headers() {
+    fn preferences_come_from_the_query_and_the_headers() {
         let check = |query: &str, agent: &'static str, coding: &'static str, indent: bool, gzip: bool| {
             let mut headers = http::HeaderMap::new();
             headers.insert(USER_AGENT, HeaderValue::from_static(agent));

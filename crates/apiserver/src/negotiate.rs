@@ -50,7 +50,7 @@ const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
 
 const TEXTS: &str = "application/json, application/yaml";
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// What a path that also streams offers.
+/// The media types of paths that also stream.
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Picks the alternative the client likes best among those that can be served.

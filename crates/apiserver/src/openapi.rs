@@ -230,7 +230,7 @@ const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
 /// When a document that cannot change goes out of date.
 const NEVER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
-/// Which of the two forms the client likes best; `None`: neither is acceptable.
+/// The client's preferred one of the two forms; `None`: neither is acceptable.
 fn wants_protobuf(headers: &http::HeaderMap, ours: &str) -> Option<bool> {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.trim().is_empty() {

@@ -15,7 +15,7 @@ mod quota;
 mod storage;
 mod table;
 
-/// What makes a plugin of this server.
+/// The implementation of a plugin.
 enum Make {
     Plugin(fn(&World) -> Arc<dyn Admission>),
     /// Built into the server, which checks whether it is enabled.

@@ -33,7 +33,7 @@ pub struct RequestInfo {
     pub name: String,
     /// The subresource; empty for the object itself.
     pub subresource: String,
-    /// What follows the subresource, without a leading slash; proxies forward it.
+    /// The path after the subresource, without a leading slash; proxies forward it.
     pub subpath: String,
     /// The query parameters.
     pub query: Query,

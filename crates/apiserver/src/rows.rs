@@ -58,7 +58,7 @@ impl Rows {
         Ok(self.ended)
     }
 
-    /// What has been written and not sent.
+    /// The bytes written and not sent yet.
     pub fn written(self) -> Vec<u8> {
         self.out
     }

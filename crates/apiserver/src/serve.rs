@@ -49,7 +49,7 @@ use unauthenticated::Unauthenticated;
 pub struct Peer {
     /// The peer's address.
     pub address: SocketAddr,
-    /// What it presented; nothing without a client certificate or without TLS.
+    /// The presented certificates; `None` without a client certificate or without TLS.
     shown: Option<Arc<Shown>>,
 }
 

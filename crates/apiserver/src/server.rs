@@ -102,7 +102,7 @@ pub enum StartError {
     Definitions(#[from] crate::crds::InstallError),
 }
 
-/// What every request sees.
+/// The state of a server, shared by its requests.
 pub struct Shared {
     /// The watch cache.
     pub cache: Arc<Cache>,
@@ -508,7 +508,7 @@ impl Shared {
         self.plugins(request).flat_map(|plugin| plugin.warnings(request)).collect()
     }
 
-    /// What was validated is not stored.
+    /// Undoes the side effects of validation of an object that is not stored.
     pub(crate) async fn undo(&self, request: &AdmissionRequest<'_>) {
         if request.dry_run {
             return;

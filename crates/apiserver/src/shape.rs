@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::errors;
 use crate::negotiate::Shape;
 
-/// What a table's rows carry of their objects (`includeObject`).
+/// The objects in a table's rows (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Include {
     None,

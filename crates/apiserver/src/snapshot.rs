@@ -64,7 +64,7 @@ impl Snapshot {
         self.sent.is_some()
     }
 
-    /// What is sent of the list when its items do not repeat that they begin with `implied`.
+    /// The encoded list, whose items lack the beginning `implied`.
     pub(crate) fn sent(self: &Arc<Self>, implied: Vec<u8>) -> Arc<Sent> {
         let Some(known) = &self.sent else { return Arc::new(Sent::new(self, implied)) };
         let mut known = known.lock();

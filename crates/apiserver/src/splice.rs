@@ -19,7 +19,7 @@ pub struct Splice {
     list: Arc<Sent>,
     next: usize,
     left: u64,
-    /// Where the pieces count that it makes for others as well.
+    /// The accounts of pieces that are shared with other responses.
     accounts: Option<Arc<Accounts>>,
 }
 
@@ -35,7 +35,7 @@ impl Splice {
         Produced { held, shared: self.is_shared(), to_begin: 0 }
     }
 
-    /// What fits into one piece costs less to write than to share.
+    /// A list that fits into one piece costs less to encode than to share.
     fn is_shared(&self) -> bool {
         self.list.is_shared() && self.list.size > PIECE as u64
     }

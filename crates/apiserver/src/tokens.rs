@@ -73,7 +73,8 @@ impl Issuer {
         };
         let token = self.signer.current().sign(&claims).map_err(Status::internal)?;
         // The reply has the requested expiry, so that clients renew as if the token had not been extended.
-        let told = jiff::Timestamp::from_second(now.as_second().saturating_add(seconds)).map_err(Status::internal)?;
+        let reported =
+            jiff::Timestamp::from_second(now.as_second().saturating_add(seconds)).map_err(Status::internal)?;
         request["kind"] = "TokenRequest".into();
         request["apiVersion"] = "authentication.k8s.io/v1".into();
         request["metadata"] = json!({
@@ -83,7 +84,7 @@ impl Issuer {
         });
         request["spec"]["audiences"] = json!(audiences);
         request["spec"]["expirationSeconds"] = seconds.into();
-        request["status"] = json!({"token": token, "expirationTimestamp": Time::new(told)});
+        request["status"] = json!({"token": token, "expirationTimestamp": Time::new(reported)});
         Ok(request)
     }
 }

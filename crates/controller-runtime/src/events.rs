@@ -170,7 +170,7 @@ struct Seen {
     unwritten: bool,
 }
 
-/// What was written lately; pure.
+/// Recently written events; pure.
 #[derive(Default)]
 struct Memory {
     seen: HashMap<Arc<Content>, Seen>,

@@ -25,7 +25,7 @@ const CAUSES: usize = 4;
 const BURST: u32 = 100;
 const REFILL: Duration = Duration::from_secs(1);
 
-/// What fails, by key.
+/// Failing keys, and what was logged of each.
 pub struct Failures<K> {
     patience: Duration,
     known: Mutex<Known<K>>,
@@ -157,7 +157,7 @@ mod tests {
             (0, &["0 a", "1 a", "2 a", "60 a", "61 ok", "62 ok"][..], &["0 a", "61 recovered after 61"][..]),
             (0, &["0 a", "1 b", "2 a", "3 b", "4 ok"], &["0 a", "1 b", "4 recovered after 4"]),
             (0, &["0 a", "1 ok", "2 a", "3 ok"], &["0 a", "1 recovered after 1", "2 a", "3 recovered after 1"]),
-            // What differs with each retry is no news after the fourth.
+            // Messages that differ with each retry are not logged after the fourth.
             (
                 0,
                 &["0 1", "1 2", "2 3", "3 4", "4 5", "5 6", "6 ok"],

@@ -61,12 +61,12 @@ type Handler = Box<dyn Fn(&Event) + Send + Sync>;
 /// Up to which revision a cache holds everything that it selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Which history of the server: another one begins when a list is older than the cache, as after a restore of a backup.
+    /// The history of the server: a new one begins when a list is older than the cache, as after a restore of a backup.
     pub history: u64,
     pub revision: u64,
 }
 
-/// Which objects of a resource an informer keeps.
+/// The objects of a resource that an informer keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selection {
     pub namespace: Option<String>,

@@ -20,7 +20,7 @@ use crate::Failures;
 pub struct LeaderElection {
     pub namespace: String,
     pub name: String,
-    /// Who this is; no other replica may have the name.
+    /// The identity of this replica; unique among the replicas.
     pub identity: String,
     /// How long candidates wait before they take over a Lease that is not renewed.
     pub lease_duration: Duration,
@@ -139,8 +139,8 @@ impl Seen {
         self.0 = Some((spec.clone(), since));
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
         // The holder defines the duration of the Lease.
-        let told = spec["leaseDurationSeconds"].as_u64().map_or(lease_duration, Duration::from_secs);
-        holder.is_empty() || holder == identity || now.duration_since(since) >= told
+        let duration = spec["leaseDurationSeconds"].as_u64().map_or(lease_duration, Duration::from_secs);
+        holder.is_empty() || holder == identity || now.duration_since(since) >= duration
     }
 }
 

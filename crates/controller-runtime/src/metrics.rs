@@ -169,7 +169,7 @@ impl Steps {
     }
 }
 
-/// What the passes of one controller count, if anybody counts.
+/// The metrics of one controller's reconciliations, inside [`observed`].
 pub(crate) struct Counted {
     name: &'static str,
     reconciles: Counters,
@@ -212,7 +212,7 @@ impl Counted {
         });
         let most = f64::from(u32::try_from(workers).unwrap_or(u32::MAX));
         registry.gauges(&MAX_WORKERS).set(&[name], most);
-        // Who draws or watches them wants a 0 from the beginning, as upstream gives it.
+        // Dashboards and alerts need a 0 from the beginning, as upstream exports it.
         for family in [&ERRORS, &TERMINAL_ERRORS, &TIMEOUTS, &PANICS] {
             registry.counters(family).add(&[name], 0);
         }

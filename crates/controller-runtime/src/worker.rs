@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, PollSemaphore};
 use crate::metrics::{Counted, Ending};
 use crate::{Failures, Priority, WorkQueue};
 
-/// What follows a successful pass.
+/// When to reconcile again after a successful pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing, until the key is added again.
@@ -24,7 +24,7 @@ pub enum Next {
     After(Duration),
 }
 
-/// Who runs a queue, and how the log names its keys.
+/// The name of a controller, and how the log names its keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Controller {
     pub name: &'static str,
@@ -135,7 +135,7 @@ async fn take<K: Ord + Clone>(queue: &WorkQueue<K>, low: &Arc<Semaphore>) -> Opt
     Some((key, (priority == Priority::Low).then_some(slot)))
 }
 
-/// What the log gets of the passes of one controller.
+/// The log lines of one controller's reconciliations.
 struct Journal<K> {
     controller: Controller,
     failures: Arc<Failures<K>>,

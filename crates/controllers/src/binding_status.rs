@@ -23,7 +23,7 @@ use crate::{Context, binding, execution, templates};
 /// Bindings by their permanent id, which their Works carry.
 const BY_ID: &str = "permanent-id";
 
-/// What the controller knows beside the caches.
+/// The state of the controller besides the caches.
 struct Reporting {
     /// The statuses it wrote.
     written: BindingOverlays,

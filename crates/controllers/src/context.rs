@@ -61,7 +61,7 @@ pub struct Settings {
     pub sums: bool,
     /// How long several changes of status are collected into one write.
     pub settle: Duration,
-    /// Where the controllers count.
+    /// The registry of the controllers' metrics.
     pub metrics: ::metrics::Registry,
 }
 
@@ -89,7 +89,7 @@ impl Default for Settings {
     }
 }
 
-/// What a binding is created with, where the scheduler of this process decides about it before.
+/// The decision that a binding is created with, where the scheduler of this process runs before its creation.
 pub struct FirstDecision {
     /// The result and the status, as a merge patch of the new binding.
     pub patch: Value,
@@ -121,7 +121,7 @@ impl BindingOverlays {
 #[derive(Clone)]
 pub struct Context(Arc<Shared>);
 
-/// What a [`Context`] shares; its parts are for this crate's controllers.
+/// The shared state of a [`Context`]; its parts are for this crate's controllers.
 pub struct Shared {
     pub(crate) client: Client,
     pub(crate) control: InformerSet,
@@ -306,7 +306,7 @@ impl Context {
         decide(binding)
     }
 
-    /// What one controller writes to bindings.
+    /// An overlay for the writes of one controller to bindings.
     pub(crate) fn binding_overlays(&self) -> BindingOverlays {
         BindingOverlays(Scope::ALL.map(|scope| Overlay::new(&self.bindings(scope))))
     }

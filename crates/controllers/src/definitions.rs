@@ -118,7 +118,7 @@ struct Status {
     conditions: Vec<apimachinery::meta::Condition>,
 }
 
-/// What a definition serves, once it is established.
+/// The kinds that an established definition serves.
 fn established(object: &Object) -> Vec<Served> {
     let Ok(Definition { spec, status }) = object.decode::<Definition>() else { return Vec::new() };
     if !status.conditions.iter().any(|it| it.type_ == "Established" && it.status == "True") {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_looked_at_when_it_is_to_serve_something_new() {
+    fn a_member_is_probed_when_a_definition_is_expected_there() {
         for (established, known, looks) in
             [("False", "g/v0", 0), ("True", "g/v1", 0), ("True", "g/v0", 1), ("True", "other/v1", 1)]
         {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_comes_too_early_is_repeated_until_the_regular_one() {
+    fn a_probe_that_comes_too_early_is_repeated_until_the_regular_one() {
         let definitions = Definitions::default();
         definitions.recheck_with(Arc::new(WorkQueue::new()));
         let regular = Duration::from_secs(10);

@@ -310,12 +310,12 @@ impl Distributor {
         };
         let bindings = self.context.bindings(Scope::Namespaced);
         let mut conflicts = self.conflicts.lock();
-        let told = conflicts.insert(attached.clone(), conflict.clone());
-        if told.is_none() {
+        let reported = conflicts.insert(attached.clone(), conflict.clone());
+        if reported.is_none() {
             conflicts.retain(|key, _| bindings.cache().get(key).is_some());
         }
         drop(conflicts);
-        if !changed && told.as_ref() == Some(&conflict) {
+        if !changed && reported.as_ref() == Some(&conflict) {
             return;
         }
         let recorder = self.context.recorder.for_component("dependencies-distributor");

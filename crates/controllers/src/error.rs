@@ -32,12 +32,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// What was written has changed since it was read.
+    /// The written object has changed since it was read.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { source, .. } if source.is_conflict())
     }
 
-    /// What was written, or the namespace it is in, is not there.
+    /// The written object or its namespace does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Api { source, .. } if source.is_not_found())
     }

@@ -1,6 +1,6 @@
 //! The feature gates of reconcilers; `karmada_api::gates` lists all gates, with names and defaults.
 
-/// What an administrator switched on or off; the defaults are upstream's.
+/// The configured feature gates; the defaults are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
     /// `PropagateDeps`: the dependencies distributor runs.

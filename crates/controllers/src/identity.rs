@@ -18,7 +18,7 @@ use crate::{Context, MemberError};
 
 const SYSTEM: &str = "kube-system";
 
-/// What is known of the cluster behind one connection.
+/// The verified identity of the cluster behind one connection.
 #[derive(Default)]
 pub(crate) struct Identity {
     uid: Mutex<Uid>,

@@ -118,7 +118,8 @@ impl Interpreting {
         }
     }
 
-    /// What `decide` decides. It is repeated until every question to a webhook has its answer, and must not act.
+    /// The result of `decide`. It is called again until every webhook request has a response, and must have no side
+    /// effects.
     pub(crate) async fn decide<T>(&self, decide: impl Fn(&Interpreter) -> T) -> T {
         let hooks = self.hooks.read().clone();
         if hooks.is_empty() {

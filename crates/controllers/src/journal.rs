@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Bindings under eviction remembered at once: some 200 bytes each with their clusters, so 2 MiB.
 const EVICTING: usize = 10_000;
 
-/// What was logged, as far as later lines depend on it.
+/// The logged state, as far as later lines depend on it.
 pub(crate) struct Journal {
     works: Failures<ObjectKey>,
     evictions: Failures<(ObjectKey, String)>,
@@ -191,8 +191,8 @@ enum Line {
     },
 }
 
-/// What to log of a cluster that was `before` and is `now`. Clusters found at a start are mentioned only where they are not
-/// ready.
+/// The log lines for a cluster that was `before` and is `now`. Clusters of the initial list are logged only if they are
+/// not ready.
 fn lines(before: Option<&Seen>, now: &Seen, initial: bool) -> Vec<Line> {
     let mut lines = Vec::new();
     if before.is_none() && !initial {

@@ -137,7 +137,7 @@ pub(crate) async fn monitor(context: Context) {
         }
         let selection = Selection { namespace: Some(namespaces::CLUSTER.to_owned()), ..Selection::default() };
         let leases = context.control.selected(&leases(), selection);
-        // What cannot be read now is no sign of anything.
+        // A Lease that cannot be read now proves nothing.
         if !leases.has_synced() || leases.trouble().is_some() {
             continue;
         }

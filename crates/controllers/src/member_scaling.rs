@@ -27,7 +27,7 @@ fn deployments() -> ApiResource {
     ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
 }
 
-/// What an autoscaler scales.
+/// The target of an autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     gvk: GroupVersionKind,

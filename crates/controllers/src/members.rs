@@ -80,7 +80,7 @@ pub struct Member {
     endpoint: Endpoint,
     watched: Mutex<BTreeSet<ApiResource>>,
     reach: Arc<Reach>,
-    /// Who looks whether it is well.
+    /// The caller that probes its health.
     pub(crate) probe: Caller,
 }
 
@@ -234,7 +234,7 @@ impl Members {
     /// The connection to a member; recreated when its Cluster or its secret changed.
     ///
     /// # Errors
-    /// What is missing. A member that does not answer is no error here.
+    /// What is missing. A member that does not answer is not an error here.
     pub fn get<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Member>, MemberError>> {
         Box::pin(async move {
             if let Some(own) = &self.0.own {

@@ -59,7 +59,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     expire(context, &object).await
 }
 
-/// What a pass over the workloads came to.
+/// The result of a pass over the workloads.
 struct Pass {
     observed: Vec<ObservedWorkload>,
     errors: Vec<String>,

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use apimachinery::{Object, ObjectKey};
 use parking_lot::Mutex;
 
-/// What a Work was created for.
+/// The binding that a Work was created for, and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub binding: ObjectKey,

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 
 use crate::Context;
 
-/// Where a controller runs.
+/// The processes in which a controller runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     ControlPlane,

@@ -26,7 +26,7 @@ pub(crate) async fn run(context: Context) {
     let policies = Store::follow(&[&informer], decode);
     let (keys, clusters) = (queue.clone(), context.clusters.clone());
     informer.subscribe(move |event| {
-        // What a policy did stays when it goes.
+        // Taints of a deleted policy stay.
         if event.changes_generation() && !matches!(event, Event::Deleted(_)) {
             clusters.all().iter().for_each(|cluster| keys.add(cluster.metadata.name.clone()));
         }

@@ -37,13 +37,13 @@ impl Unrendered {
         self.state.lock().unchecked.insert(binding);
     }
 
-    /// What failed for a binding; `None` while that is not known.
+    /// The failures of a binding; `None` while they are unknown.
     pub(crate) fn of(&self, binding: &ObjectKey) -> Option<Failures> {
         let state = self.state.lock();
         (!state.unchecked.contains(binding)).then(|| state.failures.get(binding).cloned().unwrap_or_default())
     }
 
-    /// What the last pass over a binding found.
+    /// Records the failures of the last pass over a binding.
     pub(crate) fn note(&self, binding: &ObjectKey, failures: Failures) {
         let mut state = self.state.lock();
         let awaited = state.unchecked.remove(binding);

@@ -40,7 +40,7 @@ pub struct Gate {
     pub default: bool,
     /// Upstream's version that introduced it, with the stage then if another; empty if unknown.
     pub since: &'static str,
-    /// What it enables.
+    /// The feature that it enables.
     pub effect: &'static str,
 }
 

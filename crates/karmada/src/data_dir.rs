@@ -11,7 +11,7 @@ use crate::certificates::Keys;
 use crate::reach::Listen;
 use crate::service_accounts::ServiceAccounts;
 
-/// Where the keys and certificates are in a data directory.
+/// The directory of the keys and certificates in a data directory.
 pub const KEYS: &str = "pki";
 
 /// A data directory, opened.

@@ -107,7 +107,7 @@ impl SortBy {
     }
 }
 
-/// Which resources are shown; every condition that is given must hold.
+/// The filter of the shown resources; every given condition must hold.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     pub namespaced: Option<bool>,

@@ -10,12 +10,12 @@ use client::kubeconfig::{Connection, Places};
 use crate::error::Error;
 use crate::join::Member;
 
-/// What every command takes: which control plane.
+/// The control plane, for every command.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     pub kubeconfig: Option<PathBuf>,
     pub karmada_context: Option<String>,
-    /// Whom to act as there, if not as oneself.
+    /// The user to impersonate there.
     pub act_as: Option<ActAs>,
     pub opened: Arc<Opened>,
 }

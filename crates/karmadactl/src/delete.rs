@@ -73,7 +73,7 @@ pub struct DeleteArgs {
     wait: bool,
 }
 
-/// What the flags mean together.
+/// The combined meaning of the flags.
 #[derive(Clone, Debug)]
 struct Plan {
     dry_run: DryRun,

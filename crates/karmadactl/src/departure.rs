@@ -70,7 +70,7 @@ impl Objects {
     }
 }
 
-/// What happens to the objects in the member.
+/// The objects in the member that leave and those that stay.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Departure {
     /// Why none of them is deleted; `None` when they are.

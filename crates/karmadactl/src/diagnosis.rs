@@ -175,7 +175,7 @@ fn unreachable(failure: &Failure, side: Side, facts: &Facts, now: Timestamp) -> 
     format!("{what}\nThe server is that of {place}. {next}\n")
 }
 
-/// What to do about a certificate for other names.
+/// The next step after a certificate for other names.
 fn rename(facts: &Facts, owner: &str) -> String {
     format!(
         "Use one of these names in `server` of cluster {:?}, or set its `tls-server-name` to one; or add the name to the \
@@ -191,7 +191,7 @@ fn unauthorized(words: &str, side: Side, facts: &Facts, now: Timestamp) -> Strin
     format!("error: You must be logged in to the server {host} ({words})\nThe server is that of {place}. {next}\n")
 }
 
-/// What is wrong with the user's credentials, as far as can be seen here.
+/// The visible problem of the user's credentials.
 fn credentials(side: Side, facts: &Facts, now: Timestamp) -> String {
     let (user, owner, flags) = (&facts.user, side.owner(), side.flags());
     let again = format!("get a new kubeconfig of this {owner}, or choose another with {flags}.");

@@ -19,7 +19,7 @@ pub enum Error {
     /// The control plane does not serve a type; it may be another API server than the user means.
     #[error("{0}")]
     UnknownType(String),
-    /// What went wrong at each of several servers, each naming its own.
+    /// The errors of several servers, each naming its own.
     #[error("{}", .0.join("\n"))]
     Several(Vec<String>),
     /// Several objects of one command failed.
@@ -93,7 +93,7 @@ impl Error {
         }
     }
 
-    /// What stands on stderr; ends with a newline.
+    /// The text for stderr; ends with a newline.
     pub fn render(&self) -> String {
         match self {
             Self::Server(status) => render_status(status),

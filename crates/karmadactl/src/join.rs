@@ -239,12 +239,12 @@ fn token(ns: &str, account: &str) -> Wanted {
     (&resources::SECRET, object)
 }
 
-/// What must exist in the member for its impersonator, in the order of creation.
+/// The objects in the member for its impersonator, in the order of creation.
 pub(crate) fn impersonator_objects(ns: &str) -> Vec<Wanted> {
     vec![service_account(ns, IMPERSONATOR), token(ns, IMPERSONATOR)]
 }
 
-/// What must exist in the member for the control plane's own account, in the order of creation.
+/// The objects in the member for the control plane's own account, in the order of creation.
 pub(crate) fn account_objects(ns: &str, name: &str, account: &str) -> Vec<Wanted> {
     let rbac_name = format!("karmada-controller-manager:karmada-{name}");
     vec![

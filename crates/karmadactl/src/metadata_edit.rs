@@ -13,7 +13,7 @@ use crate::objects::{self, Item, Wanted};
 use crate::printing::Printer;
 use crate::requests::{self, Patch, WriteOptions};
 
-/// Which map of the metadata a command changes.
+/// The map of the metadata that a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Labels,
@@ -102,7 +102,7 @@ pub struct AnnotateArgs {
     field_manager: String,
 }
 
-/// What the KEY=VALUE and KEY- arguments request.
+/// The changes of the KEY=VALUE and KEY- arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Changes {
     set: Vec<(String, String)>,

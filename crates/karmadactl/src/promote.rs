@@ -53,7 +53,7 @@ pub struct PromoteArgs {
 
 const OVERWRITE: &str = "work.karmada.io/conflict-resolution";
 
-/// What is created.
+/// The objects to create.
 struct Plan {
     resource: ApiResource,
     key: ObjectKey,

@@ -52,7 +52,7 @@ impl Query {
     }
 }
 
-/// What the writes of one command have in common.
+/// The options that the writes of one command share.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     pub field_manager: String,

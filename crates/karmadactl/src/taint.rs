@@ -30,7 +30,7 @@ struct Taint {
     effect: String,
 }
 
-/// What the arguments request.
+/// The parsed arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Request {
     clusters: Vec<String>,

@@ -133,7 +133,7 @@ async fn shares_credentials(control: &Client, name: &str, id: String, own: Optio
     Ok(false)
 }
 
-/// What a join creates in a member, as text.
+/// The objects that a join creates in a member, as text.
 fn credentials(name: &str, ns: &str) -> String {
     format!("namespace {ns} and the ClusterRole and ClusterRoleBinding karmada-controller-manager:karmada-{name}")
 }
@@ -190,7 +190,7 @@ async fn force(control: &Client, name: &str) -> Result<Objects, Error> {
     Ok(Objects::of(&works))
 }
 
-/// What `--force` would do about a cluster that is not removed in time, and what it would leave there.
+/// The effect of `--force` on a cluster that is not removed in time, and the objects it would leave there.
 fn timed_out(name: &str, left: &Objects, ns: &str) -> Error {
     let credentials = credentials(name, ns);
     Error::message(format!(

@@ -197,7 +197,7 @@ async fn delete_cluster(control: &Client, name: &str, deadline: tokio::time::Ins
     }
 }
 
-/// What an agent may not delete in the control plane.
+/// The objects in the control plane that an agent may not delete.
 fn left(cluster: &str, namespace: &str) -> String {
     let objects = agents::grants(cluster, namespace);
     let lines = objects.iter().map(|grant| format!("  {} {}\n", text(&grant.object["kind"]), key_of(grant)));
@@ -241,7 +241,7 @@ async fn clean_member(context: &Context, member: &Client, name: &str, args: &Unr
     Ok(())
 }
 
-/// What upstream's `register` leaves on the machine where it runs.
+/// The files that upstream's `register` leaves on its machine.
 fn remove_files(context: &Context) {
     for file in ["/etc/karmada/karmada-agent.conf", "/etc/karmada/pki/ca.crt"] {
         match std::fs::remove_file(file) {

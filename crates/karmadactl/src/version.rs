@@ -23,8 +23,8 @@ pub fn stamp(stamp: Stamp) {
     let _ = STAMP.set(stamp);
 }
 
-/// What was built, as upstream's fields. Go's stay, because e2e suites and scripts look for them; `go_version` has what
-/// built this program instead.
+/// The build, in upstream's fields. Go's stay, because e2e suites and scripts read them; `go_version` has the compiler
+/// of this program instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Build {
@@ -81,7 +81,7 @@ impl Build {
     }
 }
 
-/// What `version` prints: the line, or with `-o` the fields as a document.
+/// The output of `version`: the line, or with `-o` the fields as a document.
 ///
 /// # Errors
 /// A format that is neither json nor yaml.

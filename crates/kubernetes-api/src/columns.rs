@@ -147,7 +147,7 @@ pub(crate) fn row_rank(group: &str, kind: &str) -> Option<fn(&Value) -> i64> {
     (group == "flowcontrol.apiserver.k8s.io" && kind == "FlowSchema").then_some(precedence)
 }
 
-/// What clients may leave out of a list: pods that are done.
+/// The condition of rows that clients may leave out of a list: completed pods.
 pub(crate) fn row_conditions(group: &str, kind: &str, object: &Value) -> Vec<Value> {
     let phase = object["status"]["phase"].as_str().filter(|_| group.is_empty() && kind == "Pod");
     let (reason, message) = match phase {

@@ -28,7 +28,7 @@ pub(crate) fn apply(root: SchemaId, object: &mut Value) {
     fill(nodes(), root, object, 0);
 }
 
-/// What `status` holds in an object that is new: `None` where the kind states nothing.
+/// The status of a new object: `None` where the kind has no default.
 pub(crate) fn initial_status(root: SchemaId) -> Option<Value> {
     let nodes = nodes();
     let node = &nodes[root.0 as usize];

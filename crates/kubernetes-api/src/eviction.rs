@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Pods whose eviction was granted and that are not gone yet; kube-apiserver's bound on one budget.
 const MAX_DISRUPTED: usize = 2000;
 
-/// What is to be done about an eviction.
+/// The decision about an eviction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Eviction {
     /// No budget applies.

@@ -67,7 +67,7 @@ pub(crate) fn name_rule(group: &str, kind: &str) -> NameRule {
     }
 }
 
-/// Which metadata checks kinds repeat on update. Kinds without a row check immutable fields only.
+/// The metadata checks that kinds repeat on update. Kinds without a row check immutable fields only.
 pub(crate) fn metadata_checks(group: &str, kind: &str) -> MetadataChecks {
     let (changes, whole) = match (group, kind) {
         ("", "ConfigMap" | "Secret" | "Service" | "ServiceAccount" | "Endpoints" | "PersistentVolumeClaim")
@@ -97,7 +97,7 @@ pub(crate) fn has_metadata_alone(group: &str, kind: &str) -> bool {
     matches!((group, kind), ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("", "ConfigMap" | "Secret"))
 }
 
-/// Which metadata a write to `/status` may change besides the status.
+/// The metadata fields that a write to `/status` may change besides the status.
 pub(crate) fn status_metadata(group: &str, kind: &str) -> &'static [&'static str] {
     match (group, kind) {
         (

@@ -137,7 +137,7 @@ fn set_scheduled(status: &mut Value, generation: Option<Value>, now: Time) {
     }
 }
 
-/// Which pods go first when a node runs out of memory (`status.qosClass`).
+/// The QoS class (`status.qosClass`): the order of evictions when a node runs out of memory.
 pub(crate) fn qos_class(spec: &Value) -> &'static str {
     let containers = || list(&spec["containers"]).chain(list(&spec["initContainers"]));
     let amount = |container: &Value, part: &str, resource: &str| {

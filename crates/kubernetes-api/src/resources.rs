@@ -152,8 +152,8 @@ fn selectable_fields(group: &str, plural: &str) -> &'static [&'static str] {
     }
 }
 
-/// What a field selector compares with: the text of a field of a stored object. Some names of built-in kinds are not those of
-/// the fields, and their numbers and flags that are not stored have a text too.
+/// The value that a field selector compares with: the text of a field of a stored object. Some labels of built-in kinds
+/// differ from the fields' names, and their absent numbers and flags have a text too.
 pub fn field_text(label: &str, object: &Value, custom: bool) -> String {
     let at = |path: &str| path.split('.').fold(object, |at, part| &at[part]);
     let text = |value: &Value, nothing: &str| match value {

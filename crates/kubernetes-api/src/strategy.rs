@@ -178,7 +178,7 @@ impl Strategy for BuiltIn {
     }
 }
 
-/// What a pod may not have when it is made: containers to debug it, and a node while it waits.
+/// Fields that a new pod may not have: ephemeral containers, and a node while it has scheduling gates.
 fn new_pod(spec: &Value, errors: &mut ErrorList) {
     let has = |field: &str| spec[field].as_array().is_some_and(|list| !list.is_empty());
     let path = Path::new("spec");

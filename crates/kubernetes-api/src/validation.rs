@@ -60,7 +60,7 @@ fn nodes() -> &'static [Node] {
     NODES.get_or_init(table::read)
 }
 
-/// What is wrong with an object of the type at `root`.
+/// The errors of an object of the type at `root`.
 pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     visit(root, object, &At::root(), &mut errors, 0);
@@ -68,7 +68,7 @@ pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
     errors
 }
 
-/// What an update may not do: leave an invalid object, or change what is fixed.
+/// The errors of an update: those of the new object, and changes of immutable fields.
 pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Value) -> ErrorList {
     // Only the main endpoint writes the parts that are checked here; on others they are the stored object's own.
     match subresource {

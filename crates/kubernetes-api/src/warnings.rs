@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_nothing_is_told() {
+    fn fields_without_effect_yield_warnings() {
         let containers = json!([{"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}],
             "ports": [{"containerPort": 80}, {"containerPort": 80}], "resources": {"requests": {"memory": "100m"}}}]);
         let pod = json!({"metadata": {"name": "p"}, "spec": {

@@ -16,7 +16,7 @@ use crate::claim;
 use crate::server_side;
 use crate::template::Template;
 
-/// What the caller looked up beforehand.
+/// The caller's settings and lookups.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     /// The value of the PriorityClass the policy names; required when it names one.
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_alone_is_told_from_other_changes() {
+    fn a_version_alone_is_distinguished_from_other_changes() {
         let mut binding = Binding::named(&apimachinery::ObjectKey::namespaced("ns", "a"));
         binding.spec.resource.resource_version = "7".into();
         let mut newer = binding.clone();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::identity::Refusal;
 
-/// What a probe of a member's API server found.
+/// The result of a probe of a member's API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the member's name and the refusal, as the variant states")]
 pub enum Probe {

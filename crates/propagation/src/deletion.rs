@@ -8,7 +8,7 @@ use crate::claim;
 use crate::resume;
 use crate::template::Template;
 
-/// What is known of the member.
+/// The state of the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
     /// Its Cluster is Ready.
@@ -19,7 +19,7 @@ pub enum Member {
     NotReadyAndLeaving,
 }
 
-/// What to do before the Work's finalizer is removed.
+/// The actions before the Work's finalizer is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Update each manifest's object so that it is not ours any more; see [`strip`].

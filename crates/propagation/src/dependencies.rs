@@ -46,7 +46,7 @@ fn identity(it: &DependentObjectReference) -> [&str; 4] {
     [&it.api_version, &it.kind, &it.namespace, &it.name]
 }
 
-/// What [`annotation`] recorded on a binding.
+/// The dependencies that [`annotation`] recorded on a binding.
 ///
 /// # Errors
 /// The annotation is not what this system writes.
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_told_apart() {
+    fn places_are_distinguished() {
         let object = attached(&independent("x", &[], json!({})), Template(&config("u"))).spec.resource;
         let elsewhere = DependentObjectReference { namespace: "other".into(), ..reference("c", Value::Null) };
         assert!(!means(&elsewhere, &object, None));

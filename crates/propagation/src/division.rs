@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use apimachinery::hash::fnv1a32;
 
-/// Who is served first when nothing else decides, so that leftovers do not always fall to the same cluster.
+/// The final tie-breaker, so that leftovers do not always fall to the same cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
     /// The first name.

@@ -15,7 +15,7 @@ const RELAPSE: i64 = 600;
 /// toleration of 300 s that workloads usually have.
 const MOST_DOUBLINGS: u32 = 3;
 
-/// What is remembered of a cluster between probes.
+/// The state of a cluster kept between probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// Whether the last probe found the cluster ready.
@@ -116,7 +116,7 @@ pub fn settle(
         false => seconds(observation.since, now),
     };
     let needed = if ready { observation.needed(thresholds) } else { thresholds.failure };
-    // Which cluster it is does not fluctuate as its health does.
+    // The identity of a cluster does not fluctuate as its health does.
     let is_certain = matches!(probe, Probe::Refused { .. }) || is_refusal(&current.reason);
     let turns = ready != stands;
     if turns && lasted < needed && !is_certain {
@@ -231,7 +231,7 @@ pub fn silence(
     if signs.ready.is_some_and(|it| it.status == unknown.status) {
         return (None, last_sign);
     }
-    // What an agent that comes back reports is a change, be it what it reported last.
+    // The first report of a returning agent counts as a change, even with the same content.
     let reported = Some((unknown.status.clone(), unknown.reason.clone()));
     (Some(unknown), LastSign { ready: reported, ..last_sign })
 }

@@ -4,7 +4,7 @@ use karmada_api::policy::v1alpha1::ReplicaSchedulingType;
 use karmada_api::scope::Binding;
 use serde_json::Value;
 
-/// What follows for a template.
+/// The decision about a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     /// The template matches its copies, or is not divided.
@@ -15,7 +15,7 @@ pub enum Sync {
     Replicas(i64),
 }
 
-/// What the copies of a divided Deployment make of its replicas.
+/// The replicas that a divided Deployment should have according to its copies.
 pub fn of_deployment(deployment: &Value, binding: &Binding) -> Sync {
     let number = |at: &str| deployment[at]["replicas"].as_i64();
     let (asked, there) = (number("spec").unwrap_or(1), number("status").unwrap_or_default());

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 type Amounts = BTreeMap<String, Quantity>;
 
-/// What a pod takes, and where: all that the sums need of it.
+/// The resources of a pod, and its node: all that the sums need.
 struct Share {
     version: Box<str>,
     node: Box<str>,

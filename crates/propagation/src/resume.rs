@@ -227,7 +227,7 @@ pub struct Acceptance {
     pub at: Time,
 }
 
-/// What a member keeps about deletions, which leave no object that could carry a mark.
+/// A member's record of deletions, which leave no object that could carry a mark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marker {
     /// The last deletion.
@@ -269,7 +269,7 @@ mod text {
     }
 }
 
-/// What a Work finds in its member.
+/// The object that a Work finds in its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The object does not exist in the member.
@@ -323,7 +323,7 @@ pub fn is_of_work(object: Option<&str>, work: &str) -> bool {
     object.is_none_or(|object| object.is_empty() || work.is_empty() || object == work)
 }
 
-/// What the condition of a held member reports.
+/// The facts in the condition of a held member.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// The mark that is newer than the store, and what carries it.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::template::Template;
 
-/// What to do with a manifest whose object exists in the member.
+/// The action for a manifest whose object exists in the member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
     /// The object is as it should be.

@@ -13,7 +13,7 @@ pub const ANNOTATION: &str = "karmada-rs.io/apply";
 /// The condition of a Work that reports whether all fields of its manifests are applied.
 pub const CONDITION: &str = "karmada-rs.io/AllFieldsApplied";
 
-/// Who owns what is applied, in the members' `managedFields`. Writes without server-side apply have the same name.
+/// The field manager of applies, in the members' `managedFields`. Writes without server-side apply have the same name.
 pub const MANAGER: &str = "karmada";
 
 /// The modes of the annotation.
@@ -88,7 +88,7 @@ fn leave_out(tree: &mut Value, path: &str) -> bool {
     leave_out(&mut list[place], rest)
 }
 
-/// What stands before the closing bracket, and what comes after it.
+/// The text before the closing bracket, and the text after it.
 fn bracket(text: &str) -> Option<(&str, &str)> {
     let (mut quoted, mut escaped) = (false, false);
     for (at, byte) in text.bytes().enumerate() {

@@ -176,7 +176,7 @@ pub(crate) fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStat
     };
     if !item.applied {
         item.applied_message = condition.map(|it| it.message.clone()).unwrap_or_default();
-        // What waits for a confirmation is observed all the same.
+        // Works waiting for a confirmation are observed all the same.
         if !condition.is_some_and(resume::waits) {
             return item;
         }

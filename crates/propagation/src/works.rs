@@ -69,7 +69,8 @@ pub fn expected_clusters(spec: &ResourceBindingSpec) -> BTreeSet<&str> {
     spec.clusters.iter().chain(dependents).map(|target| target.name.as_str()).chain(leaving).collect()
 }
 
-/// Which of a binding's Works (by key) are to be deleted. The error names a Work outside any execution namespace.
+/// The orphaned Works of a binding (by key), which are to be deleted. The error names a Work outside any execution
+/// namespace.
 ///
 /// # Errors
 /// The message names a Work outside any execution namespace.
@@ -237,7 +238,7 @@ fn suspended(spec: &ResourceBindingSpec, cluster: &str) -> bool {
         || here.is_some_and(|clusters| clusters.cluster_names.iter().any(|name| name == cluster))
 }
 
-/// What goes into a Work's metadata.
+/// The metadata of a Work.
 #[derive(Clone, Debug)]
 pub struct WorkMetadata<'a> {
     /// The Work's labels.

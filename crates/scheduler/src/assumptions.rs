@@ -15,10 +15,10 @@ use scheduling::estimate::added;
 
 use crate::queue::Moment;
 
-/// What did not become healthy in this time does not count any more.
+/// Replicas that did not become healthy within this time no longer count.
 const EXPIRY: Duration = Duration::from_secs(300);
 
-/// What is assumed of one binding, by cluster.
+/// The assumed replicas of one binding, by cluster.
 pub type AssumedReplicas = BTreeMap<String, Assumed>;
 
 /// Bounded by the results of the bindings there are.
@@ -29,7 +29,7 @@ pub struct Assumptions {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assumed {
-    /// What ran when the first replica was added.
+    /// The number of running replicas when the first assumption was added.
     base: i32,
     components: Vec<Component>,
     until: Moment,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_added_is_on_the_way() {
+    fn only_added_replicas_are_assumed() {
         let (mut assumptions, key) = (Assumptions::default(), ObjectKey::cluster("a"));
         assumptions.assume(&key, &spec(&[("m1", 2)]), &targets(&[("m1", 5), ("m2", 1)]), at(0));
         assert_eq!(seen(&mut assumptions, "b", at(1)), [3, 1]);

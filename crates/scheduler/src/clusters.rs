@@ -50,9 +50,9 @@ mod tests {
     fn put(clusters: &mut Clusters, change: Value) -> bool {
         let mut value = json!({"metadata": {"name": "m1", "generation": 1}});
         apimachinery::merge_patch::apply(&mut value, &change);
-        let mut told = false;
-        clusters.put(serde_json::from_value(value).expect("a cluster"), |_| told = true);
-        told
+        let mut called = false;
+        clusters.put(serde_json::from_value(value).expect("a cluster"), |_| called = true);
+        called
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct DeschedulerOptions {
     pub threshold: Duration,
     /// Replicas that may move in one interval, over all bindings: a lost zone must not empty a fleet at once.
     pub budget: i64,
-    /// Where the descheduler counts.
+    /// The registry of the descheduler's metrics.
     pub metrics: Registry,
 }
 

@@ -19,7 +19,7 @@ pub struct Explanation {
     pub findings: Result<Findings, LeftAlone>,
 }
 
-/// What a pass would find now.
+/// The result that a pass would have now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
     /// None when the last result is kept; then `decision` is the one a new pass would make.

@@ -14,7 +14,7 @@ use crate::peers::{self, Neighbours};
 use crate::scheduler::Scheduler;
 use crate::{triggers, writes};
 
-/// What a new binding is created with.
+/// The decision that a new binding is created with.
 pub struct FirstDecision {
     scheduler: Scheduler,
     binding: Binding,

@@ -194,7 +194,7 @@ async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, pla
     }
 }
 
-/// What is to be done about a binding.
+/// The planned writes of a binding.
 pub(crate) enum Plan {
     Nothing,
     /// The last result is kept; this records the observed generation.
@@ -210,7 +210,7 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// What an attempt counts as: its result and its type. What needs no decision is no attempt.
+    /// The result and the type of an attempt, for metrics. A pass without a decision is not an attempt.
     fn verdict(&self) -> Option<(&'static str, ScheduleType)> {
         match self {
             Self::Decided { decision, why, .. } => {
@@ -221,7 +221,7 @@ impl Plan {
     }
 }
 
-/// What failed is decided again in any case: the condition must not outlive its cause.
+/// A failed binding is decided again in any case: the condition must not outlive its cause.
 pub(crate) fn plan(
     binding: &Binding,
     neighbours: &Neighbours,
@@ -261,7 +261,7 @@ async fn commit(
     let key = object.key();
     let mut live = binding.clone();
     let (mut current, mut refused, mut written) = (object.clone(), Vec::new(), false);
-    let mut told = None;
+    let mut with_result = None;
     let placement = binding.spec.placement.as_ref();
     let result = decision.result().zip(placement);
     let result = result.and_then(|(clusters, placement)| writes::result(binding, placement, clusters, record));
@@ -285,7 +285,7 @@ async fn commit(
             Ok(now) => {
                 live.metadata.generation = now.generation();
                 live.metadata.resource_version = now.resource_version().to_owned();
-                told = with_status.then(|| (turned, now.revision()));
+                with_result = with_status.then(|| (turned, now.revision()));
                 (current, written) = (now, is_result);
             }
             Err(Interrupted::Failed(error)) if is_terminating(&error) => return Err(Interrupted::Failed(error)),
@@ -294,8 +294,8 @@ async fn commit(
         }
     }
     let outcome = outcome::outcome_of_writes(decision.error(), &refused);
-    let (turned, end) = match told {
-        Some(told) => told,
+    let (turned, end) = match with_result {
+        Some(with_result) => with_result,
         None => settle(shared, &key, live, &verdict(&outcome, decision, written, fresh), current.revision()).await?,
     };
     if !outcome.scheduled {

@@ -51,7 +51,7 @@ pub struct Depths {
     pub processing: usize,
 }
 
-/// Where a key is.
+/// The state of a key in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing is to be done about it.
@@ -95,7 +95,7 @@ enum Place {
     Processing { again: Option<Again>, woken: bool, gone: bool },
 }
 
-/// What happened to a key while it was processed.
+/// The changes of a key while it was processed.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     priority: i32,

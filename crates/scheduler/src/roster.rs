@@ -34,14 +34,14 @@ struct Group {
     keys: BTreeSet<ObjectKey>,
 }
 
-/// What a binding that failed is short of.
+/// The missing resource of a binding that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     Room,
     Clusters,
 }
 
-/// What follows from a change of a binding.
+/// The consequence of a change of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Push {
@@ -53,7 +53,7 @@ pub enum Step {
     Nothing,
 }
 
-/// What follows from a change of a cluster.
+/// The consequence of a change of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     pub push: Vec<(ObjectKey, i32)>,
@@ -72,8 +72,8 @@ impl Roster {
         let version = new.revision();
         let same_spec = old.is_some_and(|old| old.generation() == new.generation() && old.uid() == new.uid());
         let same_owner = old.is_some_and(|old| triggers::is_claimed(old) == triggers::is_claimed(new));
-        // What this scheduler writes is a result or a status: neither changes the placement. Further generations are
-        // of other writers; their changes were not reported.
+        // This scheduler writes results and statuses: neither changes the placement. Further generations are of other
+        // writers; their changes were not reported.
         if is_own && old.is_some_and(|old| new.generation() - old.generation() <= 1) {
             return Step::Nothing;
         }
@@ -93,7 +93,7 @@ impl Roster {
         Step::Push { priority, version }
     }
 
-    /// What is needed of a binding that passes: its group and its priority.
+    /// The group and the priority of a binding that passes.
     fn admit(&mut self, object: &Object) -> Option<(Arc<str>, i32)> {
         let json = object.json();
         let outline = Outline::of(&json)
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_claims_is_looked_at_once_and_when_a_cluster_changes() {
+    fn unclaimed_bindings_are_scheduled_once_and_when_a_cluster_changes() {
         let mut roster = Roster::new(DEFAULT_SCHEDULER, true);
         let unclaimed = |version: u64, generation: i64| {
             let mut value = binding("x", version, generation, json!({})).to_value().expect("an object");

@@ -55,7 +55,7 @@ pub struct Options {
     pub estimators: Option<Estimators>,
     /// `--disable-scheduler-estimator-in-pull-mode`: not those of clusters whose agent reports them.
     pub spare_pull_estimators: bool,
-    /// Where the scheduler counts.
+    /// The registry of the scheduler's metrics.
     pub metrics: Registry,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Shared {
     pub recorder: EventRecorder,
     pub counted: Counted,
     pub journal: Journal,
-    /// What the queue counts; set once the queue is there.
+    /// The metrics of the queue; set once the queue exists.
     steps: OnceLock<Steps>,
     pub roster: Mutex<Roster>,
     pub clusters: Mutex<Clusters>,
@@ -324,7 +324,7 @@ impl Shared {
         self.bindings.iter().find(|it| it.scope == scope).map(|it| &it.informer)
     }
 
-    /// What this scheduler wrote to bindings of a scope.
+    /// An overlay of this scheduler's writes to bindings of a scope.
     pub(crate) fn written(&self, scope: Scope) -> Option<&Overlay> {
         self.bindings.iter().find(|it| it.scope == scope).map(|it| &it.written)
     }

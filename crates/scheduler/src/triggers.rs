@@ -89,7 +89,7 @@ pub fn left_alone<'b>(object: &Object, binding: impl Into<Stance<'b>>, scheduler
     }
 }
 
-/// What decides which clusters can matter to a binding; the same for all bindings of a policy and a kind.
+/// The properties that determine which clusters can matter to a binding; equal for all bindings of a policy and a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirements {
     api_version: String,
@@ -146,7 +146,7 @@ fn affinities(placement: &Placement) -> Vec<ClusterAffinity> {
     terms.collect()
 }
 
-/// What a binding does about a change of a cluster.
+/// The reaction of a binding to a change of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reaction {
     #[default]
@@ -186,7 +186,7 @@ impl<'a> Change<'a> {
         (change.definition || change.apis || change.room).then_some(change)
     }
 
-    /// What bindings do that want this.
+    /// The reaction of bindings with these requirements.
     pub fn reaction(&self, requirements: &Requirements) -> Reaction {
         let concerned = [self.old, self.new].into_iter().flatten().any(|cluster| requirements.concerns(cluster));
         let serves = |cluster: Option<&Cluster>| cluster.is_some_and(|cluster| requirements.is_served_by(cluster));

@@ -107,11 +107,11 @@ pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Val
 pub fn is_news(binding: &Binding, decision: &Decision) -> bool {
     let placement = binding.spec.placement.as_ref();
     let written = decision.result().zip(placement).and_then(|(clusters, it)| result(binding, it, clusters, None));
-    let told = |error: &ScheduleError| {
+    let is_recorded = |error: &ScheduleError| {
         let known = binding.metadata.annotations.get(ANNOTATION).and_then(|text| Record::parse(text));
         known.is_some_and(|known| known.holds_error(binding.metadata.generation, &error.to_string()))
     };
-    written.is_some() || decision.error().is_some_and(|error| !told(error))
+    written.is_some() || decision.error().is_some_and(|error| !is_recorded(error))
 }
 
 /// Writes why nothing could be decided, where the last result stays.

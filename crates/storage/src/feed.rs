@@ -53,7 +53,7 @@ struct Watcher {
     waker: Option<Waker>,
 }
 
-/// What a watcher gets next.
+/// The next item of a watcher.
 #[derive(Debug)]
 pub(crate) enum Next {
     Batch(WatchBatch),
@@ -263,7 +263,7 @@ pub(crate) fn stream(cursor: Cursor) -> impl futures::Stream<Item = Result<Watch
     })
 }
 
-/// What a change costs in memory: the keys and values it keeps alive and its own fields.
+/// The memory of a change: the keys and values it keeps alive and its own fields.
 fn weight(change: &Change) -> usize {
     let of = |kv: &crate::KeyValue| kv.key.len() + kv.value.len() + size_of::<crate::KeyValue>();
     match change {

@@ -102,7 +102,7 @@ pub struct RangeResponse {
 pub struct Damage {
     /// Empty if the damage hides even that.
     pub key: Bytes,
-    /// Where it is and how it was found.
+    /// The place of the damage, and how it was found.
     pub place: Arc<str>,
 }
 
@@ -112,7 +112,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What must hold of a key for a transaction to commit.
+/// A condition on a key for a transaction to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// The key does not exist.
@@ -153,7 +153,7 @@ pub enum Op {
 /// Deleting an absent key is no change, and a transaction without a change takes no revision.
 #[derive(Clone, Debug, Default)]
 pub struct Txn {
-    /// What must hold for the transaction to commit.
+    /// The conditions of the transaction.
     pub guards: Vec<Guard>,
     /// The changes.
     pub ops: Vec<Op>,

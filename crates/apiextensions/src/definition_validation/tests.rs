@@ -89,7 +89,7 @@ fn parts_of_versions() {
 }
 
 #[test]
-fn what_versions_share_is_told_once() {
+fn errors_shared_by_versions_are_reported_once() {
     let errors = errors_of(|crd| {
         let mut second = crd["spec"]["versions"][0].clone();
         second["name"] = json!("V2");

@@ -212,7 +212,7 @@ fn warning_complaints(warning: &str, deprecated: bool) -> Vec<String> {
 /// Selectable fields are scalars that the schema declares, outside metadata.
 fn validate_selectable(version: &Version, path: &Path, errors: &mut ErrorList) {
     const MOST: usize = 8;
-    // What is implied in an object is not declared.
+    // Implied fields are not declared.
     let wrapper = serde_json::json!({"properties": {"self": version.json_schema()}});
     let type_ = structural::compile(Some(&wrapper), None);
     let Some(root) = type_.schemas.get(type_.root).properties.get("self").map(|property| property.schema) else {

@@ -110,7 +110,7 @@ fn an_update_may_keep_what_was_wrong_before() {
         (json!({"req": "x", "color": "green"}), json!({"req": "y", "color": "pink"}), 1),
         (json!({"req": "x", "replicas": -1}), json!({"req": "y", "replicas": -1}), 0),
         (json!({"req": "x", "replicas": -1}), json!({"req": "x", "replicas": -2}), 1),
-        // What an object lacks is wrong with the object, which has changed.
+        // A missing field is an error of the object, which has changed.
         (json!({"name": "ab"}), json!({"name": "ab"}), 0),
         (json!({"name": "ab"}), json!({"name": "abc"}), 1),
         (json!({"req": "x", "one": {"a": "", "b": ""}}), json!({"req": "y", "one": {"a": "", "b": ""}}), 0),

@@ -175,7 +175,7 @@ fn an_update_may_keep_rules_that_no_longer_compile() {
 }
 
 #[test]
-fn what_says_which_kind_it_is_has_types_of_its_own() {
+fn type_meta_of_definitions_is_checked() {
     let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
         "apiVersion": {"type": "integer"}, "kind": {"type": "string"}, "metadata": {"type": "string"}}});
     assert_eq!(

@@ -35,7 +35,7 @@ fn with_rule(properties: Value, rule: Value) -> Value {
 }
 
 #[test]
-fn a_broken_rule_is_told_with_its_message() {
+fn a_broken_rule_is_reported_with_its_message() {
     let numbers = json!({"a": {"type": "integer"}, "b": {"type": "integer"}, "color": {"type": "string"}});
     for (rule, spec, expected) in [
         (json!({"rule": "self.a < self.b"}), json!({"a": 1, "b": 2}), None),

@@ -255,7 +255,7 @@ fn the_root_of_a_schema_is_an_object_with_metadata() {
 }
 
 #[test]
-fn beside_a_status_the_root_says_little() {
+fn with_a_status_subresource_the_root_has_few_fields() {
     let messages = root_messages(&json!({"type": "array", "items": {"type": "string"}, "maxProperties": 1}), true);
     assert_eq!(
         messages,
@@ -270,7 +270,7 @@ fn beside_a_status_the_root_says_little() {
 }
 
 #[test]
-fn rules_are_judged_where_nothing_else_is_wrong() {
+fn rules_are_checked_where_no_other_error_is() {
     let rule = |text: &str| json!([{"rule": text}]);
     let schema = json!({"type": "object", "properties": {
         "fine": {"type": "integer", "x-kubernetes-validations": rule("self.x")},

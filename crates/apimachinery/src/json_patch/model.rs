@@ -11,7 +11,7 @@ use super::*;
 /// The tokens that lead to a value.
 type Place = Vec<String>;
 
-/// What is at a place; containers without what they hold.
+/// The value at a path; containers without their content.
 #[derive(Clone, Debug, PartialEq)]
 enum Row {
     Map,
@@ -210,7 +210,7 @@ fn document_and_patch() -> impl Strategy<Value = (Value, Vec<Value>)> {
 
 proptest! {
     #[test]
-    fn operations_do_what_the_rfc_says((document, operations) in document_and_patch()) {
+    fn operations_equal_the_model((document, operations) in document_and_patch()) {
         let expected = operations.iter().try_fold(table(&document), |rows, operation| operate(&rows, operation));
         let patch = from_value(&Value::from(operations.clone())).expect("a patch");
         let mut result = document.clone();

@@ -14,7 +14,7 @@ pub(super) struct Comparison {
     pub removed: FieldSet,
 }
 
-/// What differs at one path and below it.
+/// The differences at one path and below it.
 #[derive(Default)]
 struct Difference {
     added: bool,

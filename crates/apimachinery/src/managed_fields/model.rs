@@ -140,7 +140,7 @@ fn owners(object: &Value) -> BTreeMap<String, Set> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// What is there, with some leaves set and some taken away.
+    /// The current object, with some leaves set and some removed.
     Update(String, Leaves, Vec<usize>),
     Apply(String, Leaves, bool),
 }
@@ -180,7 +180,7 @@ fn edited(live: &Leaves, set: &Leaves, gone: &[usize]) -> Leaves {
 
 proptest! {
     #[test]
-    fn histories_end_as_the_rules_say(steps in prop::collection::vec(any_step(), 1..12)) {
+    fn histories_end_as_in_the_model(steps in prop::collection::vec(any_step(), 1..12)) {
         let type_ = deployment();
         let (mut model, mut live) = (Model::default(), None::<Value>);
         for (second, step) in steps.iter().enumerate() {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::path::{ParseElementError, PathElement};
 
-/// What lies deeper is owned as one. The JSON decoder reads 128 levels, of which the way to a set takes four
+/// Deeper parts are owned as one. The JSON decoder reads 128 levels, of which the path to a set takes four
 /// (`metadata.managedFields[].fieldsV1`); an object whose sets are deeper could be stored and never be read again.
 pub(super) const MAX_DEPTH: usize = 100;
 
@@ -123,7 +123,7 @@ impl FieldSet {
         self.entries.binary_search_by(|(e, _)| e.cmp(element)).ok().map(|at| &self.entries[at].1)
     }
 
-    /// What is in either set.
+    /// The members of either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         if self.is_empty() {

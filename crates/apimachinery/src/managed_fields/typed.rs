@@ -10,7 +10,7 @@ use super::set::MAX_DEPTH;
 use crate::field::MAX_ERRORS;
 use crate::schema::ListType;
 
-/// What does not fit: each with its path, at least one.
+/// The mismatches, each with its path; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypedError(Vec<(String, String)>);
 

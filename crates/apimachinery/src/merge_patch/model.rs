@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a place of both documents comes to; `None` where there is nothing.
+/// The merged value at a path; `None` where there is none.
 fn decided(target: Option<&Value>, patch: Option<&Value>) -> Option<Value> {
     let Some(patch) = patch else { return target.cloned() };
     if !patch.is_object() {
@@ -43,7 +43,7 @@ fn document() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn every_place_is_what_the_rfc_says(target in document(), patch in document()) {
+    fn every_path_equals_the_model(target in document(), patch in document()) {
         let mut result = target.clone();
         apply(&mut result, &patch);
         // Only a member can be removed; a patch that is null as a whole is a null.

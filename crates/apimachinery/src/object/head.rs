@@ -50,14 +50,14 @@ pub(super) enum Text {
 
 const TEXTS: usize = Text::DeletionTimestamp as usize + 1;
 
-/// What is parsed once, when an object enters the program.
+/// The parsed metadata of an object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Head {
     /// Those of [`Text`], then keys and values of the labels.
     texts: Box<str>,
-    /// Where each of the first ends.
+    /// The end of each of the first texts.
     ends: [u32; TEXTS],
-    /// Where the key and the value of each label end; sorted by key.
+    /// The ends of the key and the value of each label; sorted by key.
     labels: Box<[(u32, u32)]>,
     pub generation: i64,
     pub finalizers: Box<[Box<str>]>,
@@ -68,7 +68,7 @@ pub(super) struct Head {
     plain: bool,
 }
 
-/// What follows in a text that begins by naming a kind as this program spells it: `{"apiVersion":"v1","kind":"Pod",`.
+/// The rest of a text that begins with a kind in this program's encoding: `{"apiVersion":"v1","kind":"Pod",`.
 fn after_front<'t>(text: &'t [u8], api_version: &str, kind: &str) -> Option<&'t [u8]> {
     let value = text.strip_prefix(b"{\"apiVersion\":\"")?.strip_prefix(api_version.as_bytes())?;
     value.strip_prefix(b"\",\"kind\":\"")?.strip_prefix(kind.as_bytes())?.strip_prefix(b"\",")

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_object_says_what_it_said() {
+    fn a_packed_object_keeps_its_content() {
         let mut packer = Packer::default();
         for (n, size) in [40, 0, 1000, 70_000, 200_000, 100].into_iter().enumerate() {
             let text = document(n, size);

@@ -199,7 +199,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn quantities_are_what_school_arithmetic_says((text, a) in any_amount(), (other, b) in any_amount()) {
+    fn quantities_equal_the_model((text, a) in any_amount(), (other, b) in any_amount()) {
         let quantity = |text: &str| text.parse::<Quantity>().expect("an amount");
         let (x, y) = (quantity(&text), quantity(&other));
         prop_assert_eq!(x.to_string(), printed(&a), "{}", text);

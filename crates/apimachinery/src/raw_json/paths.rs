@@ -13,7 +13,7 @@ pub struct Paths {
     root: Node,
 }
 
-/// What is looked for in an object.
+/// The paths to find in an object.
 #[derive(Clone, Debug, Default)]
 struct Node {
     /// The path that ends here, by its place.
@@ -53,7 +53,7 @@ impl Paths {
         places.iter().copied().filter(is_outermost).collect()
     }
 
-    /// Where the values stand; the allocation of `places` is used again.
+    /// The positions of the values; the allocation of `places` is reused.
     pub fn find(&self, json: &[u8], places: &mut Places) {
         places.clear();
         places.resize(self.all.len(), None);
@@ -97,7 +97,7 @@ fn put(tree: &mut Value, names: &[Box<str>], value: Value) {
         ([first, rest @ ..], Value::Object(map)) => {
             put(map.entry(&**first).or_insert_with(|| Value::Object(Map::new())), rest, value);
         }
-        // What is no object has no members.
+        // Other values have no members.
         _ => {}
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn read_list(list: &Value) -> Result<&[Value], PatchError> {
 const MAP: &str = "map[string]interface {}";
 const LIST: &str = "[]interface {}";
 
-/// What Go calls the type of a value.
+/// The name of a value's type in Go's messages.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
@@ -109,7 +109,7 @@ fn merge_by_key(
     check_order(patch, order, Some(key))?;
     let Directed { items: patch_items, gone, replace } = directed(patch, key)?;
     if replace {
-        // What is left of the patch is the list, as it is.
+        // The rest of the patch is the list, unchanged.
         *live = patch_items.into_iter().filter_map(|map| taken(&Value::Object(map.clone()))).collect();
         need_keys(live, key)?;
         reorder(live, &before, order.unwrap_or(&[]), &identity);

@@ -11,7 +11,7 @@ use crate::test_schemas::deployment;
 
 type Texts = BTreeMap<String, String>;
 
-/// What is stored: labels, finalizers, a strategy (whose keys are retained), containers by name, their arguments.
+/// The stored object: labels, finalizers, a strategy (whose keys are retained), containers by name, their arguments.
 #[derive(Clone, Debug, Default)]
 struct Object {
     labels: Option<Texts>,
@@ -331,7 +331,7 @@ fn any_patch() -> impl Strategy<Value = Patch> {
     (maps, finalizers, lists).prop_map(|((labels, strategy), finalizers, (containers, replace, order))| Patch {
         labels,
         strategy,
-        // What is added is not taken away by the same patch.
+        // An added item is not removed by the same patch.
         gone_finalizers: finalizers.1.into_iter().filter(|n| finalizers.0.iter().flatten().all(|f| f != n)).collect(),
         finalizers: finalizers.0,
         // An order that names nothing states none.

@@ -171,7 +171,7 @@ fn refused_lists() {
     }
 }
 
-/// What meets nothing of its kind is taken as it is, but for nulls, and what `$patch` directs is left out.
+/// A value without a counterpart is taken without nulls and `$patch` directives.
 #[test]
 fn patches_of_what_is_not_there() {
     for (live, patch, expected) in [

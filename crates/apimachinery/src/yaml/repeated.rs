@@ -14,7 +14,7 @@ pub(super) fn keys(text: &str) -> Vec<String> {
     read.map(|Repeated(found)| found).unwrap_or_default()
 }
 
-/// What a node and those below it repeat.
+/// The duplicate keys of a node and those below it.
 struct Repeated(Vec<String>);
 
 impl Repeated {

@@ -32,7 +32,7 @@ fn scalars_are_read_as_yaml_1_1() {
 }
 
 #[test]
-fn duplicates_are_told() {
+fn duplicates_are_reported() {
     let document = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yy\ndata:\n  k: 'v'\n  k: 'w'\n";
     let (value, warnings) = to_json_value_warned(document).expect("valid");
     assert_eq!(value["data"], json!({"k": "w"}));

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_may_speak_for_others_is_heard() {
+    fn headers_of_other_peers_are_ignored() {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let seconds = world.now().as_second();
         let (authority, _) = Authority::generate("front-proxy-ca", &world).expect("an authority");

@@ -29,7 +29,7 @@ pub struct ServiceAccountTokens {
     pub verifier: Arc<Verifier>,
     /// The first issues; all are accepted.
     pub issuers: Vec<String>,
-    /// What `aud` must name one of.
+    /// The accepted audiences; `aud` must contain one of them.
     pub audiences: Vec<String>,
     lookup: Arc<dyn Lookup>,
     /// With the state of the keys that each token was verified by.

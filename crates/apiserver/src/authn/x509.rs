@@ -26,7 +26,7 @@ pub enum ClientAuthorityError {
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// Whose signature on a client certificate is accepted. Clones share it.
+/// The authorities of accepted client certificates. Clones share them.
 #[derive(Clone)]
 pub struct ClientAuthority(Arc<RwLock<Arc<Trusted>>>);
 

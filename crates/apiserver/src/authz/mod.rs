@@ -15,7 +15,7 @@ pub use table::{Rbac, Table};
 /// Members of this group are authorized for everything, regardless of rules.
 pub const MASTERS: &str = "system:masters";
 
-/// What a request wants to do, derived from its URL and method alone.
+/// The attributes of a request, derived from its URL and method alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attributes {
     /// A request for a resource.

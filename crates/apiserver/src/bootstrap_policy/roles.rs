@@ -22,7 +22,7 @@ pub(super) const AGGREGATED: &[(&str, &str, Pairs)] =
 /// Roles of parts that do not run here.
 const COMPONENTS: &str = include_str!("components.txt");
 
-/// What the role of a controller is called before its own name, which is that of its service account in `kube-system`.
+/// The prefix of a controller's role; the rest is its own name, which is that of its service account in `kube-system`.
 pub(super) const CONTROLLER: &str = "system:controller:";
 
 /// Name, role, subjects.
@@ -50,8 +50,8 @@ pub(super) const BINDINGS: &[(&str, &str, Pairs)] = &[
     ("system:volume-scheduler", "system:volume-scheduler", &[("User", "system:kube-scheduler")]),
 ];
 
-/// What an aggregated role amounts to with the bootstrap roles alone, as the controller that keeps it would have it: the
-/// rules of the roles that bear its label, in the order of their names, each once.
+/// The rules of an aggregated role from the bootstrap roles alone, as its controller computes them: the rules of the
+/// roles with its label, in the order of their names, each once.
 pub(super) fn aggregated(label: &str) -> Vec<PolicyRule> {
     let bears = |labels: &[(&str, &str)]| labels.iter().any(|(key, _)| *key == label);
     let plain = plain().into_iter().filter(|(_, labels, _)| bears(labels)).map(|(name, _, rules)| (name, rules));

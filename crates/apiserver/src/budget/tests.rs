@@ -29,7 +29,7 @@ async fn a_full_account_delays_its_user_and_a_full_server_refuses_all() {
 }
 
 #[test]
-fn whoever_waits_is_woken_in_order_and_all_when_nothing_is_left() {
+fn waiters_are_woken_in_order_and_all_when_nothing_is_left() {
     let account = Account::new(2 * PIECE);
     account.send(2 * PIECE);
     let flags: Vec<_> = (0..5).map(|_| Arc::new(Flag::default())).collect();

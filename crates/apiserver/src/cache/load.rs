@@ -15,7 +15,7 @@ use crate::keys;
 /// The objects of one resource, in order.
 type Objects = Vec<(ObjectKey, Arc<Object>)>;
 
-/// What the store holds.
+/// The objects in the store.
 #[derive(Default)]
 pub(super) struct Loaded {
     /// By `GROUP/PLURAL`.

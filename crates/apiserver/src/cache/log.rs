@@ -40,7 +40,7 @@ pub(super) struct Log {
     first: u64,
     /// Every change after this revision is in `events`.
     pub from: Revision,
-    /// What the logs of all resources hold beyond their history, in bytes.
+    /// Bytes that the logs of all resources hold beyond their history.
     backlog: Arc<AtomicUsize>,
 }
 
@@ -135,7 +135,7 @@ impl Log {
 /// The position of one watcher.
 pub(super) struct Cursor {
     at: AtomicU64,
-    /// Where it is in [`Cursors`].
+    /// Its index in [`Cursors`].
     index: AtomicUsize,
     /// The position at which it ends.
     ends_at: AtomicU64,

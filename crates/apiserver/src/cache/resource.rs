@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_stay_in_their_namespace_whatever_the_token_says() {
+    fn pages_stay_in_their_namespace_with_any_token() {
         let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
         let object = || Object::parse("{}").expect("an object").shared();
         let keys = ["a", "a-b", "b", "c"].map(|ns| ["x", "y", "z"].map(|name| ObjectKey::namespaced(ns, name)));

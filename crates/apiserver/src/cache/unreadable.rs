@@ -43,7 +43,7 @@ impl Unreadable {
     }
 }
 
-/// What a client gets instead of the object.
+/// The error that a client gets instead of the object.
 fn status(place: &str, key: &ObjectKey, why: &str) -> Status {
     let (group, plural) = place.split_once('/').unwrap_or(("", place));
     let group = if group == "core" { "" } else { group };

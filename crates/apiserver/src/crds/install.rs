@@ -83,18 +83,18 @@ impl Definitions {
         let next = AtomicUsize::new(0);
         // Randomness is drawn in their order, so that a history repeats.
         let crds: Vec<(&Value, String)> = crds.iter().map(|crd| (crd, self.uid_for(crd))).collect();
-        let judge = || {
-            let mut judged = Vec::new();
+        let propose_all = || {
+            let mut proposed = Vec::new();
             // They differ in length by far.
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some((crd, uid)) = crds.get(at) else { return judged };
-                judged.push((at, self.propose(crd, uid)));
+                let Some((crd, uid)) = crds.get(at) else { return proposed };
+                proposed.push((at, self.propose(crd, uid)));
             }
         };
         let mut all = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(judge)).collect();
-            let mut all = judge();
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(propose_all)).collect();
+            let mut all = propose_all();
             for other in others {
                 all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
@@ -138,7 +138,7 @@ impl Definitions {
         Ok(Some(Proposed { tree, typed, stored }))
     }
 
-    /// What the server owns, and of an existing definition also what others have added to it.
+    /// Sets the server's metadata, and keeps what others added to an existing definition.
     fn merge_metadata(&self, tree: &mut Value, old: Option<&Value>, uid: &str) {
         let given = tree["metadata"].take();
         let mut metadata = match old {

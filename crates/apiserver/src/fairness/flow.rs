@@ -8,13 +8,13 @@ use super::schedule::Order;
 
 /// A flow is light while it uses at most one part in this many of one core.
 const SHARE: u64 = 8;
-/// What it may use at once, in nanoseconds of that part: 2.5 ms of work, a few handshakes or a dozen requests.
+/// The initial credit, in nanoseconds of that part: 2.5 ms of work, a few handshakes or a dozen requests.
 const BURST: u64 = SHARE * 2_500_000;
 
 /// The maximum debt, so that any load is paid off within a second.
 const DEBT: u64 = 1_000_000_000;
 
-/// Who a flow is.
+/// The user or the address of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// An authenticated user.

@@ -53,7 +53,7 @@ pub(crate) fn admit<B>(place: &Arc<Place>, request: &http::Request<B>) -> Result
     }
 }
 
-/// What is never refused: health, and the leases by which components elect their leader or show that they live.
+/// Requests that are never refused: health checks, and the Leases of leader elections and heartbeats.
 fn is_exempt(info: &RequestInfo) -> bool {
     let health = ["/healthz", "/livez", "/readyz"];
     let probe = !info.is_resource

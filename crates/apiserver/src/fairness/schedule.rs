@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a turn counts until its cost is known: flows with several turns underway cannot all be at the smallest tag.
+/// The assumed cost of a turn until it is known: flows with several turns in progress cannot all be at the smallest
+/// tag.
 const ESTIMATE: u64 = 100_000;
 /// How far a flow may be ahead of those that are served: a turn that took long does not lock its flow out for as long, which
 /// for the flow of an address would lock out newcomers. 20 ms where the unit is a nanosecond.

@@ -22,7 +22,7 @@ use super::schedule::{Order, Rank, Schedule};
 /// Nanoseconds since some moment; the processor time of a turn is the difference of two readings.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// What a turn costs besides the time it takes: being woken and queued.
+/// The cost of a turn besides the time it takes: waking and queueing.
 const OVERHEAD: u64 = 500;
 /// For so long after another user was served a user who uses much leaves a core free.
 const COMPANY: u64 = 10_000_000_000;
@@ -328,7 +328,7 @@ impl<F: Future> Future for InTurns<F> {
 /// One task that takes turns.
 struct Task {
     place: Arc<Place>,
-    /// Whose turns it takes, and which change of the place's flow that was.
+    /// The flow whose turns it takes, and the number of the place's change of flow at that time.
     flow: Arc<Flow>,
     changes: usize,
     /// It waits in the queue of its flow.

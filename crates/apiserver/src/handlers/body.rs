@@ -17,7 +17,7 @@ use crate::request::options::FieldValidation;
 
 /// client-go sends built-in kinds this way, kubectl since 1.32 included.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// What every Kubernetes protobuf document begins with.
+/// The prefix of every Kubernetes protobuf document.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// Bytes of a body that an error shows.
@@ -217,7 +217,7 @@ impl Call<'_> {
         super::types::mismatch(&info.resource.kind, object, &info.schema)
     }
 
-    /// What becomes of unknown and duplicate fields.
+    /// Applies the field validation: ignores, warns of, or refuses unknown and duplicate fields.
     pub(super) fn field_findings(
         &self,
         findings: Vec<String>,

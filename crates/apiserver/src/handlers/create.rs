@@ -239,7 +239,7 @@ impl Call<'_> {
         }
     }
 
-    /// What the server owns in the metadata of a new object.
+    /// Sets the server's fields in the metadata of a new object.
     fn own_metadata(&self, object: &mut Value) {
         let uid = self.server.world.uuid();
         let Some(metadata) = object["metadata"].as_object_mut() else { return };

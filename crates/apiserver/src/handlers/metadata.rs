@@ -13,7 +13,7 @@ use super::Call;
 use super::status::named;
 use crate::{errors, keys};
 
-/// What of the metadata can be changed without the rest.
+/// The metadata fields that can be changed without the rest.
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
 
 impl Call<'_> {

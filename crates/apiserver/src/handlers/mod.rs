@@ -52,7 +52,7 @@ pub(crate) struct Call<'a> {
     pub with_status: bool,
     /// The object or patch of a caller in this process, as a tree; its body need not be read.
     pub draft: Option<&'a Draft>,
-    /// What the caller, who is in this process, creates without a body.
+    /// Objects that a caller in this process creates without a body.
     pub new_objects: Option<NewObjects>,
     /// The connection of a caller outside this process.
     pub wire: Option<&'a Wire>,

@@ -52,8 +52,8 @@ impl<'o> Live<'o> {
 #[derive(Clone)]
 pub(super) struct Proposal {
     pub object: Value,
-    /// Who owns its fields, where server-side apply has settled that; the object has no list of its own then. Otherwise
-    /// the changed fields go to the writer.
+    /// The owners of its fields, if server-side apply has determined them; the object has no list of its own then.
+    /// Otherwise the writer owns the changed fields.
     pub owners: Option<Owners>,
 }
 
@@ -102,11 +102,11 @@ pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
     let owners = object["metadata"].get_mut("ownerReferences")?.as_array_mut()?;
     // Compared by their text, as a body holds tens of thousands.
     let mut seen = HashSet::with_capacity(owners.len());
-    let (mut told, mut duplicates) = (HashSet::new(), Vec::new());
+    let (mut reported, mut duplicates) = (HashSet::new(), Vec::new());
     owners.retain(|owner| {
         let is_new = seen.insert(owner.to_string());
         let uid = owner["uid"].as_str().unwrap_or_default();
-        if !is_new && told.insert(uid.to_owned()) {
+        if !is_new && reported.insert(uid.to_owned()) {
             duplicates.push(uid.to_owned());
         }
         is_new
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finalizers_without_a_domain_are_told() {
+    fn finalizers_without_a_domain_yield_warnings() {
         let object = |names: &[&str]| json!({"metadata": {"finalizers": names}});
         let prefer = "metadata.finalizers: \"x\": prefer a domain-qualified finalizer name including a path (/) to avoid \
                       accidental conflicts with other finalizer writers";

@@ -360,7 +360,7 @@ impl Call<'_> {
     }
 }
 
-/// What a JSON patch has twice and what it has too much, in the order of its operations.
+/// Duplicate and unknown members of a JSON patch, in the order of its operations.
 fn odd_members(duplicates: Vec<String>, document: &[u8]) -> Vec<String> {
     let place = |text: &str| text.split(['[', ']']).nth(1).and_then(|index| index.parse().ok()).unwrap_or(usize::MAX);
     let mut found = json_patch::unknown_members(document);

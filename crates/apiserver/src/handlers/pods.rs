@@ -113,11 +113,11 @@ impl Call<'_> {
             }
             if !options.is_dry_run() {
                 // Upstream's server writes the condition itself, without an owner of the field.
-                let told = |live: &Live<'_>| {
+                let with_condition = |live: &Live<'_>| {
                     let owners = Some(live.owners().unwrap_or_default());
                     Ok(Proposal { object: pods::disrupted(&live.tree, self.now), owners })
                 };
-                self.modify(&self.key(), false, told).await?;
+                self.modify(&self.key(), false, with_condition).await?;
             }
             self.delete_object(&self.key(), &options).await?;
             return Ok(respond::value(StatusCode::CREATED, &serde_json::json!(done())));

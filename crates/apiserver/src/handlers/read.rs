@@ -58,7 +58,7 @@ struct Continue {
     v: String,
     #[serde(default)]
     rv: i64,
-    /// What follows the list's prefix in the key of the last object, and a zero byte: the smallest key after it.
+    /// The rest of the last object's key after the list's prefix, and a zero byte: the smallest key after it.
     #[serde(default)]
     start: String,
 }
@@ -207,7 +207,7 @@ impl Call<'_> {
         self.reply_list(page, &filter).await
     }
 
-    /// What a list with these options finds, as it is stored.
+    /// The page of a list with these options, in stored form.
     pub(super) async fn page(&self, options: &ListOptions, filter: &Filter) -> Result<Page, Status> {
         let (revision, limit) = (options.resource_version, options.limit);
         if !options.continue_token.is_empty() {
@@ -355,7 +355,7 @@ impl Call<'_> {
         Ok(Page { items: own(items), remaining, revision })
     }
 
-    /// What goes on after a page; empty where nothing is left.
+    /// The continue token after a page; empty on the last one.
     pub(super) fn token_after(&self, page: &Page) -> String {
         match page.items.last() {
             Some(last) if page.remaining > 0 => {

@@ -23,14 +23,14 @@ use crate::respond;
 static NAMESPACED: LazyLock<Option<Resource>> = LazyLock::new(|| kubernetes_api::scale(true));
 static CLUSTER: LazyLock<Option<Resource>> = LazyLock::new(|| kubernetes_api::scale(false));
 
-/// Where a kind keeps what its Scale shows.
+/// The paths of a kind's replicas and selector.
 struct Paths<'r> {
     replicas: &'r str,
     current: &'r str,
     selector: Option<&'r str>,
 }
 
-/// What a request wants the Scale to be.
+/// The requested change of the Scale.
 enum Change {
     Replace(Value),
     Patch(Patch, FieldValidation),
@@ -78,7 +78,7 @@ impl Call<'_> {
                 scale.check_namespace(&mut configuration.clone())?;
                 Change::Apply { configuration, force: options.force }
             }
-            // Which kinds of patches there are is a matter of the resource.
+            // The patch types depend on the resource.
             _ => Change::Patch(self.read_patch(body, validation).await?, validation),
         };
         let findings = parking_lot::Mutex::new(warnings);
@@ -142,7 +142,7 @@ impl Call<'_> {
                 (scale.patched(merged, |merged, wrong| wrong.invalid(merged))?, Vec::new())
             }
         };
-        self.judge(&was, &wanted, &paths)?;
+        self.check(&was, &wanted, &paths)?;
         if !matches!(change, Change::Apply { .. }) {
             let schema = &scale.resource.info.schema;
             scale.as_manager(|context| managed_fields::update(Some(&was), &mut wanted, context, schema));
@@ -155,7 +155,7 @@ impl Call<'_> {
     }
 
     /// Whether a Scale may be changed to the requested one.
-    fn judge(&self, was: &Value, wanted: &Value, paths: &Paths<'_>) -> Result<(), Status> {
+    fn check(&self, was: &Value, wanted: &Value, paths: &Paths<'_>) -> Result<(), Status> {
         let named = &self.resource.info.resource;
         let replicas = &wanted["spec"]["replicas"];
         if was["spec"]["replicas"].is_null() && replicas.is_null() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Call;
 use crate::negotiate::go_package;
 
-/// What Go's reader of kind and version reads into, as it names it.
+/// The Go type in the messages of upstream's reader of kind and version.
 const READ_INTO: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
@@ -34,8 +34,8 @@ pub(super) fn kindless(document: &[u8]) -> String {
 
 impl Call<'_> {
     pub(super) fn misfit(&self, object: &Value) -> Option<Misfit> {
-        let (kind, api_version) = match said(object) {
-            Ok(said) => said,
+        let (kind, api_version) = match type_meta_of(object) {
+            Ok(found) => found,
             Err(why) => return Some(Misfit::Unreadable(why)),
         };
         let (group, version) = match group_version(api_version) {
@@ -52,8 +52,9 @@ impl Call<'_> {
             return Some(Misfit::Kindless);
         }
         if given.group != named.group {
-            let said = format!("{}/{}, Kind={}", given.group, given.version, given.kind);
-            let why = format!("{said} is unstructured and is not suitable for converting to {:?}", named.api_version());
+            let given_kind = format!("{}/{}, Kind={}", given.group, given.version, given.kind);
+            let why =
+                format!("{given_kind} is unstructured and is not suitable for converting to {:?}", named.api_version());
             return Some(Misfit::Unusable { kind: given.kind.clone(), version: given.version.clone(), why });
         }
         if given.version != named.version {
@@ -120,7 +121,7 @@ impl Call<'_> {
 }
 
 /// Kind and apiVersion of the document, empty if absent.
-fn said(object: &Value) -> Result<(&str, &str), String> {
+fn type_meta_of(object: &Value) -> Result<(&str, &str), String> {
     let wrong = |found: &Value, what: &str| {
         let found = type_name(found);
         format!("couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {what}")

@@ -21,7 +21,7 @@ pub(super) struct Mismatch {
 
 /// The first value of a wrong type. Without one, nulls in lists and maps become zero values.
 pub(super) fn mismatch(kind: &str, object: &mut Value, type_: &TypeOf) -> Option<Mismatch> {
-    judge(kind, object, type_.node(), &type_.schemas)
+    find_mismatch(kind, object, type_.node(), &type_.schemas)
 }
 
 /// The same for the metadata of a custom resource, which is read as of every other kind.
@@ -33,7 +33,7 @@ pub(super) fn metadata_mismatch(object: &mut Value, type_: &TypeOf) -> Option<Mi
     }
     let schemas = &type_.schemas;
     let schema = schemas.get(type_.node().properties.get("metadata")?.schema);
-    let found = judge("ObjectMeta", metadata, schema, schemas);
+    let found = find_mismatch("ObjectMeta", metadata, schema, schemas);
     if found.is_some() || !schemas.has_embedded_resources() {
         return found;
     }
@@ -47,7 +47,7 @@ pub(super) fn metadata_mismatch(object: &mut Value, type_: &TypeOf) -> Option<Mi
     Some(Mismatch { converter: decoder.clone(), decoder })
 }
 
-fn judge(name: &str, value: &mut Value, schema: &Schema, schemas: &Schemas) -> Option<Mismatch> {
+fn find_mismatch(name: &str, value: &mut Value, schema: &Schema, schemas: &Schemas) -> Option<Mismatch> {
     let null_elements = Cell::new(false);
     let inside = Struct { name, schemas, null_elements: &null_elements };
     let found = below(value, schema, &inside, &mut String::new());

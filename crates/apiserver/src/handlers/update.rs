@@ -20,7 +20,7 @@ use crate::{certificates, errors, keys, namespaces, respond};
 /// Concurrent writers that get in between; kube-apiserver gives a patch as many tries.
 const TRIES: usize = 5;
 
-/// What a write did to an object.
+/// The result of a write of an object.
 pub(super) struct Changed {
     pub object: Arc<Object>,
     pub warnings: Vec<String>,
@@ -205,7 +205,7 @@ impl Call<'_> {
     ) -> Result<Written, Status> {
         let strategy = &self.resource.strategy;
         let (old, Proposal { object: mut new, owners }) = (&live.tree, proposal);
-        // What a custom resource's endpoint puts back lacks what was not there, defaults too.
+        // For custom resources, restored fields lack absent ones, including defaults.
         let custom = self.resource.info.custom;
         if custom {
             strategy.default(&mut new);

@@ -223,7 +223,7 @@ impl Watcher {
         }
     }
 
-    /// What a change means to this watcher: an object may enter or leave what its selectors show.
+    /// The event of a change for this watcher: an object may start or stop matching its selectors.
     fn translate(&self, event: &Event) -> Option<WatchEvent> {
         let is = event.current.as_ref().filter(|object| self.accepts(object));
         let was = event.previous.as_ref().filter(|object| self.accepts(object));

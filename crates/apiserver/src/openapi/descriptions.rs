@@ -20,7 +20,7 @@ pub(super) fn of_target(target: &str) -> Option<String> {
     }
 }
 
-/// What follows `prefix` in the line that begins with it.
+/// The rest of the line that begins with `prefix`.
 fn find<'l>(lines: &'l str, prefix: &str) -> Option<&'l str> {
     let bytes = lines.as_bytes();
     // The line sought begins in `low..high`, and both are beginnings of lines.

@@ -80,7 +80,7 @@ impl Renderer {
         }
     }
 
-    /// What a custom resource can be selected by.
+    /// Documents the selectable fields of a custom resource.
     fn name_selectable_fields(&mut self, name: &str, info: &ResourceInfo) {
         let Some(definition) = self.definitions.get_mut(name).filter(|_| info.custom) else { return };
         if !info.selectable_fields.is_empty() {

@@ -59,7 +59,7 @@ async fn every_v3_document_is_whole_and_stays_at_its_address() {
 }
 
 #[tokio::test]
-async fn kubectl_finds_what_it_looks_for() {
+async fn kubectl_finds_its_documents() {
     let document = get(&open_api(), "/openapi/v3/apis/apps/v1").await;
     let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
     let gvk = json!({"group": "apps", "kind": "Deployment", "version": "v1"});
@@ -76,7 +76,7 @@ async fn kubectl_finds_what_it_looks_for() {
 }
 
 #[tokio::test]
-async fn v2_says_only_what_v2_can_say() {
+async fn v2_has_only_keywords_of_v2() {
     let open_api = open_api();
     let document = get(&open_api, "/openapi/v2").await;
     check_references(&document, &document["definitions"], "#/definitions/");

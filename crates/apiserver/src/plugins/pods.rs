@@ -232,7 +232,7 @@ impl Default for PodSecurity {
 }
 
 impl PodSecurity {
-    fn judge(&self, request: &AdmissionRequest<'_>, object: &Value) -> Result<(), Status> {
+    fn check(&self, request: &AdmissionRequest<'_>, object: &Value) -> Result<(), Status> {
         let named = &request.info.resource;
         if named.plural == "namespaces" {
             let wrong = pod_security::label_errors(&object["metadata"]["labels"]);
@@ -261,10 +261,10 @@ impl Admission for PodSecurity {
     }
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> Outcome<'a> {
-        let judged =
+        let is_checked =
             matches!(request.subresource, "" | "ephemeralcontainers") && request.operation != Operation::Delete;
         done(match request.object.as_deref() {
-            Some(object) if judged => self.judge(request, object),
+            Some(object) if is_checked => self.check(request, object),
             _ => Ok(()),
         })
     }

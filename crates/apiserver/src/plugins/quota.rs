@@ -30,7 +30,7 @@ impl Default for ResourceQuotas {
 
 impl ResourceQuotas {
     async fn charge_all(&self, request: &AdmissionRequest<'_>, names: &[ObjectKey]) -> Result<(), Status> {
-        // What exists already is refused later, and uses nothing more.
+        // The creation of an existing object is refused later, and adds no usage.
         if request.repeats {
             return Ok(());
         }

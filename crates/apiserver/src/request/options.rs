@@ -8,7 +8,7 @@ use super::Query;
 /// Bytes in a field manager's name.
 const MAX_MANAGER: usize = 128;
 
-/// Which write it is; its options have a kind of their own.
+/// The type of a write; each has a kind of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// POST
@@ -31,7 +31,7 @@ impl Write {
     }
 }
 
-/// What becomes of unknown and duplicate fields.
+/// The treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
     /// They are dropped.
@@ -111,7 +111,7 @@ pub(crate) fn dry_run_errors<S: AsRef<str>>(values: &[S]) -> Option<FieldError> 
     wrong.then(|| FieldError::not_supported(&Path::new("dryRun"), values, &["All"]))
 }
 
-/// Which states a read accepts.
+/// The states that a read accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
     /// The state at the given version.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn write_options_are_judged_in_upstreams_words() {
+    fn write_options_are_validated_with_upstreams_messages() {
         let long = format!("fieldManager={}", "a".repeat(129));
         let create = "422 CreateOptions.meta.k8s.io \"\" is invalid: ";
         let table: &[(Write, &str, String)] = &[
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn list_options_are_judged_in_upstreams_words() {
+    fn list_options_are_validated_with_upstreams_messages() {
         let invalid = "422 ListOptions.meta.k8s.io \"\" is invalid: ";
         let table: &[(bool, &str, &str)] = &[
             (false, "limit=5&continue=x&timeoutSeconds=3", ""),

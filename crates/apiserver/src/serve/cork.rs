@@ -78,7 +78,7 @@ impl<S: AsyncWrite + Unpin> Wire<S> {
         if !self.holds || self.waiting.len() + size > MOST {
             ready!(self.poll_drain(context))?;
         }
-        // What is large goes as it is, without being copied.
+        // Large writes are passed on without a copy.
         if !self.holds || size > MOST / 2 && self.waiting.is_empty() {
             return Pin::new(&mut self.stream).poll_write_vectored(context, parts);
         }
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// What can be read without waiting.
+    /// The bytes that can be read without waiting.
     fn arrived(peer: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
         let mut buffer = vec![0; 1 << 20];
         let mut read = ReadBuf::new(&mut buffer);

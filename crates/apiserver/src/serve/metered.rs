@@ -61,7 +61,7 @@ pub(super) struct Metered {
     body: Body,
     stream: Arc<Stream>,
     accounts: Arc<Accounts>,
-    /// What is left of a frame that was larger than a piece; it has been counted.
+    /// The rest of a frame that was larger than a piece; it has been counted.
     rest: Bytes,
     /// Held in memory, and not sent yet.
     whole: usize,
@@ -107,7 +107,7 @@ impl Metered {
 
     /// Waits until more may be produced.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // What is in memory only gets less by being sent.
+        // Memory shrinks only when parts are sent.
         if self.whole > 0 {
             return Poll::Ready(());
         }

@@ -119,7 +119,7 @@ impl Certificate {
     }
 
     /// # Errors
-    /// What is wrong with the new one; the old one stays then.
+    /// When the new one is invalid; the old one stays then.
     pub fn replace(&self, certificate: &str, key: &str) -> Result<(), TlsError> {
         *self.0.write() = certified(certificate, key)?;
         Ok(())

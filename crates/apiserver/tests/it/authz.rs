@@ -90,7 +90,7 @@ fn table() -> Rbac {
 }
 
 #[test]
-fn rules_grant_what_they_say_and_nothing_else() {
+fn rules_grant_their_permissions_and_no_others() {
     let rbac = table();
     let bob = user("bob", &["devs"]);
     let robot = user("system:serviceaccount:a:robot", &[]);
@@ -169,7 +169,7 @@ fn removal_takes_effect_at_once() {
 }
 
 #[test]
-fn nobody_hands_out_what_he_does_not_hold() {
+fn users_cannot_grant_permissions_they_lack() {
     let held = [
         PolicyRule::new(&["get", "list"], &["", "apps"], &["pods", "deployments"]),
         PolicyRule::new(&["update"], &["*"], &["*/scale"]),

@@ -202,7 +202,7 @@ async fn nothing_new_comes_of_a_kind_whose_definition_goes() {
 }
 
 #[tokio::test]
-async fn a_new_storage_version_is_said_by_the_write_that_makes_it() {
+async fn the_write_of_a_new_storage_version_records_it() {
     const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.g.example";
     let (server, client) = server(vec![widget_definition()]).await;
     until(&client, "widgets.g.example", is("Established", "True")).await;

@@ -146,7 +146,7 @@ async fn generation_follows_the_spec_and_the_deletion_mark() {
 }
 
 #[tokio::test]
-async fn who_asks_for_dependents_in_the_oldest_way_is_told_that_the_object_is_still_there() {
+async fn the_oldest_form_of_orphaning_returns_the_remaining_object() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let (server, _client) = server().await;
     for (finalizers, options, code) in [

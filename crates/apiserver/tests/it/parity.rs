@@ -69,7 +69,7 @@ pub(crate) fn config_map(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn requests_that_are_wrong_are_told_so_in_upstreams_words() {
+async fn malformed_requests_get_upstreams_messages() {
     let (server, _client) = crate::objects::server().await;
     let json: &[(&str, &str)] = &[("content-type", "application/json")];
     let merge: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
@@ -298,7 +298,7 @@ async fn what_several_checks_refuse_is_a_cause_each() {
 }
 
 #[tokio::test]
-async fn replies_have_the_looks_the_client_asks_for() {
+async fn responses_have_the_requested_presentation() {
     let (server, _client) = crate::objects::server().await;
     for number in 0..150 {
         let mut object: Value = serde_json::from_str(&config_map(&format!("a{number:03}"))).expect("json");

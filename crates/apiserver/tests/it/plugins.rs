@@ -129,7 +129,7 @@ async fn classes_finalizers_and_taints_are_filled_in() {
 }
 
 #[tokio::test]
-async fn a_quota_holds_however_many_ask_at_once() {
+async fn a_quota_holds_under_concurrent_writes() {
     let (_server, client) = server(&[]).await;
     create(&client, object("v1", "ResourceQuota", "q", json!({"spec": {"hard": {"configmaps": "5"}}})))
         .await

@@ -88,7 +88,7 @@ async fn an_eviction_spends_the_budget() {
 }
 
 #[tokio::test]
-async fn logs_say_why_there_are_none() {
+async fn logs_name_the_reason_for_their_absence() {
     let (_server, client) = server().await;
     create_pod(&client, "p").await;
     let path = "/api/v1/namespaces/default/pods/p/log";

@@ -112,7 +112,7 @@ fn bootstrap_objects_are_completed_and_never_cut() {
 }
 
 #[tokio::test]
-async fn tokens_are_issued_as_asked_or_refused() {
+async fn tokens_are_issued_as_requested_or_refused() {
     let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 5);
     let key = pki::token::generate_key().expect("key");
     let signer = Signer::from_pem(&key).expect("signer");

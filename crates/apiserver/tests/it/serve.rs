@@ -117,7 +117,7 @@ async fn early_refusals_over_http_1_are_read_to_their_end() {
 
 /// Curl loses an answer that comes with a reset of the stream it is still sending on.
 #[tokio::test]
-async fn an_answer_survives_a_body_nobody_reads() {
+async fn a_response_survives_an_unread_body() {
     use http_body_util::{BodyExt, StreamBody};
     use hyper_util::rt::{TokioExecutor, TokioIo};
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");

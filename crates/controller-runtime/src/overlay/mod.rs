@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use self::assumed::{Assumed, Outcome};
 use crate::informer::{Event, Informer};
 
-/// Who made the state that an event reports.
+/// The writer of the state that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The last acknowledged write of this writer.

@@ -160,7 +160,7 @@ async fn informers_see_the_same_over_either_transport() {
 }
 
 #[tokio::test]
-async fn what_changed_last_can_be_told_first() {
+async fn the_latest_changes_can_be_delivered_first() {
     let served = served().await;
     for name in ["a", "b", "c"] {
         served.local.create(&maps(), &map(name, "1")).await.expect("created");
@@ -203,7 +203,7 @@ async fn kinds_map_to_resources_over_either_transport() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_a_strange_server_and_a_closed_port_are_told_apart() {
+async fn a_wrong_token_a_foreign_server_and_a_closed_port_are_distinguished() {
     let served = served().await;
     let wrong = Endpoint { token: Some("guess".into()), ..served.endpoint.clone() };
     let client = Client::from_endpoint(&wrong).expect("a client");

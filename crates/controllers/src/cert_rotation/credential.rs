@@ -15,14 +15,14 @@ pub(super) struct Credential {
     /// The subject of its certificate.
     pub user: String,
     pub groups: Vec<String>,
-    /// What all certificates of its chain are valid for, in seconds since the epoch.
+    /// The validity common to all certificates of its chain, in seconds since the epoch.
     pub not_before: i64,
     pub not_after: i64,
 }
 
 impl Credential {
     /// # Errors
-    /// What the kubeconfig lacks.
+    /// The message names what the kubeconfig lacks.
     pub fn of(kubeconfig: &str) -> Result<Self, String> {
         let document = parsed(kubeconfig)?;
         let name = current_user(&document)?;
@@ -70,7 +70,7 @@ impl Credential {
 /// that the `published` kubeconfig names.
 ///
 /// # Errors
-/// What the kubeconfig lacks.
+/// The message names what the kubeconfig lacks.
 pub(super) fn renewed(
     kubeconfig: &str,
     published: Option<&str>,

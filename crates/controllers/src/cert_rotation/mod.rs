@@ -57,7 +57,7 @@ struct Pending {
     key: String,
 }
 
-/// What has become of a request.
+/// The state of a signing request.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Waits,

@@ -344,7 +344,7 @@ fn claimed(answer: client::Result<Arc<Object>>, resource: &ApiResource, key: &Ob
     answer.during(|| format!("writing the claim on {} {key}", resource.kind))
 }
 
-/// What distinguishes two states of a policy.
+/// The UID and version of a policy, which identify its state.
 fn identity(policy: &Policy) -> (String, String) {
     (policy.metadata.uid.clone(), policy.metadata.resource_version.clone())
 }

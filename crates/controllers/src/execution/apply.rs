@@ -79,7 +79,7 @@ pub(super) async fn apply(
     let tree = &manifest.tree()?;
     for _ in 0..CONFLICTS {
         let current = decoded(&observed, observed.to_tree())?;
-        // What is retained and what a member adds does not matter to an object that has everything of ours.
+        // Retained fields and fields added by the member do not matter if the object has everything of the manifest.
         if had && is_managed(Template(&current)) && covers(&current, tree) {
             return Ok(Applied::new(observed, false));
         }

@@ -19,7 +19,7 @@ use crate::metrics::result;
 use crate::resume::{self, Permit};
 use crate::{Context, MemberError, identity};
 
-/// What became of it.
+/// The result.
 pub(super) enum End {
     /// The finalizer can go.
     Finished,
@@ -46,7 +46,7 @@ pub(super) async fn end(context: &Context, object: &Object, work: &Work, cluster
                 Err(MemberError::Refused { .. }) => return Ok(End::Waits),
                 Err(error) => return Err(error.into()),
             };
-            // What a member has that is newer than the store stays, also when the cluster leaves.
+            // Objects in a member that are newer than the store stay, also when the cluster leaves.
             let held = if is_leaving { End::Finished } else { End::Waits };
             let permit = match resume::permit(context, &member, cluster, object, work).await {
                 Ok(permit) if permit.waits() => return Ok(held),

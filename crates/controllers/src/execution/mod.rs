@@ -71,7 +71,7 @@ enum Parked {
 /// How long they wait; then each reads its object from the member.
 const PARKED_FOR: Duration = Duration::from_secs(10);
 
-/// What this process knows of a Work it has dispatched; lost on restart, and then found out again.
+/// The state of a dispatched Work in this process; lost on restart, and then determined again.
 #[derive(Clone, Default)]
 struct Record {
     uid: String,
@@ -124,7 +124,7 @@ async fn run(context: Context) {
     context.stop.cancelled().await;
 }
 
-/// What changed between two connections was seen over neither: once the new caches are complete, every Work of the
+/// Changes between two connections were received over neither: once the new caches are complete, every Work of the
 /// member is compared with them.
 fn subscribe_again(context: &Context, member: &Arc<Member>, resources: &[ApiResource]) {
     let informers: Vec<Informer> = resources.iter().map(|resource| watch(context, member, resource)).collect();
@@ -337,8 +337,8 @@ fn has_our_annotations(old: &Object, new: &Object) -> bool {
     old == new || ours.all(|key| old.get(key) == new.get(key))
 }
 
-/// Who takes the annotations off an object in the member, or changes them, does not take it from its Work; only another
-/// Work that wrote it does.
+/// Changing or removing the annotations of an object in the member does not detach it from its Work; only another Work
+/// that wrote it does.
 fn work_behind(context: &Context, cluster: &str, event: &Event) -> Option<ObjectKey> {
     let named = work_of(event.object(), cluster);
     let Event::Updated { old, new } = event else { return named };

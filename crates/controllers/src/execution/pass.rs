@@ -138,7 +138,7 @@ impl Pass<'_> {
             }
             Err(error) => {
                 self.failed(record.misses);
-                // What the member has is unknown until it answers; the Work keeps the state it reported.
+                // The state in the member is unknown until it answers; the Work keeps the reported state.
                 let silent = matches!(&error, MemberError::Unidentified { .. } | MemberError::Unmarked { .. });
                 if (silent && had) || is_brief(&error) {
                     return Err(error.into());

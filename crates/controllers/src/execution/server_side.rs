@@ -69,7 +69,7 @@ pub(super) async fn apply(
             let what = format!("{} {key} in cluster {}", resource.kind, member.name);
             Error::Wait(format!("a field of {what} is owned by others and cannot be left to them: {field}"))
         })?;
-        // What is left of conflicts is with writes of our own.
+        // The remaining conflicts are with writes of our own.
         written = send(member, manifest, &desired, true).await;
     }
     let version = resource.api_version();
@@ -91,7 +91,7 @@ fn leave_replicas(desired: &mut Value) {
     }
 }
 
-/// What others own of what was to be applied.
+/// The conflicting fields and their owners.
 fn conflicts(error: &client::Error) -> Vec<StatusCause> {
     let details = error.status().filter(|_| error.is_conflict()).and_then(|status| status.details.as_ref());
     let causes = details.map(|details| details.causes.clone()).unwrap_or_default();

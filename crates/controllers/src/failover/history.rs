@@ -75,7 +75,7 @@ pub(super) async fn run(context: Context) {
             Ok(()) => backoff.reset(),
             Err(error) => {
                 tracing::warn!(err = %error, "The history of failovers cannot be written; retrying");
-                // What is stored by now is read again.
+                // The stored history is read again.
                 ring = None;
                 context.stop.run_until_cancelled(tokio::time::sleep(backoff.next(&context.world))).await;
             }

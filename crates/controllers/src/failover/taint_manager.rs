@@ -53,7 +53,7 @@ struct Evictions {
     scope: Scope,
     name: &'static str,
     queue: Arc<WorkQueue<Eviction>>,
-    /// What waits for a worker, by cluster.
+    /// Bindings waiting for a worker, by cluster.
     waiting: Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>,
 }
 
@@ -94,7 +94,7 @@ impl Evictions {
     }
 }
 
-/// What evictions of both kinds of bindings share.
+/// The state shared by evictions of both kinds of bindings.
 struct Shared {
     /// Clusters whose bindings are to be queued.
     scans: Arc<WorkQueue<String>>,

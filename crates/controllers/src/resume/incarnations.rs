@@ -185,7 +185,7 @@ pub(crate) async fn run(context: Context) {
     }
 }
 
-/// What was left while another process wrote to the members.
+/// Resumes the work that was left while another process wrote to the members.
 fn take_up(context: &Context) {
     for cluster in context.clusters.all() {
         crate::execution::dispatch_all(context, &cluster.metadata.name);

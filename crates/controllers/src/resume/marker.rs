@@ -22,7 +22,7 @@ use crate::{Context, MemberError};
 /// The key of the marker in the ConfigMap's data.
 const FIELD: &str = "marker";
 
-/// What is known of the marker of one member over one connection.
+/// The state of one member's marker, for one connection.
 #[derive(Default)]
 pub(crate) struct Ledger {
     read: Mutex<Option<Read>>,
@@ -83,7 +83,7 @@ pub(super) async fn learn(
     let key = key(known);
     let object = match member.client.get_opt(&config_maps(), &key).await {
         Ok(object) => object,
-        // What may not be read was never written.
+        // Without the permission to read it, it was never written.
         Err(error) if error.reason() == Some(StatusReason::Forbidden) => None,
         Err(source) => return Err(MemberError::Unmarked { cluster: member.name.clone(), source }),
     };

@@ -76,7 +76,7 @@ impl Known {
     }
 }
 
-/// What the controllers of one process share about it.
+/// The state of safe resume, shared by the controllers of one process.
 #[derive(Default)]
 pub(crate) struct Resume {
     gate: Level<Gate>,
@@ -131,7 +131,7 @@ impl Resume {
     }
 }
 
-/// What a pass over a Work may do in its member.
+/// The permission of a pass to change a Work's objects in its member.
 pub(crate) struct Permit {
     known: Option<Arc<Known>>,
     accepted: Option<Acceptance>,

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_told_apart_and_sorted() {
+    fn addresses_are_distinguished_and_sorted() {
         let of = |ingress: Value| json!({"loadBalancer": {"ingress": ingress}});
         let port = |port: i64, error: Value| json!({"port": port, "protocol": "TCP", "error": error});
         check(

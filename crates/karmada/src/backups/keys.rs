@@ -9,7 +9,7 @@ use bytes::Bytes;
 use pki::files::Access;
 use storage::embedded::backup::Attachment;
 
-/// Where they are in a data directory.
+/// Their directory in a data directory.
 const DIRECTORY: &str = "pki";
 
 /// Reads every file of the directory of keys.

@@ -60,7 +60,7 @@ impl Keys {
     }
 }
 
-/// What signs comes first: that is the key that clients see first in the published set.
+/// The signing key comes first in the published set.
 fn token_keys<'a>(pki: &'a Directory, files: &'a FileKeys) -> impl Iterator<Item = &'a str> {
     let own = std::iter::once(&pki.service_account_key).chain(&pki.earlier_service_account_keys);
     files.signing.iter().chain(&files.verifying).chain(own).map(String::as_str)

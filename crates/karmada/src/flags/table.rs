@@ -32,8 +32,8 @@ const REASONS: &[(&str, &str)] = &[
     ("workers", "reconciliations are tasks, and as many run as there is work"),
 ];
 
-/// What another value than the default does in a command where the flag has no effect. A flag is refused where ignoring its
-/// value would change what the user relies on.
+/// The effect of a value other than the default in a command where the flag has no effect. A flag is refused where
+/// ignoring its value would change what the user relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     Refused(Option<&'static str>),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for() {
+    fn settings_are_read_from_flags() {
         let all =
             read(&[("v", "4"), ("vmodule", "queue=8,est*=2"), ("logging-format", "json"), ("logtostderr", "true")]);
         let expected = Logging {
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// What remains of one event of each kind: ours by level, then a library's.
+    /// The formatted lines of one event of each kind: ours by level, then a library's.
     fn shown(logging: Logging) -> String {
         let to = Written::default();
         tracing::subscriber::with_default(logging.subscriber(to.clone(), false), || {

@@ -160,7 +160,7 @@ pub fn run<'a>(context: &'a Context, program: &'static str, args: &'a ApplyArgs)
     })
 }
 
-/// What can be refused without a server.
+/// The checks that need no server.
 fn check(args: &ApplyArgs) -> Result<DryRun, Error> {
     let refused = |text: &str| Err(Error::message(text));
     args.files.required()?;

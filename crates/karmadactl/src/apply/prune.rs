@@ -13,7 +13,7 @@ use crate::get::targets::Target;
 use crate::objects::flags::{DryRun, Files};
 use crate::objects::{self, Item, Wanted};
 
-/// What kubectl prunes without an allowlist: group, version, kind.
+/// The kinds that kubectl prunes without an allowlist: group, version, kind.
 const DEFAULT: [(&str, &str, &str); 16] = [
     ("", "v1", "ConfigMap"),
     ("", "v1", "Endpoints"),

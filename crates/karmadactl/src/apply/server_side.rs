@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::objects::Item;
 use crate::requests::{self, Patch, WriteOptions};
 
-/// What kubectl prints below the conflicts.
+/// kubectl's advice below the conflicts.
 const ADVICE: &str = "Please review the fields above--they currently have other managers. Here
 are the ways you can resolve this warning:
 * If you intend to manage all of these fields, please re-run the apply

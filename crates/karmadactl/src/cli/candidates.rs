@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// More names than that help no person.
 const MAX_NAMES: usize = 500;
 
-/// What may stand at the cursor.
+/// The type of completion at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
     /// Words with their meaning.
@@ -40,7 +40,7 @@ struct Question {
     wanted: Wanted,
     /// Printed before each candidate, such as `--cluster=` or `deployments/`.
     before: String,
-    /// What candidates begin with.
+    /// The prefix of candidates.
     prefix: String,
     kubeconfig: Option<String>,
     context: Option<String>,
@@ -188,7 +188,7 @@ impl<'t> Read<'t> {
         own.chain(global).map(|arg| (format!("--{}", arg.get_long().unwrap_or_default()), help::meaning(arg))).collect()
     }
 
-    /// What may stand as an argument.
+    /// The candidates for an argument.
     fn argument(&self, question: &mut Question, current: &str) {
         let subcommands: Vec<(String, String)> = self
             .command

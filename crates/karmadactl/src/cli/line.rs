@@ -7,7 +7,7 @@ use clap::{ArgAction, CommandFactory, FromArgMatches};
 
 use super::{Cli, help, pages, refusal};
 
-/// What a command line requests.
+/// The request of a command line.
 pub enum Request {
     /// Text for stdout, with exit code 0.
     Print(String),
@@ -19,7 +19,7 @@ pub enum Request {
     },
 }
 
-/// What a command line requests; `program` is how the user calls it.
+/// Parses a command line; `program` is the name by which the user calls it.
 pub fn read(program: &str, args: Vec<OsString>) -> Request {
     let mut args = command_first(args);
     let tree = tree();

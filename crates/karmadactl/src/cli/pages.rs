@@ -53,7 +53,7 @@ pub struct Page {
     pub group: Group,
     /// The arguments of the usage line.
     pub arguments: &'static str,
-    /// What the one-line description leaves out.
+    /// The description below the one-line summary.
     pub description: &'static str,
     /// Each with a comment before it.
     pub examples: &'static [(&'static str, &'static str)],

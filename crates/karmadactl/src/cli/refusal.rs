@@ -27,7 +27,7 @@ pub fn unknown_command(program: &str, tree: &Command, word: &str) -> String {
     text
 }
 
-/// What a parser's complaint is in cobra's words; `command` is the command it is about, if there is one.
+/// A parser's error with cobra's message; `command` is the command it is about, if there is one.
 pub fn of_parser(program: &str, command: Option<&str>, error: &clap::Error) -> String {
     let named = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     // `--chunk-size <CHUNK_SIZE>`

@@ -401,7 +401,7 @@ fn every_command_has_examples_and_every_flag_help() {
         assert_eq!(page.group == pages::Group::Hidden, command.is_hide_set(), "{name}");
         for (comment, lines) in page.examples {
             assert!(!comment.ends_with('.') && lines.contains(&format!("karmadactl {name}")), "{name}: {comment}");
-            // What an example calls is understood.
+            // The command lines of examples parse.
             for line in lines.lines().filter(|line| line.starts_with("karmadactl")) {
                 let line = line.split([';', '|', '>']).next().unwrap_or_default();
                 let read = read("karmadactl", words(line.trim_start_matches("karmadactl")));

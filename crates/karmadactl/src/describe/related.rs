@@ -17,7 +17,7 @@ const PAGE: usize = 500;
 /// A page shows a part of them: 10,000 objects are enough for any.
 const PAGES: usize = 20;
 
-/// What the page of the object needs; `None` for kinds without a page of their own.
+/// The related objects of an object's page; `None` for kinds without a page of their own.
 ///
 /// # Errors
 /// When the server refuses a list.

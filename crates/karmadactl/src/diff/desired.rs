@@ -16,7 +16,7 @@ use scheduling::forecast::{Forecast, Taken, forecast};
 use scheduling::{Gates, Snapshot};
 use serde_json::Value;
 
-/// What rendering needs besides the template.
+/// The inputs of rendering besides the template.
 #[derive(Debug)]
 pub struct Surroundings {
     pub clusters: BTreeMap<String, Arc<Cluster>>,
@@ -34,7 +34,7 @@ pub struct Source {
     pub works: Vec<Work>,
 }
 
-/// What one cluster is to have.
+/// The desired copy for one cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Copy {
     pub cluster: String,

@@ -67,7 +67,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What stays behind is in the directory for temporary files.
+        // Files that remain are in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -162,7 +162,7 @@ fn one(subject: &Subject, copy: &Copy, there: There, around: &Surroundings) -> R
     };
     let desired: Option<Value> = match (&copy.manifest, &observed) {
         (None, None) => return Ok(None),
-        // What is not ours stays.
+        // Foreign objects stay.
         (None, Some(observed)) if !is_managed(Template(observed)) => return Ok(None),
         (None, Some(_)) => None,
         (Some(manifest), None) => Some(manifest.clone()),
@@ -178,7 +178,7 @@ fn one(subject: &Subject, copy: &Copy, there: There, around: &Surroundings) -> R
             }
         }
     };
-    // What only the member or the control plane's bookkeeping writes is no difference.
+    // Fields that only the member or the control plane's bookkeeping writes are not differences.
     let pruned = |object: Option<Value>| {
         object.map(|mut it| {
             prune(&mut it);

@@ -171,7 +171,7 @@ impl Changed {
         } else if item.resource.kind == Override::kind(scope) {
             let policy = Override::from_value(scope, object).map_err(failed)?;
             let known = around.overrides.iter().position(|it| it.scope == scope && it.key() == policy.key());
-            // What the old one concerned changes too.
+            // Objects that the old policy selected change too.
             self.overrides.extend(known.map(|index| around.overrides.remove(index)));
             around.overrides.push(policy.clone());
             self.overrides.push(policy);

@@ -174,7 +174,7 @@ mod tests {
         .assert_eq(&hunks("a\n", ""));
     }
 
-    /// What comes of the old lines by the edits.
+    /// The old lines after the edits.
     fn replayed(old: &[&str], new: &[&str]) -> (Vec<String>, usize) {
         let (mut at, mut other, mut changes, mut made) = (0, 0, 0, Vec::new());
         for edit in edits(old, new) {

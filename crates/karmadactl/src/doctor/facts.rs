@@ -17,7 +17,7 @@ pub struct Facts {
     pub members: Vec<Member>,
     pub objects: Vec<Stuck>,
     pub requests: Vec<Request>,
-    /// What could not be checked: what, and why.
+    /// The checks that could not be made, with the reason.
     pub unread: Vec<(String, String)>,
     pub counts: Counts,
 }
@@ -65,7 +65,7 @@ pub struct Member {
     pub renewed: Option<i64>,
     /// The certificate by which the agent of a pull-mode member reaches the control plane.
     pub agent_certificate: Option<Validity>,
-    /// What came through the proxy, or why nothing did.
+    /// The result of the probe through the proxy, or why there is none.
     pub probe: Option<Result<Probe, String>>,
 }
 
@@ -96,7 +96,7 @@ pub enum Problem {
     /// The scheduler has not processed it.
     #[default]
     Unseen,
-    /// What the member answered.
+    /// The member's error.
     NotApplied(String),
 }
 

@@ -158,7 +158,7 @@ fn room(metrics: &[Sample]) -> Option<Finding> {
     Some(finding(severity, CONTROL, "the store has little room left", evidence, next))
 }
 
-/// What a metric gives away.
+/// The finding of a metric.
 fn measured(sample: &Sample, now: i64) -> Option<Finding> {
     let controller = || format!("controller {}", sample.label("name"));
     let time = sample.value as i64;

@@ -255,7 +255,7 @@ fn message(condition: &Value) -> String {
     crate::table::printable(condition["message"].as_str().unwrap_or_default())
 }
 
-/// What is wrong with a binding; failures to apply are found at the Works.
+/// The problem of a binding; failures to apply are found at the Works.
 fn of_binding(kind: &str, binding: &Value) -> Option<Stuck> {
     if let Some(found) = deleting(kind, binding) {
         return Some(found);

@@ -19,7 +19,7 @@ use crate::resources;
 use crate::resume::Form;
 use crate::table::{Layout, printable};
 
-/// Which moves are shown.
+/// The moves to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Filter {
     All,

@@ -19,7 +19,7 @@ pub struct FailoverArgs {
     /// Plan for this taint instead of those of a cluster that dies: KEY[=VALUE]; may be given several times.
     #[arg(long)]
     taint: Vec<String>,
-    /// What happens to copies whose policy has no spec.failover.cluster, as of --no-execute-taint-eviction-purge-mode.
+    /// Purge mode of copies whose policy has no spec.failover.cluster, as in --no-execute-taint-eviction-purge-mode.
     #[arg(long, default_value = "Gracefully")]
     purge_mode: String,
     /// Namespace of the workload whose history is printed; the kubeconfig's when absent.

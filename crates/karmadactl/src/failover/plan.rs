@@ -164,7 +164,7 @@ impl Preview<'_> {
         counts
     }
 
-    /// What would hold the evictions back.
+    /// The reasons that would delay the evictions.
     fn notes(&self) -> Vec<String> {
         let name = &self.cluster.metadata.name;
         let mut notes = Vec::new();

@@ -185,7 +185,7 @@ fn key<'a>(path: &JsonPath, object: &'a Value) -> Option<&'a Value> {
     path.find(object).into_iter().next()
 }
 
-/// What is missing comes first, numbers by size, everything else by its text.
+/// Missing values come first, numbers by size, everything else by its text.
 fn compare(a: Option<&Value>, b: Option<&Value>) -> std::cmp::Ordering {
     match (a, b) {
         (Some(Value::Number(a)), Some(Value::Number(b))) => {

@@ -17,7 +17,7 @@ pub enum Output {
     Yaml,
     Name,
     JsonPath(Template),
-    /// What the paths find, as one list.
+    /// The values at the paths, as one list.
     JsonPathAsJson(Template),
     GoTemplate(go_template::Template),
     /// Headings and where their cells come from.
@@ -112,7 +112,7 @@ impl Output {
     }
 }
 
-/// What one server answered.
+/// The response of one server.
 #[derive(Clone, Debug)]
 pub enum Objects {
     /// Requested by name.

@@ -6,7 +6,7 @@ use crate::servers::KARMADA;
 use crate::table::printable;
 
 const MANAGED_LABEL: &str = "karmada.io/managed";
-/// What kubectl shows for a cell that is not there.
+/// kubectl's text for an absent cell.
 const NONE: &str = "<none>";
 
 /// The columns and labels to print of a row.

@@ -19,7 +19,7 @@ use crate::table::Layout;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// What is there already is not shown.
+    /// Existing objects are not shown.
     pub only_changes: bool,
     /// Each row has a column EVENT.
     pub events: bool,
@@ -123,7 +123,7 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    /// What was there before the first change.
+    /// The objects before the first change.
     fn page(&mut self, server: &Server, mut page: Value) -> Result<(), Error> {
         if self.options.output.is_table() {
             self.rows(server, page, "ADDED");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::functions;
 use super::parse::{Base, Command, Node, Operand, Pipeline};
 
-/// What a template may print, as a loop in a loop over a large list could fill the memory.
+/// The maximum output of a template: a loop in a loop over a large list could fill the memory.
 const MAX_OUTPUT: usize = 256 << 20;
 
 /// A value, or what a missing key gives.
@@ -51,7 +51,7 @@ struct Run {
 }
 
 /// # Errors
-/// What an action has wrong, in Go's words.
+/// The error of an action, with Go's message.
 pub fn run(nodes: &[Node], value: &Value, strict: bool) -> Result<String, String> {
     let root = Found::Value(value.clone());
     let mut run = Run { variables: vec![(String::new(), root.clone())], strict, out: String::new() };

@@ -20,7 +20,7 @@ pub struct Template {
 
 impl Template {
     /// # Errors
-    /// What cannot be understood, for the user.
+    /// The syntax error, for the user.
     pub fn parse(text: &str) -> Result<Self, String> {
         let nodes = parse::template(text).map_err(|why| format!("error parsing template {text}, {why}"))?;
         Ok(Self { nodes, source: text.to_owned(), strict: false })

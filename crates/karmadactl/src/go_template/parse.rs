@@ -67,7 +67,7 @@ struct Parser {
     depth: usize,
 }
 
-/// What ended a block.
+/// The end of a block.
 enum End {
     Eof,
     Block,

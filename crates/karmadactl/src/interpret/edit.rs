@@ -123,7 +123,7 @@ fn scripts(text: &str) -> Result<Vec<(Operation, String)>, Error> {
     Ok(found)
 }
 
-/// What is to be written, or nothing; refuses scripts that do not compile.
+/// The changes to write, if any; refuses scripts that do not compile.
 fn changes(
     before: &ResourceInterpreterCustomization,
     edited: &str,

@@ -114,7 +114,7 @@ pub fn engine(world: &World) -> Engine {
     Engine::new(Arc::new(move || clock.now()), Budget::default())
 }
 
-/// What stands on stdout and on stderr, and whether the command failed.
+/// The texts for stdout and stderr, and whether the command failed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub out: String,
@@ -344,7 +344,7 @@ impl Form {
         match self {
             Self::Json => serde_json::to_string_pretty(value).map_err(|error| error.to_string()),
             Self::Yaml => serde_saphyr::to_string(value).map_err(|error| error.to_string()),
-            // What is no object has no name: it is shown as it is.
+            // A value that is not an object is shown unchanged.
             Self::Name if value["kind"].is_string() => Ok(output::name(value)),
             Self::Name => Ok(value.to_string()),
             Self::JsonPath(template, text) if !allow_missing && template.misses(value) => {

@@ -73,7 +73,7 @@ enum Operator {
 
 impl Template {
     /// # Errors
-    /// What cannot be understood, for the user.
+    /// The syntax error, for the user.
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(Self { parts: parse::template(text)?, source: text.to_owned(), strict: false })
     }
@@ -104,7 +104,7 @@ impl Template {
         eval::misses(&self.parts, value, value)
     }
 
-    /// What the paths find, as one JSON list (`-o jsonpath-as-json`).
+    /// The values at the paths, as one JSON list (`-o jsonpath-as-json`).
     pub fn found(&self, value: &Value) -> Vec<Value> {
         let mut found = Vec::new();
         eval::collect(&self.parts, value, value, &mut found);
@@ -122,7 +122,7 @@ impl JsonPath {
 /// One path, as custom columns and `--sort-by` take it: braces, `@` and the leading dot may be missing.
 ///
 /// # Errors
-/// What cannot be understood, for the user.
+/// The syntax error, for the user.
 pub fn path(text: &str) -> Result<JsonPath, String> {
     let text = text.trim();
     let text = text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(text).trim();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::{Kinds, visit};
 use super::resource::Resource;
 
-/// Which places get labels.
+/// The fields that get labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     Metadata,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::BuildError;
 
-/// Where the files of a kustomization come from.
+/// The source of a kustomization's files.
 pub trait Reader {
     /// The absolute path without links and dots.
     ///
@@ -26,7 +26,7 @@ pub struct Place<'a> {
     pub root: &'a Path,
 }
 
-/// What an entry of `resources` names.
+/// An entry of `resources`.
 pub enum Entry {
     Directory(PathBuf),
     File(PathBuf),

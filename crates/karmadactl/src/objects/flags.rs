@@ -75,7 +75,7 @@ impl DryRun {
         }
     }
 
-    /// What follows the verb of a message.
+    /// The suffix after the verb of a message.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::None => "",

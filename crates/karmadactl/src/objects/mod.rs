@@ -69,7 +69,7 @@ impl Item {
     }
 }
 
-/// Which objects a command line names.
+/// The objects of a command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     pub files: &'a Files,
@@ -94,7 +94,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What was found; errors about single objects do not hide the others.
+/// The objects found; errors about single objects do not hide the others.
 #[derive(Debug, Default)]
 pub struct Found {
     pub items: Vec<Item>,
@@ -150,7 +150,7 @@ async fn of_files(context: &Context, client: &Client, wanted: Wanted<'_>) -> Res
 }
 
 /// # Errors
-/// What the selector has wrong.
+/// The error in the selector.
 pub fn selector(text: &str) -> Result<Selector, Error> {
     Selector::parse(text).map_err(|error| Error::message(error.to_string()))
 }

@@ -238,7 +238,7 @@ fn not_ready(names: &[&str]) -> Option<String> {
     Some(format!("see why {all} does not answer: kubectl describe cluster {first}"))
 }
 
-/// What is wrong in the clusters the workload is to be in.
+/// The problems in the workload's target clusters.
 fn of_targets(live: &Live, binding: &Binding, rows: &[Row]) -> Vec<String> {
     let targets = || rows.iter().filter(|row| row.is_target);
     let with = |obstacle: &Obstacle| -> Vec<&str> {

@@ -13,7 +13,7 @@ use super::{ScheduleArgs, print};
 use crate::Context;
 use crate::error::Error;
 
-/// What becomes of one workload.
+/// The forecast for one workload.
 struct Fate {
     what: String,
     /// The policy that takes it, for templates.
@@ -97,7 +97,7 @@ fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String], taken: &
     let mut left = binding.clone();
     left.spec.clusters.retain(|target| !without.contains(&target.name));
     let report = after(taken, &left, snapshot, &Gates::default());
-    // What follows another workload goes where that goes.
+    // An attached workload follows the one that requires it.
     let then = report.as_ref().map_or_else(|| "follows what requires it".to_owned(), Report::result);
     let value = report.map_or_else(|| json!({"binding": {"name": binding.metadata.name}}), |report| report.to_value());
     let what = named(&resource.kind, &resource.namespace, &resource.name);

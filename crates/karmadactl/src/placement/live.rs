@@ -23,7 +23,7 @@ const EVENTS: usize = 500;
 /// Warnings about a workload that are shown.
 const WARNINGS: usize = 3;
 
-/// What is known of the workload itself.
+/// The state of the workload itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
     /// It was not looked for: the state is a file's.
@@ -65,7 +65,7 @@ pub struct Unknown {
     pub why: String,
 }
 
-/// What becomes of a list that the user may not read.
+/// The treatment of a list that the user may not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Every list is read, or the command fails; override policies are read only where a policy may wait for them.
@@ -79,7 +79,7 @@ impl Live {
         !self.unknown.iter().any(|it| it.list == list)
     }
 
-    /// What was read of `list`. A refusal for want of rights is noted where it may be.
+    /// The content of `list`. A refusal for lack of rights is noted where that is permitted.
     fn known<T>(&mut self, list: List, rights: Rights, read: Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
         match read {
             Err(Error::Server(status)) if rights == Rights::Stated && status.is(StatusReason::Forbidden) => {

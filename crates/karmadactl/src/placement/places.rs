@@ -24,7 +24,7 @@ use super::story::{Scheduling, unknown_names};
 pub enum Obstacle {
     NoSuchCluster,
     Suspended,
-    /// What could not be applied, and why.
+    /// The object that could not be applied, and why.
     NotApplied(String),
     NotReady,
     /// The cluster is newer than the store, and a person has to confirm.
@@ -43,7 +43,7 @@ pub enum Obstacle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub cluster: String,
-    /// Where it is assigned to.
+    /// The assigned replicas.
     pub replicas: Option<i64>,
     /// How many more replicas fit; `None` where that is not limited or not known.
     pub room: Option<i64>,
@@ -147,7 +147,7 @@ impl Place<'_> {
             let held = if is_applied { "the cluster keeps an earlier state" } else { "nothing was applied" };
             return (format!("dispatching is suspended, {held}"), Some(Obstacle::Suspended));
         }
-        // What the binding reports may be newer than the Work: a copy that cannot be rendered has no new Work.
+        // The binding's report may be newer than the Work: a copy that cannot be rendered has no new Work.
         let refused = item.filter(|item| !item.applied).map(|item| item.applied_message.as_str());
         let refused = refused.filter(|message| !message.is_empty());
         let refused = refused.or(condition.filter(|_| !is_applied).map(|it| it.message.as_str()));

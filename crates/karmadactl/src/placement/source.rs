@@ -18,7 +18,7 @@ use crate::paging;
 /// A file of more than this is no manifest.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What a file holds, by what it is to the scheduler.
+/// The objects of a file, by their role in scheduling.
 #[derive(Default)]
 pub struct Manifests {
     pub clusters: Vec<Arc<Cluster>>,

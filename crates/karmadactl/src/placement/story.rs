@@ -30,7 +30,7 @@ pub struct Story {
     pub next: Vec<String>,
 }
 
-/// Who decides about the clusters of a binding, and how far that is.
+/// The scheduler of a binding, and the state of its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scheduling {
     Deleting,
@@ -92,7 +92,7 @@ fn is_claimed(binding: &Binding) -> bool {
     by.iter().any(|label| binding.metadata.labels.get(*label).is_some_and(|value| !value.is_empty()))
 }
 
-/// What the scheduler found when it decided last.
+/// The record of the scheduler's last decision.
 pub fn record_of(binding: &Binding) -> Option<Record> {
     binding.metadata.annotations.get(record::ANNOTATION).and_then(|text| Record::parse(text))
 }
@@ -206,7 +206,7 @@ pub fn places(targets: &[TargetCluster]) -> String {
     if all.is_empty() { "no cluster".to_owned() } else { all.join(", ") }
 }
 
-/// What a calculation gives now, where it differs from what is stored, and why that is no contradiction.
+/// The result of a calculation now, where it differs from the stored one, and the reason for the difference.
 pub fn recheck(binding: &Binding, scheduling: &Scheduling, report: &Report) -> Option<String> {
     let now = match &report.decision.clusters {
         Ok(targets) => format!("a calculation gives {} now", places(targets)),

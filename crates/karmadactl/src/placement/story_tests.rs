@@ -120,7 +120,7 @@ impl Given {
     }
 }
 
-/// What every explanation must hold to: words of this program and numbers that mean "no limit" stay inside.
+/// The rule for every explanation: internal words and numbers that mean "no limit" do not appear.
 fn is_plain(text: &str) {
     for word in
         ["TIER", "Schedule\n", "ReconcileSchedule", "ScaleSchedule", "2147483647", "TaintToleration", "APIEnablement"]

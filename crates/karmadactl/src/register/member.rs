@@ -25,7 +25,7 @@ const SYSTEM_LABEL: &str = "karmada.io/system";
 const ROLLOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_secs(1);
 
-/// What only one agent may have, with the words of the preflight.
+/// Objects that only one agent may have, with the messages of the preflight.
 fn own(ns: &str) -> [(&'static ApiResource, ObjectKey, String); 3] {
     let key = |name: &str| ObjectKey::namespaced(ns, name);
     [
@@ -35,7 +35,7 @@ fn own(ns: &str) -> [(&'static ApiResource, ObjectKey, String); 3] {
     ]
 }
 
-/// What the preflight found.
+/// The result of the preflight.
 pub enum Preflight {
     /// Nothing of an agent.
     Absent,

@@ -18,7 +18,7 @@ const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// Each attempt after the first has lost against another writer of the ClusterRole.
 const ATTEMPTS: u32 = 5;
 
-/// Who registers under a name.
+/// The holder of a name.
 #[derive(Debug, PartialEq, Eq)]
 enum Holder<'a> {
     This,

@@ -48,7 +48,7 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// What is known of a member.
+/// The state of a member.
 #[derive(Debug, Default)]
 pub struct Member {
     /// Every object of the kinds that were read; of those that are not managed, only the ones that a Work names.
@@ -57,7 +57,7 @@ pub struct Member {
     pub unreadable: BTreeMap<(String, String), String>,
 }
 
-/// What would happen in a member.
+/// The planned changes in a member.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -172,7 +172,7 @@ impl Plan {
             Ok(Update::Put(desired)) => {
                 let mut differences: Vec<Shown> =
                     differences(observed, &desired).into_iter().map(Shown::from).collect();
-                // What people wrote comes first.
+                // Fields written by users come first.
                 differences.sort_by_key(|it| it.path.starts_with("metadata"));
                 match differences.is_empty() {
                     true => self.unchanged += 1,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Where something stands.
+/// The state of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Waiting(String),
@@ -24,7 +24,7 @@ pub fn rolls_out(group: &str, kind: &str) -> bool {
     group == "apps" && matches!(kind, "Deployment" | "StatefulSet" | "DaemonSet")
 }
 
-/// Where the rollout of a workload stands; `None` for kinds without rollouts.
+/// The state of a workload's rollout; `None` for kinds without rollouts.
 pub fn step(object: &Value) -> Option<Step> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     match object["kind"].as_str()? {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::kinds::{self, Step};
 use crate::servers::KARMADA;
 
-/// What is waited for.
+/// The state to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// The rollouts in the clusters are finished.
@@ -58,7 +58,7 @@ pub fn clusters<'a>(binding: &'a Binding, wanted: &'a [String]) -> impl Iterator
     binding.spec.clusters.iter().filter(|cluster| wanted.is_empty() || wanted.contains(&cluster.name))
 }
 
-/// Where the change stands.
+/// The progress of the change.
 pub fn report(seen: &Seen, wanted: &[String], goal: Goal) -> Report {
     let Some(template) = &seen.template else {
         return vec![(KARMADA.to_owned(), Step::Failed("the template does not exist any more".to_owned()))];

@@ -49,7 +49,7 @@ pub(super) async fn run(context: &Context, args: &StatusArgs) -> Result<(), Erro
     Error::of_all(errors)
 }
 
-/// What to follow, and to which end.
+/// The rollout to follow, and its goal.
 #[derive(Clone, Copy, Debug)]
 pub struct Aim<'a> {
     /// Clusters that count; all of the binding when empty.

@@ -9,7 +9,7 @@ use karmada_api::scope::{Binding, Override};
 use propagation::overrides;
 use serde_json::Value;
 
-/// What a restart changes, below the template.
+/// The annotation that a restart sets in the template.
 pub const MARK: &str = "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt";
 
 /// One line for each cluster in which the change has no effect.

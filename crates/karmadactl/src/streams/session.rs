@@ -26,7 +26,7 @@ const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
 const CLOSE: u8 = 255;
 
-/// What goes to the container.
+/// Data for the container.
 #[derive(Debug)]
 pub enum Input {
     Bytes(Vec<u8>),
@@ -36,7 +36,7 @@ pub enum Input {
     End,
 }
 
-/// What comes from the container.
+/// Data from the container.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
     Stdout(Vec<u8>),

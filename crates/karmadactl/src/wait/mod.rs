@@ -158,7 +158,7 @@ async fn subjects<'a>(
         };
         subjects.extend(items.into_iter().map(|item| Subject { server, item }));
     }
-    // What is gone already is deleted.
+    // Deleted objects fulfil the condition already.
     if subjects.is_empty() && *condition != Condition::Delete {
         return Err(Error::message("no matching resources found"));
     }

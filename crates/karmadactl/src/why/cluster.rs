@@ -16,7 +16,7 @@ use crate::placement::places::trouble;
 /// Works and evictions that are listed in a table.
 const LISTED: usize = 20;
 
-/// What a page is made from.
+/// The inputs of a page.
 #[derive(Debug)]
 pub struct Facts {
     pub cluster: Cluster,
@@ -26,7 +26,7 @@ pub struct Facts {
     pub unknown: Vec<String>,
 }
 
-/// What keeps workloads out of a cluster, or in it against their will.
+/// The conditions and taints that keep workloads out of a cluster, or hold them in it.
 pub fn notable(cluster: &Cluster) -> Vec<String> {
     let mut found = Vec::new();
     if cluster.metadata.deletion_timestamp.is_some() {

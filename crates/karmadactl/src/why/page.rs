@@ -24,11 +24,11 @@ pub struct Page {
     pub subject: String,
     /// One sentence.
     pub answer: String,
-    /// What has to happen; empty when nothing is outstanding.
+    /// The outstanding steps; empty when there are none.
     pub waiting: Vec<String>,
     /// At least one.
     pub next: Vec<String>,
-    /// What could not be read, and why.
+    /// The objects that could not be read, and why.
     pub unknown: Vec<String>,
     pub parts: Vec<Part>,
     /// The evidence for programs.

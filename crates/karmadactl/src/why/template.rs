@@ -21,7 +21,7 @@ use crate::placement::places::{Obstacle, Row, rows, targets};
 use crate::placement::selecting::{Selection, near_misses, selecting};
 use crate::placement::story::{Scheduling, places, recheck, workload};
 
-/// What a page is made from.
+/// The inputs of a page.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub live: Live,

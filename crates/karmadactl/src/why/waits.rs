@@ -12,7 +12,7 @@ use crate::placement::places::{Row, targets};
 use crate::placement::selecting::Selection;
 use crate::placement::story::{Scheduling, places, retry};
 
-/// What `live` comes to, for a workload without a binding.
+/// The summary of `live`, for a workload without a binding.
 pub fn unbound(live: &Live, selection: &Selection<'_>) -> String {
     if !live.knows(List::Policies) {
         return "it has no binding, and which policies select it is unknown".to_owned();
@@ -27,7 +27,7 @@ pub fn unbound(live: &Live, selection: &Selection<'_>) -> String {
     }
 }
 
-/// What `live` comes to, for a workload with a binding.
+/// The summary of `live`, for a workload with a binding.
 pub fn bound(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Row]) -> String {
     let chosen: Vec<&Row> = rows.iter().filter(|row| row.is_target).collect();
     let fine = chosen.iter().filter(|row| row.obstacle.is_none()).count();
@@ -57,7 +57,7 @@ pub fn bound(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Ro
     }
 }
 
-/// What has to happen until the workload is as wanted.
+/// The outstanding steps until the workload is as desired.
 pub fn waiting(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(of_scheduling(scheduling));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{made, text};
 
-/// What makes a class the default one.
+/// The annotations of a default class.
 const STORAGE_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class"];

@@ -57,7 +57,7 @@ fn set_defaults_of(pod: &mut Value, range: &Value) {
     }
 }
 
-/// Which amounts were missing and are there now.
+/// Fills in missing quantities, and returns their names.
 fn fill(container: &mut Value, part: &str, wanted: &BTreeMap<String, Value>) -> Vec<String> {
     if wanted.is_empty() || made(container, "resources").is_none() {
         return Vec::new();
@@ -70,7 +70,7 @@ fn fill(container: &mut Value, part: &str, wanted: &BTreeMap<String, Value>) -> 
     missing
 }
 
-/// What of a new object is outside the limits, in upstream's words.
+/// The violations of a new object, with upstream's messages.
 pub fn violations(plural: &str, object: &Value, ranges: &[&Value]) -> Vec<String> {
     match plural {
         "pods" => pod(object, ranges),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_get_what_they_do_not_ask_for() {
+    fn containers_get_default_requests() {
         let range = range(
             json!({"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m"}}),
         );
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn init_containers_count_when_they_ask_for_more() {
+    fn init_containers_count_when_they_request_more() {
         let cpu = |amount: &str| json!({"resources": {"requests": {"cpu": amount}}});
         let mut sidecar = cpu("1");
         sidecar["restartPolicy"] = "Always".into();

@@ -50,7 +50,7 @@ pub fn check_without_runtime_class(pod: &Value) -> Result<(), String> {
 
 const NO_OVERHEAD: &str = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
 
-/// What a pod takes over from its runtime class: the class's own consumption, and the nodes that have the runtime.
+/// Applies a runtime class to a pod: its overhead, and the nodes that have the runtime.
 ///
 /// # Errors
 /// Why the pod and the class do not go together.
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_tolerated_unless_the_pod_says_how() {
+    fn failures_are_tolerated_by_default() {
         for (given, expected) in [
             (json!([]), 2),
             (json!([{"operator": "Exists"}]), 1),

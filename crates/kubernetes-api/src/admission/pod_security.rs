@@ -68,7 +68,7 @@ pub fn policy(labels: &BTreeMap<String, String>, mode: &str) -> Policy {
     }
 }
 
-/// What is wrong with the labels of a namespace.
+/// Errors in the labels of a namespace.
 pub fn label_errors(labels: &Value) -> ErrorList {
     let at = Path::new("metadata").child("labels");
     let mut errors = ErrorList::new();

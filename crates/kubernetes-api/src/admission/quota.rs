@@ -55,7 +55,7 @@ fn source(name: &str) -> Option<(String, String)> {
     compute.then(|| ("".to_owned(), "pods".to_owned()))
 }
 
-/// What an object counts for.
+/// The usage of an object.
 pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
     let mut used = Amounts::new();
     add(&mut used, count_name(group, plural), one());
@@ -75,7 +75,7 @@ pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
     used
 }
 
-/// What ran to its end needs nothing any more.
+/// A finished pod uses no resources.
 fn is_finished(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
@@ -214,7 +214,7 @@ fn is_selected(selector: &Value, pod: &Value) -> bool {
     }
 }
 
-/// What is used of a quota's limits by these objects, in the form of `status.used`.
+/// The usage of a quota's resources by these objects, in the form of `status.used`.
 pub fn recount<'o>(quota: &Value, objects: impl Iterator<Item = (&'o str, &'o str, &'o Value)>) -> Map<String, Value> {
     let mut used = Amounts::new();
     for (group, plural, object) in objects.filter(|(group, plural, object)| matches(quota, group, plural, object)) {
@@ -323,7 +323,7 @@ fn increase(
     deltas.filter(|(_, delta)| !delta.is_zero() && !delta.is_negative()).collect()
 }
 
-/// What is used without what [`charge`] added for an object that was not stored; `None` when that was nothing.
+/// The usage without what [`charge`] added for an object that was not stored; `None` when that was nothing.
 pub fn refund(
     quota: &Value,
     group: &str,

@@ -26,7 +26,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         |object, _| claim_state(object).into(),
     ),
     function("dangling", &[".status"], |object, _| {
-        condition(&object["status"], "Dangling").map_or_else(|| "?".to_owned(), |said| text(&said["status"])).into()
+        condition(&object["status"], "Dangling")
+            .map_or_else(|| "?".to_owned(), |dangling| text(&dangling["status"]))
+            .into()
     }),
     function("driver_modes", &[".spec.volumeLifecycleModes"], |object, _| {
         joined(list(&object["spec"]["volumeLifecycleModes"]).filter_map(Value::as_str), "<none>").into()
@@ -99,7 +101,7 @@ fn modes(modes: &Value) -> String {
     joined(given.map(|(_, short)| short), "")
 }
 
-/// What a claim has, once it has a volume.
+/// A value of a claim that is shown only once it is bound.
 fn of_bound(claim: &Value, of: impl Fn(&Value) -> String) -> String {
     if claim["spec"]["volumeName"].as_str().unwrap_or_default().is_empty() { String::new() } else { of(claim) }
 }

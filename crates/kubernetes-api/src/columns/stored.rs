@@ -16,7 +16,7 @@ use super::{Cell, row_conditions, seconds_since, table};
 struct Plan {
     paths: Paths,
     cells: Vec<Planned>,
-    /// What functions look at, by the places of their paths.
+    /// The values that functions read, by the indexes of their paths.
     decoded: Vec<usize>,
     /// The path of the kind's conditions.
     conditions: Option<usize>,
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_read_what_they_say() {
+    fn functions_read_their_declared_paths() {
         for function in functions() {
             let paths =
                 function.reads.iter().all(|path| path.starts_with('.') && names(path).all(|name| !name.is_empty()));

@@ -220,9 +220,9 @@ fn heads_and_conditions_of_rows() {
     assert_eq!(format("Pod").as_deref(), Some("name"));
     assert_eq!(format("Event").as_deref(), Some(""), "it begins with when it was seen");
     let done = json!({"status": {"phase": "Failed"}});
-    let said = row_conditions("", "Pod", &done);
+    let conditions = row_conditions("", "Pod", &done);
     assert_eq!(
-        said,
+        conditions,
         [json!({"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."})]
     );
     assert!(row_conditions("", "Namespace", &done).is_empty());
@@ -230,7 +230,7 @@ fn heads_and_conditions_of_rows() {
 }
 
 #[test]
-fn pods_say_what_they_are_doing() {
+fn pods_show_their_state() {
     let pod = |spec: Value, status: Value| row("", "Pod", json!({"spec": spec, "status": status}));
     let started = |line: &str, expected: &str| assert!(line.starts_with(expected), "{line}");
     let one = json!({"containers": [{}]});

@@ -108,7 +108,7 @@ fn volume_source(volume: &mut Object) {
     }
 }
 
-/// What is limited and not requested is requested.
+/// Requests default to limits.
 fn requests_from_limits(pod: &mut Object) {
     let Some(spec) = object(pod, "spec") else { return };
     for list in ["containers", "initContainers"] {
@@ -173,7 +173,7 @@ fn job_counts(job: &mut Object) {
     set_absent(spec, "backoffLimit", limit);
 }
 
-/// What depends on the type of a service. Addresses and node ports are allocated elsewhere.
+/// Defaults that depend on the type of a service. Addresses and node ports are allocated elsewhere.
 fn service(service: &mut Object) {
     let Some(spec) = object(service, "spec") else { return };
     let type_ = text(spec, "type").to_owned();

@@ -24,7 +24,7 @@ pub fn encode(json: &[u8]) -> Result<Vec<u8>, ProtobufError> {
 /// # Errors
 /// As [`encode`].
 pub fn encode_list<'i>(list: &[u8], items: impl Iterator<Item = &'i [u8]> + Clone) -> Result<Vec<u8>, ProtobufError> {
-    // What is left of JSON is shorter.
+    // The protobuf form is shorter than JSON.
     let size = list.len() + items.clone().map(<[u8]>::len).sum::<usize>();
     let mut out = Vec::with_capacity(size);
     envelope(list, items, &mut out)?;
@@ -47,8 +47,8 @@ pub fn encode_event(type_: &str, json: &[u8]) -> Result<Vec<u8>, ProtobufError> 
 fn envelope<'i>(json: &[u8], items: impl Iterator<Item = &'i [u8]>, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
     let mut tape = Tape::default();
     let object = tape.read(json)?;
-    let said = |name| object.member(name).filter(|value| value.kind() == Kind::Text).map(Node::text).transpose();
-    let (api_version, kind) = (said("apiVersion")?.unwrap_or_default(), said("kind")?.unwrap_or_default());
+    let text_of = |name| object.member(name).filter(|value| value.kind() == Kind::Text).map(Node::text).transpose();
+    let (api_version, kind) = (text_of("apiVersion")?.unwrap_or_default(), text_of("kind")?.unwrap_or_default());
     let text = |bytes| std::str::from_utf8(bytes).map_err(|_| ProtobufError::Malformed("the object's kind"));
     let gvk = GroupVersionKind::from_api_version(text(&api_version)?, text(&kind)?)
         .map_err(|_| ProtobufError::Malformed("the object's apiVersion"))?;

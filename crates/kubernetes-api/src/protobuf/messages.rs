@@ -30,7 +30,7 @@ pub(super) enum Label {
     Inline,
 }
 
-/// What a message is in JSON.
+/// The JSON form of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// An object of its fields.

@@ -167,7 +167,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Where on a tape a value is.
+/// The position of a value on a tape.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place(usize);
 

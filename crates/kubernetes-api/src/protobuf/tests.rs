@@ -169,7 +169,7 @@ fn nulls_that_an_older_binary_stored_are_zero_values() {
         zeros(
             json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "args": [null, "a"]}, null]}})
         ),
-        // What is not there stays so: defaults are not the codec's.
+        // Absent fields stay absent: the codec fills in no defaults.
         read(json!({"containers": [{"name": "c", "args": ["", "a"]}, {}]}))
     );
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// What services are given addresses and ports from.
+/// The ranges of service addresses and node ports.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     /// `--service-cluster-ip-range`.

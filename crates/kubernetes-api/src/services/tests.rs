@@ -58,7 +58,7 @@ fn a_service_takes_more_if_it_holds_what_it_did_not_hold() {
 }
 
 #[test]
-fn addresses_can_be_asked_for() {
+fn addresses_can_be_requested() {
     let mut book = book("10.0.0.0/24", None);
     let asked = json!({"type": "ClusterIP", "clusterIP": "10.0.0.5"});
     assert_eq!(assign(&mut book, "a", asked.clone()).expect("it is free")["clusterIPs"], json!(["10.0.0.5"]));

@@ -140,7 +140,7 @@ fn ip_address(address: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What Go's parser of addresses stumbles over first.
+/// The first error of Go's parser of addresses.
 fn unreadable(text: &str) -> String {
     let Some(first) = text.find(['.', ':', '%']) else { return "unable to parse IP".to_owned() };
     match text.as_bytes()[first] {
@@ -175,7 +175,7 @@ fn unreadable_v4(text: &str) -> String {
     "IPv4 address too short".to_owned()
 }
 
-/// Whose an address is it stays.
+/// The parent of an address is immutable.
 pub(super) fn update_address(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"]["parentRef"], &new["spec"]["parentRef"]);
     if was != is {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_as_go_tells_it() {
+    fn malformed_addresses_yield_gos_messages() {
         for (text, expected) in [
             ("x", "unable to parse IP"),
             ("1.2.3.04", "IPv4 field has octet with leading zero"),

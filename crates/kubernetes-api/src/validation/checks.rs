@@ -102,7 +102,7 @@ impl Check {
             return self.run_without(at, errors);
         };
         match self {
-            // Where an empty list is not taken for an absent one it lacks as much.
+            // Where an empty list does not count as absent, it is reported as missing all the same.
             Self::Required(detail) if value.as_array().is_some_and(Vec::is_empty) => required(errors, at, detail),
             Self::Required(_) => {}
             Self::In(allowed) | Self::GivenIn(allowed) => supported(value, allowed, at, errors),

@@ -46,7 +46,7 @@ fn claim_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     data_sources(spec, at, errors);
 }
 
-/// What a claim's volume is made from.
+/// The data sources of a claim.
 fn data_sources(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for field in ["dataSource", "dataSourceRef"] {
         let Some(source) = object(spec, field) else { continue };

@@ -22,7 +22,7 @@ fn keys(map: Option<&Object>, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What base64 text decodes to, in bytes, without decoding it.
+/// The decoded length of base64 text, in bytes, without decoding it.
 fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     text.trim_end_matches('=').len() * 3 / 4
@@ -96,7 +96,7 @@ fn same_data(one: Option<&Value>, other: Option<&Value>) -> bool {
     one == other || empty(one) && empty(other)
 }
 
-/// What is marked immutable stays so, with all it holds.
+/// The content of an immutable object, and the field itself, do not change.
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     if old["immutable"] != true {
         return;

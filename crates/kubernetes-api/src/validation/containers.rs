@@ -65,7 +65,7 @@ fn resize_policies(container: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What is allowed in one of the three lists of containers only.
+/// Fields that only one of the three lists of containers permits.
 pub(super) fn of_kind(field: &str, container: &Object, list_at: &At<'_>, at: &At<'_>, errors: &mut ErrorList) {
     const PROBES: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
     let policy = text(container, "restartPolicy");

@@ -312,7 +312,7 @@ fn resource_slice(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Which of the alternative fields for the location are set.
+/// The alternative fields for the location that are set.
 fn placed(parent: &Object, unnamed: &str, at: &At<'_>, errors: &mut ErrorList) -> Vec<&'static str> {
     let mut taken = Vec::new();
     if let Some(name) = parent.get("nodeName") {

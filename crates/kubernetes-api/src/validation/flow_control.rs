@@ -75,7 +75,7 @@ fn flow_schema(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What each kind of subject is called in a subject.
+/// The field of each kind of subject.
 const SUBJECTS: [(&str, &str); 3] = [("Group", "group"), ("ServiceAccount", "serviceAccount"), ("User", "user")];
 
 fn flow_subject(subject: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -162,7 +162,7 @@ fn namespaces(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What means everything stands alone.
+/// `*` must be the only value.
 fn alone(given: &[Value], words: &str, at: &At<'_>, errors: &mut ErrorList) {
     if given.len() > 1 && given.iter().any(|item| item == "*") {
         let detail = format!("if '*' is present, must not specify other {words}");

@@ -3,7 +3,7 @@
 /// The ranges, first and last.
 ///
 /// # Errors
-/// What is wrong with the text, for a job of so many `completions`.
+/// The error in the text, for a job of so many `completions`.
 pub(super) fn parse(text: &str, completions: i64) -> Result<Vec<(i64, i64)>, String> {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {

@@ -355,7 +355,7 @@ fn scope_operator(scope: &str, operator: &str, values: &Value, at: &At<'_>, erro
     }
 }
 
-/// What holds a namespace: a name known to every server, or one with a domain.
+/// Finalizers of a namespace: a name known to every server, or one with a domain.
 fn namespace_finalizers(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at = at.child("finalizers");
     list(spec, "finalizers").iter().for_each(|name| namespace_finalizer(name, &at, errors));

@@ -54,7 +54,7 @@ fn ingress_class(ingress: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What contradicted when it was created may go on to.
+/// Contradictions that existed at creation are tolerated.
 pub(super) fn ingress_update(_: &Value, _: &Value, errors: &mut ErrorList) {
     let path = Path::new("annotations").child(CLASS);
     errors.retain(|error| error.path != path);

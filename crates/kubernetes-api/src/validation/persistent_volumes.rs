@@ -213,7 +213,7 @@ fn is_storage_name(name: &str) -> bool {
     }
 }
 
-/// What follows `iqn.`: a month, the reversed name of a domain, and after a colon what its owner likes.
+/// The rest after `iqn.`: a month, a reversed domain name, and after a colon any text.
 fn is_qualified_storage_name(text: &str) -> bool {
     let digits = |text: Option<&str>| text.is_some_and(|text| text.bytes().all(|b| b.is_ascii_digit()));
     let month =

@@ -77,7 +77,8 @@ fn add<'a>(amounts: &mut Amounts<'a>, more: impl Iterator<Item = (&'a str, Quant
     }
 }
 
-/// What the containers of a pod need at once: all that run on together, or one that initializes beside those that already run on.
+/// The maximum concurrent requests of a pod's containers: of all that keep running, or of one init container beside the
+/// sidecars started before it.
 fn needed(spec: &Object) -> Amounts<'_> {
     let mut running = Amounts::new();
     for container in list(spec, "containers") {

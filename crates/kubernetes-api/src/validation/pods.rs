@@ -105,7 +105,7 @@ fn debugging(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What is shared with the node is not set or shared otherwise.
+/// Namespaces shared with the node exclude settings that depend on separate ones.
 fn namespaces_of_host(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let is = |field: &str| spec.get(field) == Some(&Value::Bool(true));
     let at = at.child("securityContext");

@@ -47,7 +47,7 @@ fn is_counted(resource: &str) -> bool {
 
 const NO_TYPE: &str = "must be a standard resource type or fully qualified";
 
-/// What there are only whole ones of.
+/// Resources with integer quantities.
 const COUNTED: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -60,7 +60,7 @@ const COUNTED: [&str; 9] = [
     "services.nodeports",
 ];
 
-/// What a quota can limit by a name without a slash.
+/// Resource names without a slash that a quota can limit.
 fn is_quota_name(name: &str) -> bool {
     let bare = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
     COUNTED.contains(&name) || name == "requests.storage" || is_for_containers(bare)

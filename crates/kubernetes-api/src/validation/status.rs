@@ -89,7 +89,7 @@ fn counts(group: &str, kind: &str) -> Option<Counts> {
     })
 }
 
-/// What a write to `/status` may not do.
+/// The errors of a write to `/status`.
 pub(crate) fn update(group: &str, kind: &str, old: &Value, new: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let (was, is) = (&old["status"], &new["status"]);

@@ -46,7 +46,7 @@ pub(super) fn driver_name(name: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Who makes volumes: a qualified name, in letters of any case.
+/// A provisioner: a qualified name, in letters of any case.
 fn provisioner(name: &str, at: &At<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         return required(errors, at, "");
@@ -76,7 +76,7 @@ fn storage_class(class: &Object, at: &At<'_>, errors: &mut ErrorList) {
     topologies(list(class, "allowedTopologies"), &at.child("allowedTopologies"), errors);
 }
 
-/// What a term allows: values by key.
+/// The values that a term permits, by key.
 type Allowed<'t> = BTreeMap<&'t str, BTreeSet<&'t str>>;
 
 fn topologies(terms: &[Value], at: &At<'_>, errors: &mut ErrorList) {
@@ -213,7 +213,7 @@ fn topology_keys(keys: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What a node knows of a driver it knows until the driver goes.
+/// Entries of a CSINode's drivers are immutable until the driver is removed.
 pub(super) fn csi_node_update(old: &Value, new: &Value, errors: &mut ErrorList) {
     let drivers = |node: &'_ Value| node["spec"]["drivers"].as_array().cloned().unwrap_or_default();
     let after = drivers(new);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_speaks_of_something_that_exists() {
+    fn every_line_names_an_existing_type() {
         let schemas = crate::schemas();
         let names: HashMap<&str, &Schema> =
             schemas.iter().filter_map(|(_, schema)| Some((schema.definition.as_deref()?, schema))).collect();

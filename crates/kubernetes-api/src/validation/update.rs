@@ -318,7 +318,7 @@ fn gated(was: &Value, is: &Value, rest: &Value, path: &Path, errors: &mut ErrorL
     rest
 }
 
-/// What a waiting pod requires of its node it may require more of.
+/// A pod with scheduling gates may get stricter node selection terms.
 fn narrowed(was: &Value, is: &Value, path: &Path, errors: &mut ErrorList) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let terms = |spec: &Value| spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"].clone();
@@ -404,7 +404,7 @@ fn quota(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What a node was given once it keeps.
+/// Fields of a node that are immutable once they are set.
 fn node(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"], &new["spec"]);
     let path = Path::new("spec");

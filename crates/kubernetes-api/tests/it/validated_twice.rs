@@ -80,7 +80,7 @@ fn whole_life(resource: &Resource, object: &Value) {
 }
 
 #[test]
-fn what_is_unchanged_is_told_no_more_than_what_is_new() {
+fn unchanged_objects_get_no_additional_errors() {
     let only = std::env::var("PROPERTY_SEED").ok().map(|text| text.parse().expect("a number"));
     let seeds: Vec<u64> = only.map_or_else(|| (1..=12).collect(), |seed| vec![seed]);
     let mut complaints = BTreeSet::new();

@@ -28,7 +28,7 @@ pub struct Decision {
     pub next: Option<Duration>,
 }
 
-/// What the policy of a binding wants; `None` where application failover is not set or cannot work.
+/// The application failover of a binding's policy; `None` if it is not set or cannot work.
 pub fn behavior(binding: &Binding) -> Option<&ApplicationFailoverBehavior> {
     let behavior = binding.spec.failover.as_ref()?.application.as_ref()?;
     (binding.scope == Scope::Cluster || binding.spec.propagate_deps).then_some(behavior)

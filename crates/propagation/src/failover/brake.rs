@@ -85,7 +85,7 @@ pub fn engaged<'a>(
         let turned = member.turned(limits.window, now);
         evidence |= turned;
         counted.unhealthy += usize::from(member.is_down());
-        // What is suspect turns in a moment.
+        // A suspect member is about to turn.
         recent += usize::from(turned || (member.suspect && member.cluster.is_ready()));
     }
     let exceeds = |count: usize, share: f64| {

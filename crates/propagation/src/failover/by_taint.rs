@@ -12,7 +12,7 @@ use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceBindingSpec};
 
 use super::{clusters_of, leave, state};
 
-/// What the taints of a cluster mean for a binding in it.
+/// The effect of a cluster's taints on a binding in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
     /// Every taint is tolerated.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 
-/// What an assessment depends on besides the binding.
+/// The inputs of an assessment besides the binding.
 #[derive(Clone, Copy)]
 pub struct Circumstances<'a> {
     /// The current time.

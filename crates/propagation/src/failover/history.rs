@@ -110,7 +110,7 @@ pub struct Ring {
     bytes: usize,
 }
 
-/// Where a batch is stored.
+/// The position of a stored batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The number of the segment.

@@ -64,7 +64,7 @@ mod tests {
             (json!([{"name": "m1"}]), json!([]), "m2", None, ""),
             // The task that is there stays as it is.
             (json!([{"name": "m1", "replicas": 2}]), json!([{"fromCluster": "m1"}]), "m1", Some(""), "m1"),
-            // What was kept of m0 is older than the copy in m1.
+            // The state preserved from m0 is older than the copy in m1.
             (
                 json!([{"name": "m1", "replicas": 2}]),
                 json!([{"fromCluster": "m0", "preservedLabelState": {"a": "1"}}]),

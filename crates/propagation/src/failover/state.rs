@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What a copy was to start with goes on with it, unless the copy is older than that state.
+    /// The initial state of a copy is passed on, unless the copy is older than that state.
     #[test]
     fn a_copy_that_reported_nothing() {
         let task =

@@ -104,8 +104,8 @@ fn parse(text: &str) -> Result<Image, &'static str> {
         Some(colon) => (&name[..last + colon], &name[last + colon + 1..]),
         None => (name, ""),
     };
-    // What comes first may be a host; there it may have capitals, also where it has no dot and is no registry to those
-    // who edit it.
+    // The first component may be a host; a host may have capitals, also without a dot, in which case it does not count
+    // as a registry for overriders.
     let path = match name.split_once('/') {
         Some((first, rest)) if is_host(first) => rest,
         _ => name,

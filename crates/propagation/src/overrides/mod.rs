@@ -28,7 +28,7 @@ pub struct Applied {
     pub overriders: Overriders,
 }
 
-/// What was applied to a manifest, by the scope of the policies.
+/// The overrides applied to a manifest, by the scope of the policies.
 pub type AppliedOverrides = BTreeMap<Scope, Vec<Applied>>;
 
 /// A policy that could not be applied; the whole Work of the cluster is not written.
@@ -142,7 +142,7 @@ pub struct Step<'a> {
     pub after: Result<Value, OverrideError>,
 }
 
-/// What [`apply`] does for `cluster`, policy by policy, for people: each step holds the whole object.
+/// The steps of [`apply`] for `cluster`, policy by policy, for display: each step holds the whole object.
 pub fn steps<'a>(policies: &'a [Override], cluster: &Cluster, object: &Value) -> Vec<Step<'a>> {
     let mut object = object.clone();
     let mut steps = Vec::new();
@@ -282,7 +282,7 @@ mod tests {
         let mut inside = object(json!("ns"));
         apply(&policies, &cluster("m1"), &mut inside).unwrap();
         assert_eq!(inside["metadata"]["annotations"], json!({"in-time": "yes", "leaving": "yes"}));
-        // What has no namespace is no namespaced policy's business.
+        // Namespaced policies do not apply to objects without a namespace.
         let mut wide = object(Value::Null);
         let applied = apply(&policies, &cluster("m1"), &mut wide).unwrap();
         assert_eq!(applied.keys().copied().collect::<Vec<_>>(), [Scope::Cluster]);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_applied_is_told_by_name() {
+    fn applied_objects_are_reported_by_name() {
         let by_name = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a"});
         let ns = |name: &str| ObjectKey::namespaced("ns", name);
         let policies = [policy(&ns("a"), with(set("a"), by_name)), policy(&ns("z"), set("z"))];

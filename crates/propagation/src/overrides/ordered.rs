@@ -127,7 +127,7 @@ impl Node {
         }
     }
 
-    /// Where the last token of a path leads from.
+    /// The container of the last token of a path.
     fn parent(&mut self, path: &str) -> Result<(&mut Self, String), String> {
         if !path.starts_with('/') {
             return Err(format!("{path:?} is no JSON pointer"));

@@ -62,7 +62,7 @@ fn a_work_for_each_target() {
 fn a_stored_work_is_written_once() {
     let binding = binding(json!({"replicas": 1, "clusters": [{"name": "m1", "replicas": 1}]}));
     let work = rendered(&binding, &deployment()).remove(0).unwrap().work;
-    // What admission does on create.
+    // As admission does on create.
     let mut stored = work.clone();
     stored.metadata.labels.insert(labels::WORK_ID.to_owned(), "w1".to_owned());
     let mut manifest = stored.spec.workload.manifests[0].to_value().unwrap();

@@ -144,7 +144,7 @@ pub fn refusal(code: u16, reason: &str, message: &str) -> Response {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_is_asked_again_with_growing_pauses() {
+async fn a_server_that_refuses_is_retried_with_growing_pauses() {
     let plane = Plane::start().await;
     plane.join("m1", json!({})).await;
     let changes = Arc::new(AtomicU32::new(0));
@@ -165,7 +165,7 @@ async fn a_server_that_refuses_is_asked_again_with_growing_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_says_so_in_the_condition() {
+async fn a_quota_is_named_in_the_condition() {
     let plane = Plane::start().await;
     plane.join("m1", json!({})).await;
     let mut changes = 0;
@@ -184,7 +184,7 @@ async fn a_quota_says_so_in_the_condition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn explanations_say_what_would_have_to_change() {
+async fn explanations_name_the_required_change() {
     let plane = Plane::start().await;
     let taint = json!({"key": "k", "value": "v", "effect": "NoSchedule"});
     plane.join("m1", json!({"spec": {"taints": [taint]}})).await;

@@ -9,7 +9,7 @@ use super::{connection, database};
 use crate::{Error, Result, Revision};
 
 impl Inner {
-    /// What follows each commit, before it is acknowledged.
+    /// Runs after each commit, before it is acknowledged.
     pub(super) fn note_commit(
         &self,
         writer: &mut Writer,

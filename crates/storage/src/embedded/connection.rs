@@ -13,7 +13,7 @@ use super::database::failed;
 use super::schema::FORMAT;
 use crate::{Error, Result};
 
-/// Which of the connections to the file this is.
+/// The role of a connection to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Writer,

@@ -13,7 +13,7 @@ use super::upgrade;
 use crate::feed::BATCH_BYTES;
 use crate::{Change, Damage, Error, KeyRange, KeyValue, LeaseId, Result, Revision};
 
-/// What a store finds when it opens its file.
+/// The state of the store in its file at opening.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub store: i64,
@@ -50,7 +50,7 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-/// What a fault means to the caller of the store.
+/// The error for the caller of the store.
 pub(super) fn failed<F: Into<Fault>>(path: &Path) -> impl Fn(F) -> Error {
     move |fault| match fault.into() {
         Fault::Damaged(damage) => Error::Damaged(damage),
@@ -64,7 +64,7 @@ pub(super) fn failed<F: Into<Fault>>(path: &Path) -> impl Fn(F) -> Error {
     }
 }
 
-/// What a database file is before anything is done to it.
+/// The kind of a database file before it is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Empty,
@@ -241,7 +241,7 @@ fn before(db: &Connection, key: &Bytes, id: i64) -> Result<Option<KeyValue>, Fau
     attempt().map_err(|fault| corrupt(fault, key, None))
 }
 
-/// What a range read finds.
+/// The result of a range read.
 #[derive(Debug, Default)]
 pub(super) struct Ranged {
     pub items: Vec<KeyValue>,
@@ -365,7 +365,7 @@ pub(super) fn changes(
     Ok((found, to))
 }
 
-/// What a piece of the sweep did.
+/// The result of a piece of the sweep.
 pub(super) struct Swept {
     /// The row up to which it is done.
     pub row: i64,

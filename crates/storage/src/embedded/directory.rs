@@ -50,7 +50,7 @@ impl Files {
         [self.database(), self.log(), self.mark()]
     }
 
-    /// What to do about lost writes.
+    /// The next steps after lost writes, for messages.
     pub fn how_to_accept_loss(&self) -> String {
         format!(
             "restore {} from a backup, or create the file {} to go on with what is left (the acknowledged writes are lost)",
@@ -98,7 +98,7 @@ pub(super) struct Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         for lock in &self.locks {
-            // What cannot be unlocked is released with its last copy.
+            // A lock that cannot be released ends with its last copy.
             let _ = lock.unlock();
         }
     }

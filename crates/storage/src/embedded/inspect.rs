@@ -29,7 +29,7 @@ pub fn is_in_use(dir: &Path) -> Result<bool> {
     directory::try_claim(dir).map(|claim| claim.is_none())
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
     /// A process has the store open; then its log is not verified as a file.

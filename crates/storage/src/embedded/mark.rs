@@ -26,7 +26,7 @@ const UNSYNCED: u64 = 1;
 /// The database is being created: it may be missing.
 const CREATING: u64 = 2;
 
-/// What was acknowledged.
+/// The acknowledged state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Acknowledged {
     pub revision: Revision,
@@ -52,7 +52,7 @@ pub(super) struct Mark {
     content: Content,
 }
 
-/// What is found in place of a mark.
+/// The content found in place of a mark.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Missing,
@@ -219,7 +219,7 @@ mod tests {
         assert!(!mark.content().unsynced, "it is not noted");
         mark.file = writable;
         mark.acknowledge(content(4).acknowledged).unwrap();
-        // What the failed writes may have torn is whole again, and the slot of revision 2 was left alone.
+        // Pages that the failed writes may have torn are whole again, and the slot of revision 2 was left alone.
         let slots = fs::read(&path).unwrap();
         let revisions =
             SLOTS.map(|at| decode(&slots[at as usize..at as usize + SLOT]).unwrap().1.acknowledged.revision);

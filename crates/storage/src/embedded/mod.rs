@@ -92,7 +92,7 @@ impl Default for Options {
     }
 }
 
-/// What the store has done since it was opened.
+/// Counters of the store since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Revisions written.

@@ -62,7 +62,7 @@ impl Opened {
 
     /// Fails if a file was removed or replaced.
     pub fn check(&self) -> Result<()> {
-        // What changes after these two lines makes the directory look different, or is found among the files.
+        // Later changes make the directory's stamp differ, or are found among the files.
         let now = Instant::now();
         let directory = fs::metadata(&self.directory).ok().map(|data| stamp(&data));
         let mut latest = self.latest.lock();

@@ -209,7 +209,7 @@ fn make(db: &mut Connection, files: &Files, kind: Kind) -> Result<Mark> {
     let content = Content {
         store,
         acknowledged: Acknowledged { revision: 1, ..Acknowledged::default() },
-        // What an upgrade that failed has left in the log was not acknowledged.
+        // The log of a failed upgrade was not acknowledged.
         unsynced: kind == Kind::Old,
         creating: kind == Kind::Empty,
     };

@@ -135,7 +135,7 @@ impl Inner {
             let snapshot = db.unchecked_transaction()?;
             database::changes(&snapshot, range, (position, newest), BATCH_CHANGES)
         });
-        // What was compacted meanwhile looks like a gap.
+        // Compacted history looks like a gap.
         if position < self.open_shared(|shared| shared.oldest)? { Err(Error::SlowWatcher) } else { found }
     }
 

@@ -159,7 +159,7 @@ fn appended(db: &Connection, newest: Option<(i64, u64)>) -> Result<(u64, Revisio
     Ok((before.cast_unsigned().wrapping_add(term), revision_of(id)))
 }
 
-/// What the index of all keys holds.
+/// The digest of the index of all keys.
 struct Index {
     digest: u64,
     /// The newest row, and its term in the digest.

@@ -15,7 +15,7 @@ const FRAME_HEADER: usize = 24;
 /// Frames of one read: half a megabyte.
 const BUFFER: usize = 1 << 19;
 
-/// What a log file holds.
+/// The contents of a log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Log {
     /// Frames up to the last complete commit: what SQLite will recover.
@@ -26,7 +26,7 @@ pub(super) struct Log {
     pub acknowledged_beyond: bool,
 }
 
-/// Where a log file stops to make sense.
+/// The position at which a log file becomes invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Broken {
     /// Counted from 1; 0 is the header of the file.
@@ -94,7 +94,7 @@ fn commits(frame: &[u8]) -> bool {
     word(frame, 4) != 0
 }
 
-/// What the frames of one generation of the log have in common, and the checksum so far.
+/// The common values of the frames of one generation of the log, and the checksum so far.
 struct Chain {
     big_endian: bool,
     page_size: usize,

@@ -153,7 +153,7 @@ async fn a_user_who_is_alone_takes_no_more_than_the_seats_and_misses_no_turn() {
 }
 
 #[tokio::test]
-async fn what_is_given_up_while_it_waits_or_works_holds_up_nobody() {
+async fn cancelled_turns_block_no_others() {
     let machine = Machine::new();
     for user in ["neighbor", "greedy"] {
         machine.request(user, 20).await.expect("no panic");

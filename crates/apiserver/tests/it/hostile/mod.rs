@@ -42,8 +42,8 @@ fn hostile_requests_are_answered_in_bounded_memory_and_time() {
         .env(CHILD, "1")
         .output()
         .expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output_text}");
 }
 
 async fn run_cases() {

@@ -14,7 +14,7 @@ const NONE: &str = "406 NotAcceptable only the following media types are accepte
                     application/vnd.kubernetes.protobuf";
 
 #[tokio::test]
-async fn a_reply_has_the_form_and_version_that_was_asked_for() {
+async fn a_response_has_the_requested_form_and_version() {
     let server = with_config_maps().await;
     let one = format!("{CM}/a");
     for (path, accept, code, media_type, head) in [
@@ -92,7 +92,7 @@ async fn what_has_no_columns_is_no_table() {
 }
 
 #[tokio::test]
-async fn rows_of_tables_carry_what_was_asked_for() {
+async fn rows_of_tables_carry_the_requested_objects() {
     let server = with_config_maps().await;
     for path in [format!("{CM}/a"), CM.to_owned()] {
         for (include, expected) in [
@@ -112,7 +112,7 @@ async fn rows_of_tables_carry_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_status_comes_in_the_form_that_was_asked_for() {
+async fn a_status_has_the_requested_form() {
     let server = with_config_maps().await;
     for (name, accept, media_type, start) in [
         ("a", "application/yaml", "application/yaml", &b"apiVersion: v1"[..]),

@@ -12,7 +12,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 #[tokio::test]
-async fn bodies_say_what_they_are() {
+async fn bodies_contain_kind_and_version() {
     let (server, _client) = crds::server(vec![crds::widget_definition()]).await;
     let widget = r#"{"apiVersion":"g.example/v1","kind":"Widget","metadata":{"name":"a"}}"#;
     assert_eq!(send(&server, "POST", WIDGETS, &[("content-type", JSON)], widget).await.code, 201);
@@ -29,7 +29,7 @@ async fn bodies_say_what_they_are() {
     let map_a = format!("{CM}/a");
     let json_parse = "couldn't get version/kind; json parse error: json: cannot unmarshal";
     let unsuitable =
-        |said: &str| format!("{said} is unstructured and is not suitable for converting to \"g.example/v1\"");
+        |named: &str| format!("{named} is unstructured and is not suitable for converting to \"g.example/v1\"");
     let table: Vec<(&str, &str, &str, &str, String)> = vec![
         (
             "POST",

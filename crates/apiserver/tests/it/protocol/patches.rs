@@ -48,7 +48,7 @@ async fn strict_patches_show_what_they_would_have_made() {
 }
 
 #[tokio::test]
-async fn keys_that_yaml_has_twice_are_told() {
+async fn duplicate_keys_of_yaml_are_reported() {
     let server = with_config_maps().await;
     let body = "metadata:\n  name: twice\ndata:\n  k: a\n  k: b\n";
     let headers = [("content-type", "application/yaml")];

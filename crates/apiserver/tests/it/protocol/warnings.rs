@@ -27,7 +27,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test]
-async fn outdated_versions_are_told_with_every_answer() {
+async fn deprecated_versions_yield_warnings_in_every_response() {
     let (server, _client) =
         crate::crds::start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
     let widget = |version: &str| {
@@ -56,7 +56,7 @@ async fn outdated_versions_are_told_with_every_answer() {
 }
 
 #[tokio::test]
-async fn objects_that_are_odd_are_told_of() {
+async fn odd_objects_yield_warnings() {
     let server = with_config_maps().await;
     let deployment = json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "bogus": 1,
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i",

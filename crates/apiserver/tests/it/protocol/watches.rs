@@ -14,7 +14,7 @@ fn types(events: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_begins_where_it_is_asked_to() {
+async fn a_watch_begins_at_the_requested_version() {
     let server = with_config_maps().await;
     let now = send(&server, "GET", CM, &[], "").await.json()["metadata"]["resourceVersion"].clone();
     let now = now.as_str().expect("a revision");

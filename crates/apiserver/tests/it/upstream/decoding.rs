@@ -37,7 +37,7 @@ async fn the_first_document_counts() {
 
 /// For custom resources, duplicate fields are reported first, then unknown ones; of JSON and of YAML.
 #[tokio::test]
-async fn all_that_is_odd_is_told() {
+async fn all_odd_fields_are_reported() {
     let (server, _client) = crate::crds::server(vec![foos()]).await;
     let path = "/apis/it.example/v1/foos?dryRun=All";
     let body = r#"{"apiVersion":"it.example/v1","kind":"Foo","metadata":{"name":"a"},
@@ -64,18 +64,19 @@ async fn all_that_is_odd_is_told() {
     assert!(strict.ends_with(&format!("strict decoding error: {all}")), "{strict}");
 
     let applied = "{\n\"apiVersion\": \"it.example/v1\",\n\"kind\": \"Foo\",\n\"spec\": {\"known\": \"1\",\n\"known\": \"2\",\n\"known\": \"3\"}}";
-    let told = warnings(&patch(&server, "/apis/it.example/v1/foos/a?dryRun=All&fieldManager=m", APPLY, applied).await);
-    assert_eq!(told, [5, 6].map(|line| format!("line {line}: key \"known\" already set in map")));
+    let warned =
+        warnings(&patch(&server, "/apis/it.example/v1/foos/a?dryRun=All&fieldManager=m", APPLY, applied).await);
+    assert_eq!(warned, [5, 6].map(|line| format!("line {line}: key \"known\" already set in map")));
 }
 
 /// A field of a built-in kind that is unknown and there twice is unknown, once.
 #[tokio::test]
-async fn unknown_fields_are_told_once() {
+async fn unknown_fields_are_reported_once() {
     let (server, _client) = crate::objects::server().await;
     let body = r#"{"metadata":{"name":"a"},"odd":1,"odd":2,"data":{"k":"1","k":"2"}}"#;
     let json = [("content-type", "application/json")];
-    let told = warnings(&send(&server, "POST", &format!("{CM}?dryRun=All"), &json, body).await);
-    assert_eq!(told, ["unknown field \"odd\"", "duplicate field \"data.k\""]);
+    let warned = warnings(&send(&server, "POST", &format!("{CM}?dryRun=All"), &json, body).await);
+    assert_eq!(warned, ["unknown field \"odd\"", "duplicate field \"data.k\""]);
 }
 
 /// Operations of JSON patches have four members; a path that is not there shows when the patch is applied.

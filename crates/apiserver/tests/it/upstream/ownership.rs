@@ -48,7 +48,7 @@ async fn who_may_only_change_does_not_create() {
 
 /// `TestClearManagedFieldsWithUpdate` and `...EmptyList`: removed until the next apply.
 #[tokio::test]
-async fn owners_are_forgotten_on_demand() {
+async fn owners_are_removed_on_request() {
     let (server, _client) = crate::objects::server().await;
     let path = format!("{CM}/a");
     let applied = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"labels":{"l":"x"}},"data":{"k":"v"}}"#;

@@ -8,7 +8,7 @@ use crate::parity::send;
 /// `TestEvictionWithFinalizers` and related: a pod that terminates slowly reports the reason of its eviction; a dry run
 /// changes nothing.
 #[tokio::test]
-async fn evicted_pods_say_why_they_go() {
+async fn evicted_pods_have_the_reason() {
     let (server, _client) = crate::objects::server().await;
     let path = "/api/v1/namespaces/default/pods";
     let pod =
@@ -21,11 +21,11 @@ async fn evicted_pods_say_why_they_go() {
         let pod = send(&server, "GET", &item, &[], "").await.json();
         assert_eq!(pod["metadata"]["deletionTimestamp"].is_string(), expected == 1);
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let told: Vec<_> = conditions.filter(|condition| condition["type"] == "DisruptionTarget").collect();
-        assert_eq!(told.len(), expected, "{pod}");
-        if let [told] = told.as_slice() {
+        let found: Vec<_> = conditions.filter(|condition| condition["type"] == "DisruptionTarget").collect();
+        assert_eq!(found.len(), expected, "{pod}");
+        if let [found] = found.as_slice() {
             assert_eq!(
-                (&told["reason"], &told["message"]),
+                (&found["reason"], &found["message"]),
                 (&json!("EvictionByEvictionAPI"), &json!("Eviction API: evicting"))
             );
         }

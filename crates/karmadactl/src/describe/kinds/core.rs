@@ -189,7 +189,7 @@ pub fn claim(lines: &mut Lines, object: &Value, related: &Related) {
     lines.map(0, "Annotations:", &metadata["annotations"], ": ");
     let finalizers: Vec<String> = items(&metadata["finalizers"]).map(text).collect();
     lines.text(0, &format!("Finalizers:\t[{}]", finalizers.join(" ")));
-    // What a claim has is that of its volume.
+    // Capacity and access modes of a claim are those of its volume.
     let bound = if text(&spec["volumeName"]).is_empty() { &Value::Null } else { status };
     lines.text(0, &format!("Capacity:\t{}", text(&bound["capacity"]["storage"])));
     let modes = items(&bound["accessModes"]).map(|it| match text(it).as_str() {

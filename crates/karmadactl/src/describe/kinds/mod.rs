@@ -23,7 +23,7 @@ pub struct Related {
     pub lease: Option<Result<Value, String>>,
 }
 
-/// What a page shows besides its object.
+/// The related objects that a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Pods,
@@ -34,7 +34,7 @@ pub enum Need {
     Lease,
 }
 
-/// What the page of a kind needs; `None` for kinds without a page of their own.
+/// The related objects of a kind's page; `None` for kinds without a page of their own.
 pub fn needs(group: &str, kind: &str) -> Option<&'static [Need]> {
     Some(match (group, kind) {
         ("apps", "Deployment") => &[Need::ReplicaSets],

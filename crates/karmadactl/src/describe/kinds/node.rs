@@ -12,7 +12,7 @@ use super::{Related, entries, items, rfc1123, seconds, text};
 /// Amounts by resource.
 type Amounts = BTreeMap<String, Quantity>;
 
-/// What pods may take together is shown for these.
+/// The resources whose allocation is shown.
 const SHOWN: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 pub fn node(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp) {
@@ -186,7 +186,7 @@ fn add(sum: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// What a pod takes: its containers together, or one of those that start it if that takes more; and its overhead.
+/// The resources of a pod: of its containers together, or of its largest init container; and its overhead.
 fn of_pod(pod: &Value, kind: &str) -> Amounts {
     let spec = &pod["spec"];
     let mut sum = Amounts::new();

@@ -131,15 +131,15 @@ impl Change<'_> {
         if !is_finished(self.new) {
             return;
         }
-        let judged = |field: &str| self.turned(is_finished) || self.differs(field);
-        if judged("active") && self.number("active") > 0 {
+        let checks = |field: &str| self.turned(is_finished) || self.differs(field);
+        if checks("active") && self.number("active") > 0 {
             self.invalid("active", "active>0 is invalid for finished job", errors);
         }
-        if judged("startTime") && self.now("startTime").is_null() {
+        if checks("startTime") && self.now("startTime").is_null() {
             self.required("startTime", "startTime is required for finished job", errors);
         }
         let left = self.now("uncountedTerminatedPods").as_object().into_iter().flat_map(|parts| parts.values());
-        if judged("uncountedTerminatedPods")
+        if checks("uncountedTerminatedPods")
             && left.into_iter().any(|pods| pods.as_array().is_some_and(|pods| !pods.is_empty()))
         {
             let pods = self.now("uncountedTerminatedPods");

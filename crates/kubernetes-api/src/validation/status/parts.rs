@@ -79,7 +79,7 @@ pub(super) fn quota(new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What a node has, and what of it pods may take.
+/// Capacity and allocatable resources of a node.
 pub(in super::super) fn node_amounts(status: &Value, at: &At<'_>, errors: &mut ErrorList) {
     for part in ["capacity", "allocatable"] {
         let at = at.child(part);

@@ -10,7 +10,7 @@ use crate::{Result, Revision};
 pub(super) struct LiveEntries {
     /// The terms of the newest rows of each key, without deletions.
     pub digests: Vec<u64>,
-    /// Where the next piece begins; `None` at the end.
+    /// The start of the next piece; `None` at the end.
     pub next: Option<Vec<u8>>,
 }
 

@@ -44,7 +44,7 @@ pub struct Attachment {
     pub content: Bytes,
 }
 
-/// What a verified backup holds.
+/// The contents of a verified backup.
 #[derive(Clone, Debug)]
 pub struct Contents {
     /// The backup's header.

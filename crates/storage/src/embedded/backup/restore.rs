@@ -33,14 +33,14 @@ pub struct Restore {
     pub suffix: String,
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Debug)]
 pub struct Restored {
-    /// What the backup holds.
+    /// The contents of the backup.
     pub contents: Contents,
     /// The new store continues here. No watch or cache takes a new object for one that it has seen.
     pub revision: Revision,
-    /// Where the store that was replaced is now.
+    /// The new path of the replaced store.
     pub aside: Option<PathBuf>,
 }
 
@@ -70,7 +70,7 @@ pub fn restore(path: &Path, dir: &Path, options: &Restore, progress: &mut dyn Fn
     let (contents, revision) = match built {
         Ok(built) => built,
         Err(error) => {
-            // What was begun is of no use; the error is what matters.
+            // The unfinished directory is useless; the error matters.
             let _ = fs::remove_dir_all(&staged);
             return Err(named(error, &staged));
         }

@@ -136,7 +136,7 @@ impl From<&str> for Refusal {
     }
 }
 
-/// What was read so far.
+/// The content read so far.
 #[derive(Default)]
 struct Scanned {
     header: Option<Header>,

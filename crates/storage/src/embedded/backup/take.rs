@@ -67,7 +67,7 @@ enum Step {
     Done,
 }
 
-/// What was read: of the rows, and of the index.
+/// The digest of the rows and of the index read so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
     rows: u64,
