@@ -1,18 +1,24 @@
 //! Admission: changes and checks of a write after authorization. In-process plugins run in the order of their
 //! registration, first all mutations, then, on the final object, all validations.
 
+use std::any::Any;
 use std::sync::Arc;
 
+use apimachinery::managed_fields::Owners;
 use apimachinery::meta::Time;
 use apimachinery::resource::ResourceInfo;
-use apimachinery::{Object, ObjectKey, Status};
+use apimachinery::{GroupVersionKind, Object, ObjectKey, Status};
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use transport::Identity;
 
-use crate::authz::{Attributes, ResourceAttributes};
+use crate::authz::{Attributes, Decision, ResourceAttributes};
 use crate::cache::Event;
 use crate::keys;
+use crate::registry::Served;
+use crate::request::options::Options;
 use crate::server::Shared;
 
 /// What a write does, as admission plugins distinguish it.
@@ -50,6 +56,65 @@ pub struct AdmissionRequest<'a> {
     pub(crate) repeats: bool,
     /// The moment the request was received.
     pub now: Time,
+    /// The server generated the name from `generateName`.
+    pub generated_name: bool,
+    /// The request deletes a collection; it names no object.
+    pub collection: bool,
+    pub(crate) options: Options<'a>,
+    /// The owners of the fields of `object`, which has no list of its own.
+    pub(crate) owners: Option<&'a Owners>,
+    /// The list of `old`, which has none of its own.
+    pub(crate) old_owners: Option<&'a RawValue>,
+    pub(crate) face: &'a dyn Face,
+    pub(crate) notes: &'a Notes,
+    pub rounds: Rounds,
+}
+
+/// The mutations of one request. A plugin that calls programs of users requests a second round when they have changed the
+/// object: plugins that ran before them then see the result.
+#[derive(Default)]
+pub struct Rounds {
+    /// Whether this is the second round.
+    pub is_second: bool,
+    /// Whether a second round is requested.
+    pub is_second_requested: bool,
+    /// The object was changed by a program that does not know which fields the server populates.
+    pub is_changed_by_user: bool,
+    /// State that a plugin keeps from the first round for the second one, by the plugin's name.
+    pub kept: Vec<(&'static str, Box<dyn Any + Send + Sync>)>,
+}
+
+/// What admission adds to a reply, whether the write succeeds or not.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    warnings: Mutex<Vec<String>>,
+    annotations: Mutex<Vec<(String, String)>>,
+}
+
+impl Notes {
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock())
+    }
+
+    /// The audit annotations of the request.
+    pub(crate) fn take_annotations(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut *self.annotations.lock())
+    }
+}
+
+/// The form of an object in a request: the object itself, or the Scale of a Deployment.
+pub(crate) trait Face: Sync {
+    fn kind(&self) -> GroupVersionKind;
+
+    /// # Errors
+    /// If the object has no such form.
+    fn show(&self, object: &Value) -> Result<Value, Status>;
+
+    /// Puts a changed form into its object.
+    ///
+    /// # Errors
+    /// If it is no longer of the resource.
+    fn put_back(&self, operation: Operation, shown: Value, object: &mut Value) -> Result<(), Status>;
 }
 
 impl AdmissionRequest<'_> {
@@ -68,7 +133,100 @@ impl AdmissionRequest<'_> {
 
     /// Whether the user of the request is authorized for something else.
     pub fn is_allowed(&self, wanted: ResourceAttributes) -> bool {
-        self.server.authorizer.authorize(self.user, &Attributes::Resource(wanted)).is_allowed()
+        self.authorize(self.user, &Attributes::Resource(wanted)).is_allowed()
+    }
+
+    /// The authorizer's decision on a request of any user.
+    pub fn authorize(&self, user: &Identity, wanted: &Attributes) -> Decision {
+        self.server.authorizer.authorize(user, wanted)
+    }
+
+    /// A stored object of another resource. Everything acknowledged before the request began is found.
+    ///
+    /// # Errors
+    /// If the object cannot be read.
+    pub fn stored(&self, group: &str, plural: &str, key: &ObjectKey) -> Result<Option<Arc<Object>>, Status> {
+        self.server.cache.resource(&keys::group_resource(group, plural)).get(key)
+    }
+
+    /// The stored objects of another resource, in a namespace or in all.
+    ///
+    /// # Errors
+    /// If one of them cannot be read.
+    pub fn others(&self, group: &str, plural: &str, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, Status> {
+        let place = keys::group_resource(group, plural);
+        let (objects, ..) = self.server.cache.resource(&place).list(namespace, None, 0, |_| true)?;
+        Ok(objects)
+    }
+
+    /// The resources that the server serves.
+    pub fn served(&self) -> Arc<Served> {
+        self.server.registry.snapshot()
+    }
+
+    /// The kind of the objects in the request: of the subresource, if it has a kind of its own.
+    pub fn kind(&self) -> GroupVersionKind {
+        self.face.kind()
+    }
+
+    /// A copy of the new object as clients see it.
+    ///
+    /// # Errors
+    /// If the object has no such subresource.
+    pub fn object_document(&self) -> Result<Option<Value>, Status> {
+        let Some(object) = self.object.as_deref() else { return Ok(None) };
+        let mut document = self.face.show(object)?;
+        if let Some(owners) = self.owners.filter(|_| self.subresource != "scale") {
+            owners.put(&mut document);
+        }
+        Ok(Some(document))
+    }
+
+    /// A copy of the stored object as clients see it.
+    ///
+    /// # Errors
+    /// If the object has no such subresource.
+    pub fn old_document(&self) -> Result<Option<Value>, Status> {
+        let Some(old) = self.old else { return Ok(None) };
+        let mut document = self.face.show(old)?;
+        let list = self.old_owners.filter(|_| self.subresource != "scale");
+        let list = list.and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
+        if let (Some(list), Some(metadata)) = (list, document.get_mut("metadata").and_then(Value::as_object_mut)) {
+            metadata.insert("managedFields".into(), list);
+        }
+        Ok(Some(document))
+    }
+
+    /// Replaces the object by a document of a user's program. Fields that the server populates keep their values, as do
+    /// the owners of fields; missing fields get their defaults.
+    ///
+    /// # Errors
+    /// If the document is no longer of the resource.
+    pub fn replace_object(&mut self, document: Value) -> Result<(), Status> {
+        let Some(object) = self.object.as_deref_mut() else { return Ok(()) };
+        self.face.put_back(self.operation, document, object)?;
+        self.rounds.is_changed_by_user = true;
+        self.rounds.is_second_requested = true;
+        Ok(())
+    }
+
+    /// The options of the request: CreateOptions, UpdateOptions or DeleteOptions of `meta.k8s.io/v1`.
+    pub fn options(&self) -> Value {
+        self.options.document(self.operation)
+    }
+
+    /// Adds a `Warning` header to the reply, also to a refusal.
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.notes.warnings.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// Adds an annotation to the audit event of the request.
+    pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.notes.annotations.lock().push((key.into(), value.into()));
     }
 
     /// The refusal of a plugin: 403, as all of upstream's.
@@ -131,6 +289,16 @@ pub trait Admission: Send + Sync + 'static {
     /// Whether it handles writes of these metadata fields alone of such a resource.
     fn concerns_metadata(&self, group: &str, plural: &str, _fields: &[&str]) -> bool {
         self.concerns(group, plural)
+    }
+
+    /// Whether mutation runs again when a user's program has changed the object.
+    fn runs_again(&self) -> bool {
+        true
+    }
+
+    /// Whether updates that change nothing are validated too: programs of users see every request.
+    fn validates_unchanged(&self) -> bool {
+        false
     }
 
     /// Names of built-in plugins of the server to disable.

@@ -20,8 +20,10 @@ enum Make {
     Plugin(fn(&World) -> Arc<dyn Admission>),
     /// Built into the server, which checks whether it is enabled.
     Inside,
-    /// Its objects are served and its calls are not made, so neither switch changes anything.
+    /// Its objects are served and have no effect, so neither switch changes anything.
     Served,
+    /// Added by the process that builds the server, if [`Switches::has`] it.
+    Outside,
     /// Not here.
     Missing,
 }
@@ -72,10 +74,10 @@ const TABLE: &[Row] = &[
     on("DefaultIngressClass", Make::Plugin(|_| Arc::new(storage::DefaultIngressClass::default()))),
     missing("DenyServiceExternalIPs"),
     on("PodTopologyLabels", Make::Served),
-    on("MutatingAdmissionPolicy", Make::Served),
-    on("MutatingAdmissionWebhook", Make::Served),
-    on("ValidatingAdmissionPolicy", Make::Served),
-    on("ValidatingAdmissionWebhook", Make::Served),
+    on("MutatingAdmissionPolicy", Make::Outside),
+    on("MutatingAdmissionWebhook", Make::Outside),
+    on("ValidatingAdmissionPolicy", Make::Outside),
+    on("ValidatingAdmissionWebhook", Make::Outside),
     on("ResourceQuota", Make::Plugin(|_| Arc::new(quota::ResourceQuotas::default()))),
     missing("AlwaysDeny"),
 ];
@@ -87,6 +89,15 @@ pub struct Switches {
     pub enable: Vec<String>,
     /// `--disable-admission-plugins`
     pub disable: Vec<String>,
+}
+
+impl Switches {
+    /// Whether the plugin with this name is on.
+    pub fn has(&self, name: &str) -> bool {
+        let listed = |names: &[String]| names.iter().any(|listed| listed == name);
+        let is_on = TABLE.iter().any(|row| row.name == name && row.on);
+        (is_on || listed(&self.enable)) && !listed(&self.disable)
+    }
 }
 
 /// A name in the flags that cannot be obeyed.
@@ -107,12 +118,10 @@ pub enum SwitchError {
 /// When a name is unknown, not implemented, or in both lists.
 pub fn built_in(services: Ranges, world: &World, switches: &Switches) -> Result<Vec<Arc<dyn Admission>>, SwitchError> {
     check(switches)?;
-    let listed = |names: &[String], row: &Row| names.iter().any(|name| name == row.name);
     let mut plugins: Vec<Arc<dyn Admission>> = Vec::new();
     let mut off = Vec::new();
     for row in TABLE {
-        let wanted = (row.on || listed(&switches.enable, row)) && !listed(&switches.disable, row);
-        match (&row.make, wanted) {
+        match (&row.make, switches.has(row.name)) {
             (Make::Plugin(make), true) => plugins.push(make(world)),
             (Make::Inside, false) => off.push(row.name),
             _ => {}

@@ -29,6 +29,12 @@ impl Served {
         })
     }
 
+    /// All versions of a resource.
+    pub fn versions<'s>(&'s self, group: &'s str, plural: &str) -> impl Iterator<Item = &'s Resource> + use<'s> {
+        let same = self.by_plural.get(plural).into_iter().flatten();
+        same.filter(move |resource| resource.info.resource.group == group)
+    }
+
     /// By group, version and plural.
     pub fn iter(&self) -> impl Iterator<Item = &Resource> {
         self.resources.values()

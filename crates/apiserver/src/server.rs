@@ -456,6 +456,20 @@ impl Shared {
         for plugin in self.plugins(request) {
             plugin.mutate(request).await?;
         }
+        if request.rounds.is_second_requested {
+            request.rounds.is_second = true;
+            for plugin in self.plugins(request).filter(|plugin| plugin.runs_again()) {
+                plugin.mutate(request).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Validates an update that changes nothing.
+    pub(crate) async fn validate_unchanged(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        for plugin in self.plugins(request).filter(|plugin| plugin.validates_unchanged()) {
+            plugin.validate(request).await?;
+        }
         Ok(())
     }
 

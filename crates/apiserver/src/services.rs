@@ -60,6 +60,11 @@ impl Admission for ServiceAddresses {
         Box::pin(std::future::ready(outcome))
     }
 
+    /// The addresses are assigned already.
+    fn runs_again(&self) -> bool {
+        false
+    }
+
     fn observe(&self, place: &str, event: &Event) {
         if place != self.place {
             return;

@@ -74,12 +74,12 @@ impl Call<'_> {
         let base = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
         let generated = object["metadata"]["name"].as_str().unwrap_or_default().is_empty() && !base.is_empty();
         if !generated {
-            return self.create_named(proposal, dry_run).await;
+            return self.create_named(proposal, false, dry_run).await;
         }
         for _ in 0..NAME_TRIES {
             let suffix = self.server.world.random_suffix(SUFFIX);
             proposal.object["metadata"]["name"] = names::generated_name(&base, &suffix).into();
-            match self.create_named(proposal.clone(), dry_run).await {
+            match self.create_named(proposal.clone(), true, dry_run).await {
                 Err(status) if status.is(StatusReason::AlreadyExists) => {}
                 other => return other,
             }
@@ -91,7 +91,12 @@ impl Call<'_> {
         Err(status)
     }
 
-    async fn create_named(&self, proposal: Proposal, dry_run: bool) -> Result<(Arc<Object>, Vec<String>), Status> {
+    async fn create_named(
+        &self,
+        proposal: Proposal,
+        generated_name: bool,
+        dry_run: bool,
+    ) -> Result<(Arc<Object>, Vec<String>), Status> {
         let Proposal { mut object, owners } = proposal;
         let strategy = &self.resource.strategy;
         let context = self.context(dry_run);
@@ -102,17 +107,25 @@ impl Call<'_> {
         strategy.default(&mut object);
         namespaces::default(&self.resource.info, &mut object);
         let owners = owners.unwrap_or_else(|| self.track(None, &mut object));
-        let status = self.with_status.then(|| object["status"].take()).filter(|status| !status.is_null());
-        strategy.prepare_create(&context, &mut object);
-        if let Some(status) = status {
-            object["status"] = status;
-        }
-        namespaces::prepare_create(&self.resource.info, &mut object);
-        certificates::prepare_create(&self.resource.info, self.user, &mut object);
+        let prepare = |object: &mut Value| {
+            let status = self.with_status.then(|| object["status"].take()).filter(|status| !status.is_null());
+            strategy.prepare_create(&context, object);
+            if let Some(status) = status {
+                object["status"] = status;
+            }
+            namespaces::prepare_create(&self.resource.info, object);
+            certificates::prepare_create(&self.resource.info, self.user, object);
+        };
+        prepare(&mut object);
         let operation = Operation::Create;
         // Values held by a deleted object are free only once the cache has processed its deletion.
         self.server.cache.catch_up().await?;
-        self.server.admit(&mut self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
+        let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
+        let mut request = AdmissionRequest { generated_name, owners: Some(&owners), ..request };
+        self.server.admit(&mut request).await?;
+        if request.rounds.is_changed_by_user {
+            prepare(&mut object);
+        }
         let rule = strategy.name_rule();
         let namespaced = self.resource.info.resource.namespaced;
         let mut wrong = names::validate_object_meta(&object["metadata"], namespaced, rule, &Path::new("metadata"));
@@ -122,7 +135,8 @@ impl Call<'_> {
         wrong.extend(strategy.validate_create(&object));
         self.refuse_invalid(&name, &wrong)?;
         let repeats = matches!(self.cache().get(&key), Ok(Some(_)));
-        let request = AdmissionRequest { repeats, ..self.admission(operation, &key, None, Some(&mut object), dry_run) };
+        let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
+        let request = AdmissionRequest { repeats, generated_name, owners: Some(&owners), ..request };
         self.server.validate(&request).await?;
         let mut warnings = self.server.warnings(&request);
         warnings.extend(strategy.warnings(&object));

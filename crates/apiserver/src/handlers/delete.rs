@@ -14,8 +14,8 @@ use super::Call;
 use super::options::DeleteOptions;
 use super::read::Page;
 use super::update::raced;
-use crate::admission::Operation;
-use crate::request::options::ListOptions;
+use crate::admission::{AdmissionRequest, Operation};
+use crate::request::options::{ListOptions, Options};
 use crate::snapshot::Snapshot;
 use crate::{errors, keys, respond};
 
@@ -121,7 +121,9 @@ impl Call<'_> {
         self.check_delete_preconditions(stored, options)?;
         let served = self.served(Arc::clone(stored))?;
         let old = served.to_value().map_err(errors::document)?;
-        let mut request = self.admission(Operation::Delete, key, Some(&old), None, options.is_dry_run());
+        let document = || options.document();
+        let request = self.admission(Operation::Delete, key, Some(&old), None, options.is_dry_run());
+        let mut request = AdmissionRequest { options: Options::Deletion(&document), ..request };
         self.server.admit(&mut request).await?;
         self.server.validate(&request).await?;
         let place = keys::object_key(&self.resource.info.resource, key);

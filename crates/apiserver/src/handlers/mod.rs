@@ -4,6 +4,7 @@ pub(crate) mod body;
 mod create;
 mod delete;
 mod elements;
+mod face;
 mod frames;
 mod joint;
 mod metadata;
@@ -30,11 +31,12 @@ use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use transport::{Body, Draft, Identity, NewObjects, Response};
 
-use crate::admission::{AdmissionRequest, Operation};
+use crate::admission::{AdmissionRequest, Notes, Operation};
 use crate::budget::Wire;
 use crate::cache::ResourceCache;
 use crate::negotiate::{self, Accepted, Shape};
 use crate::request::RequestInfo;
+use crate::request::options::Options;
 use crate::respond;
 use crate::server::Shared;
 use crate::shape::{self, Include};
@@ -62,6 +64,8 @@ pub(crate) struct Call<'a> {
     pub api_version: String,
     /// See [`Call::cache`].
     pub cache: OnceLock<Arc<ResourceCache>>,
+    /// Warnings and annotations of admission.
+    pub notes: Notes,
 }
 
 /// Answers a request for a resource that is served.
@@ -102,13 +106,21 @@ pub(crate) async fn handle(
         now: Time::new(server.world.now()),
         api_version: resource.info.resource.api_version(),
         cache: OnceLock::new(),
+        notes: Notes::default(),
     };
     let answer = call.answer(body).await;
-    let Some(text) = call.deprecation() else { return answer };
-    // Refusals come with the warning too.
+    for (key, value) in call.notes.take_annotations() {
+        tracing::debug!(key, value, path = info.path, "Audit annotation");
+    }
+    let mut warnings = call.notes.take_warnings();
+    warnings.extend(call.deprecation().map(str::to_owned));
+    if warnings.is_empty() {
+        return answer;
+    }
+    // Refusals come with the warnings too.
     let mut response =
         answer.unwrap_or_else(|status| respond::failure_as(&status, negotiate::error_encoding(&parts.headers)));
-    respond::warn(&mut response, &[text.to_owned()]);
+    respond::warn(&mut response, &warnings);
     Ok(response)
 }
 
@@ -289,6 +301,14 @@ impl Call<'_> {
             dry_run,
             repeats: false,
             now: self.now,
+            generated_name: false,
+            collection: self.info.verb == "deletecollection",
+            options: Options::Query(&self.info.query),
+            owners: None,
+            old_owners: None,
+            face: self,
+            notes: &self.notes,
+            rounds: Default::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use apimachinery::Status;
 use apimachinery::field::{Error as FieldError, Path};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Call;
 use crate::request::options::{Write, WriteOptions, dry_run_errors, integer};
@@ -29,6 +29,28 @@ pub(super) struct Preconditions {
 impl DeleteOptions {
     pub(super) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
+    }
+
+    /// The document that admission shows to users' programs.
+    pub(super) fn document(&self) -> Value {
+        let mut document = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        let mut set = |name: &str, value: Value| {
+            if !value.is_null() {
+                document[name] = value;
+            }
+        };
+        set("gracePeriodSeconds", self.grace_period_seconds.into());
+        set("orphanDependents", self.orphan_dependents.into());
+        set("propagationPolicy", self.propagation_policy.clone().into());
+        if let Some(Preconditions { uid, resource_version }) = &self.preconditions {
+            let given = [("uid", uid), ("resourceVersion", resource_version)];
+            let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into())));
+            set("preconditions", Value::Object(given.collect()));
+        }
+        if self.is_dry_run() {
+            set("dryRun", self.dry_run.clone().into());
+        }
+        document
     }
 
     fn check(&self) -> Result<(), Status> {

@@ -33,6 +33,11 @@ impl<'o> Live<'o> {
         Ok(Self { tree, list: owners })
     }
 
+    /// The list of owners as it is stored.
+    pub fn list(&self) -> Option<&'o RawValue> {
+        self.list
+    }
+
     pub fn owners(&self) -> Result<Owners, EntryError> {
         Owners::parse(self.list)
     }

@@ -40,6 +40,7 @@ pub(crate) async fn read(
         now: Time::new(server.world.now()),
         api_version: named.api_version(),
         cache: Default::default(),
+        notes: Default::default(),
     };
     let options = call.write_options(Write::Create)?;
     call.object(body, options.field_validation).await

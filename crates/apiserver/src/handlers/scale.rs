@@ -7,7 +7,7 @@ use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::meta::LabelSelector;
 use apimachinery::resource::{Resource, Subresource};
 use apimachinery::selector::Selector;
-use apimachinery::{Object, Status, managed_fields};
+use apimachinery::{GroupVersionKind, Object, Status, managed_fields};
 use http::StatusCode;
 use serde_json::{Value, json};
 use transport::{Body, Response};
@@ -112,6 +112,7 @@ impl Call<'_> {
             now: self.now,
             api_version: described.info.resource.api_version(),
             cache: Default::default(),
+            notes: Default::default(),
         }
     }
 
@@ -187,8 +188,17 @@ impl Call<'_> {
         found.ok_or_else(super::no_such_resource)
     }
 
+    pub(super) fn scale_kind() -> GroupVersionKind {
+        GroupVersionKind::new("autoscaling", "v1", "Scale")
+    }
+
+    /// Gives an object the replicas of its changed Scale.
+    pub(super) fn put_replicas(&self, scale: &Value, object: &mut Value) -> Result<(), Status> {
+        set(object, self.scale_paths()?.replicas, scale["spec"]["replicas"].clone())
+    }
+
     /// Without replicas for a custom resource that has none.
-    fn scale_of(&self, object: &Object) -> Result<Value, Status> {
+    pub(super) fn scale_of(&self, object: &Object) -> Result<Value, Status> {
         let paths = self.scale_paths()?;
         let tree = object.to_value().map_err(errors::document)?;
         let mut metadata = json!({});

@@ -12,7 +12,7 @@ use transport::{Body, Response};
 
 use super::Call;
 use super::ownership::{Live, Proposal, odd_finalizers, unique_owners};
-use crate::admission::Operation;
+use crate::admission::{AdmissionRequest, Operation};
 use crate::fairness::writers::Writing;
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
@@ -220,7 +220,14 @@ impl Call<'_> {
         let context = self.context(dry_run);
         strategy.prepare_update(&context, old, &mut new);
         let operation = Operation::Update;
-        self.server.admit(&mut self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
+        let (owners_seen, old_owners) = (Some(&owners), live.list());
+        let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
+        let mut request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
+        self.server.admit(&mut request).await?;
+        if request.rounds.is_changed_by_user {
+            self.restore(old, &mut new);
+            strategy.prepare_update(&context, old, &mut new);
+        }
         let counts = !matches!(self.info.subresource.as_str(), "status" | "binding" | "eviction");
         if strategy.has_generation() && counts && strategy.raises_generation(old, &new) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
@@ -230,6 +237,9 @@ impl Call<'_> {
         // A later time alone is no change.
         if new == *old && live.owners().is_ok_and(|known| owners.equal_but_times(&known)) {
             self.refuse_invalid(&key.name, &strategy.validate_unchanged(&new))?;
+            let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
+            let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
+            self.server.validate_unchanged(&request).await?;
             return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }
         let mut wrong = self.metadata_errors(old, &new);
@@ -239,6 +249,7 @@ impl Call<'_> {
         wrong.extend(strategy.validate_update(&context, old, &new));
         self.refuse_invalid(&key.name, &wrong)?;
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
+        let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
         self.server.validate(&request).await?;
         let mut warnings = self.server.warnings(&request);
         warnings.extend(strategy.warnings(&new));

@@ -2,11 +2,44 @@
 
 use apimachinery::Status;
 use apimachinery::field::{Error as FieldError, Path};
+use serde_json::{Value, json};
 
 use super::Query;
+use crate::admission::Operation;
 
 /// Bytes in a field manager's name.
 const MAX_MANAGER: usize = 128;
+
+/// The options of a write, as admission sees them: built from the request only if a user's program needs them.
+#[derive(Clone, Copy)]
+pub(crate) enum Options<'a> {
+    /// Those of the query.
+    Query(&'a Query),
+    /// Those of a DELETE, from its body or its query.
+    Deletion(&'a (dyn Fn() -> Value + Sync)),
+}
+
+impl Options<'_> {
+    pub(crate) fn document(&self, operation: Operation) -> Value {
+        let query = match self {
+            Self::Deletion(document) => return document(),
+            Self::Query(query) => query,
+        };
+        // Patches and applies are updates, or creates, to admission.
+        let kind = if operation == Operation::Create { "CreateOptions" } else { "UpdateOptions" };
+        let mut document = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+        let dry_run: Vec<&str> = query.all("dryRun").collect();
+        if !dry_run.is_empty() {
+            document["dryRun"] = json!(dry_run);
+        }
+        for name in ["fieldManager", "fieldValidation"] {
+            if let Some(value) = query.text(name) {
+                document[name] = value.into();
+            }
+        }
+        document
+    }
+}
 
 /// The type of a write; each has a kind of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

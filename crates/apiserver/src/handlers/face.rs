@@ -1,0 +1,57 @@
+//! Objects as users' admission programs see them: the kind of the request, with the fields that exist at their stage; and
+//! back, when such a program has changed one.
+
+use apimachinery::{GroupVersionKind, Object, Status, strict};
+use serde_json::Value;
+
+use super::Call;
+use crate::admission::{Face, Operation};
+use crate::errors;
+
+/// The server sets these after mutation, also when a program has written them.
+const SERVER_OWNED: [&str; 3] = ["uid", "creationTimestamp", "generation"];
+
+impl Face for Call<'_> {
+    fn kind(&self) -> GroupVersionKind {
+        if self.has_scale_face() { Self::scale_kind() } else { self.resource.info.resource.gvk() }
+    }
+
+    fn show(&self, object: &Value) -> Result<Value, Status> {
+        if self.has_scale_face() {
+            return self.scale_of(&Object::from_value(object).map_err(errors::document)?);
+        }
+        Ok(object.clone())
+    }
+
+    fn put_back(&self, operation: Operation, mut shown: Value, object: &mut Value) -> Result<(), Status> {
+        if self.has_scale_face() {
+            return self.put_replicas(&shown, object);
+        }
+        strict::prune(&mut shown, &self.resource.info.schema);
+        self.stamp(&mut shown);
+        if let Some(wrong) = self.mistyped(&mut shown) {
+            return Err(Status::internal(wrong.decoder));
+        }
+        let (Some(was), Some(is)) = (object["metadata"].as_object_mut(), shown["metadata"].as_object_mut()) else {
+            return Err(Status::internal("admission removed the metadata of the object"));
+        };
+        is.remove("managedFields");
+        // The name and the namespace are those of the request.
+        let kept = ["name", "namespace"].into_iter();
+        for field in kept.chain(SERVER_OWNED.into_iter().filter(|_| operation == Operation::Create)) {
+            match was.remove(field) {
+                Some(value) => drop(is.insert(field.to_owned(), value)),
+                None => drop(is.remove(field)),
+            }
+        }
+        self.resource.strategy.default(&mut shown);
+        *object = shown;
+        Ok(())
+    }
+}
+
+impl Call<'_> {
+    fn has_scale_face(&self) -> bool {
+        self.info.subresource == "scale"
+    }
+}
