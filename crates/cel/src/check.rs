@@ -146,6 +146,10 @@ impl Checker<'_> {
         {
             return self.finish(expr.id, Type::type_of(type_), NodeKind::TypeName(name.into()));
         }
+        if let Some(slot) = self.dotted_variable(expr, test || optional) {
+            let type_ = self.variables[slot].1.clone();
+            return self.finish(expr.id, type_, NodeKind::Variable(slot as u16));
+        }
         let node = self.expr(operand);
         let operand_type = self.type_of(node.id);
         let (inner, was_optional) = match &operand_type {
@@ -160,6 +164,19 @@ impl Checker<'_> {
         };
         let kind = NodeKind::Select { operand: Box::new(node), field: field.into(), test, optional };
         self.finish(expr.id, type_, kind)
+    }
+
+    /// A variable whose declared name has a dot, such as `authorizer.requestResource`.
+    fn dotted_variable(&self, expr: &Expr, is_modified: bool) -> Option<usize> {
+        if is_modified || !self.variables.iter().any(|(variable, _)| variable.contains('.')) {
+            return None;
+        }
+        let name = qualified_name(expr)?;
+        let (first, _) = name.split_once('.')?;
+        if self.locals.iter().any(|(local, _)| **local == *first) {
+            return None;
+        }
+        self.variables.iter().position(|(variable, _)| **variable == *name)
     }
 
     fn field_type(&mut self, id: Id, operand: &Type, field: &str) -> Type {

@@ -120,6 +120,11 @@ pub const URL: &str = "kubernetes.URL";
 pub const QUANTITY: &str = "kubernetes.Quantity";
 pub const SEMVER: &str = "kubernetes.Semver";
 pub const FORMAT: &str = "kubernetes.NamedFormat";
+pub const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
+pub const PATH_CHECK: &str = "kubernetes.authorization.PathCheck";
+pub const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
+pub const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
+pub const DECISION: &str = "kubernetes.authorization.Decision";
 
 fn simple_type(name: &str) -> Option<Type> {
     Some(match name {
@@ -139,6 +144,11 @@ fn simple_type(name: &str) -> Option<Type> {
         "Quantity" => Type::Opaque(QUANTITY),
         "Semver" => Type::Opaque(SEMVER),
         "Format" => Type::Opaque(FORMAT),
+        "Authorizer" => Type::Opaque(AUTHORIZER),
+        "PathCheck" => Type::Opaque(PATH_CHECK),
+        "GroupCheck" => Type::Opaque(GROUP_CHECK),
+        "ResourceCheck" => Type::Opaque(RESOURCE_CHECK),
+        "Decision" => Type::Opaque(DECISION),
         _ => return None,
     })
 }

@@ -17,6 +17,7 @@
 #![warn(missing_docs)]
 
 mod ast;
+pub mod authorization;
 pub mod budget;
 mod check;
 mod check_calls;

@@ -1,7 +1,25 @@
 //! The declared functions: the language's own, cel-go's extensions that Kubernetes enables, Kubernetes' libraries. One
 //! function per line, overloads separated by bars; capital letters are type parameters.
 
-pub const LIBRARIES: [&str; 9] = [OPERATORS, CONVERSIONS, TIMES, STRINGS, LISTS, MATH, SETS, OPTIONALS, KUBERNETES];
+pub const LIBRARIES: [&str; 10] =
+    [OPERATORS, CONVERSIONS, TIMES, STRINGS, LISTS, MATH, SETS, OPTIONALS, KUBERNETES, AUTHORIZATION];
+
+const AUTHORIZATION: &str = "
+    serviceAccount: Authorizer.(string, string) Authorizer
+    path: Authorizer.(string) PathCheck
+    group: Authorizer.(string) GroupCheck
+    resource: GroupCheck.(string) ResourceCheck
+    subresource: ResourceCheck.(string) ResourceCheck
+    namespace: ResourceCheck.(string) ResourceCheck
+    name: ResourceCheck.(string) ResourceCheck
+    fieldSelector: ResourceCheck.(string) ResourceCheck
+    labelSelector: ResourceCheck.(string) ResourceCheck
+    check: PathCheck.(string) Decision | ResourceCheck.(string) Decision
+    allowed: Decision.() bool
+    errored: Decision.() bool
+    error: Decision.() string
+    reason: Decision.() string
+";
 
 const OPERATORS: &str = "
     _?_:_: (bool, A, A) A

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use apimachinery::quantity::Quantity;
 
+use crate::authorization::Authorization;
 use crate::declarations as names;
 use crate::url::Url;
 
@@ -15,6 +16,7 @@ pub enum Opaque {
     Cidr(Cidr),
     Url(Url),
     Semver(Semver),
+    Authorization(Box<Authorization>),
     /// A named format, by its name.
     Format(&'static str),
 }
@@ -27,6 +29,7 @@ impl Opaque {
             Self::Cidr(_) => names::CIDR,
             Self::Url(_) => names::URL,
             Self::Semver(_) => names::SEMVER,
+            Self::Authorization(value) => value.type_name(),
             Self::Format(_) => names::FORMAT,
         }
     }

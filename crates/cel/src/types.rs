@@ -48,6 +48,11 @@ pub enum Type {
 }
 
 impl Type {
+    /// The type of the variable `authorizer`.
+    pub const AUTHORIZER: Self = Self::Opaque(crate::declarations::AUTHORIZER);
+    /// The type of the variable `authorizer.requestResource`.
+    pub const RESOURCE_CHECK: Self = Self::Opaque(crate::declarations::RESOURCE_CHECK);
+
     /// A list of `items`.
     pub fn list(items: Type) -> Self {
         Self::List(Arc::new(items))

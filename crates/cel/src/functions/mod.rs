@@ -90,6 +90,8 @@ pub fn find(name: &str) -> Option<Function> {
         | "isGlobalUnicast" => kubernetes::ip,
         "cidr" | "isCIDR" | "containsIP" | "containsCIDR" | "prefixLength" | "masked" => kubernetes::cidr,
         "validate" => formats::validate,
+        "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name" | "fieldSelector"
+        | "labelSelector" | "check" | "allowed" | "errored" | "error" | "reason" => crate::authorization::call,
         name if name.starts_with("format.") => formats::named,
         _ => return None,
     })

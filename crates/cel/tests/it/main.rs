@@ -1,5 +1,6 @@
 //! Expressions in tables, with their results.
 
+mod authorization;
 mod conformance;
 mod limits;
 mod printing;
