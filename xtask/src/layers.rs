@@ -24,7 +24,7 @@ pub const LAYERS: &[Layer] = &[
     pure("audit", &["apimachinery"]),
     pure("cel", &["apimachinery"]),
     pure("apiextensions", &["apimachinery", "cel"]),
-    pure("kubernetes-api", &["apimachinery"]),
+    pure("kubernetes-api", &["apimachinery", "cel"]),
     pure("karmada-api", &["apimachinery", "apiextensions"]),
     pure("interpreter", &["apimachinery", "karmada-api"]),
     pure("propagation", &["apimachinery", "apiextensions", "karmada-api", "interpreter"]),

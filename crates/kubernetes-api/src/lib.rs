@@ -7,6 +7,7 @@ mod conversion;
 mod cron;
 mod defaults;
 pub mod eviction;
+pub mod expressions;
 mod habits;
 pub mod pods;
 mod prepare;

@@ -1,4 +1,4 @@
-//! Admission policies and their bindings. Expressions are not type-checked.
+//! Admission policies and their bindings, and the expressions of policies and webhooks.
 
 use std::collections::HashSet;
 
@@ -11,6 +11,7 @@ use super::checks::{selector, shape, supported};
 use super::cluster::admission_rule;
 use super::table::Function;
 use super::{Object, forbidden, invalid, list, object, required, text};
+use crate::expressions::{Scope, Wanted};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("audit_annotations", audit_annotations),
@@ -19,6 +20,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("mutating_policy", mutating_policy),
     ("mutation", mutation),
     ("parameter_kind", parameter_kind),
+    ("policy_expressions", policy_expressions),
     ("policy_binding", policy_binding),
     ("policy_validation", policy_validation),
     ("policy_variable", policy_variable),
@@ -99,6 +101,42 @@ fn match_conditions(parent: &Object, at: &At<'_>, errors: &mut ErrorList) {
         if !name.is_empty() && !seen.insert(name) {
             errors.push(Error::duplicate(&at.index(index).child("name").path(), name));
         }
+        let source = condition["expression"].as_str().unwrap_or_default().trim();
+        let scope = Scope::new(parent.contains_key("paramKind"));
+        compile(&scope, source, Wanted::Bool, &at.index(index).child("expression"), errors);
+    }
+}
+
+/// Adds what is wrong with an expression; other rules report an empty one.
+fn compile(scope: &Scope, source: &str, wanted: Wanted, at: &At<'_>, errors: &mut ErrorList) -> Option<cel::Program> {
+    if source.trim().is_empty() {
+        return None;
+    }
+    scope.compile(source, wanted).map_err(|why| invalid(errors, at, &source.into(), &why)).ok()
+}
+
+/// The expressions of a validating policy. Those of a mutating one construct objects, which is not evaluated here.
+fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let mut scope = Scope::new(spec.contains_key("paramKind"));
+    let source = |value: &'_ Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let at_variables = at.child("variables");
+    for (index, variable) in list(spec, "variables").iter().enumerate() {
+        let at = at_variables.index(index);
+        let program = compile(&scope, &source(variable, "expression"), Wanted::Any, &at.child("expression"), errors);
+        scope.declare(variable["name"].as_str().unwrap_or_default(), program.as_ref());
+    }
+    let at_validations = at.child("validations");
+    for (index, validation) in list(spec, "validations").iter().enumerate() {
+        let at = at_validations.index(index);
+        compile(&scope, &source(validation, "expression"), Wanted::Bool, &at.child("expression"), errors);
+        let (message, at) = (source(validation, "messageExpression"), at.child("messageExpression"));
+        compile(&scope.without_authorizer(), &message, Wanted::String, &at, errors);
+    }
+    let at_annotations = at.child("auditAnnotations");
+    for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
+        let at = at_annotations.index(index);
+        let value = source(annotation, "valueExpression");
+        compile(&scope, &value, Wanted::StringOrNull, &at.child("valueExpression"), errors);
     }
 }
 

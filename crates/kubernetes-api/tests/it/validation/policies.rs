@@ -30,38 +30,47 @@ spec:
         "ValidatingAdmissionPolicy",
         bad,
         expect![[r#"
-        spec.failurePolicy: Unsupported value: "Foo": supported values: "Fail", "Ignore"
-        spec.paramKind.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c
-        spec.paramKind.kind: Invalid value: "A B": may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')
-        spec.matchConstraints.matchPolicy: Unsupported value: "Foo": supported values: "Equivalent", "Exact"
-        spec.matchConstraints.namespaceSelector.matchLabels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
-        spec.matchConstraints.resourceRules[0].resourceNames[1]: Duplicate value: "a"
-        spec.matchConstraints.resourceRules[0].resourceNames[2]: Invalid value: "b/c": may not contain '/'
-        spec.matchConstraints.resourceRules[0].operations[0]: Unsupported value: "Foo": supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE"
-        spec.matchConstraints.resourceRules[0].apiGroups: Required value
-        spec.matchConstraints.resourceRules[0].resources: Invalid value: ["*","a"]: if '*' is present, must not specify other resources without subresources
-        spec.matchConstraints.excludeResourceRules[0].operations: Required value
-        spec.matchConstraints.excludeResourceRules[0].apiGroups: Required value
-        spec.matchConstraints.excludeResourceRules[0].apiVersions: Required value
-        spec.matchConstraints.excludeResourceRules[0].resources: Required value
-        spec.matchConditions[0].expression: Required value
-        spec.matchConditions[0].name: Required value
-        spec.matchConditions[2].name: Duplicate value: "a"
-        spec.variables[0].name: Required value: name is not specified
-        spec.variables[0].expression: Required value: expression is not specified
-        spec.variables[1].name: Invalid value: "a-b": name is not a valid CEL identifier
-        spec.variables[2].name: Invalid value: "in": name is not a valid CEL identifier
-        spec.validations[0].expression: Required value: expression is not specified
-        spec.validations[1].messageExpression: Invalid value: " ": must be non-empty if specified
-        spec.validations[1].message: Invalid value: "a\nb": message must not contain line breaks
-        spec.validations[1].reason: Unsupported value: "Foo": supported values: "Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"
-        spec.validations[2].message: Invalid value: " ": message must be non-empty if specified
-        spec.auditAnnotations[0].key: Invalid value: "p/": name part must be non-empty
-        spec.auditAnnotations[0].key: Invalid value: "p/": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
-        spec.auditAnnotations[0].valueExpression: Required value: valueExpression is not specified
-        spec.auditAnnotations[1].key: Invalid value: "p/a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
-        spec.auditAnnotations[3].key: Duplicate value: "k"
-    "#]],
+            spec.failurePolicy: Unsupported value: "Foo": supported values: "Fail", "Ignore"
+            spec.paramKind.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c
+            spec.paramKind.kind: Invalid value: "A B": may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')
+            spec.matchConstraints.matchPolicy: Unsupported value: "Foo": supported values: "Equivalent", "Exact"
+            spec.matchConstraints.namespaceSelector.matchLabels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            spec.matchConstraints.resourceRules[0].resourceNames[1]: Duplicate value: "a"
+            spec.matchConstraints.resourceRules[0].resourceNames[2]: Invalid value: "b/c": may not contain '/'
+            spec.matchConstraints.resourceRules[0].operations[0]: Unsupported value: "Foo": supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE"
+            spec.matchConstraints.resourceRules[0].apiGroups: Required value
+            spec.matchConstraints.resourceRules[0].resources: Invalid value: ["*","a"]: if '*' is present, must not specify other resources without subresources
+            spec.matchConstraints.excludeResourceRules[0].operations: Required value
+            spec.matchConstraints.excludeResourceRules[0].apiGroups: Required value
+            spec.matchConstraints.excludeResourceRules[0].apiVersions: Required value
+            spec.matchConstraints.excludeResourceRules[0].resources: Required value
+            spec.matchConditions[0].expression: Required value
+            spec.matchConditions[0].name: Required value
+            spec.matchConditions[2].name: Duplicate value: "a"
+            spec.variables[0].name: Required value: name is not specified
+            spec.variables[0].expression: Required value: expression is not specified
+            spec.variables[1].name: Invalid value: "a-b": name is not a valid CEL identifier
+            spec.variables[2].name: Invalid value: "in": name is not a valid CEL identifier
+            spec.validations[0].expression: Required value: expression is not specified
+            spec.validations[1].messageExpression: Invalid value: " ": must be non-empty if specified
+            spec.validations[1].message: Invalid value: "a\nb": message must not contain line breaks
+            spec.validations[1].reason: Unsupported value: "Foo": supported values: "Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"
+            spec.validations[2].message: Invalid value: " ": message must be non-empty if specified
+            spec.auditAnnotations[0].key: Invalid value: "p/": name part must be non-empty
+            spec.auditAnnotations[0].key: Invalid value: "p/": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            spec.auditAnnotations[0].valueExpression: Required value: valueExpression is not specified
+            spec.auditAnnotations[1].key: Invalid value: "p/a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            spec.auditAnnotations[1].valueExpression: Invalid value: "x": compilation failed: ERROR: <input>:1:1: undeclared reference to 'x' (in container '')
+             | x
+             | ^
+            spec.auditAnnotations[2].valueExpression: Invalid value: "x": compilation failed: ERROR: <input>:1:1: undeclared reference to 'x' (in container '')
+             | x
+             | ^
+            spec.auditAnnotations[3].key: Duplicate value: "k"
+            spec.auditAnnotations[3].valueExpression: Invalid value: "x": compilation failed: ERROR: <input>:1:1: undeclared reference to 'x' (in container '')
+             | x
+             | ^
+        "#]],
     );
     check(
         ADMISSION,

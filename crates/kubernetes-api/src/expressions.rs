@@ -1,0 +1,212 @@
+//! The expressions of webhook configurations and admission policies: the variables they may use, and the types they must
+//! have. What the variables are bound to is decided by who evaluates them, in the order of [`slot`].
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use cel::types::{Field, Kind, ObjectShape, Shape};
+use cel::{Env, Program, Type};
+
+/// The numbers of the variables; those that a policy declares follow from [`slot::FIRST_VARIABLE`] in their order.
+pub mod slot {
+    pub const OBJECT: usize = 0;
+    pub const OLD_OBJECT: usize = 1;
+    pub const REQUEST: usize = 2;
+    pub const NAMESPACE_OBJECT: usize = 3;
+    pub const PARAMS: usize = 4;
+    pub const AUTHORIZER: usize = 5;
+    pub const REQUEST_RESOURCE: usize = 6;
+    /// The object of all variables, which has no fields: each variable is declared by its whole name.
+    pub const VARIABLES: usize = 7;
+    pub const FIRST_VARIABLE: usize = 8;
+}
+
+/// The cost of all expressions of a policy or webhook for one request: kube-apiserver's.
+pub const BUDGET: u64 = 10_000_000;
+/// The part of it that match conditions may use.
+pub const CONDITIONS_BUDGET: u64 = BUDGET / 4;
+/// The cost of one expression.
+pub const EXPRESSION_BUDGET: u64 = 1_000_000;
+
+/// No expression can spell this name.
+const UNDECLARED: &str = "";
+
+/// The type that an expression must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A condition or validation.
+    Bool,
+    /// A message.
+    String,
+    /// An audit annotation.
+    StringOrNull,
+    /// A variable.
+    Any,
+}
+
+impl Wanted {
+    fn accepts(self, found: &Type) -> bool {
+        match self {
+            Self::Bool => matches!(found, Type::Bool),
+            Self::String => matches!(found, Type::String),
+            Self::StringOrNull => matches!(found, Type::String | Type::Null),
+            Self::Any => true,
+        }
+    }
+
+    fn refusal(self) -> &'static str {
+        match self {
+            Self::Bool => "must evaluate to bool",
+            Self::String => "must evaluate to string",
+            Self::StringOrNull => "must evaluate to one of [string null_type]",
+            Self::Any => "must evaluate to any",
+        }
+    }
+}
+
+/// The variables in the scope of an expression.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    has_params: bool,
+    has_authorizer: bool,
+    variables: Vec<(String, Type)>,
+}
+
+impl Scope {
+    /// Of a webhook's match conditions, or of a policy's expressions.
+    pub fn new(has_params: bool) -> Self {
+        Self { has_params, has_authorizer: true, variables: Vec::new() }
+    }
+
+    /// The same scope without the authorizer: of messages.
+    #[must_use]
+    pub fn without_authorizer(&self) -> Self {
+        Self { has_authorizer: false, ..self.clone() }
+    }
+
+    /// Adds a variable of a policy. Every variable must be added, so that the numbers are right; one that does not compile
+    /// has any type.
+    pub fn declare(&mut self, name: &str, value: Option<&Program>) {
+        let type_ = value.map_or(Type::Dyn, |program| program.result_type().clone());
+        self.variables.push((format!("variables.{name}"), type_));
+    }
+
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// kube-apiserver's text about it.
+    pub fn compile(&self, source: &str, wanted: Wanted) -> Result<Program, String> {
+        let either = |is_declared: bool, name: &'static str| if is_declared { name } else { UNDECLARED };
+        let mut env = Env::new()
+            .with("object", Type::Dyn)
+            .with("oldObject", Type::Dyn)
+            .with_document("request", &REQUEST, false)
+            .with_document("namespaceObject", &NAMESPACE, false)
+            .with(either(self.has_params, "params"), Type::Dyn)
+            .with(either(self.has_authorizer, "authorizer"), Type::AUTHORIZER)
+            .with(either(self.has_authorizer, "authorizer.requestResource"), Type::RESOURCE_CHECK)
+            .with_document(either(!self.variables.is_empty(), "variables"), &NO_FIELDS, false);
+        for (name, type_) in &self.variables {
+            env = env.with(name, type_.clone());
+        }
+        let program = env.compile(source).map_err(|issues| format!("compilation failed: {issues}"))?;
+        if wanted.accepts(program.result_type()) { Ok(program) } else { Err(wanted.refusal().to_owned()) }
+    }
+}
+
+/// The shape of `request`.
+pub static REQUEST: LazyLock<Arc<Shape>> = LazyLock::new(|| {
+    let kind = || of("kubernetes.GroupVersionKind", texts(&["group", "version", "kind"]));
+    let resource = || of("kubernetes.GroupVersionResource", texts(&["group", "version", "resource"]));
+    let list = || Arc::new(Shape::new(Kind::List { items: text(), identity: Default::default() }, 2));
+    let mut user = texts(&["username", "uid"]);
+    user.push(("groups", list()));
+    user.push(("extra", Arc::new(Shape::new(Kind::Map { values: list() }, 2))));
+    let mut fields = texts(&["subResource", "requestSubResource", "name", "namespace", "operation"]);
+    fields.extend([
+        ("kind", kind()),
+        ("resource", resource()),
+        ("requestKind", kind()),
+        ("requestResource", resource()),
+        ("userInfo", of("kubernetes.UserInfo", user)),
+        ("dryRun", Arc::new(Shape::new(Kind::Bool, 1))),
+        ("options", any()),
+    ]);
+    of("kubernetes.AdmissionRequest", fields)
+});
+
+/// The shape of `namespaceObject`.
+pub static NAMESPACE: LazyLock<Arc<Shape>> = LazyLock::new(|| {
+    let list = || Arc::new(Shape::new(Kind::List { items: text(), identity: Default::default() }, 2));
+    let map = || Arc::new(Shape::new(Kind::Map { values: text() }, 2));
+    let number = || Arc::new(Shape::new(Kind::Int, 1));
+    let time = || Arc::new(Shape::new(Kind::DateTime, 1));
+    let mut metadata = texts(&["name", "generateName", "namespace", "UID", "resourceVersion"]);
+    metadata.extend([
+        ("labels", map()),
+        ("annotations", map()),
+        ("creationTimestamp", time()),
+        ("deletionTimestamp", time()),
+        ("deletionGracePeriodSeconds", number()),
+        ("generation", number()),
+        ("finalizers", list()),
+    ]);
+    let fields = vec![
+        ("metadata", of("kubernetes.NamespaceMetadata", metadata)),
+        ("spec", of("kubernetes.NamespaceSpec", vec![("finalizers", list())])),
+        ("status", of("kubernetes.NamespaceStatus", texts(&["phase"]))),
+    ];
+    of("kubernetes.Namespace", fields)
+});
+
+static NO_FIELDS: LazyLock<Arc<Shape>> = LazyLock::new(|| of("kubernetes.variables", Vec::new()));
+
+type Fields = Vec<(&'static str, Arc<Shape>)>;
+
+fn of(name: &str, fields: Fields) -> Arc<Shape> {
+    let fields: BTreeMap<Box<str>, Field> =
+        fields.into_iter().map(|(name, shape)| (name.into(), Field { name: name.into(), shape })).collect();
+    Arc::new(Shape::new(Kind::Object(Arc::new(ObjectShape { name: name.into(), fields })), 2))
+}
+
+fn text() -> Arc<Shape> {
+    Arc::new(Shape::new(Kind::String, 2))
+}
+
+fn texts(names: &[&'static str]) -> Fields {
+    names.iter().map(|name| (*name, text())).collect()
+}
+
+fn any() -> Arc<Shape> {
+    Arc::new(Shape::new(Kind::Any, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_have_their_variables() {
+        let mut scope = Scope::new(true);
+        let limit = scope.compile("params.limit > 3 ? 1 : 2", Wanted::Any).expect("an expression");
+        scope.declare("limit", Some(&limit));
+        for (scope, source, wanted, expected) in [
+            (&scope, "object.spec.replicas <= variables.limit", Wanted::Bool, ""),
+            (&scope, "variables.limit.x == 1", Wanted::Bool, "type 'int' does not support field selection"),
+            (&scope, "variables.other == 1", Wanted::Bool, "undefined field 'other'"),
+            (&scope, "request.userInfo.groups.exists(g, g == 'a') && request.namespace == 'b'", Wanted::Bool, ""),
+            (&scope, "request.nope == 'a'", Wanted::Bool, "undefined field 'nope'"),
+            (&scope, "namespaceObject.metadata.labels['a'] == request.name", Wanted::Bool, ""),
+            (&scope, "request.options.dryRun == ['All']", Wanted::Bool, ""),
+            (&scope, "authorizer.requestResource.check('get').allowed()", Wanted::Bool, ""),
+            (&scope.without_authorizer(), "authorizer.path('/').check('get').reason()", Wanted::String, "undeclared"),
+            (&Scope::new(false), "params.x", Wanted::Any, "undeclared reference to 'params' (in container '')"),
+            (&Scope::new(false), "object.x", Wanted::Bool, "must evaluate to bool"),
+            (&Scope::new(false), "1", Wanted::StringOrNull, "must evaluate to one of [string null_type]"),
+            (&Scope::new(false), "1 +", Wanted::Any, "compilation failed: ERROR: <input>:1:4: Syntax error"),
+        ] {
+            let found = scope.compile(source, wanted).map_or_else(|why| why, |_| String::new());
+            assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{source}: {found}");
+        }
+    }
+}
