@@ -30,6 +30,7 @@ mod options;
 mod remote;
 mod verbs;
 mod watch;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;

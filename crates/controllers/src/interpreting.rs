@@ -2,14 +2,12 @@
 //! kinds, in this order. Decisions stay pure functions of an [`Interpreter`]; the shell sends the webhook requests
 //! between them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
-use base64::Engine as _;
-use client::{Client, Endpoint};
+use client::webhooks::{self, ClientConfig, Target, Webhooks};
 use controller_runtime::InformerSet;
 use interpreter::lua::{Aside, Budget, Clock, Engine};
 use interpreter::webhook::{Answer, Conversation, Hook, Hooks, Question, Response};
@@ -18,7 +16,8 @@ use karmada_api::ApiType;
 use karmada_api::config::v1alpha1::{
     ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration, ServiceReference,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
+use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use world::World;
 
@@ -56,10 +55,8 @@ pub(crate) struct Interpreting {
     /// Without webhooks, which is nearly always.
     plain: Interpreter,
     control: InformerSet,
-    connector: Connector,
+    webhooks: Webhooks,
     world: World,
-    /// One connection for each webhook, recreated when its address changes.
-    clients: Mutex<HashMap<String, (Endpoint, Client)>>,
 }
 
 impl Interpreting {
@@ -112,9 +109,8 @@ impl Interpreting {
             hooks,
             plain,
             control: control.clone(),
-            connector,
+            webhooks: Webhooks::new(move |endpoint| connector(endpoint)),
             world: world.clone(),
-            clients: Mutex::default(),
         }
     }
 
@@ -153,76 +149,40 @@ impl Interpreting {
         let seconds = hook.webhook.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let timeout = seconds.map_or(TIMEOUT, Duration::from_secs);
         let call = async {
-            let (endpoint, path) = self.endpoint(hook).await?;
-            let client = self.client(&hook.name, endpoint)?;
-            let answer = client.request(http::Method::POST, &path, Some(question.body(&uid))).await;
+            let target = self.target(hook).await?;
+            let client = self.webhooks.client(&target.endpoint).map_err(|error| error.to_string())?;
+            let answer = client.request(http::Method::POST, &target.path, Some(question.body(&uid))).await;
             Response::decode(&answer.map_err(|error| error.to_string())?, &uid)
         };
         let late = |_| Err(format!("context deadline exceeded after {timeout:?}"));
         tokio::time::timeout(timeout, call).await.unwrap_or_else(late)
     }
 
-    fn client(&self, name: &str, endpoint: Endpoint) -> Result<Client, String> {
-        let mut clients = self.clients.lock();
-        if let Some((known, client)) = clients.get(name)
-            && *known == endpoint
-        {
-            return Ok(client.clone());
-        }
-        let client = match (self.connector)(&endpoint) {
-            Some(client) => client,
-            None => Client::from_endpoint(&endpoint).map_err(|error| error.to_string())?,
-        };
-        clients.insert(name.to_owned(), (endpoint, client.clone()));
-        Ok(client)
-    }
-
-    /// The endpoint of a webhook, and the request path.
-    async fn endpoint(&self, hook: &Hook) -> Result<(Endpoint, String), String> {
+    /// The endpoint of a webhook, and the path at which it is called.
+    async fn target(&self, hook: &Hook) -> Result<Target, String> {
         let config = &hook.webhook.client_config;
-        let ca_bundle = match config.ca_bundle.as_str() {
-            "" => None,
-            text => Some(base64::prelude::BASE64_STANDARD.decode(text).map_err(|error| format!("caBundle: {error}"))?),
+        let reference = |service: &ServiceReference| webhooks::ServiceReference {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            path: service.path.clone(),
+            port: service.port.and_then(|port| u16::try_from(port).ok()),
         };
-        let (server, path, server_name) = match (&config.service, &config.url) {
-            (Some(service), _) => {
-                let path = service.path.clone().unwrap_or_default();
-                let name = format!("{}.{}.svc", service.name, service.namespace);
-                (self.service(service).await?, path, Some(name))
-            }
-            (None, Some(url)) => {
-                let after_scheme = url.find("://").map_or(0, |at| at + 3);
-                let at = url[after_scheme..].find('/').map_or(url.len(), |at| at + after_scheme);
-                (url[..at].to_owned(), url[at..].to_owned(), None)
-            }
-            (None, None) => return Err("it has neither a service nor a url".to_owned()),
+        let config = ClientConfig {
+            url: config.url.clone(),
+            service: config.service.as_ref().map(reference),
+            ca_bundle: config.ca_bundle.clone(),
         };
-        let path = if path.starts_with('/') { path } else { format!("/{path}") };
-        // The URL is data of the control plane, too: templates are not sent to metadata services.
-        Ok((Endpoint { server, ca_bundle, server_name, guarded: true, ..Endpoint::default() }, path))
+        let service = match &config.service {
+            Some(reference) => self.service(reference).await?,
+            None => None,
+        };
+        config.target(service.as_ref())
     }
 
-    /// The address of a Service: as the control plane knows it, or by its name in DNS.
-    async fn service(&self, reference: &ServiceReference) -> Result<String, String> {
+    async fn service(&self, reference: &webhooks::ServiceReference) -> Result<Option<Value>, String> {
         let resource = ApiResource::namespaced("", "v1", "Service", "services");
-        let (namespace, name) = (reference.namespace.as_str(), reference.name.as_str());
-        let key = ObjectKey::namespaced(namespace, name);
-        let port = reference.port.unwrap_or(443);
+        let key = ObjectKey::namespaced(&reference.namespace, &reference.name);
         let found = self.control.client().get_opt(&resource, &key).await.map_err(|error| error.to_string())?;
-        let Some(found) = found else { return Ok(format!("https://{name}.{namespace}.svc:{port}")) };
-        let tree = found.to_value().map_err(|error| error.to_string())?;
-        let spec = &tree["spec"];
-        if spec["type"] == "ExternalName" {
-            return Ok(format!("https://{}:{port}", spec["externalName"].as_str().unwrap_or_default()));
-        }
-        let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
-        if !ports.iter().any(|it| it["port"] == port) {
-            return Err(format!("service {key} has no port {port}"));
-        }
-        match spec["clusterIP"].as_str().unwrap_or_default() {
-            "" | "None" => Err(format!("service {key} is headless")),
-            address if address.contains(':') => Ok(format!("https://[{address}]:{port}")),
-            address => Ok(format!("https://{address}:{port}")),
-        }
+        found.map(|service| service.to_value()).transpose().map_err(|error| error.to_string())
     }
 }
