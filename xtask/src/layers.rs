@@ -49,6 +49,10 @@ pub const LAYERS: &[Layer] = &[
             "pki",
         ],
     ),
+    shell(
+        "admission",
+        &["apimachinery", "cel", "metrics", "kubernetes-api", "transport", "storage", "world", "client", "apiserver"],
+    ),
     shell("controller-runtime", &["apimachinery", "metrics", "transport", "client", "world"]),
     shell("tunnel", &["metrics", "karmada-api", "transport", "client", "controller-runtime", "world"]),
     shell(
@@ -151,6 +155,7 @@ pub const LAYERS: &[Layer] = &[
             "storage",
             "client",
             "apiserver",
+            "admission",
             "controller-runtime",
             "kube-controllers",
             "controllers",

@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use transport::Identity;
 
-use crate::authz::{Attributes, Decision, ResourceAttributes};
+use crate::authz::{Attributes, Authorizer, ResourceAttributes};
 use crate::cache::Event;
 use crate::keys;
 use crate::registry::Served;
@@ -133,12 +133,12 @@ impl AdmissionRequest<'_> {
 
     /// Whether the user of the request is authorized for something else.
     pub fn is_allowed(&self, wanted: ResourceAttributes) -> bool {
-        self.authorize(self.user, &Attributes::Resource(wanted)).is_allowed()
+        self.server.authorizer.authorize(self.user, &Attributes::Resource(wanted)).is_allowed()
     }
 
-    /// The authorizer's decision on a request of any user.
-    pub fn authorize(&self, user: &Identity, wanted: &Attributes) -> Decision {
-        self.server.authorizer.authorize(user, wanted)
+    /// Decides on requests of any user.
+    pub fn authorizer(&self) -> Arc<dyn Authorizer> {
+        Arc::clone(&self.server.authorizer)
     }
 
     /// A stored object of another resource. Everything acknowledged before the request began is found.

@@ -75,6 +75,11 @@ impl Admission for KarmadaAdmission {
         Box::pin(std::future::ready(outcome))
     }
 
+    /// As upstream's webhooks, whose reinvocationPolicy is Never.
+    fn runs_again(&self) -> bool {
+        false
+    }
+
     fn warnings(&self, request: &AdmissionRequest<'_>) -> Vec<String> {
         let named = &request.info.resource;
         let Some(object) = request.object.as_deref().filter(|_| request.subresource.is_empty()) else {

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use admission::UserAdmission;
 use anyhow::Context as _;
 use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
 use apiserver::crds::Converters;
 use apiserver::plugins::Switches;
-use apiserver::{ApiServer, Authorization, Route, ServerConfig};
+use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
+use client::webhooks::Webhooks;
 use controllers::Connector;
 use karmada_api::cluster::ClusterStrategy;
 use karmada_api::work::BindingConverter;
@@ -96,6 +98,8 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let mut config = server_config(options, served, &data, engine.store(), &rules, world)?;
     let proxy = Arc::new(ClusterProxy::new(connector, options.admission.allow_http_endpoints));
     config.admission.push(Arc::new(EndsTunnels(proxy.tunnels().clone())));
+    let users = Arc::new(UserAdmission::new(Webhooks::new(|_| None), &options.plugins, world.clone()));
+    config.admission.push(Arc::clone(&users) as Arc<dyn Admission>);
     let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
@@ -127,6 +131,8 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     };
     // Nothing listens yet.
     let server = engine.at_once(begun).await?;
+    users.count_in(&server.shared().metrics);
+    users.enable();
     let backups = scheduled(options, &engine, &server, world);
     // The objects that exist before the first client are not audited.
     let audit = options.audit.open(&server.shared().metrics).await?.map(|(auditor, backends)| {

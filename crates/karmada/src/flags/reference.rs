@@ -109,7 +109,7 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (the client needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family appears once it has a value.\n"
     );
-    let parts: [(&str, &[Description]); 14] = [
+    let parts: [(&str, &[Description]); 15] = [
         ("Controllers", controllers::metrics::ALL),
         ("Scheduler", scheduler::metrics::ALL),
         ("Estimator", estimator::metrics::ALL),
@@ -118,6 +118,7 @@ pub fn metrics_page() -> String {
         ("Clients", client::metrics::ALL),
         ("API server", apiserver::metrics::ALL),
         ("Auditing", apiserver::audit::ALL),
+        ("Admission webhooks", admission::counted::ALL),
         ("Store", crate::metrics::ALL),
         ("Backups", crate::backups::schedule::METRICS),
         ("Certificates", crate::certificates::METRICS),

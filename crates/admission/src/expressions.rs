@@ -1,0 +1,178 @@
+//! Evaluates the expressions of webhooks and policies on a request.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use apiserver::authz::{Attributes, Authorizer, ResourceAttributes};
+use cel::authorization::{Authorize, Check, Decision};
+use cel::budget::Meter;
+use cel::types::ANY;
+use cel::{Program, Value as CelValue};
+use kubernetes_api::expressions::{CONDITIONS_BUDGET, EXPRESSION_BUDGET, NAMESPACE, REQUEST, Scope, Wanted, slot};
+use serde_json::Value;
+use transport::Identity;
+
+use crate::request::{Documents, Facts};
+
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// An expression and its program. A stored one that does not compile fails when it is evaluated.
+#[derive(Debug)]
+pub struct Expression {
+    pub source: String,
+    program: Result<Program, String>,
+}
+
+impl Expression {
+    pub fn new(scope: &Scope, source: &str, wanted: Wanted) -> Self {
+        Self { source: source.to_owned(), program: scope.compile(source, wanted) }
+    }
+}
+
+/// The objects that expressions read.
+pub struct Inputs<'a> {
+    pub documents: &'a Documents,
+    /// The request without its objects.
+    pub request: &'a Value,
+    pub namespace: Option<&'a Value>,
+    pub params: Option<&'a Value>,
+    pub authorizer: Arc<dyn Authorizer>,
+    pub user: &'a Identity,
+    pub facts: &'a Facts,
+}
+
+/// What is left of the cost that the expressions of a policy may have.
+#[derive(Debug)]
+pub struct Budget(u64);
+
+impl Budget {
+    pub fn new(cost: u64) -> Self {
+        Self(cost)
+    }
+}
+
+/// The variables of an evaluation, by their numbers.
+pub struct Bound<'a> {
+    values: Vec<Option<CelValue<'a>>>,
+}
+
+impl<'a> Inputs<'a> {
+    pub fn bind(&self) -> Bound<'a> {
+        let any = |value: Option<&'a Value>| value.map_or(Ok(CelValue::Null), |value| CelValue::from_json(value, &ANY));
+        let mut values = vec![None; slot::FIRST_VARIABLE];
+        values[slot::OBJECT] = any(self.documents.new.as_ref()).ok();
+        values[slot::OLD_OBJECT] = any(self.documents.old.as_ref()).ok();
+        values[slot::REQUEST] = CelValue::from_json(self.request, &REQUEST).ok();
+        let namespace = self.namespace.map(|namespace| CelValue::from_json(namespace, &NAMESPACE));
+        values[slot::NAMESPACE_OBJECT] = namespace.unwrap_or(Ok(CelValue::Null)).ok();
+        values[slot::PARAMS] = any(self.params).ok();
+        let authorize = authorize(Arc::clone(&self.authorizer), self.user.clone());
+        let facts = self.facts;
+        let own = Check {
+            group: facts.group.clone(),
+            resource: facts.resource.clone(),
+            subresource: facts.subresource.clone(),
+            namespace: facts.namespace.clone(),
+            name: facts.name.clone(),
+            ..Check::default()
+        };
+        values[slot::AUTHORIZER] = Some(CelValue::authorizer(Rc::clone(&authorize)));
+        values[slot::REQUEST_RESOURCE] = Some(CelValue::resource_check(authorize, own));
+        Bound { values }
+    }
+}
+
+fn authorize(authorizer: Arc<dyn Authorizer>, user: Identity) -> Rc<Authorize> {
+    Rc::new(move |check: &Check| {
+        let account = check.service_account.as_ref().map(|(namespace, name)| Identity {
+            user: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+            ..Identity::default()
+        });
+        let wanted = match &check.path {
+            Some(path) => Attributes::Path { verb: check.verb.clone(), path: path.clone() },
+            None => Attributes::Resource(ResourceAttributes {
+                verb: check.verb.clone(),
+                group: check.group.clone(),
+                version: "*".to_owned(),
+                resource: check.resource.clone(),
+                subresource: check.subresource.clone(),
+                namespace: check.namespace.clone(),
+                name: check.name.clone(),
+            }),
+        };
+        let decision = authorizer.authorize(account.as_ref().unwrap_or(&user), &wanted);
+        Decision { allowed: decision.is_allowed(), reason: decision.reason().to_owned(), error: None }
+    })
+}
+
+impl<'a> Bound<'a> {
+    fn value(&self, expression: &'a Expression, budget: &mut Budget) -> Result<CelValue<'a>, String> {
+        let program = expression.program.as_ref().map_err(|why| format!("compilation error: {why}"))?;
+        let mut meter = Meter::new(EXPRESSION_BUDGET.min(budget.0));
+        let value = program.eval(&self.values, &mut meter);
+        if meter.spent() >= budget.0 {
+            budget.0 = 0;
+            return Err(OUT_OF_BUDGET.to_owned());
+        }
+        budget.0 -= meter.spent();
+        value.map_err(|error| error.to_string())
+    }
+
+    /// The value of an expression.
+    ///
+    /// # Errors
+    /// kube-apiserver's text about why it has none.
+    pub fn eval(&self, expression: &'a Expression, budget: &mut Budget) -> Result<CelValue<'a>, String> {
+        self.value(expression, budget).map_err(|why| match why.as_str() {
+            OUT_OF_BUDGET => why,
+            _ => format!("expression '{}' resulted in error: {why}", expression.source),
+        })
+    }
+}
+
+/// The `matchConditions` of a webhook or policy.
+#[derive(Debug, Default)]
+pub struct Conditions(Vec<Expression>);
+
+impl Conditions {
+    pub fn of(parent: &Value, has_params: bool) -> Self {
+        let scope = Scope::new(has_params);
+        let conditions = parent["matchConditions"].as_array().into_iter().flatten();
+        let source = |condition: &Value| condition["expression"].as_str().unwrap_or_default().to_owned();
+        Self(conditions.map(|condition| Expression::new(&scope, &source(condition), Wanted::Bool)).collect())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether all conditions are true. One that is false outweighs those that fail.
+    ///
+    /// # Errors
+    /// The conditions that fail.
+    pub fn hold(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
+        if self.0.is_empty() {
+            return Ok(true);
+        }
+        let (bound, mut budget) = (inputs.bind(), Budget::new(CONDITIONS_BUDGET));
+        let mut errors: Vec<String> = Vec::new();
+        for expression in &self.0 {
+            match bound.eval(expression, &mut budget) {
+                Ok(CelValue::Bool(true)) => {}
+                Ok(_) => return Ok(false),
+                Err(why) => errors.push(why),
+            }
+        }
+        match errors.as_slice() {
+            [] => Ok(true),
+            [one] => Err(one.clone()),
+            many => Err(format!("[{}]", many.join(", "))),
+        }
+    }
+}

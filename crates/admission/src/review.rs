@@ -1,0 +1,338 @@
+//! AdmissionReviews: the request that a webhook gets, and the check of its response.
+
+use apimachinery::status::StatusDetails;
+use apimachinery::{Status, go_json, json_patch};
+use base64::Engine as _;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::request::{Documents, Phase};
+
+const GROUP: &str = "admission.k8s.io";
+const KIND: &str = "AdmissionReview";
+
+/// The versions of AdmissionReview.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V1Beta1,
+}
+
+impl Version {
+    /// The first of a webhook's versions that the server knows.
+    pub fn first_of(versions: &Value) -> Option<Self> {
+        versions.as_array()?.iter().find_map(|version| match version.as_str()? {
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1Beta1),
+            _ => None,
+        })
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V1Beta1 => "v1beta1",
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    kind: &'static str,
+    #[serde(rename = "apiVersion")]
+    api_version: String,
+    request: Request<'a>,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    uid: &'a str,
+    #[serde(flatten)]
+    facts: &'a Map<String, Value>,
+    object: Option<&'a Value>,
+    #[serde(rename = "oldObject")]
+    old_object: Option<&'a Value>,
+}
+
+/// The body of a review. `facts` is the request without its UID and objects.
+pub fn encode(version: Version, uid: &str, facts: &Value, documents: &Documents) -> Result<Vec<u8>, serde_json::Error> {
+    let none = Map::new();
+    let request = Request {
+        uid,
+        facts: facts.as_object().unwrap_or(&none),
+        object: documents.new.as_ref(),
+        old_object: documents.old.as_ref(),
+    };
+    serde_json::to_vec(&Envelope { kind: KIND, api_version: format!("{GROUP}/{}", version.text()), request })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Review {
+    kind: String,
+    api_version: String,
+    response: Option<Response>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Response {
+    uid: Option<String>,
+    allowed: bool,
+    status: Option<Refusal>,
+    patch: Option<String>,
+    patch_type: Option<String>,
+    audit_annotations: Option<Map<String, Value>>,
+    warnings: Option<Vec<String>>,
+}
+
+/// A Status of which every field may be missing.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Refusal {
+    status: String,
+    message: String,
+    reason: String,
+    code: i64,
+    details: Option<Box<StatusDetails>>,
+}
+
+/// A valid response.
+#[derive(Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// The refusal, if the request is not allowed.
+    pub refusal: Option<Status>,
+    /// A patch of type JSONPatch.
+    pub patch: Vec<u8>,
+    pub annotations: Vec<(String, String)>,
+    pub warnings: Vec<String>,
+}
+
+/// Reads the response of a webhook.
+///
+/// # Errors
+/// kube-apiserver's text about an invalid response.
+pub fn decode(body: &[u8], version: Version, uid: &str, phase: Phase, webhook: &str) -> Result<Verdict, String> {
+    let review: Review = serde_json::from_slice(body).map_err(|error| not_a_review(body, &error))?;
+    let invalid = |why: String| format!("received invalid webhook response: {why}");
+    let response = review.response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
+    if version == Version::V1 {
+        check_v1(&response, &review.api_version, &review.kind, uid, phase).map_err(invalid)?;
+    }
+    let patch = match (&response.patch, phase) {
+        (Some(text), Phase::Mutation) => base64::prelude::BASE64_STANDARD
+            .decode(text)
+            .map_err(|_| "failed to call webhook: illegal base64 data in response.patch".to_owned())?,
+        _ => Vec::new(),
+    };
+    if !patch.is_empty() && version == Version::V1 && response.patch_type.as_deref() != Some("JSONPatch") {
+        return Err(format!("unsupported patch type {:?}", response.patch_type.unwrap_or_default()));
+    }
+    let annotations = response.audit_annotations.unwrap_or_default().into_iter();
+    let annotations =
+        annotations.filter_map(|(key, value)| Some((format!("{webhook}/{key}"), value.as_str()?.to_owned())));
+    Ok(Verdict {
+        refusal: (!response.allowed).then(|| denied(webhook, response.status)),
+        patch,
+        annotations: annotations.collect(),
+        warnings: response.warnings.unwrap_or_default(),
+    })
+}
+
+fn not_a_review(body: &[u8], error: &serde_json::Error) -> String {
+    let why = go_json::syntax_error(body).unwrap_or_else(|| error.to_string());
+    format!("failed to call webhook: couldn't get version/kind; json parse error: {why}")
+}
+
+fn check_v1(response: &Response, api_version: &str, kind: &str, uid: &str, phase: Phase) -> Result<(), String> {
+    let given = response.uid.as_deref().unwrap_or_default();
+    if given != uid {
+        return Err(format!("expected response.uid={uid:?}, got {given:?}"));
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if (group, version, kind) != (GROUP, "v1", KIND) {
+        return Err(format!(
+            "expected webhook response of {GROUP}/v1, Kind={KIND}, got {group}/{version}, Kind={kind}"
+        ));
+    }
+    let patch = response.patch.as_deref().unwrap_or_default();
+    let wrong = match (phase, patch.is_empty(), response.patch_type.as_deref()) {
+        (Phase::Mutation, false, None) => "webhook returned response.patch but not response.patchType",
+        (Phase::Mutation, true, Some(_)) => "webhook returned response.patchType but not response.patch",
+        (Phase::Mutation, false, Some("")) => "webhook returned invalid response.patchType of \"\"",
+        (Phase::Validation, false, _) => "validating webhook may not return response.patch",
+        (Phase::Validation, _, Some(_)) => "validating webhook may not return response.patchType",
+        _ => return Ok(()),
+    };
+    Err(wrong.to_owned())
+}
+
+/// A refusal as clients get it: at least 400, and with the name of the webhook.
+fn denied(webhook: &str, given: Option<Refusal>) -> Status {
+    let given = given.unwrap_or_default();
+    let by = format!("admission webhook {webhook:?} denied the request");
+    let why = if given.message.is_empty() { &given.reason } else { &given.message };
+    let is_failure = !matches!(given.status.as_str(), "" | "Success");
+    Status {
+        kind: "Status".to_owned(),
+        api_version: "v1".to_owned(),
+        status: if is_failure { given.status.clone() } else { "Failure".to_owned() },
+        message: if why.is_empty() { format!("{by} without explanation") } else { format!("{by}: {why}") },
+        code: u16::try_from(given.code).ok().filter(|code| (400..1000).contains(code)).unwrap_or(400),
+        reason: given.reason,
+        details: given.details,
+        ..Status::default()
+    }
+}
+
+/// The object after a patch; `None` if there is no patch, or one without operations.
+///
+/// # Errors
+/// If the patch is malformed, or does not apply.
+pub fn patched(webhook: &str, object: Option<&Value>, patch: &[u8]) -> Result<Option<Value>, Status> {
+    if patch.is_empty() {
+        return Ok(None);
+    }
+    let patch = json_patch::parse(patch).map_err(|error| Status::internal(error.to_status().message))?;
+    if patch.is_empty() {
+        return Ok(None);
+    }
+    let object = object.ok_or_else(|| {
+        Status::internal(format!(
+            "admission webhook {webhook:?} attempted to modify the object, which is not supported for this operation"
+        ))
+    })?;
+    let mut changed = object.clone();
+    patch.apply(&mut changed).map_err(|error| Status::internal(error.to_status().message))?;
+    Ok(Some(changed))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const GVK: &str = r#""apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview""#;
+
+    fn read(version: Version, phase: Phase, body: &str) -> Result<Verdict, String> {
+        decode(body.replace("GVK", GVK).as_bytes(), version, "u", phase, "w.x.y")
+    }
+
+    #[test]
+    fn lies_are_found() {
+        use Phase::{Mutation, Validation};
+        for (version, phase, body, expected) in [
+            (Version::V1, Validation, "{GVK}", "received invalid webhook response: webhook response was absent"),
+            (
+                Version::V1,
+                Validation,
+                r#"{GVK,"response":{"uid":"v","allowed":true}}"#,
+                "received invalid webhook response: expected response.uid=\"u\", got \"v\"",
+            ),
+            (
+                Version::V1,
+                Validation,
+                r#"{"response":{"uid":"u","allowed":true}}"#,
+                "received invalid webhook response: expected webhook response of admission.k8s.io/v1, \
+                 Kind=AdmissionReview, got /, Kind=",
+            ),
+            (
+                Version::V1,
+                Validation,
+                r#"{GVK,"response":{"uid":"u","allowed":true,"patch":"W10="}}"#,
+                "received invalid webhook response: validating webhook may not return response.patch",
+            ),
+            (
+                Version::V1,
+                Validation,
+                r#"{GVK,"response":{"uid":"u","allowed":true,"patchType":"JSONPatch"}}"#,
+                "received invalid webhook response: validating webhook may not return response.patchType",
+            ),
+            (
+                Version::V1,
+                Mutation,
+                r#"{GVK,"response":{"uid":"u","allowed":true,"patch":"W10="}}"#,
+                "received invalid webhook response: webhook returned response.patch but not response.patchType",
+            ),
+            (
+                Version::V1,
+                Mutation,
+                r#"{GVK,"response":{"uid":"u","allowed":true,"patchType":"JSONPatch"}}"#,
+                "received invalid webhook response: webhook returned response.patchType but not response.patch",
+            ),
+            (
+                Version::V1,
+                Mutation,
+                r#"{GVK,"response":{"uid":"u","allowed":true,"patch":"W10=","patchType":"Merge"}}"#,
+                "unsupported patch type \"Merge\"",
+            ),
+            (
+                Version::V1,
+                Mutation,
+                "<html>",
+                "failed to call webhook: couldn't get version/kind; json parse error: invalid character '<' looking for \
+                 beginning of value",
+            ),
+            (
+                Version::V1,
+                Mutation,
+                "",
+                "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input",
+            ),
+        ] {
+            assert_eq!(read(version, phase, body), Err(expected.to_owned()), "{body}");
+        }
+        let old = read(Version::V1Beta1, Mutation, r#"{"response":{"allowed":true,"patch":"W10="}}"#);
+        assert_eq!(old.map(|verdict| verdict.patch), Ok(b"[]".to_vec()), "v1beta1 checks neither the UID nor the kind");
+    }
+
+    #[test]
+    fn refusals_have_codes_reasons_and_texts() {
+        for (status, code, reason, message) in [
+            (json!(null), 400, "", "without explanation"),
+            (json!({}), 400, "", "without explanation"),
+            (json!({"message": "no", "code": 200, "status": "Success"}), 400, "", "no"),
+            (json!({"message": "no", "code": 403, "reason": "Forbidden"}), 403, "Forbidden", "no"),
+            (json!({"reason": "Conflict", "code": 409}), 409, "Conflict", "Conflict"),
+            (json!({"message": "no", "code": 100_000}), 400, "", "no"),
+        ] {
+            let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": KIND,
+                              "response": {"uid": "u", "allowed": false, "status": status,
+                                           "warnings": ["w"], "auditAnnotations": {"k": "v"}}});
+            let verdict = read(Version::V1, Phase::Validation, &body.to_string()).expect("a verdict");
+            let refusal = verdict.refusal.expect("a refusal");
+            let text = if message == "without explanation" { " " } else { ": " };
+            assert_eq!(refusal.message, format!("admission webhook \"w.x.y\" denied the request{text}{message}"));
+            assert_eq!((refusal.code, &*refusal.reason, &*refusal.status), (code, reason, "Failure"));
+            assert_eq!(verdict.warnings, ["w"]);
+            assert_eq!(verdict.annotations, [("w.x.y/k".to_owned(), "v".to_owned())]);
+        }
+    }
+
+    #[test]
+    fn patches() {
+        let object = json!({"a": 1});
+        let apply =
+            |object: Option<&Value>, patch: &str| patched("w", object, patch.as_bytes()).map_err(|it| it.message);
+        assert_eq!(apply(Some(&object), "[]"), Ok(None));
+        let add = r#"[{"op":"add","path":"/b","value":2}]"#;
+        assert_eq!(apply(Some(&object), add), Ok(Some(json!({"a": 1, "b": 2}))));
+        let refused = apply(None, add).expect_err("nothing to patch");
+        assert!(refused.ends_with("attempted to modify the object, which is not supported for this operation"));
+        for bad in ["{", r#"[{"op":"remove","path":"/c"}]"#, r#"[{"op":"test","path":"/a","value":2}]"#] {
+            assert!(apply(Some(&object), bad).expect_err(bad).starts_with("Internal error occurred: "), "{bad}");
+        }
+    }
+
+    #[test]
+    fn reviews_have_upstreams_form() {
+        let facts = json!({"operation": "CREATE"});
+        let documents = Documents { new: Some(json!({"kind": "K"})), old: None };
+        let body = encode(Version::V1Beta1, "u", &facts, &documents).expect("JSON");
+        assert_eq!(
+            String::from_utf8_lossy(&body),
+            r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u","operation":"CREATE","object":{"kind":"K"},"oldObject":null}}"#
+        );
+    }
+}

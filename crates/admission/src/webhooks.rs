@@ -1,0 +1,270 @@
+//! Mutating and validating webhooks: which are called, in which order, and what their responses do to a request.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::Status;
+use apiserver::AdmissionRequest;
+use apiserver::registry::Served;
+use client::webhooks::{ClientConfig, Webhooks};
+use serde_json::Value;
+use world::World;
+
+use crate::call::Line;
+use crate::counted::Counted;
+use crate::expressions::{Conditions, Inputs};
+use crate::matching::Criteria;
+use crate::request::{Documents, Facts, Phase, converted, documents, is_in_selected_namespace};
+use crate::review::{self, Verdict, Version};
+
+/// `timeoutSeconds` of a webhook that has none.
+const DEFAULT_TIMEOUT: u64 = 10;
+const MAX_TIMEOUT: u64 = 30;
+/// The name under which the state of the first round is kept.
+const KEPT: &str = "MutatingAdmissionWebhook";
+
+/// A webhook of a configuration.
+#[derive(Debug)]
+pub struct Webhook {
+    name: String,
+    /// Configuration, webhook and its place in the configuration.
+    id: String,
+    pub criteria: Criteria,
+    conditions: Conditions,
+    config: ClientConfig,
+    fails_closed: bool,
+    has_side_effects: bool,
+    timeout: Duration,
+    version: Option<Version>,
+    is_reinvoked: bool,
+}
+
+impl Webhook {
+    /// The webhooks of a configuration, in their order.
+    pub fn all_of(configuration: &Value) -> Vec<Self> {
+        let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
+        let webhooks = configuration["webhooks"].as_array().into_iter().flatten().enumerate();
+        webhooks.map(|(place, webhook)| Self::of(name, place, webhook)).collect()
+    }
+
+    fn of(configuration: &str, place: usize, webhook: &Value) -> Self {
+        let name = webhook["name"].as_str().unwrap_or_default().to_owned();
+        let seconds = webhook["timeoutSeconds"].as_u64().unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT);
+        Self {
+            id: format!("{configuration}/{name}/{place}"),
+            criteria: Criteria::of_webhook(webhook),
+            conditions: Conditions::of(webhook, false),
+            config: ClientConfig::of(&webhook["clientConfig"]),
+            fails_closed: webhook["failurePolicy"] != "Ignore",
+            has_side_effects: !matches!(webhook["sideEffects"].as_str(), Some("None" | "NoneOnDryRun")),
+            timeout: Duration::from_secs(seconds),
+            version: Version::first_of(&webhook["admissionReviewVersions"]),
+            is_reinvoked: webhook["reinvocationPolicy"] == "IfNeeded",
+            name,
+        }
+    }
+}
+
+/// Why a webhook did not allow a request.
+enum Failure {
+    /// It could not be called, or its response was invalid: its failure policy decides.
+    Call(String),
+    /// It refused, or its patch does not apply: the request fails.
+    Refused(Status),
+}
+
+/// What calls need besides the request.
+pub struct Caller<'a> {
+    pub webhooks: &'a Webhooks,
+    pub world: &'a World,
+    pub counted: &'a Counted,
+    pub served: Arc<Served>,
+}
+
+/// The mutating webhooks of the first round, for the second one.
+#[derive(Default)]
+struct Round {
+    /// Those that want to be called again, since the last change.
+    invoked: HashSet<String>,
+    again: HashSet<String>,
+    output: Option<Value>,
+}
+
+impl Round {
+    /// The object has changed after these were called.
+    fn require_again(&mut self) {
+        self.again.extend(self.invoked.drain());
+    }
+}
+
+impl Caller<'_> {
+    /// Calls the mutating webhooks one after another.
+    ///
+    /// # Errors
+    /// The refusal of the request.
+    pub async fn mutate(&self, webhooks: &[Arc<[Webhook]>], request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let facts = Facts::of(request, &self.served, Phase::Mutation);
+        let mut round = take_round(request);
+        let is_second = request.rounds.is_second;
+        if is_second && round.output.as_ref() != request.object.as_deref() {
+            round.require_again();
+        }
+        for webhook in webhooks.iter().flat_map(|webhooks| webhooks.iter()) {
+            let Some((version, documents)) = self.matched(webhook, request, &facts, Phase::Mutation)? else { continue };
+            if is_second && !round.again.contains(&webhook.id) {
+                continue;
+            }
+            let outcome = self.call(webhook, request, &facts, (version, &documents), Phase::Mutation).await;
+            let outcome = outcome.and_then(|verdict| {
+                let object = documents.new.as_ref();
+                review::patched(&webhook.name, object, &verdict.patch)
+                    .map_err(Failure::Refused)
+                    .map(|changed| changed.filter(|changed| Some(changed) != object))
+            });
+            if let Some(changed) = self.settled(webhook, request, outcome)? {
+                let changed = match version == facts.version || facts.subresource == "scale" {
+                    true => changed,
+                    false => converted(&self.served, &facts, &changed, (version, &facts.version))?,
+                };
+                request.replace_object(changed)?;
+                round.require_again();
+            }
+            if webhook.is_reinvoked {
+                round.invoked.insert(webhook.id.clone());
+            }
+        }
+        round.output = request.object.as_deref().filter(|_| !is_second).cloned();
+        request.rounds.kept.push((KEPT, Box::new(round)));
+        Ok(())
+    }
+
+    /// Calls the validating webhooks at once. All must allow the request.
+    ///
+    /// # Errors
+    /// The refusal of the first webhook, in their order, that refuses.
+    pub async fn validate(&self, webhooks: &[Arc<[Webhook]>], request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        let facts = Facts::of(request, &self.served, Phase::Validation);
+        let mut matched = Vec::new();
+        for webhook in webhooks.iter().flat_map(|webhooks| webhooks.iter()) {
+            if let Some((version, documents)) = self.matched(webhook, request, &facts, Phase::Validation)? {
+                matched.push((webhook, version, documents));
+            }
+        }
+        let calls = matched.iter().map(|(webhook, version, documents)| {
+            self.call(webhook, request, &facts, (version, documents), Phase::Validation)
+        });
+        let outcomes = futures::future::join_all(calls).await;
+        for ((webhook, ..), outcome) in matched.iter().zip(outcomes) {
+            self.settled(webhook, request, outcome.map(|_| None))?;
+        }
+        Ok(())
+    }
+
+    /// The version and the objects for a webhook, if it is to be called.
+    fn matched<'f>(
+        &self,
+        webhook: &Webhook,
+        request: &AdmissionRequest<'_>,
+        facts: &'f Facts,
+        phase: Phase,
+    ) -> Result<Option<(&'f str, Documents)>, Status> {
+        let Some(version) = facts.version_for(&webhook.criteria) else { return Ok(None) };
+        // Errors of selectors count only if the rules match.
+        if !is_in_selected_namespace(request, facts, &webhook.criteria)? {
+            return Ok(None);
+        }
+        let objects = [request.object.as_deref(), request.old];
+        if !webhook.criteria.selects_object(objects).map_err(Status::internal)? {
+            return Ok(None);
+        }
+        let documents = documents(request, &self.served, facts, version, phase)?;
+        if webhook.conditions.is_empty() {
+            return Ok(Some((version, documents)));
+        }
+        let inputs = Inputs {
+            documents: &documents,
+            request: &facts.document(version),
+            namespace: None,
+            params: None,
+            authorizer: request.authorizer(),
+            user: request.user,
+            facts,
+        };
+        match webhook.conditions.hold(&inputs) {
+            Ok(true) => Ok(Some((version, documents))),
+            Ok(false) => Ok(None),
+            Err(why) if webhook.fails_closed => {
+                Err(Status::forbidden(&facts.group, &facts.resource, &facts.name, &why))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn call(
+        &self,
+        webhook: &Webhook,
+        request: &AdmissionRequest<'_>,
+        facts: &Facts,
+        (version, documents): (&str, &Documents),
+        phase: Phase,
+    ) -> Result<Verdict, Failure> {
+        if facts.dry_run && webhook.has_side_effects {
+            let why = format!("admission webhook {:?} does not support dry run", webhook.name);
+            return Err(Failure::Refused(Status::bad_request(why)));
+        }
+        let no_version =
+            || Failure::Call("webhook does not accept known AdmissionReview versions (v1, v1beta1)".into());
+        let (form, uid) = (webhook.version.ok_or_else(no_version)?, self.world.uuid());
+        let line = Line::open(request, self.webhooks, &webhook.config).map_err(Failure::Call)?;
+        let body = review::encode(form, &uid, &facts.document(version), documents);
+        let body = body.map_err(|why| Failure::Call(format!("could not create admission objects: {why}")))?;
+        let timed = self.counted.begin(&webhook.name, phase, facts);
+        let answer = line.call(body, webhook.timeout).await;
+        let verdict = answer.and_then(|body| review::decode(&body, form, &uid, phase, &webhook.name));
+        timed.end(verdict.as_ref().map(|verdict| verdict.refusal.as_ref().map_or(200, |refusal| refusal.code)).ok());
+        let verdict = verdict.map_err(Failure::Call)?;
+        for (key, value) in &verdict.annotations {
+            request.annotate(key, value);
+        }
+        for warning in &verdict.warnings {
+            request.warn(warning);
+        }
+        match verdict.refusal {
+            Some(refusal) => Err(Failure::Refused(refusal)),
+            None => Ok(verdict),
+        }
+    }
+
+    /// Applies the failure policy, and returns the changed object, if there is one.
+    fn settled(
+        &self,
+        webhook: &Webhook,
+        request: &AdmissionRequest<'_>,
+        outcome: Result<Option<Value>, Failure>,
+    ) -> Result<Option<Value>, Status> {
+        match outcome {
+            Ok(changed) => Ok(changed),
+            Err(Failure::Refused(status)) => {
+                self.counted.rejected(&webhook.name, "no_error", status.code);
+                Err(status)
+            }
+            Err(Failure::Call(why)) if webhook.fails_closed => {
+                self.counted.rejected(&webhook.name, "calling_webhook_error", 0);
+                Err(Status::internal(format!("failed calling webhook {:?}: {why}", webhook.name)))
+            }
+            Err(Failure::Call(why)) => {
+                tracing::warn!(webhook = webhook.name, object = %request.key, why, "Failed to call a webhook; its failurePolicy is Ignore");
+                self.counted.failed_open(&webhook.name);
+                request.annotate(format!("failed-open.admission.k8s.io/{}", webhook.id), webhook.name.as_str());
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn take_round(request: &mut AdmissionRequest<'_>) -> Round {
+    let place = request.rounds.kept.iter().position(|(name, _)| *name == KEPT);
+    let kept = place.map(|place| request.rounds.kept.swap_remove(place).1);
+    kept.and_then(|kept| kept.downcast::<Round>().ok()).map(|round| *round).unwrap_or_default()
+}

@@ -1,0 +1,6 @@
+//! The plugin on an API server, with webhooks on a TLS server of the loopback interface.
+
+mod harness;
+mod matrix;
+mod objects;
+mod replies;

@@ -1,0 +1,120 @@
+//! Webhooks that reply late, wrongly, too much or not at all.
+
+use serde_json::json;
+
+use crate::harness::{CONFIG_MAPS, Hooks, Plane, config_map};
+
+const FAILED: &str = "Internal error occurred: failed calling webhook \"w.example.com\": ";
+
+#[tokio::test]
+async fn failures_are_worded_as_by_kube_apiserver() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let post = format!("failed to call webhook: Post \"{}/PATH?timeout=10s\": ", hooks.url);
+    let invalid = "received invalid webhook response: ";
+    for (path, expected) in [
+        ("code/404", "failed to call webhook: the server could not find the requested resource".to_owned()),
+        ("code/503", "failed to call webhook: the server is currently unable to handle the request".to_owned()),
+        (
+            "code/307",
+            "failed to call webhook: the server responded with the status code 307 but did not return more information"
+                .to_owned(),
+        ),
+        (
+            "html",
+            "failed to call webhook: couldn't get version/kind; json parse error: invalid character '<' looking for \
+             beginning of value"
+                .to_owned(),
+        ),
+        (
+            "empty",
+            "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input"
+                .to_owned(),
+        ),
+        (
+            "kindless",
+            format!("{invalid}expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="),
+        ),
+        ("huge", format!("{post}the response is larger than 8388608 bytes")),
+        ("close", format!("{post}EOF")),
+    ] {
+        plane.configure("Validating", "v", vec![hooks.webhook("w", path, json!({}))]).await;
+        let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+        assert_eq!((reply.code, &reply.body["reason"]), (500, &json!("InternalError")), "{path}");
+        assert_eq!(reply.message(), format!("{FAILED}{}", expected.replace("PATH", path)), "{path}");
+    }
+    plane.configure("Validating", "v", vec![hooks.webhook("w", "other", json!({}))]).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    let expected = format!("{FAILED}{invalid}expected response.uid=");
+    assert!(reply.message().starts_with(&expected) && reply.message().ends_with(", got \"other\""), "{reply:?}");
+}
+
+#[tokio::test]
+async fn servers_that_cannot_be_reached() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let stranger = Hooks::start().await;
+    let free = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        listener.local_addr().expect("an address")
+    };
+    for (config, expected) in [
+        (
+            json!({"url": format!("https://{free}/x")}),
+            format!(
+                "failed to call webhook: Post \"https://{free}/x?timeout=10s\": dial tcp {free}: connect: connection refused"
+            ),
+        ),
+        (
+            json!({"url": format!("{}/allow", hooks.url), "caBundle": stranger.ca}),
+            format!(
+                "failed to call webhook: Post \"{}/allow?timeout=10s\": tls: failed to verify certificate: x509: certificate \
+                 signed by unknown authority",
+                hooks.url
+            ),
+        ),
+        (
+            json!({"url": "https://169.254.169.254/latest"}),
+            "could not get REST client: 169.254.169.254 is refused: it belongs to the link-local range 169.254.0.0/16, \
+             where clouds serve metadata, where no cluster is"
+                .to_owned(),
+        ),
+    ] {
+        let webhook = hooks.webhook("w", "", json!({"clientConfig": config}));
+        plane.configure("Mutating", "m", vec![webhook]).await;
+        let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+        assert_eq!((reply.code, reply.message()), (500, &*format!("{FAILED}{expected}")));
+    }
+}
+
+/// Time stands still while anything is left to do, so the webhook's time-out passes at once.
+#[tokio::test]
+async fn a_webhook_that_does_not_reply_has_a_time_out() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let webhook = |policy: &str| hooks.webhook("w", "hang", json!({"timeoutSeconds": 1, "failurePolicy": policy}));
+    plane.configure("Validating", "v", vec![webhook("Fail")]).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    let expected =
+        format!("{FAILED}failed to call webhook: Post \"{}/hang?timeout=1s\": context deadline exceeded", hooks.url);
+    assert_eq!((reply.code, reply.message()), (500, &*expected));
+    plane.configure("Validating", "v", vec![webhook("Ignore")]).await;
+    assert_eq!(plane.post(CONFIG_MAPS, &config_map("a")).await.code, 201);
+}
+
+#[tokio::test]
+async fn refusals_and_warnings_reach_the_client() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let webhooks = vec![
+        hooks.webhook("w", "warn/careful", json!({})),
+        hooks.webhook("x", "silent", json!({"objectSelector": {"matchLabels": {"bad": "yes"}}})),
+    ];
+    plane.configure("Validating", "v", webhooks).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!((reply.code, &*reply.warnings), (201, &["careful".to_owned()][..]));
+    let mut bad = config_map("b");
+    bad["metadata"]["labels"] = json!({"bad": "yes"});
+    let reply = plane.post(CONFIG_MAPS, &bad).await;
+    assert_eq!(reply.message(), "admission webhook \"x.example.com\" denied the request without explanation");
+    assert_eq!((reply.code, &*reply.warnings), (400, &["careful".to_owned()][..]), "refusals have the warnings too");
+    let text = plane.server.shared().metrics.text();
+    let counted = "apiserver_admission_webhook_rejection_count{name=\"x.example.com\",error_type=\"no_error\",rejection_code=\"400\"} 1";
+    assert!(text.contains(counted), "{text}");
+}
