@@ -7,7 +7,7 @@ use apiserver::authz::{Attributes, Authorizer, ResourceAttributes};
 use cel::authorization::{Authorize, Check, Decision};
 use cel::budget::Meter;
 use cel::types::ANY;
-use cel::{Program, Value as CelValue};
+use cel::{EvalError, Program, Value as CelValue};
 use kubernetes_api::expressions::{CONDITIONS_BUDGET, EXPRESSION_BUDGET, NAMESPACE, REQUEST, Scope, Wanted, slot};
 use serde_json::Value;
 use transport::Identity;
@@ -27,6 +27,15 @@ pub struct Expression {
 impl Expression {
     pub fn new(scope: &Scope, source: &str, wanted: Wanted) -> Self {
         Self { source: source.to_owned(), program: scope.compile(source, wanted) }
+    }
+
+    pub fn program(&self) -> Option<&Program> {
+        self.program.as_ref().ok()
+    }
+
+    fn uses(&self, number: usize) -> bool {
+        let number = u16::try_from(number).ok();
+        self.program().zip(number).is_some_and(|(program, number)| program.uses(number))
     }
 }
 
@@ -55,6 +64,8 @@ impl Budget {
 /// The variables of an evaluation, by their numbers.
 pub struct Bound<'a> {
     values: Vec<Option<CelValue<'a>>>,
+    /// Why variables of the policy have no value, by their numbers.
+    failures: Vec<(usize, String)>,
 }
 
 impl<'a> Inputs<'a> {
@@ -79,7 +90,7 @@ impl<'a> Inputs<'a> {
         };
         values[slot::AUTHORIZER] = Some(CelValue::authorizer(Rc::clone(&authorize)));
         values[slot::REQUEST_RESOURCE] = Some(CelValue::resource_check(authorize, own));
-        Bound { values }
+        Bound { values, failures: Vec::new() }
     }
 }
 
@@ -112,6 +123,25 @@ fn authorize(authorizer: Arc<dyn Authorizer>, user: Identity) -> Rc<Authorize> {
 }
 
 impl<'a> Bound<'a> {
+    /// Evaluates the variables of a policy that `used` needs, and binds them. A variable that fails is reported by the
+    /// expression that uses it.
+    pub fn declare(&mut self, variables: &'a [(String, Expression)], used: &[&Expression], budget: &mut Budget) {
+        let number = |index: usize| slot::FIRST_VARIABLE + index;
+        let mut needed = vec![false; variables.len()];
+        for index in (0..variables.len()).rev() {
+            let later = variables[index + 1..].iter().zip(&needed[index + 1..]).filter(|(_, needed)| **needed);
+            let mut later = later.map(|((_, expression), _)| expression);
+            needed[index] = later.any(|it| it.uses(number(index))) || used.iter().any(|it| it.uses(number(index)));
+        }
+        for (index, (name, expression)) in variables.iter().enumerate() {
+            let value = needed[index].then(|| self.value(expression, budget)).and_then(|value| {
+                let fails = |why| format!("composited variable {name:?} fails to evaluate: {why}");
+                value.map_err(|why| self.failures.push((number(index), fails(why)))).ok()
+            });
+            self.values.push(value);
+        }
+    }
+
     fn value(&self, expression: &'a Expression, budget: &mut Budget) -> Result<CelValue<'a>, String> {
         let program = expression.program.as_ref().map_err(|why| format!("compilation error: {why}"))?;
         let mut meter = Meter::new(EXPRESSION_BUDGET.min(budget.0));
@@ -121,7 +151,11 @@ impl<'a> Bound<'a> {
             return Err(OUT_OF_BUDGET.to_owned());
         }
         budget.0 -= meter.spent();
-        value.map_err(|error| error.to_string())
+        value.map_err(|error| {
+            let unbound = error == EvalError::failed("no such attribute");
+            let mut failed = self.failures.iter().filter(|(number, _)| unbound && expression.uses(*number));
+            failed.next().map_or_else(|| error.to_string(), |(_, why)| why.clone())
+        })
     }
 
     /// The value of an expression.

@@ -8,6 +8,8 @@ mod call;
 pub mod counted;
 mod expressions;
 mod matching;
+mod policies;
+mod policy;
 mod request;
 mod review;
 mod table;
@@ -124,6 +126,7 @@ impl Admission for UserAdmission {
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let table = self.table.load_full();
+            policies::validate(&table.policies, request)?;
             if table.validating.is_empty() {
                 return Ok(());
             }

@@ -5,23 +5,20 @@ use std::sync::Arc;
 
 use apiserver::cache::Event;
 use apiserver::plugins::Switches;
-use serde_json::Value;
 
+use crate::policies::{Binding, Bound};
+use crate::policy::Policy;
 use crate::webhooks::Webhook;
 
 pub const GROUP: &str = "admissionregistration.k8s.io";
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
+const POLICIES: &str = "validatingadmissionpolicies";
+const BINDINGS: &str = "validatingadmissionpolicybindings";
 
 /// The kinds that kube-apiserver exempts: users can always remove what locks them out.
-const EXEMPT: [&str; 6] = [
-    MUTATING,
-    VALIDATING,
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-];
+const EXEMPT: [&str; 6] =
+    [MUTATING, VALIDATING, POLICIES, BINDINGS, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
 
 pub fn is_exempt(group: &str, plural: &str) -> bool {
     group == GROUP && EXEMPT.contains(&plural)
@@ -32,6 +29,7 @@ pub fn is_exempt(group: &str, plural: &str) -> bool {
 pub struct Kinds {
     mutating: bool,
     validating: bool,
+    policies: bool,
 }
 
 impl Kinds {
@@ -39,54 +37,80 @@ impl Kinds {
         Self {
             mutating: switches.has("MutatingAdmissionWebhook"),
             validating: switches.has("ValidatingAdmissionWebhook"),
+            policies: switches.has("ValidatingAdmissionPolicy"),
         }
     }
 }
 
-/// The webhooks of all configurations, by the names of those.
+/// The webhooks of all configurations, and the policies with their bindings, by names.
 #[derive(Default)]
 pub struct Stored {
     mutating: BTreeMap<String, Arc<[Webhook]>>,
     validating: BTreeMap<String, Arc<[Webhook]>>,
+    policies: BTreeMap<String, Arc<Policy>>,
+    bindings: BTreeMap<String, Arc<Binding>>,
 }
 
 impl Stored {
     /// Takes in a change; whether it is one of a kind that has an effect.
     pub fn absorb(&mut self, kinds: Kinds, plural: &str, event: &Event) -> bool {
-        let configurations = match plural {
-            MUTATING if kinds.mutating => &mut self.mutating,
-            VALIDATING if kinds.validating => &mut self.validating,
-            _ => return false,
+        let is_on = match plural {
+            MUTATING => kinds.mutating,
+            VALIDATING => kinds.validating,
+            POLICIES | BINDINGS => kinds.policies,
+            _ => false,
         };
-        let Some(object) = event.current.as_ref().or(event.previous.as_ref()) else { return false };
-        let tree: Option<Value> = event.current.as_ref().and_then(|object| object.to_value().ok());
-        match tree {
-            Some(tree) => drop(configurations.insert(object.name().to_owned(), Webhook::all_of(&tree).into())),
-            None => drop(configurations.remove(object.name())),
+        let Some(object) = event.current.as_ref().or(event.previous.as_ref()).filter(|_| is_on) else { return false };
+        let (name, tree) = (object.name(), event.current.as_ref().and_then(|object| object.to_value().ok()));
+        let tree = tree.as_ref();
+        match plural {
+            MUTATING => put(&mut self.mutating, name, tree.map(|tree| Webhook::all_of(tree).into())),
+            VALIDATING => put(&mut self.validating, name, tree.map(|tree| Webhook::all_of(tree).into())),
+            POLICIES => put(&mut self.policies, name, tree.map(|tree| Arc::new(Policy::of(tree)))),
+            _ => put(&mut self.bindings, name, tree.map(|tree| Arc::new(Binding::of(tree)))),
         }
         true
     }
 
     pub fn table(&self) -> Table {
         let all = |configurations: &BTreeMap<String, Arc<[Webhook]>>| configurations.values().cloned().collect();
-        Table { mutating: all(&self.mutating), validating: all(&self.validating) }
+        let bound = self.policies.values().filter_map(|policy| {
+            let bindings = self.bindings.values().filter(|binding| binding.policy == policy.name);
+            let bindings: Vec<Arc<Binding>> = bindings.cloned().collect();
+            // A policy without a binding has no effect.
+            (!bindings.is_empty()).then(|| Bound { policy: Arc::clone(policy), bindings })
+        });
+        Table { mutating: all(&self.mutating), validating: all(&self.validating), policies: bound.collect() }
     }
 }
 
-/// What is called, in its order: by the names of configurations, then by their lists.
+fn put<T>(stored: &mut BTreeMap<String, T>, name: &str, value: Option<T>) {
+    match value {
+        Some(value) => drop(stored.insert(name.to_owned(), value)),
+        None => drop(stored.remove(name)),
+    }
+}
+
+/// What is called, in its order: webhooks by the names of configurations, then by their lists; policies by name.
 #[derive(Default)]
 pub struct Table {
     pub mutating: Vec<Arc<[Webhook]>>,
     pub validating: Vec<Arc<[Webhook]>>,
+    pub policies: Vec<Bound>,
 }
 
 impl Table {
     pub fn is_empty(&self) -> bool {
-        self.mutating.iter().chain(&self.validating).all(|webhooks| webhooks.is_empty())
+        self.policies.is_empty() && self.webhooks().next().is_none()
+    }
+
+    fn webhooks(&self) -> impl Iterator<Item = &Webhook> {
+        self.mutating.iter().chain(&self.validating).flat_map(|webhooks| webhooks.iter())
     }
 
     pub fn may_match(&self, group: &str, plural: &str, subresource: Option<&str>) -> bool {
-        let mut webhooks = self.mutating.iter().chain(&self.validating).flat_map(|webhooks| webhooks.iter());
-        webhooks.any(|webhook| webhook.criteria.may_match(group, plural, subresource))
+        let policies = self.policies.iter().map(|bound| &bound.policy.criteria);
+        let mut criteria = self.webhooks().map(|webhook| &webhook.criteria).chain(policies);
+        criteria.any(|criteria| criteria.may_match(group, plural, subresource))
     }
 }

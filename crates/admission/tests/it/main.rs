@@ -3,4 +3,5 @@
 mod harness;
 mod matrix;
 mod objects;
+mod policies;
 mod replies;

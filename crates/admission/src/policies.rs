@@ -1,0 +1,280 @@
+//! ValidatingAdmissionPolicies on a request: which bindings match, with which parameters, and what their actions do.
+
+use std::sync::Arc;
+
+use apimachinery::selector::Selector;
+use apimachinery::status::StatusCause;
+use apimachinery::{Object, ObjectKey, Status};
+use apiserver::AdmissionRequest;
+use apiserver::registry::Served;
+use serde_json::{Value, json};
+
+use crate::expressions::Inputs;
+use crate::matching::Criteria;
+use crate::policy::{Denial, Outcome, Policy};
+use crate::request::{Facts, Phase, documents, is_in_selected_namespace, namespace};
+
+const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+/// A policy and its bindings.
+#[derive(Debug)]
+pub struct Bound {
+    pub policy: Arc<Policy>,
+    pub bindings: Vec<Arc<Binding>>,
+}
+
+/// A ValidatingAdmissionPolicyBinding.
+#[derive(Debug)]
+pub struct Binding {
+    name: String,
+    pub policy: String,
+    params: Option<ParamRef>,
+    criteria: Option<Criteria>,
+    denies: bool,
+    warns: bool,
+    audits: bool,
+    actions: Value,
+}
+
+#[derive(Debug)]
+struct ParamRef {
+    name: Option<String>,
+    namespace: Option<String>,
+    selector: Result<Selector, String>,
+    denies_missing: bool,
+}
+
+impl Binding {
+    pub fn of(binding: &Value) -> Self {
+        let spec = &binding["spec"];
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let has =
+            |action: &str| spec["validationActions"].as_array().is_some_and(|list| list.iter().any(|it| it == action));
+        let reference = |given: &Value| ParamRef {
+            name: text(&given["name"]),
+            namespace: text(&given["namespace"]),
+            selector: crate::matching::selector(&given["selector"]),
+            denies_missing: given["parameterNotFoundAction"] == "Deny",
+        };
+        Self {
+            name: text(&binding["metadata"]["name"]).unwrap_or_default(),
+            policy: text(&spec["policyName"]).unwrap_or_default(),
+            params: spec["paramRef"].is_object().then(|| reference(&spec["paramRef"])),
+            criteria: spec["matchResources"].is_object().then(|| Criteria::of_policy(&spec["matchResources"])),
+            denies: has("Deny"),
+            warns: has("Warn"),
+            audits: has("Audit"),
+            actions: spec["validationActions"].clone(),
+        }
+    }
+}
+
+/// A denied request: the policy, the binding if one was evaluated, and the violation.
+struct Denied<'p> {
+    policy: &'p str,
+    binding: Option<&'p str>,
+    denial: Denial,
+}
+
+/// What all policies together decide.
+#[derive(Default)]
+struct Verdicts<'p> {
+    denied: Vec<Denied<'p>>,
+    audited: Vec<Value>,
+}
+
+impl<'p> Verdicts<'p> {
+    /// The policy or its binding cannot be evaluated.
+    fn misconfigured(&mut self, policy: &'p Policy, binding: Option<&'p Binding>, why: &str) {
+        let what = if binding.is_some() { "binding" } else { "policy" };
+        let denial = Denial::new(format!("failed to configure {what}: {why}"));
+        let binding = binding.map(|binding| binding.name.as_str());
+        self.denied.extend(policy.fails_closed.then_some(Denied { policy: &policy.name, binding, denial }));
+    }
+
+    /// Carries out the actions of a binding.
+    fn act(&mut self, policy: &'p Policy, binding: &'p Binding, outcome: Outcome, request: &AdmissionRequest<'_>) {
+        let (policy, name) = (policy.name.as_str(), binding.name.as_str());
+        let denied = |denial: Denial| Denied { policy, binding: Some(name), denial };
+        for denial in outcome.denials {
+            let (message, number) = (&denial.message, denial.validation);
+            if binding.warns {
+                request.warn(format!(
+                    "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{name}': {message}"
+                ));
+            }
+            if binding.audits {
+                self.audited
+                    .push(json!({"message": message, "policy": policy, "binding": name, "expressionIndex": number,
+                                         "validationActions": binding.actions}));
+            }
+            self.denied.extend(binding.denies.then(|| denied(denial)));
+        }
+        self.denied.extend(outcome.failed_annotations.into_iter().map(denied));
+        for (key, value) in outcome.annotations {
+            request.annotate(key, value);
+        }
+    }
+}
+
+/// Evaluates all policies.
+///
+/// # Errors
+/// The first violation that a binding denies.
+pub fn validate(policies: &[Bound], request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    if policies.is_empty() {
+        return Ok(());
+    }
+    let served = request.served();
+    let facts = Facts::of(request, &served, Phase::Validation);
+    let run = Run { request, served: &served, facts: &facts };
+    let mut verdicts = Verdicts::default();
+    for bound in policies {
+        run.evaluate(bound, &mut verdicts)?;
+    }
+    if !verdicts.audited.is_empty() {
+        request.annotate(FAILURES, Value::Array(verdicts.audited).to_string());
+    }
+    verdicts.denied.first().map_or(Ok(()), |denied| Err(refusal(&facts, denied)))
+}
+
+struct Run<'r, 'q> {
+    request: &'r AdmissionRequest<'q>,
+    served: &'r Served,
+    facts: &'r Facts,
+}
+
+/// The resource of parameters.
+struct ParamKind {
+    group: String,
+    plural: String,
+    namespaced: bool,
+}
+
+impl Run<'_, '_> {
+    fn evaluate<'p>(&self, bound: &'p Bound, verdicts: &mut Verdicts<'p>) -> Result<(), Status> {
+        let policy = &*bound.policy;
+        let version = match self.version(&policy.criteria) {
+            Ok(Some(version)) => version,
+            Ok(None) => return Ok(()),
+            Err(why) => {
+                verdicts.misconfigured(policy, None, &why);
+                return Ok(());
+            }
+        };
+        let kind = match self.param_kind(policy) {
+            Ok(kind) => kind,
+            Err(why) => {
+                verdicts.misconfigured(policy, None, &why);
+                return Ok(());
+            }
+        };
+        let documents = documents(self.request, self.served, self.facts, version, Phase::Validation)?;
+        let is_namespace = self.facts.subject().is_namespace();
+        let namespace = if is_namespace { None } else { namespace(self.request, self.facts)? };
+        let request = self.facts.document(version);
+        for binding in &bound.bindings {
+            let params = match self.params(binding, kind.as_ref()) {
+                Ok(params) => params,
+                Err(why) => {
+                    verdicts.misconfigured(policy, Some(binding), &why);
+                    continue;
+                }
+            };
+            for params in &params {
+                let inputs = Inputs {
+                    documents: &documents,
+                    request: &request,
+                    namespace: namespace.as_ref(),
+                    params: params.as_ref(),
+                    authorizer: self.request.authorizer(),
+                    user: self.request.user,
+                    facts: self.facts,
+                };
+                verdicts.act(policy, binding, policy.evaluate(&inputs), self.request);
+            }
+        }
+        Ok(())
+    }
+
+    /// The version that rules and selectors match, if they do.
+    fn version<'s>(&'s self, criteria: &Criteria) -> Result<Option<&'s str>, String> {
+        let Some(version) = self.facts.version_for(criteria) else { return Ok(None) };
+        let objects = [self.request.object.as_deref(), self.request.old];
+        let matches = is_in_selected_namespace(self.request, self.facts, criteria).map_err(|status| status.message)?
+            && criteria.selects_object(objects)?;
+        Ok(matches.then_some(version))
+    }
+
+    fn param_kind(&self, policy: &Policy) -> Result<Option<ParamKind>, String> {
+        let Some((api_version, kind)) = &policy.params else { return Ok(None) };
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let found = self
+            .served
+            .iter()
+            .map(|resource| &resource.info.resource)
+            .find(|named| (named.group.as_str(), named.version.as_str(), &named.kind) == (group, version, kind));
+        let found = found.ok_or_else(|| {
+            format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")
+        })?;
+        let (group, plural) = (found.group.clone(), found.plural.clone());
+        Ok(Some(ParamKind { group, plural, namespaced: found.namespaced }))
+    }
+
+    /// The parameters of a binding; none if it does not match, or allows that none exist.
+    fn params(&self, binding: &Binding, kind: Option<&ParamKind>) -> Result<Vec<Option<Value>>, String> {
+        if let Some(criteria) = &binding.criteria
+            && self.version(criteria)?.is_none()
+        {
+            return Ok(Vec::new());
+        }
+        let (Some(kind), Some(reference)) = (kind, &binding.params) else { return Ok(vec![None]) };
+        let found = self.referenced(reference, kind)?;
+        if found.is_empty() && reference.denies_missing {
+            return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+        }
+        Ok(found.into_iter().map(Some).collect())
+    }
+
+    fn referenced(&self, reference: &ParamRef, kind: &ParamKind) -> Result<Vec<Value>, String> {
+        let namespace = match (&reference.namespace, kind.namespaced) {
+            (Some(_), false) => {
+                return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
+            }
+            (None, false) => None,
+            (Some(namespace), true) => Some(namespace.as_str()),
+            (None, true) if self.facts.namespace.is_empty() => {
+                let why = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
+                return Err(why.to_owned());
+            }
+            (None, true) => Some(self.facts.namespace.as_str()),
+        };
+        let failed = |status: Status| status.message;
+        let objects: Vec<Arc<Object>> = match &reference.name {
+            Some(name) => {
+                let key = ObjectKey::namespaced(namespace.unwrap_or_default(), name);
+                self.request.stored(&kind.group, &kind.plural, &key).map_err(failed)?.into_iter().collect()
+            }
+            None => {
+                let selector = reference.selector.as_ref().map_err(String::clone)?;
+                let mut all = self.request.others(&kind.group, &kind.plural, namespace).map_err(failed)?;
+                all.retain(|object| selector.matches_with(|key| object.label(key)));
+                all
+            }
+        };
+        objects.iter().map(|object| object.to_value().map_err(|error| error.to_string())).collect()
+    }
+}
+
+/// The refusal of a request: Forbidden's text with the code and reason of the violation.
+fn refusal(facts: &Facts, denied: &Denied<'_>) -> Status {
+    let Denied { policy, binding, denial } = denied;
+    let binding = binding.map(|binding| format!(" with binding '{binding}'")).unwrap_or_default();
+    let message = format!("ValidatingAdmissionPolicy '{policy}'{binding} denied request: {}", denial.message);
+    let mut status = Status::forbidden(&facts.group, &facts.resource, &facts.name, &message);
+    denial.reason.as_str().clone_into(&mut status.reason);
+    status.code = denial.reason.code();
+    let details = status.details.get_or_insert_default();
+    details.causes.push(StatusCause { message, ..StatusCause::default() });
+    status
+}

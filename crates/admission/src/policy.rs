@@ -1,0 +1,171 @@
+//! One ValidatingAdmissionPolicy: its compiled expressions, and what they decide about a request.
+
+use apimachinery::StatusReason;
+use cel::Value as CelValue;
+use kubernetes_api::expressions::{BUDGET, Scope, Wanted};
+use serde_json::Value;
+
+use crate::expressions::{Bound, Budget, Conditions, Expression, Inputs};
+use crate::matching::Criteria;
+
+/// Bytes of a message that an expression computes; a longer one is replaced.
+const MAX_MESSAGE: usize = 5 * 1024;
+/// Bytes of an audit annotation; a longer one is cut.
+const MAX_ANNOTATION: usize = 10 * 1024;
+
+/// A policy, ready to be evaluated.
+#[derive(Debug)]
+pub struct Policy {
+    pub name: String,
+    pub fails_closed: bool,
+    /// `apiVersion` and `kind` of parameters.
+    pub params: Option<(String, String)>,
+    pub criteria: Criteria,
+    conditions: Conditions,
+    variables: Vec<(String, Expression)>,
+    validations: Vec<Validation>,
+    annotations: Vec<(String, Expression)>,
+}
+
+#[derive(Debug)]
+struct Validation {
+    expression: Expression,
+    message: String,
+    message_expression: Option<Expression>,
+    reason: StatusReason,
+}
+
+/// The violation of a policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Denial {
+    pub message: String,
+    pub reason: StatusReason,
+    /// The number of the validation.
+    pub validation: usize,
+}
+
+impl Denial {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), reason: StatusReason::Invalid, validation: 0 }
+    }
+}
+
+/// What a policy decides about a request, for one parameter.
+#[derive(Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Subject to the actions of the binding.
+    pub denials: Vec<Denial>,
+    /// Audit annotations that failed: the request is denied whatever the actions are.
+    pub failed_annotations: Vec<Denial>,
+    pub annotations: Vec<(String, String)>,
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_default()
+}
+
+fn items<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
+    value[field].as_array().into_iter().flatten()
+}
+
+impl Policy {
+    pub fn of(policy: &Value) -> Self {
+        let (name, spec) = (text(&policy["metadata"], "name").to_owned(), &policy["spec"]);
+        let params = &spec["paramKind"];
+        let params =
+            params.is_object().then(|| (text(params, "apiVersion").to_owned(), text(params, "kind").to_owned()));
+        let mut scope = Scope::new(params.is_some());
+        let mut variables = Vec::new();
+        for variable in items(spec, "variables") {
+            let expression = Expression::new(&scope, text(variable, "expression"), Wanted::Any);
+            scope.declare(text(variable, "name"), expression.program());
+            variables.push((text(variable, "name").to_owned(), expression));
+        }
+        let of_messages = scope.without_authorizer();
+        let validations = items(spec, "validations").map(|it| Validation::of(it, &scope, &of_messages)).collect();
+        let annotations = items(spec, "auditAnnotations").map(|annotation| {
+            let key = format!("{name}/{}", text(annotation, "key"));
+            (key, Expression::new(&scope, text(annotation, "valueExpression"), Wanted::StringOrNull))
+        });
+        Self {
+            fails_closed: spec["failurePolicy"] != "Ignore",
+            criteria: Criteria::of_policy(&spec["matchConstraints"]),
+            conditions: Conditions::of(spec, params.is_some()),
+            annotations: annotations.collect(),
+            params,
+            variables,
+            validations,
+            name,
+        }
+    }
+
+    /// Evaluates the policy on a request.
+    pub fn evaluate(&self, inputs: &Inputs<'_>) -> Outcome {
+        let mut outcome = Outcome::default();
+        match self.conditions.hold(inputs) {
+            Ok(true) => {}
+            Ok(false) => return outcome,
+            Err(why) => {
+                outcome.denials.extend(self.fails_closed.then(|| Denial::new(why)));
+                return outcome;
+            }
+        }
+        let (mut bound, mut budget) = (inputs.bind(), Budget::new(BUDGET));
+        let messages = self.validations.iter().filter_map(|it| it.message_expression.as_ref());
+        let annotations = self.annotations.iter().map(|(_, expression)| expression);
+        let used = self.validations.iter().map(|it| &it.expression).chain(messages).chain(annotations);
+        bound.declare(&self.variables, &used.collect::<Vec<_>>(), &mut budget);
+        for (number, validation) in self.validations.iter().enumerate() {
+            let denial = match bound.eval(&validation.expression, &mut budget) {
+                Ok(CelValue::Bool(true)) => None,
+                Ok(_) => Some(validation.denial(&bound, &mut budget)),
+                Err(why) => self.fails_closed.then(|| Denial::new(why)),
+            };
+            outcome.denials.extend(denial.map(|denial| Denial { validation: number, ..denial }));
+        }
+        for (key, expression) in &self.annotations {
+            match bound.eval(expression, &mut budget) {
+                Ok(CelValue::String(value)) if !value.trim().is_empty() => {
+                    outcome.annotations.push((key.clone(), cut(value.trim(), MAX_ANNOTATION).to_owned()));
+                }
+                Ok(_) => {}
+                Err(why) => outcome.failed_annotations.extend(self.fails_closed.then(|| Denial::new(why))),
+            }
+        }
+        outcome
+    }
+}
+
+impl Validation {
+    fn of(validation: &Value, scope: &Scope, of_messages: &Scope) -> Self {
+        let message = Some(text(validation, "messageExpression")).filter(|source| !source.trim().is_empty());
+        Self {
+            expression: Expression::new(scope, text(validation, "expression"), Wanted::Bool),
+            message: text(validation, "message").trim().to_owned(),
+            message_expression: message.map(|source| Expression::new(of_messages, source, Wanted::String)),
+            reason: StatusReason::parse(text(validation, "reason")).unwrap_or(StatusReason::Invalid),
+        }
+    }
+
+    /// The computed message if it is usable, else the fixed one, else the expression.
+    fn denial<'a>(&'a self, bound: &Bound<'a>, budget: &mut Budget) -> Denial {
+        let computed = self.message_expression.as_ref().and_then(|expression| bound.eval(expression, budget).ok());
+        let computed = match &computed {
+            Some(CelValue::String(text)) => text.trim(),
+            _ => "",
+        };
+        let is_usable = !computed.is_empty() && computed.len() <= MAX_MESSAGE && !computed.contains('\n');
+        let message = match (is_usable, self.message.as_str()) {
+            (true, _) => computed.to_owned(),
+            (false, "") => format!("failed expression: {}", self.expression.source.trim()),
+            (false, message) => message.to_owned(),
+        };
+        Denial { message, reason: self.reason, validation: 0 }
+    }
+}
+
+/// At most `limit` bytes, without half a character.
+fn cut(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
