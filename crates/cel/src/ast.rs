@@ -42,8 +42,11 @@ pub enum ExprKind {
     },
     List(Vec<Entry>),
     Map(Vec<(Expr, Entry)>),
-    /// `Name{field: value}`: message types cannot be constructed, so only the name is kept for the error.
-    Message(Box<str>),
+    /// `Name{field: value}`.
+    Message {
+        name: Box<str>,
+        fields: Vec<(Box<str>, Entry)>,
+    },
     Fold(Box<Fold>),
     /// `cel.bind(name, value, body)`.
     Bind {

@@ -19,9 +19,10 @@ pub struct Checked {
 ///
 /// # Errors
 /// The type errors, each with its position in `source`.
-pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)]) -> Result<Checked, Issues> {
+pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)], has_mutations: bool) -> Result<Checked, Issues> {
     let mut checker = Checker {
         variables,
+        has_mutations,
         locals: Vec::new(),
         solution: Solution::default(),
         positions: &ast.positions,
@@ -38,6 +39,8 @@ pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)]) -> Result<
 
 pub(crate) struct Checker<'a> {
     variables: &'a [(Box<str>, Type)],
+    /// Whether `Object` and `JSONPatch` can be constructed.
+    has_mutations: bool,
     /// The variables of the enclosing macros, innermost last; the index is the place on the evaluator's stack.
     pub(crate) locals: Vec<(Box<str>, Type)>,
     pub(crate) solution: Solution,
@@ -88,7 +91,7 @@ impl Checker<'_> {
             ExprKind::Call { function, target, args } => self.call(expr.id, function, target.as_deref(), args),
             ExprKind::List(entries) => self.list(expr.id, entries),
             ExprKind::Map(entries) => self.map(expr.id, entries),
-            ExprKind::Message(name) => self.undeclared(expr.id, name),
+            ExprKind::Message { name, fields } => self.message(expr.id, name, fields),
             ExprKind::Fold(fold) => self.fold(expr.id, fold),
             ExprKind::Bind { name, value, body } => {
                 let value = self.expr(value);
@@ -203,6 +206,33 @@ impl Checker<'_> {
                 Type::Error
             }
         }
+    }
+
+    /// Objects and patches of admission policies: maps with a type of their own.
+    fn message(&mut self, id: Id, name: &str, fields: &[(Box<str>, Entry)]) -> Node {
+        let plain = name.trim_start_matches('.');
+        let type_ = match plain {
+            _ if !self.has_mutations => return self.undeclared(id, name),
+            "Object" => Type::OBJECT,
+            "JSONPatch" => Type::JSON_PATCH,
+            // The parts of an object are as dynamic as the object itself.
+            _ if plain.starts_with("Object.") => Type::Dyn,
+            _ => return self.undeclared(id, name),
+        };
+        let mut nodes = Vec::with_capacity(fields.len());
+        for (field, entry) in fields {
+            let (value, value_type) = self.entry(entry);
+            let is_path = plain == "JSONPatch" && matches!(&**field, "op" | "path" | "from");
+            if plain == "JSONPatch" && !is_path && &**field != "value" {
+                self.report(id, format!("undefined field '{field}'"));
+            } else if is_path && !self.solution.assign(&value_type, &Type::String) {
+                let why = format!("expected type of field '{field}' is 'string' but provided type is '{value_type}'");
+                self.report(id, why);
+            }
+            let key = Node { id, kind: NodeKind::Constant(Literal::String(field.clone())) };
+            nodes.push((key, value, entry.optional));
+        }
+        self.finish(id, type_, NodeKind::Map(nodes.into()))
     }
 
     fn list(&mut self, id: Id, entries: &[Entry]) -> Node {

@@ -15,6 +15,7 @@ const AUTHORIZATION: &str = "
     fieldSelector: ResourceCheck.(string) ResourceCheck
     labelSelector: ResourceCheck.(string) ResourceCheck
     check: PathCheck.(string) Decision | ResourceCheck.(string) Decision
+    jsonpatch.escapeKey: (string) string
     allowed: Decision.() bool
     errored: Decision.() bool
     error: Decision.() string

@@ -33,8 +33,9 @@ impl Parser {
             } else if matches!(self.token(), Token::Symbol("{")) {
                 let Some(name) = qualified_name(&operand) else { return operand };
                 self.advance();
-                self.message_fields();
-                operand = self.node(position, ExprKind::Message(name.into()), 0);
+                let fields = self.message_fields();
+                let below = fields.iter().map(|(_, entry)| self.below(&entry.value)).max().unwrap_or(0);
+                operand = self.node(position, ExprKind::Message { name: name.into(), fields }, below);
             } else {
                 return operand;
             }
@@ -70,20 +71,20 @@ impl Parser {
         }
     }
 
-    /// Parses and drops the fields: the checker rejects the message by its name.
-    fn message_fields(&mut self) {
+    fn message_fields(&mut self) -> Vec<(Box<str>, Entry)> {
+        let mut fields = Vec::new();
         while !self.failed() && !self.accept("}") {
-            self.accept("?");
-            if self.field_name().is_none() {
-                return;
-            }
+            let optional = self.accept("?");
+            let Some(name) = self.field_name() else { return fields };
             self.expect(":");
-            self.expression();
+            let value = self.expression();
+            fields.push((name, Entry { value, optional }));
             if !self.accept(",") {
                 self.expect("}");
-                return;
+                return fields;
             }
         }
+        fields
     }
 
     pub(crate) fn primary(&mut self) -> Expr {

@@ -17,6 +17,7 @@ pub struct Env {
     names: Vec<(Box<str>, Type)>,
     /// The shape of a variable that is a document, which bounds its size.
     shapes: Vec<Option<Arc<Shape>>>,
+    has_mutations: bool,
 }
 
 impl Env {
@@ -42,13 +43,21 @@ impl Env {
         self
     }
 
+    /// Allows expressions to construct `Object{field: value}`, its parts `Object.field{}`, and `JSONPatch{op: ...}`. Their
+    /// values are maps.
+    #[must_use]
+    pub fn with_mutations(mut self) -> Self {
+        self.has_mutations = true;
+        self
+    }
+
     /// Parses and checks an expression.
     ///
     /// # Errors
     /// The syntax and type errors.
     pub fn compile(&self, source: &str) -> Result<Program, Issues> {
         let ast = parse(source)?;
-        let checked = check(source, &ast, &self.names)?;
+        let checked = check(source, &ast, &self.names, self.has_mutations)?;
         Ok(Program { root: checked.root, types: checked.types, shapes: self.shapes.clone() })
     }
 }

@@ -53,6 +53,11 @@ impl Type {
     /// The type of the variable `authorizer.requestResource`.
     pub const RESOURCE_CHECK: Self = Self::Opaque(crate::declarations::RESOURCE_CHECK);
 
+    /// The type of `Object{...}`, see [`crate::Env::with_mutations`].
+    pub const OBJECT: Self = Self::Opaque("Object");
+    /// The type of `JSONPatch{...}`.
+    pub const JSON_PATCH: Self = Self::Opaque("JSONPatch");
+
     /// A list of `items`.
     pub fn list(items: Type) -> Self {
         Self::List(Arc::new(items))

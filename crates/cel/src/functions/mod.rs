@@ -47,7 +47,7 @@ pub fn find(name: &str) -> Option<Function> {
         "matches" | "find" | "findAll" => text::regex,
         "charAt" => text::char_at,
         "indexOf" | "lastIndexOf" => text::index_of,
-        "lowerAscii" | "upperAscii" | "trim" | "strings.quote" => text::change,
+        "lowerAscii" | "upperAscii" | "trim" | "strings.quote" | "jsonpatch.escapeKey" => text::change,
         "reverse" => text::reverse,
         "replace" => text::replace,
         "split" => text::split,

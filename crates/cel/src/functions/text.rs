@@ -184,6 +184,7 @@ pub fn change<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value
         "lowerAscii" => text.to_ascii_lowercase(),
         "upperAscii" => text.to_ascii_uppercase(),
         "trim" => text.trim().to_owned(),
+        "jsonpatch.escapeKey" => text.replace('~', "~0").replace('/', "~1"),
         _ => quote(text),
     }))
 }

@@ -68,3 +68,33 @@ fn misuse_fails() {
         assert!(eval(source).is_err_and(|error| error.contains(expected)), "{source}: {:?}", eval(source));
     }
 }
+
+/// Objects and patches of mutating policies are maps, with types of their own.
+#[test]
+fn mutations_are_constructed() {
+    let eval = |source: &str, env: Env| {
+        let program = env.compile(source).map_err(|issues| issues.to_string())?;
+        let value = program.eval(&[Some(Value::Int(3))], &mut Meter::new(LIMIT)).map_err(|error| error.to_string())?;
+        Ok::<_, String>(format!("{} {}", program.result_type(), crate::printing::print(&value)))
+    };
+    let env = || Env::new().with("x", Type::Int).with_mutations();
+    for (source, expected) in [
+        ("Object{spec: Object.spec{replicas: x, ?paused: optional.none()}}", "Object {\"spec\": {\"replicas\": 3}}"),
+        ("x > 1 ? Object{} : Object{metadata: Object.metadata{labels: {'a': 'b'}}}", "Object {}"),
+        (
+            "[JSONPatch{op: 'add', path: '/a', value: x}]",
+            "list(JSONPatch) [{\"op\": \"add\", \"path\": \"/a\", \"value\": 3}]",
+        ),
+        ("jsonpatch.escapeKey('a/b~c')", "string \"a~1b~0c\""),
+    ] {
+        assert_eq!(eval(source, env()).as_deref(), Ok(expected), "{source}");
+    }
+    for (source, expected) in [
+        ("JSONPatch{op: 1}", "expected type of field 'op' is 'string' but provided type is 'int'"),
+        ("JSONPatch{operation: 'add'}", "undefined field 'operation'"),
+        ("Other{}", "undeclared reference to 'Other' (in container '')"),
+    ] {
+        assert!(eval(source, env()).is_err_and(|why| why.contains(expected)), "{source}");
+    }
+    assert!(eval("Object{}", Env::new()).is_err_and(|why| why.contains("undeclared reference to 'Object'")));
+}
