@@ -1,5 +1,6 @@
-//! Admission by users' programs: MutatingWebhookConfigurations, ValidatingWebhookConfigurations and
-//! ValidatingAdmissionPolicies, as one plugin of the API server. It runs after the server's own plugins.
+//! Admission by users' programs: MutatingAdmissionPolicies, MutatingWebhookConfigurations, ValidatingAdmissionPolicies
+//! and ValidatingWebhookConfigurations, in this order, as one plugin of the API server. It runs after the server's own
+//! plugins.
 //!
 //! Without a configuration a request costs the load of one atomic. The configurations and policies themselves are never
 //! subject to admission by users, so that a wrong one can always be removed.
@@ -8,10 +9,12 @@ mod call;
 pub mod counted;
 mod expressions;
 mod matching;
+mod mutations;
 mod policies;
 mod policy;
 mod request;
 mod review;
+mod rounds;
 mod table;
 mod webhooks;
 
@@ -116,6 +119,7 @@ impl Admission for UserAdmission {
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let table = self.table.load_full();
+            mutations::mutate(&table.mutating_policies, request)?;
             if table.mutating.is_empty() {
                 return Ok(());
             }

@@ -23,10 +23,10 @@ pub struct Bound {
     pub bindings: Vec<Arc<Binding>>,
 }
 
-/// A ValidatingAdmissionPolicyBinding.
+/// The binding of a validating or a mutating policy.
 #[derive(Debug)]
 pub struct Binding {
-    name: String,
+    pub name: String,
     pub policy: String,
     params: Option<ParamRef>,
     criteria: Option<Criteria>,
@@ -138,14 +138,15 @@ pub fn validate(policies: &[Bound], request: &AdmissionRequest<'_>) -> Result<()
     verdicts.denied.first().map_or(Ok(()), |denied| Err(refusal(&facts, denied)))
 }
 
-struct Run<'r, 'q> {
-    request: &'r AdmissionRequest<'q>,
-    served: &'r Served,
-    facts: &'r Facts,
+/// A request on which policies are evaluated.
+pub struct Run<'r, 'q> {
+    pub request: &'r AdmissionRequest<'q>,
+    pub served: &'r Served,
+    pub facts: &'r Facts,
 }
 
 /// The resource of parameters.
-struct ParamKind {
+pub struct ParamKind {
     group: String,
     plural: String,
     namespaced: bool,
@@ -198,7 +199,7 @@ impl Run<'_, '_> {
     }
 
     /// The version that rules and selectors match, if they do.
-    fn version<'s>(&'s self, criteria: &Criteria) -> Result<Option<&'s str>, String> {
+    pub fn version<'s>(&'s self, criteria: &Criteria) -> Result<Option<&'s str>, String> {
         let Some(version) = self.facts.version_for(criteria) else { return Ok(None) };
         let objects = [self.request.object.as_deref(), self.request.old];
         let matches = is_in_selected_namespace(self.request, self.facts, criteria).map_err(|status| status.message)?
@@ -206,7 +207,7 @@ impl Run<'_, '_> {
         Ok(matches.then_some(version))
     }
 
-    fn param_kind(&self, policy: &Policy) -> Result<Option<ParamKind>, String> {
+    pub fn param_kind(&self, policy: &Policy) -> Result<Option<ParamKind>, String> {
         let Some((api_version, kind)) = &policy.params else { return Ok(None) };
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let found = self
@@ -222,7 +223,7 @@ impl Run<'_, '_> {
     }
 
     /// The parameters of a binding; none if it does not match, or allows that none exist.
-    fn params(&self, binding: &Binding, kind: Option<&ParamKind>) -> Result<Vec<Option<Value>>, String> {
+    pub fn params(&self, binding: &Binding, kind: Option<&ParamKind>) -> Result<Vec<Option<Value>>, String> {
         if let Some(criteria) = &binding.criteria
             && self.version(criteria)?.is_none()
         {

@@ -1,4 +1,4 @@
-//! One ValidatingAdmissionPolicy: its compiled expressions, and what they decide about a request.
+//! One validating or mutating policy: its compiled expressions, and what they decide about a request.
 
 use apimachinery::StatusReason;
 use cel::Value as CelValue;
@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::expressions::{Bound, Budget, Conditions, Expression, Inputs};
 use crate::matching::Criteria;
+use crate::mutations::to_json;
 
 /// Bytes of a message that an expression computes; a longer one is replaced.
 const MAX_MESSAGE: usize = 5 * 1024;
@@ -21,10 +22,22 @@ pub struct Policy {
     /// `apiVersion` and `kind` of parameters.
     pub params: Option<(String, String)>,
     pub criteria: Criteria,
-    conditions: Conditions,
+    pub conditions: Conditions,
     variables: Vec<(String, Expression)>,
     validations: Vec<Validation>,
     annotations: Vec<(String, Expression)>,
+    /// Of a mutating policy.
+    pub mutations: Vec<Mutation>,
+    pub is_reinvoked: bool,
+}
+
+/// How a mutating policy changes an object.
+#[derive(Debug)]
+pub enum Mutation {
+    /// An object that is merged into the request's.
+    Configuration(Expression),
+    /// A list of operations.
+    Patch(Expression),
 }
 
 #[derive(Debug)]
@@ -74,7 +87,9 @@ impl Policy {
         let params = &spec["paramKind"];
         let params =
             params.is_object().then(|| (text(params, "apiVersion").to_owned(), text(params, "kind").to_owned()));
-        let mut scope = Scope::new(params.is_some());
+        let has_mutations = spec["mutations"].is_array();
+        let mut scope =
+            if has_mutations { Scope::new(params.is_some()).with_mutations() } else { Scope::new(params.is_some()) };
         let mut variables = Vec::new();
         for variable in items(spec, "variables") {
             let expression = Expression::new(&scope, text(variable, "expression"), Wanted::Any);
@@ -92,6 +107,8 @@ impl Policy {
             criteria: Criteria::of_policy(&spec["matchConstraints"]),
             conditions: Conditions::of(spec, params.is_some()),
             annotations: annotations.collect(),
+            mutations: items(spec, "mutations").map(|it| Mutation::of(it, &scope)).collect(),
+            is_reinvoked: spec["reinvocationPolicy"] == "IfNeeded",
             params,
             variables,
             validations,
@@ -133,6 +150,29 @@ impl Policy {
             }
         }
         outcome
+    }
+}
+
+impl Policy {
+    /// The object or the operations of a mutation.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn patch(&self, mutation: &Mutation, inputs: &Inputs<'_>) -> Result<Value, String> {
+        let (Mutation::Configuration(expression) | Mutation::Patch(expression)) = mutation;
+        let (mut bound, mut budget) = (inputs.bind(), Budget::new(BUDGET));
+        bound.declare(&self.variables, &[expression], &mut budget);
+        to_json(&bound.eval(expression, &mut budget)?)
+    }
+}
+
+impl Mutation {
+    fn of(mutation: &Value, scope: &Scope) -> Self {
+        let source = |field: &str| text(&mutation[field], "expression");
+        if mutation["patchType"] == "JSONPatch" {
+            return Self::Patch(Expression::new(scope, source("jsonPatch"), Wanted::Patches));
+        }
+        Self::Configuration(Expression::new(scope, source("applyConfiguration"), Wanted::Object))
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use apiserver::cache::Event;
 use apiserver::plugins::Switches;
 
+use serde_json::Value;
+
 use crate::policies::{Binding, Bound};
 use crate::policy::Policy;
 use crate::webhooks::Webhook;
@@ -15,10 +17,11 @@ const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 const POLICIES: &str = "validatingadmissionpolicies";
 const BINDINGS: &str = "validatingadmissionpolicybindings";
+const MUTATING_POLICIES: &str = "mutatingadmissionpolicies";
+const MUTATING_BINDINGS: &str = "mutatingadmissionpolicybindings";
 
 /// The kinds that kube-apiserver exempts: users can always remove what locks them out.
-const EXEMPT: [&str; 6] =
-    [MUTATING, VALIDATING, POLICIES, BINDINGS, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
+const EXEMPT: [&str; 6] = [MUTATING, VALIDATING, POLICIES, BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS];
 
 pub fn is_exempt(group: &str, plural: &str) -> bool {
     group == GROUP && EXEMPT.contains(&plural)
@@ -30,6 +33,7 @@ pub struct Kinds {
     mutating: bool,
     validating: bool,
     policies: bool,
+    mutating_policies: bool,
 }
 
 impl Kinds {
@@ -38,6 +42,7 @@ impl Kinds {
             mutating: switches.has("MutatingAdmissionWebhook"),
             validating: switches.has("ValidatingAdmissionWebhook"),
             policies: switches.has("ValidatingAdmissionPolicy"),
+            mutating_policies: switches.has("MutatingAdmissionPolicy"),
         }
     }
 }
@@ -47,8 +52,33 @@ impl Kinds {
 pub struct Stored {
     mutating: BTreeMap<String, Arc<[Webhook]>>,
     validating: BTreeMap<String, Arc<[Webhook]>>,
+    policies: Policies,
+    mutating_policies: Policies,
+}
+
+#[derive(Default)]
+struct Policies {
     policies: BTreeMap<String, Arc<Policy>>,
     bindings: BTreeMap<String, Arc<Binding>>,
+}
+
+impl Policies {
+    fn put(&mut self, is_policy: bool, name: &str, tree: Option<&Value>) {
+        match is_policy {
+            true => put(&mut self.policies, name, tree.map(|tree| Arc::new(Policy::of(tree)))),
+            false => put(&mut self.bindings, name, tree.map(|tree| Arc::new(Binding::of(tree)))),
+        }
+    }
+
+    /// A policy without a binding has no effect.
+    fn bound(&self) -> Vec<Bound> {
+        let bound = self.policies.values().filter_map(|policy| {
+            let bindings = self.bindings.values().filter(|binding| binding.policy == policy.name);
+            let bindings: Vec<Arc<Binding>> = bindings.cloned().collect();
+            (!bindings.is_empty()).then(|| Bound { policy: Arc::clone(policy), bindings })
+        });
+        bound.collect()
+    }
 }
 
 impl Stored {
@@ -58,6 +88,7 @@ impl Stored {
             MUTATING => kinds.mutating,
             VALIDATING => kinds.validating,
             POLICIES | BINDINGS => kinds.policies,
+            MUTATING_POLICIES | MUTATING_BINDINGS => kinds.mutating_policies,
             _ => false,
         };
         let Some(object) = event.current.as_ref().or(event.previous.as_ref()).filter(|_| is_on) else { return false };
@@ -66,21 +97,20 @@ impl Stored {
         match plural {
             MUTATING => put(&mut self.mutating, name, tree.map(|tree| Webhook::all_of(tree).into())),
             VALIDATING => put(&mut self.validating, name, tree.map(|tree| Webhook::all_of(tree).into())),
-            POLICIES => put(&mut self.policies, name, tree.map(|tree| Arc::new(Policy::of(tree)))),
-            _ => put(&mut self.bindings, name, tree.map(|tree| Arc::new(Binding::of(tree)))),
+            POLICIES | BINDINGS => self.policies.put(plural == POLICIES, name, tree),
+            _ => self.mutating_policies.put(plural == MUTATING_POLICIES, name, tree),
         }
         true
     }
 
     pub fn table(&self) -> Table {
         let all = |configurations: &BTreeMap<String, Arc<[Webhook]>>| configurations.values().cloned().collect();
-        let bound = self.policies.values().filter_map(|policy| {
-            let bindings = self.bindings.values().filter(|binding| binding.policy == policy.name);
-            let bindings: Vec<Arc<Binding>> = bindings.cloned().collect();
-            // A policy without a binding has no effect.
-            (!bindings.is_empty()).then(|| Bound { policy: Arc::clone(policy), bindings })
-        });
-        Table { mutating: all(&self.mutating), validating: all(&self.validating), policies: bound.collect() }
+        Table {
+            mutating: all(&self.mutating),
+            validating: all(&self.validating),
+            policies: self.policies.bound(),
+            mutating_policies: self.mutating_policies.bound(),
+        }
     }
 }
 
@@ -97,11 +127,12 @@ pub struct Table {
     pub mutating: Vec<Arc<[Webhook]>>,
     pub validating: Vec<Arc<[Webhook]>>,
     pub policies: Vec<Bound>,
+    pub mutating_policies: Vec<Bound>,
 }
 
 impl Table {
     pub fn is_empty(&self) -> bool {
-        self.policies.is_empty() && self.webhooks().next().is_none()
+        self.policies.is_empty() && self.mutating_policies.is_empty() && self.webhooks().next().is_none()
     }
 
     fn webhooks(&self) -> impl Iterator<Item = &Webhook> {
@@ -109,7 +140,7 @@ impl Table {
     }
 
     pub fn may_match(&self, group: &str, plural: &str, subresource: Option<&str>) -> bool {
-        let policies = self.policies.iter().map(|bound| &bound.policy.criteria);
+        let policies = self.policies.iter().chain(&self.mutating_policies).map(|bound| &bound.policy.criteria);
         let mut criteria = self.webhooks().map(|webhook| &webhook.criteria).chain(policies);
         criteria.any(|criteria| criteria.may_match(group, plural, subresource))
     }

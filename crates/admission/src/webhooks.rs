@@ -1,6 +1,5 @@
 //! Mutating and validating webhooks: which are called, in which order, and what their responses do to a request.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use crate::expressions::{Conditions, Inputs};
 use crate::matching::Criteria;
 use crate::request::{Documents, Facts, Phase, converted, documents, is_in_selected_namespace};
 use crate::review::{self, Verdict, Version};
+use crate::rounds::Round;
 
 /// `timeoutSeconds` of a webhook that has none.
 const DEFAULT_TIMEOUT: u64 = 10;
@@ -82,22 +82,6 @@ pub struct Caller<'a> {
     pub served: Arc<Served>,
 }
 
-/// The mutating webhooks of the first round, for the second one.
-#[derive(Default)]
-struct Round {
-    /// Those that want to be called again, since the last change.
-    invoked: HashSet<String>,
-    again: HashSet<String>,
-    output: Option<Value>,
-}
-
-impl Round {
-    /// The object has changed after these were called.
-    fn require_again(&mut self) {
-        self.again.extend(self.invoked.drain());
-    }
-}
-
 impl Caller<'_> {
     /// Calls the mutating webhooks one after another.
     ///
@@ -105,14 +89,10 @@ impl Caller<'_> {
     /// The refusal of the request.
     pub async fn mutate(&self, webhooks: &[Arc<[Webhook]>], request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let facts = Facts::of(request, &self.served, Phase::Mutation);
-        let mut round = take_round(request);
-        let is_second = request.rounds.is_second;
-        if is_second && round.output.as_ref() != request.object.as_deref() {
-            round.require_again();
-        }
+        let mut round = Round::begin(request, KEPT);
         for webhook in webhooks.iter().flat_map(|webhooks| webhooks.iter()) {
             let Some((version, documents)) = self.matched(webhook, request, &facts, Phase::Mutation)? else { continue };
-            if is_second && !round.again.contains(&webhook.id) {
+            if !round.calls(&webhook.id) {
                 continue;
             }
             let outcome = self.call(webhook, request, &facts, (version, &documents), Phase::Mutation).await;
@@ -128,14 +108,13 @@ impl Caller<'_> {
                     false => converted(&self.served, &facts, &changed, (version, &facts.version))?,
                 };
                 request.replace_object(changed)?;
-                round.require_again();
+                round.changed();
             }
             if webhook.is_reinvoked {
-                round.invoked.insert(webhook.id.clone());
+                round.called(&webhook.id);
             }
         }
-        round.output = request.object.as_deref().filter(|_| !is_second).cloned();
-        request.rounds.kept.push((KEPT, Box::new(round)));
+        round.end(request, KEPT);
         Ok(())
     }
 
@@ -261,10 +240,4 @@ impl Caller<'_> {
             }
         }
     }
-}
-
-fn take_round(request: &mut AdmissionRequest<'_>) -> Round {
-    let place = request.rounds.kept.iter().position(|(name, _)| *name == KEPT);
-    let kept = place.map(|place| request.rounds.kept.swap_remove(place).1);
-    kept.and_then(|kept| kept.downcast::<Round>().ok()).map(|round| *round).unwrap_or_default()
 }

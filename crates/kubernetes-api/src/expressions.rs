@@ -42,6 +42,10 @@ pub enum Wanted {
     StringOrNull,
     /// A variable.
     Any,
+    /// The ApplyConfiguration of a mutating policy.
+    Object,
+    /// The operations of a mutating policy.
+    Patches,
 }
 
 impl Wanted {
@@ -51,6 +55,12 @@ impl Wanted {
             Self::String => matches!(found, Type::String),
             Self::StringOrNull => matches!(found, Type::String | Type::Null),
             Self::Any => true,
+            Self::Object => matches!(found, Type::Opaque(_)) && found.to_string() == Type::OBJECT.to_string(),
+            // The type of the items of an empty list is not known.
+            Self::Patches => match found {
+                Type::List(items) => items.is_dyn() || items.to_string() == Type::JSON_PATCH.to_string(),
+                _ => false,
+            },
         }
     }
 
@@ -60,6 +70,8 @@ impl Wanted {
             Self::String => "must evaluate to string",
             Self::StringOrNull => "must evaluate to one of [string null_type]",
             Self::Any => "must evaluate to any",
+            Self::Object => "must evaluate to Object",
+            Self::Patches => "must evaluate to list(JSONPatch)",
         }
     }
 }
@@ -69,13 +81,20 @@ impl Wanted {
 pub struct Scope {
     has_params: bool,
     has_authorizer: bool,
+    has_mutations: bool,
     variables: Vec<(String, Type)>,
 }
 
 impl Scope {
     /// Of a webhook's match conditions, or of a policy's expressions.
     pub fn new(has_params: bool) -> Self {
-        Self { has_params, has_authorizer: true, variables: Vec::new() }
+        Self { has_params, has_authorizer: true, has_mutations: false, variables: Vec::new() }
+    }
+
+    /// The same scope, with the types of mutations: of a mutating policy.
+    #[must_use]
+    pub fn with_mutations(self) -> Self {
+        Self { has_mutations: true, ..self }
     }
 
     /// The same scope without the authorizer: of messages.
@@ -106,6 +125,9 @@ impl Scope {
             .with(either(self.has_authorizer, "authorizer"), Type::AUTHORIZER)
             .with(either(self.has_authorizer, "authorizer.requestResource"), Type::RESOURCE_CHECK)
             .with_document(either(!self.variables.is_empty(), "variables"), &NO_FIELDS, false);
+        if self.has_mutations {
+            env = env.with_mutations();
+        }
         for (name, type_) in &self.variables {
             env = env.with(name, type_.clone());
         }

@@ -269,3 +269,127 @@ async fn expensive_expressions_end() {
         "{reply:?}"
     );
 }
+
+fn mutating(name: &str, spec: Value) -> Value {
+    let mut policy = policy(name, spec);
+    policy["kind"] = "MutatingAdmissionPolicy".into();
+    if policy["spec"].get("reinvocationPolicy").is_none() {
+        policy["spec"]["reinvocationPolicy"] = "Never".into();
+    }
+    policy
+}
+
+async fn bind_mutating(plane: &Plane, spec: Value, of_binding: Value) {
+    put(plane, "mutatingadmissionpolicies", &mutating("p", spec)).await;
+    let mut binding = binding("b", "p", of_binding);
+    binding["kind"] = "MutatingAdmissionPolicyBinding".into();
+    binding["spec"].as_object_mut().expect("a map").remove("validationActions");
+    put(plane, "mutatingadmissionpolicybindings", &binding).await;
+}
+
+fn configuration(expression: &str) -> Value {
+    json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
+}
+
+fn operations(expression: &str) -> Value {
+    json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
+}
+
+#[tokio::test]
+async fn mutating_policies_change_objects() {
+    let plane = Plane::start().await;
+    let labels = "Object{metadata: Object.metadata{labels: {'by': object.data.k}}}";
+    let patch = "[JSONPatch{op: 'add', path: '/data/' + jsonpatch.escapeKey('more'), value: 'x'}]";
+    for (spec, code, expected) in [
+        (json!({"mutations": [configuration(labels)]}), 201, json!({"by": "v"})),
+        (
+            json!({"mutations": [operations(patch), configuration("Object{metadata: Object.metadata{labels: {'by': object.data.more}}}")]}),
+            201,
+            json!({"by": "x"}),
+        ),
+        (
+            json!({"variables": [{"name": "k", "expression": "object.data.k"}],
+                   "mutations": [operations("[JSONPatch{op: 'add', path: '/metadata/labels', value: {'by': variables.k}}]")]}),
+            201,
+            json!({"by": "v"}),
+        ),
+        (
+            json!({"matchConditions": [{"name": "c", "expression": "false"}], "mutations": [configuration(labels)]}),
+            201,
+            json!(null),
+        ),
+        (json!({"mutations": [operations("[]")]}), 201, json!(null)),
+        (
+            json!({"failurePolicy": "Ignore", "mutations": [configuration("Object{metadata: Object.metadata{labels: {'a': object.data.x}}}")]}),
+            201,
+            json!(null),
+        ),
+        (
+            json!({"mutations": [operations("[JSONPatch{op: 'remove', path: '/data/x'}]")]}),
+            422,
+            json!("policy 'p' with binding 'b' denied request: "),
+        ),
+        (
+            json!({"mutations": [configuration("Object{metadata: Object.metadata{labels: {'a': object.data.x}}}")]}),
+            422,
+            json!(
+                "policy 'p' with binding 'b' denied request: expression 'Object{metadata: Object.metadata{labels: {'a': object.data.x}}}' resulted in error: no such key: x"
+            ),
+        ),
+    ] {
+        bind_mutating(&plane, spec.clone(), json!({})).await;
+        let reply = dry_run(&plane, &config_map("a")).await;
+        assert_eq!(reply.code, code, "{spec} {reply:?}");
+        match code {
+            201 => assert_eq!(reply.body["metadata"]["labels"], expected, "{spec}"),
+            _ => assert!(reply.message().starts_with(expected.as_str().expect("a text")), "{spec} {reply:?}"),
+        }
+    }
+    for (mutation, expected) in [
+        (configuration("{'a': 'b'}"), "must evaluate to Object"),
+        (operations("Object{}"), "must evaluate to list(JSONPatch)"),
+        (operations("[JSONPatch{nope: 1}]"), "undefined field 'nope'"),
+    ] {
+        let reply = plane
+            .post(&format!("{API}/mutatingadmissionpolicies"), &mutating("q", json!({"mutations": [mutation]})))
+            .await;
+        assert!(reply.code == 422 && reply.message().contains(expected), "{reply:?}");
+    }
+}
+
+/// Lists of objects are merged by their keys, as by server-side apply.
+#[tokio::test]
+async fn configurations_are_merged_by_the_schema() {
+    let plane = Plane::start().await;
+    let spec = json!({
+    "matchConstraints": {"resourceRules": [
+        {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}]},
+    "mutations": [configuration(
+        "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: [\
+         Object.spec.template.spec.containers{name: 'side', image: 's'}]}}}}",
+    )]});
+    bind_mutating(&plane, spec, json!({})).await;
+    let labels = json!({"app": "web"});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels},
+                 "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let reply = plane.post("/apis/apps/v1/namespaces/default/deployments", &deployment).await;
+    let containers = reply.body["spec"]["template"]["spec"]["containers"].as_array().expect("containers");
+    let names: Vec<&str> = containers.iter().filter_map(|container| container["name"].as_str()).collect();
+    assert_eq!((reply.code, names), (201, vec!["c", "side"]), "{reply:?}");
+    assert_eq!(containers[1]["imagePullPolicy"], "Always", "defaults are filled in");
+}
+
+/// A policy sees what a webhook after it has changed, if it wants to be called again.
+#[tokio::test]
+async fn policies_run_again_after_webhooks() {
+    let (plane, hooks) = (Plane::start().await, crate::harness::Hooks::start().await);
+    plane.configure("Mutating", "m", vec![hooks.webhook("w", "label/hook", json!({}))]).await;
+    let seen = "[JSONPatch{op: 'add', path: '/data/seen', value: object.metadata.?labels['by'].orValue('none')}]";
+    for (reinvocation, expected) in [("Never", "none"), ("IfNeeded", "hook")] {
+        let spec = json!({"mutations": [operations(seen)], "reinvocationPolicy": reinvocation});
+        bind_mutating(&plane, spec, json!({})).await;
+        let reply = dry_run(&plane, &config_map("a")).await;
+        assert_eq!(reply.body["data"]["seen"], expected, "{reinvocation} {reply:?}");
+    }
+}

@@ -115,9 +115,10 @@ fn compile(scope: &Scope, source: &str, wanted: Wanted, at: &At<'_>, errors: &mu
     scope.compile(source, wanted).map_err(|why| invalid(errors, at, &source.into(), &why)).ok()
 }
 
-/// The expressions of a validating policy. Those of a mutating one construct objects, which is not evaluated here.
+/// The expressions of a policy, apart from its match conditions.
 fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let mut scope = Scope::new(spec.contains_key("paramKind"));
+    let scope = Scope::new(spec.contains_key("paramKind"));
+    let mut scope = if spec.contains_key("mutations") { scope.with_mutations() } else { scope };
     let source = |value: &'_ Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     let at_variables = at.child("variables");
     for (index, variable) in list(spec, "variables").iter().enumerate() {
@@ -131,6 +132,17 @@ fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         compile(&scope, &source(validation, "expression"), Wanted::Bool, &at.child("expression"), errors);
         let (message, at) = (source(validation, "messageExpression"), at.child("messageExpression"));
         compile(&scope.without_authorizer(), &message, Wanted::String, &at, errors);
+    }
+    let at_mutations = at.child("mutations");
+    for (index, mutation) in list(spec, "mutations").iter().enumerate() {
+        let at = at_mutations.index(index);
+        let (field, wanted) = match mutation["patchType"].as_str() {
+            Some("ApplyConfiguration") => ("applyConfiguration", Wanted::Object),
+            Some("JSONPatch") => ("jsonPatch", Wanted::Patches),
+            _ => continue,
+        };
+        let at = at.child(field);
+        compile(&scope, &source(&mutation[field], "expression"), wanted, &at.child("expression"), errors);
     }
     let at_annotations = at.child("auditAnnotations");
     for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
