@@ -38,7 +38,6 @@ pub struct Row {
 }
 
 const POLICY: &str = "policy.karmada.io";
-const ADMISSION: &str = "admissionregistration.k8s.io";
 const PROPAGATION: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
 
 const fn whole(group: &'static str, kinds: &'static [&'static str], text: &'static str) -> Row {
@@ -221,21 +220,6 @@ pub static WARNINGS: &[Row] = &[
         "this version keeps what it finds in memory only, and writes nothing to OpenSearch",
         |object, _| !object["spec"]["backendStore"]["openSearch"].is_null(),
     ),
-    of_our_server(whole(
-        ADMISSION,
-        &["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"],
-        "this API server calls no admission webhooks; propagated to clusters, it works there",
-    )),
-    of_our_server(whole(
-        ADMISSION,
-        &[
-            "ValidatingAdmissionPolicy",
-            "ValidatingAdmissionPolicyBinding",
-            "MutatingAdmissionPolicy",
-            "MutatingAdmissionPolicyBinding",
-        ],
-        "this API server evaluates no admission policies; propagated to clusters, it works there",
-    )),
     of_our_server(field(
         "apiregistration.k8s.io",
         &["APIService"],
@@ -395,8 +379,7 @@ mod tests {
         let without_flag = warnings(&written, &Options { no_execute_eviction: false, ..OPEN });
         assert!(without_flag.len() == 1 && without_flag[0].starts_with("spec.taints: "), "{without_flag:?}");
         for (group, kind, spec, expected) in [
-            (ADMISSION, "ValidatingWebhookConfiguration", json!(null), 1),
-            (ADMISSION, "MutatingAdmissionPolicyBinding", json!({}), 1),
+            ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", json!(null), 0),
             ("apiregistration.k8s.io", "APIService", json!({"service": null}), 0),
             ("apiregistration.k8s.io", "APIService", json!({"service": {"name": "s"}}), 1),
             ("flowcontrol.apiserver.k8s.io", "FlowSchema", json!({}), 1),
