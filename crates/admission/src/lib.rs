@@ -101,7 +101,7 @@ impl Admission for UserAdmission {
         self.may_match(group, plural, Some(""))
     }
 
-    fn validates_unchanged(&self) -> bool {
+    fn runs_user_programs(&self) -> bool {
         true
     }
 

@@ -296,8 +296,9 @@ pub trait Admission: Send + Sync + 'static {
         true
     }
 
-    /// Whether updates that change nothing are validated too: programs of users see every request.
-    fn validates_unchanged(&self) -> bool {
+    /// Whether it runs programs of users. These validate every write: also one that changes nothing, one of the status
+    /// together with the object, and one that is joined to another.
+    fn runs_user_programs(&self) -> bool {
         false
     }
 

@@ -465,9 +465,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Validates an update that changes nothing.
-    pub(crate) async fn validate_unchanged(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-        for plugin in self.plugins(request).filter(|plugin| plugin.validates_unchanged()) {
+    /// Whether programs of users may validate writes of the status of a resource.
+    pub(crate) fn has_user_programs_for_status(&self, group: &str, plural: &str) -> bool {
+        self.admission.iter().any(|plugin| plugin.runs_user_programs() && plugin.concerns_status(group, plural))
+    }
+
+    /// Validates a write that other plugins need not see.
+    pub(crate) async fn validate_by_user_programs(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        for plugin in self.plugins(request).filter(|plugin| plugin.runs_user_programs()) {
             plugin.validate(request).await?;
         }
         Ok(())

@@ -184,10 +184,16 @@ impl Plane {
     }
 
     pub async fn disabled() -> Self {
+        Self::beside(Vec::new()).await
+    }
+
+    /// With more plugins.
+    pub async fn beside(more: Vec<Arc<dyn Admission>>) -> Self {
         let world = World::system();
         let users = Arc::new(UserAdmission::new(Webhooks::new(|_| None), &Switches::default(), world.clone()));
         let mut admission =
             apiserver::plugins::built_in(Default::default(), &world, &Switches::default()).expect("plugins");
+        admission.extend(more);
         admission.push(Arc::clone(&users) as Arc<dyn Admission>);
         let config = ServerConfig {
             store: Arc::new(MemoryStore::new()),

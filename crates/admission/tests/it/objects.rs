@@ -277,3 +277,52 @@ async fn requests_without_a_configuration_are_left_alone() {
     plane.configure("Validating", "v", Vec::new()).await;
     assert_eq!(concerned("", "configmaps"), [false; 3]);
 }
+
+/// Writes the annotation `seen` into the Secret `s` together with each ConfigMap.
+struct Joined;
+
+impl apiserver::Admission for Joined {
+    fn has_joint_writes(&self, _: &str, plural: &str) -> bool {
+        plural == "configmaps"
+    }
+
+    fn joint_writes(&self, change: &apiserver::Change<'_>) -> Result<Vec<apiserver::JointWrite>, apimachinery::Status> {
+        let secrets = change.others("", "secrets", "default")?;
+        let write = |based_on: std::sync::Arc<apimachinery::Object>| {
+            let mut object = based_on.to_value().expect("a document");
+            object["metadata"]["annotations"] = json!({"seen": change.key.name});
+            apiserver::JointWrite { group: "", plural: "secrets", based_on, object }
+        };
+        Ok(secrets.into_iter().map(write).collect())
+    }
+}
+
+/// A status that a component of this process writes with its object, and a write that is joined to another.
+#[tokio::test]
+async fn writes_that_come_with_others_are_seen() {
+    let plane = Plane::beside(vec![std::sync::Arc::new(Joined)]).await;
+    plane.users.enable();
+    let hooks = Hooks::start().await;
+    let deployments = ApiResource::namespaced("apps", "v1", "Deployment", "deployments");
+    plane.client.create(&deployments, &deployment()).await.expect("created");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
+    assert_eq!(plane.post("/api/v1/namespaces/default/secrets", &secret).await.code, 201);
+    let webhooks = vec![
+        hooks.webhook("s", "deny/status", json!({"rules": rules("apps", "deployments/status")})),
+        hooks.webhook("j", "deny/joined", json!({"rules": rules("", "secrets")})),
+    ];
+    plane.configure("Validating", "v", webhooks).await;
+    let web = ObjectKey::namespaced("default", "web");
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}, "status": {"replicas": 1}}));
+    let options = PatchOptions { with_status: true, ..PatchOptions::default() };
+    let refused = plane.client.patch(&deployments, &web, &patch, &options).await.expect_err("the status is refused");
+    assert!(refused.to_string().ends_with("denied the request: status"), "{refused}");
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    plane.client.patch(&deployments, &web, &labels, &options).await.expect("no status changes");
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!(reply.message(), "admission webhook \"j.example.com\" denied the request: joined");
+    let request = hooks.requests("deny/joined").remove(0);
+    assert_eq!((&request["kind"]["kind"], &request["name"]), (&json!("Secret"), &json!("s")));
+    assert_eq!(request["object"]["metadata"]["annotations"]["seen"], "a");
+    assert_eq!(plane.send(Method::GET, &format!("{CONFIG_MAPS}/a"), "", &Value::Null).await.code, 404);
+}

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use storage::{Guard, KeyValue, Op, Txn, TxnOutcome};
 
 use super::Call;
-use crate::admission::{Admission, Change, JointWrite};
+use crate::admission::{Admission, AdmissionRequest, Change, JointWrite, Operation};
 use crate::fairness::writers::Writing;
 use crate::server::Shared;
 use crate::{errors, keys};
@@ -51,6 +51,7 @@ impl Call<'_> {
         if joint.is_empty() {
             return self.transact(guards, vec![op]).await;
         }
+        self.validate_joint(&joint).await?;
         let _turns = self.follow_joint_writers(&joint).await;
         for _ in 0..TRIES {
             self.server.cache.catch_up().await?;
@@ -72,6 +73,27 @@ impl Call<'_> {
         let others: Vec<String> = joint.iter().map(|it| format!("{} {}", it.plural, it.based_on.key())).collect();
         let why = format!("{} changed during each of {TRIES} attempts; try again", others.join(", "));
         Err(Status::conflict(&named.group, &named.plural, &key.name, &why))
+    }
+
+    /// To programs of users, joined writes are writes of their own.
+    async fn validate_joint(&self, joint: &[JointWrite]) -> Result<(), Status> {
+        for write in joint {
+            let is_seen = |plugin: &std::sync::Arc<dyn Admission>| {
+                plugin.runs_user_programs() && plugin.concerns(write.group, write.plural)
+            };
+            let version = write.based_on.gvk().version;
+            let served = self.server.registry.snapshot();
+            let resource = served.get(write.group, &version, write.plural);
+            let Some(resource) = resource.filter(|_| self.server.admission().iter().any(is_seen)) else { continue };
+            let (old, mut new) = (write.based_on.to_value().map_err(errors::document)?, write.object.clone());
+            let is_of_status = resource.info.has_status() && old["spec"] == new["spec"];
+            let (call, key) = (self.facade(resource), write.based_on.key());
+            let request = call.admission(Operation::Update, &key, Some(&old), Some(&mut new), false);
+            let subresource = if is_of_status { "status" } else { "" };
+            let request = AdmissionRequest { subresource, notes: &self.notes, ..request };
+            self.server.validate_by_user_programs(&request).await?;
+        }
+        Ok(())
     }
 
     /// Whether plugins would let a dry run be committed.

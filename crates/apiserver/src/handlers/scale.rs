@@ -95,8 +95,8 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// This request, as if the Scale were the resource.
-    fn facade<'f>(&'f self, described: &'f Resource) -> Call<'f> {
+    /// This request, as if the Scale, or another resource, were its own.
+    pub(super) fn facade<'f>(&'f self, described: &'f Resource) -> Call<'f> {
         Call {
             server: self.server,
             info: self.info,

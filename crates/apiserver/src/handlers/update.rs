@@ -239,7 +239,7 @@ impl Call<'_> {
             self.refuse_invalid(&key.name, &strategy.validate_unchanged(&new))?;
             let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
             let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
-            self.server.validate_unchanged(&request).await?;
+            self.server.validate_by_user_programs(&request).await?;
             return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }
         let mut wrong = self.metadata_errors(old, &new);
@@ -251,6 +251,7 @@ impl Call<'_> {
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
         self.server.validate(&request).await?;
+        self.validate_status_of(&request).await?;
         let mut warnings = self.server.warnings(&request);
         warnings.extend(strategy.warnings(&new));
         warnings.extend(duplicates);
@@ -280,6 +281,22 @@ impl Call<'_> {
             }
             TxnOutcome::Failed { current, .. } => Ok(Written::Raced(raced(current)?)),
         }
+    }
+
+    /// To programs of users, a write of an object and its status is one of each.
+    pub(super) async fn validate_status_of(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        let named = &self.resource.info.resource;
+        if !self.with_status || !self.server.has_user_programs_for_status(&named.group, &named.plural) {
+            return Ok(());
+        }
+        let (old, new) = (request.old.map(|old| &old["status"]), request.object.as_deref());
+        if new.is_none_or(|new| new["status"].is_null() || Some(&new["status"]) == old) {
+            return Ok(());
+        }
+        let mut new = new.cloned();
+        let of_status = self.admission(Operation::Update, request.key, request.old, new.as_mut(), request.dry_run);
+        let of_status = AdmissionRequest { subresource: "status", ..of_status };
+        self.server.validate_by_user_programs(&of_status).await
     }
 
     /// Puts an encoded object in the place of the stored one, if that is still the newest. The last finalizer of a deleted
