@@ -92,14 +92,35 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
+    /// The warnings of the request, within kube-apiserver's bounds.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock())
+        bounded(std::mem::take(&mut *self.warnings.lock()))
     }
 
     /// The audit annotations of the request.
     pub(crate) fn take_annotations(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.annotations.lock())
     }
+}
+
+/// Characters of all warnings of a reply; headers have little room.
+const MAX_WARNINGS: usize = 4 * 1024;
+/// Characters of a warning, if there are more than [`MAX_WARNINGS`] in all.
+const MAX_WARNING: usize = 256;
+
+/// Cuts warnings that are too long together, and drops those that still do not fit.
+fn bounded(warnings: Vec<String>) -> Vec<String> {
+    let length = |text: &String| text.chars().count();
+    if warnings.iter().map(length).sum::<usize>() <= MAX_WARNINGS {
+        return warnings;
+    }
+    let cut = warnings.into_iter().map(|text| text.chars().take(MAX_WARNING).collect::<String>());
+    let mut written = 0;
+    cut.take_while(|text| {
+        written += length(text);
+        written <= MAX_WARNINGS
+    })
+    .collect()
 }
 
 /// The form of an object in a request: the object itself, or the Scale of a Deployment.
@@ -343,5 +364,18 @@ pub trait Admission: Send + Sync + 'static {
     /// Undoes the side effects of validation.
     fn undo<'a>(&'a self, _request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_bounded() {
+        let of = |count: usize, length: usize| bounded(vec!["ä".repeat(length); count]);
+        assert_eq!(of(4, 1024), vec!["ä".repeat(1024); 4]);
+        assert_eq!(of(1, 5000), vec!["ä".repeat(256)]);
+        assert_eq!(of(100, 1000), vec!["ä".repeat(256); 16]);
     }
 }

@@ -182,10 +182,10 @@ async fn no_write_goes_around_a_webhook() {
     refused("delete", client.delete(&config_maps(), &key, &Default::default()).await.map(drop));
 }
 
-/// Whoever configures a webhook that refuses everything can remove it; a webhook in the store does not keep a server from
+/// The author of a webhook that refuses everything can remove it; a webhook in the store does not keep a server from
 /// starting.
 #[tokio::test]
-async fn nobody_is_locked_out() {
+async fn no_author_is_locked_out() {
     let plane = Plane::disabled().await;
     let everything = json!({"rules": rules("*", "*/*")});
     let webhook = json!({"name": "w.example.com", "clientConfig": {"url": "https://127.0.0.1:1/x"}, "sideEffects": "None",
@@ -325,4 +325,43 @@ async fn writes_that_come_with_others_are_seen() {
     assert_eq!((&request["kind"]["kind"], &request["name"]), (&json!("Secret"), &json!("s")));
     assert_eq!(request["object"]["metadata"]["annotations"]["seen"], "a");
     assert_eq!(plane.send(Method::GET, &format!("{CONFIG_MAPS}/a"), "", &Value::Null).await.code, 404);
+}
+
+/// The server's own mutations run a second time after a webhook has changed the object, and add nothing twice.
+#[tokio::test]
+async fn the_servers_mutations_run_again() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}});
+    assert_eq!(plane.post("/api/v1/namespaces/default/serviceaccounts", &account).await.code, 201);
+    let all = [
+        hooks.webhook("p", "label/x", json!({"rules": rules("", "pods")})),
+        hooks.webhook("s", "label/x", json!({"rules": rules("", "services")})),
+    ];
+    plane.configure("Mutating", "m", all.to_vec()).await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
+                     "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let created = plane.post("/api/v1/namespaces/default/pods", &pod).await;
+    let spec = &created.body["spec"];
+    assert_eq!((created.code, &created.body["metadata"]["labels"]), (201, &json!({"by": "x"})), "{created:?}");
+    let lengths = [&spec["volumes"], &spec["containers"][0]["volumeMounts"], &spec["tolerations"]]
+        .map(|it| it.as_array().map(Vec::len));
+    assert_eq!(lengths, [Some(1), Some(1), Some(2)], "{spec}");
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"},
+                         "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    let created = plane.post("/api/v1/namespaces/default/services", &service).await;
+    assert_eq!((created.code, &created.body["metadata"]["labels"]), (201, &json!({"by": "x"})), "{created:?}");
+    assert_eq!(created.body["spec"]["clusterIPs"].as_array().map(Vec::len), Some(1));
+}
+
+/// A webhook that returns megabytes of warnings does not enlarge the reply.
+#[tokio::test]
+async fn warnings_are_bounded() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let webhooks = (0..40)
+        .map(|number| hooks.webhook(&format!("w{number}"), &format!("warn/{number}-{}", "x".repeat(900)), json!({})));
+    plane.configure("Validating", "v", webhooks.collect()).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!((reply.code, reply.warnings.len()), (201, 16));
+    assert!(reply.warnings.iter().all(|text| text.len() == 256));
 }
