@@ -22,12 +22,12 @@ const REQUESTS: Description = Description::counter(
 );
 const REJECTIONS: Description = Description::counter(
     "apiserver_admission_webhook_rejection_count",
-    &["name", "error_type", "rejection_code"],
+    &["name", "type", "operation", "error_type", "rejection_code"],
     "Requests that admission webhooks rejected, or that failed because a webhook could not be called.",
 );
 const FAIL_OPEN: Description = Description::counter(
     "apiserver_admission_webhook_fail_open_count",
-    &["name"],
+    &["name", "type"],
     "Calls of admission webhooks that failed and were ignored.",
 );
 
@@ -56,7 +56,7 @@ impl Counted {
     }
 
     pub fn begin<'c>(&'c self, webhook: &'c str, phase: Phase, facts: &Facts) -> Timed<'c> {
-        let type_ = if phase == Phase::Mutation { "admit" } else { "validating" };
+        let type_ = type_of(phase);
         Timed {
             families: self.0.get(),
             webhook,
@@ -66,17 +66,22 @@ impl Counted {
         }
     }
 
-    pub fn rejected(&self, webhook: &str, error: &str, code: u16) {
+    pub fn rejected(&self, webhook: &str, phase: Phase, facts: &Facts, (error, code): (&str, u16)) {
         if let Some(families) = self.0.get() {
-            families.rejections.increment(&[webhook, error, &code.to_string()]);
+            let operation = operation_name(facts.operation);
+            families.rejections.increment(&[webhook, type_of(phase), operation, error, &code.to_string()]);
         }
     }
 
-    pub fn failed_open(&self, webhook: &str) {
+    pub fn failed_open(&self, webhook: &str, phase: Phase) {
         if let Some(families) = self.0.get() {
-            families.fail_open.increment(&[webhook]);
+            families.fail_open.increment(&[webhook, type_of(phase)]);
         }
     }
+}
+
+fn type_of(phase: Phase) -> &'static str {
+    if phase == Phase::Mutation { "admit" } else { "validating" }
 }
 
 /// A call in flight.

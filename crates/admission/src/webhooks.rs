@@ -102,7 +102,7 @@ impl Caller<'_> {
                     .map_err(Failure::Refused)
                     .map(|changed| changed.filter(|changed| Some(changed) != object))
             });
-            if let Some(changed) = self.settled(webhook, request, outcome)? {
+            if let Some(changed) = self.settled(webhook, request, (&facts, Phase::Mutation), outcome)? {
                 let changed = match version == facts.version || facts.subresource == "scale" {
                     true => changed,
                     false => converted(&self.served, &facts, &changed, (version, &facts.version))?,
@@ -135,7 +135,7 @@ impl Caller<'_> {
         });
         let outcomes = futures::future::join_all(calls).await;
         for ((webhook, ..), outcome) in matched.iter().zip(outcomes) {
-            self.settled(webhook, request, outcome.map(|_| None))?;
+            self.settled(webhook, request, (&facts, Phase::Validation), outcome.map(|_| None))?;
         }
         Ok(())
     }
@@ -220,21 +220,22 @@ impl Caller<'_> {
         &self,
         webhook: &Webhook,
         request: &AdmissionRequest<'_>,
+        (facts, phase): (&Facts, Phase),
         outcome: Result<Option<Value>, Failure>,
     ) -> Result<Option<Value>, Status> {
         match outcome {
             Ok(changed) => Ok(changed),
             Err(Failure::Refused(status)) => {
-                self.counted.rejected(&webhook.name, "no_error", status.code);
+                self.counted.rejected(&webhook.name, phase, facts, ("no_error", status.code));
                 Err(status)
             }
             Err(Failure::Call(why)) if webhook.fails_closed => {
-                self.counted.rejected(&webhook.name, "calling_webhook_error", 0);
+                self.counted.rejected(&webhook.name, phase, facts, ("calling_webhook_error", 0));
                 Err(Status::internal(format!("failed calling webhook {:?}: {why}", webhook.name)))
             }
             Err(Failure::Call(why)) => {
                 tracing::warn!(webhook = webhook.name, object = %request.key, why, "Failed to call a webhook; its failurePolicy is Ignore");
-                self.counted.failed_open(&webhook.name);
+                self.counted.failed_open(&webhook.name, phase);
                 request.annotate(format!("failed-open.admission.k8s.io/{}", webhook.id), webhook.name.as_str());
                 Ok(None)
             }

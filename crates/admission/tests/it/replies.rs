@@ -115,6 +115,6 @@ async fn refusals_and_warnings_reach_the_client() {
     assert_eq!(reply.message(), "admission webhook \"x.example.com\" denied the request without explanation");
     assert_eq!((reply.code, &*reply.warnings), (400, &["careful".to_owned()][..]), "refusals have the warnings too");
     let text = plane.server.shared().metrics.text();
-    let counted = "apiserver_admission_webhook_rejection_count{name=\"x.example.com\",error_type=\"no_error\",rejection_code=\"400\"} 1";
+    let counted = "apiserver_admission_webhook_rejection_count{name=\"x.example.com\",type=\"validating\",operation=\"CREATE\",error_type=\"no_error\",rejection_code=\"400\"} 1";
     assert!(text.contains(counted), "{text}");
 }

@@ -137,8 +137,8 @@ impl Call<'_> {
         let repeats = matches!(self.cache().get(&key), Ok(Some(_)));
         let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
         let request = AdmissionRequest { repeats, generated_name, owners: Some(&owners), ..request };
-        self.server.validate(&request).await?;
         self.validate_status_of(&request).await?;
+        self.server.validate(&request).await?;
         let mut warnings = self.server.warnings(&request);
         warnings.extend(strategy.warnings(&object));
         warnings.extend(duplicates);

@@ -81,10 +81,11 @@ impl Call<'_> {
             let is_seen = |plugin: &std::sync::Arc<dyn Admission>| {
                 plugin.runs_user_programs() && plugin.concerns(write.group, write.plural)
             };
-            let version = write.based_on.gvk().version;
-            let served = self.server.registry.snapshot();
-            let resource = served.get(write.group, &version, write.plural);
-            let Some(resource) = resource.filter(|_| self.server.admission().iter().any(is_seen)) else { continue };
+            if !self.server.admission().iter().any(is_seen) {
+                continue;
+            }
+            let (served, version) = (self.server.registry.snapshot(), write.based_on.gvk().version);
+            let Some(resource) = served.get(write.group, &version, write.plural) else { continue };
             let (old, mut new) = (write.based_on.to_value().map_err(errors::document)?, write.object.clone());
             let is_of_status = resource.info.has_status() && old["spec"] == new["spec"];
             let (call, key) = (self.facade(resource), write.based_on.key());

@@ -250,8 +250,8 @@ impl Call<'_> {
         self.refuse_invalid(&key.name, &wrong)?;
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
-        self.server.validate(&request).await?;
         self.validate_status_of(&request).await?;
+        self.server.validate(&request).await?;
         let mut warnings = self.server.warnings(&request);
         warnings.extend(strategy.warnings(&new));
         warnings.extend(duplicates);
