@@ -67,6 +67,7 @@ pub struct AdmissionRequest<'a> {
     pub(crate) old_owners: Option<&'a RawValue>,
     pub(crate) face: &'a dyn Face,
     pub(crate) notes: &'a Notes,
+    /// The state of mutation.
     pub rounds: Rounds,
 }
 

@@ -32,6 +32,7 @@ use serde_json::Value;
 use transport::{Body, Draft, Identity, NewObjects, Response};
 
 use crate::admission::{AdmissionRequest, Notes, Operation};
+use crate::audit::Recording;
 use crate::budget::Wire;
 use crate::cache::ResourceCache;
 use crate::negotiate::{self, Accepted, Shape};
@@ -109,8 +110,8 @@ pub(crate) async fn handle(
         notes: Notes::default(),
     };
     let answer = call.answer(body).await;
-    for (key, value) in call.notes.take_annotations() {
-        tracing::debug!(key, value, path = info.path, "Audit annotation");
+    if let Some(recording) = parts.extensions.get::<Recording>() {
+        recording.annotate(call.notes.take_annotations());
     }
     let mut warnings = call.notes.take_warnings();
     warnings.extend(call.deprecation().map(str::to_owned));
