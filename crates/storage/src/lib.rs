@@ -312,6 +312,11 @@ pub trait Store: Send + Sync + 'static {
     /// watchers in revision order.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>>;
 
+    /// Several transactions, one right after another, or none of them: if one is refused, nothing happens, and every
+    /// outcome is [`TxnOutcome::Failed`]. Each takes a revision of its own, so that a watcher can go on after any of them.
+    /// What holds of [`Store::txn`] holds of the whole; it becomes durable at once.
+    fn txn_all(&self, txns: Vec<Txn>) -> BoxFuture<'_, Result<Vec<TxnOutcome>>>;
+
     /// Changes with a revision greater than `after`, in order and without gaps; later ones as they happen.
     /// `Compacted` if history that old is gone; a revision in the future skips what happens until then.
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>>;

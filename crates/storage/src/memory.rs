@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::feed::{Cursor, Feed, Limits};
 use crate::lease::Leases;
-use crate::plan::{Plan, check_size, plan};
+use crate::plan::{Plan, check_size, plan_all};
 use crate::{
     Change, Error, KeyRange, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Result, Revision, Store, Txn,
     TxnOutcome, WatchStream,
@@ -116,25 +116,30 @@ impl MemoryStore {
 }
 
 impl Inner {
-    fn txn(&self, txn: &Txn) -> Result<TxnOutcome> {
-        check_size(txn, self.options.max_txn_bytes)?;
-        self.apply(&mut self.state.lock(), txn)
+    fn txn_all(&self, txns: &[Txn]) -> Result<Vec<TxnOutcome>> {
+        check_size(txns, self.options.max_txn_bytes)?;
+        self.apply(&mut self.state.lock(), txns)
     }
 
-    fn apply(&self, state: &mut State, txn: &Txn) -> Result<TxnOutcome> {
-        let next = state.revision + 1;
-        let decision = plan(txn, next, |key| Ok(state.newest(key).cloned()), |id| state.leases.contains(id))?;
-        match decision {
-            Plan::Refuse(current) => Ok(TxnOutcome::Failed { current, revision: state.revision }),
-            Plan::Nothing => Ok(TxnOutcome::Committed { revision: state.revision }),
-            Plan::Write(changes) => {
-                changes.iter().for_each(|change| state.record(next, change));
-                state.revision = next;
-                let dropped = self.feed.publish(next, changes);
-                state.prune(&dropped);
-                Ok(TxnOutcome::Committed { revision: next })
-            }
+    fn apply(&self, state: &mut State, txns: &[Txn]) -> Result<Vec<TxnOutcome>> {
+        let lookup = |key: &Bytes| Ok(state.newest(key).cloned());
+        let plans = plan_all(txns, state.revision + 1, lookup, |id| state.leases.contains(id))?;
+        let mut outcomes = Vec::with_capacity(plans.len());
+        for plan in plans {
+            outcomes.push(match plan {
+                Plan::Refuse(current) => TxnOutcome::Failed { current, revision: state.revision },
+                Plan::Nothing => TxnOutcome::Committed { revision: state.revision },
+                Plan::Write(changes) => {
+                    let revision = state.revision + 1;
+                    changes.iter().for_each(|change| state.record(revision, change));
+                    state.revision = revision;
+                    let dropped = self.feed.publish(revision, changes);
+                    state.prune(&dropped);
+                    TxnOutcome::Committed { revision }
+                }
+            });
         }
+        Ok(outcomes)
     }
 
     fn compact(&self, revision: Revision) -> Result<()> {
@@ -171,7 +176,7 @@ impl Inner {
     /// Deletes the keys of a lease, each at a revision of its own, and the lease.
     fn end_lease(&self, state: &mut State, id: LeaseId) -> Result<()> {
         for key in state.leases.remove(id)? {
-            self.apply(state, &Txn { guards: vec![], ops: vec![Op::Delete { key }] })?;
+            self.apply(state, &[Txn { guards: vec![], ops: vec![Op::Delete { key }] }])?;
         }
         Ok(())
     }
@@ -315,7 +320,11 @@ impl Store for MemoryStore {
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>> {
-        async move { self.0.txn(&txn) }.boxed()
+        async move { self.0.txn_all(&[txn])?.pop().ok_or(Error::Closed) }.boxed()
+    }
+
+    fn txn_all(&self, txns: Vec<Txn>) -> BoxFuture<'_, Result<Vec<TxnOutcome>>> {
+        async move { self.0.txn_all(&txns) }.boxed()
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {

@@ -1,7 +1,7 @@
 //! The effect of a transaction on a given state. Pure: the engine passes in a lookup of keys and applies the result.
 //! All our engines decide here, so they cannot differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 
@@ -55,16 +55,54 @@ pub(crate) fn plan(
     Ok(if changes.is_empty() { Plan::Nothing } else { Plan::Write(changes) })
 }
 
+/// Decides transactions that happen one after another, each at a revision of its own from `next` on, or not at all: if one
+/// of them is refused, all are.
+pub(crate) fn plan_all(
+    txns: &[Txn],
+    next: Revision,
+    mut lookup: impl FnMut(&Bytes) -> Result<Option<KeyValue>>,
+    lease_exists: impl Fn(LeaseId) -> bool,
+) -> Result<Vec<Plan>> {
+    let (mut plans, mut next) = (Vec::with_capacity(txns.len()), next);
+    let mut written: HashMap<Bytes, Option<KeyValue>> = HashMap::new();
+    for txn in txns {
+        let known = |key: &Bytes| written.get(key).cloned().map_or_else(|| lookup(key), Ok);
+        let decided = plan(txn, next, known, &lease_exists)?;
+        if let Plan::Write(changes) = &decided
+            && txns.len() > 1
+        {
+            next += 1;
+            for change in changes {
+                let state = match change {
+                    Change::Put { current, .. } => Some(current.clone()),
+                    Change::Delete { .. } => None,
+                };
+                written.insert(change.key().clone(), state);
+            }
+        }
+        plans.push(decided);
+    }
+    if plans.iter().any(|plan| matches!(plan, Plan::Refuse(_))) {
+        plans.clear();
+        for txn in txns {
+            let current = txn.guards.iter().map(|guard| lookup(guard.key())).collect::<Result<_>>()?;
+            plans.push(Plan::Refuse(current));
+        }
+    }
+    Ok(plans)
+}
+
 /// What an op or a guard costs besides its key and value. With the default limit a transaction has at most 65,536 ops.
 const OP_BYTES: usize = 64;
 
-/// Refuses a transaction that exceeds `limit` bytes.
-pub(crate) fn check_size(txn: &Txn, limit: usize) -> Result<()> {
-    let ops = txn.ops.iter().map(|op| match op {
+/// Refuses transactions that together exceed `limit` bytes.
+pub(crate) fn check_size(txns: &[Txn], limit: usize) -> Result<()> {
+    let ops = txns.iter().flat_map(|txn| &txn.ops).map(|op| match op {
         Op::Put { key, value, .. } => key.len() + value.len(),
         Op::Delete { key } => key.len(),
     });
-    let size = ops.chain(txn.guards.iter().map(|guard| guard.key().len())).map(|bytes| bytes + OP_BYTES).sum::<usize>();
+    let guards = txns.iter().flat_map(|txn| &txn.guards).map(|guard| guard.key().len());
+    let size = ops.chain(guards).map(|bytes| bytes + OP_BYTES).sum::<usize>();
     if size > limit { Err(Error::TooLarge { size, limit }) } else { Ok(()) }
 }
 

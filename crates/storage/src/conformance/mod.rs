@@ -38,6 +38,7 @@ pub async fn run(open: impl AsyncFn() -> Arc<dyn Store>) {
         transactions::guards_decide,
         transactions::a_failed_transaction_shows_the_present_state,
         transactions::several_ops_share_a_revision,
+        transactions::transactions_together_happen_in_order_or_not_at_all,
         transactions::a_key_made_again_is_new,
         transactions::big_values_are_kept_and_bigger_ones_refused,
         transactions::concurrent_writers_each_win_once,

@@ -65,6 +65,32 @@ pub(super) async fn several_ops_share_a_revision(store: &Subject) {
     assert_eq!((store.get("/d").await, store.revision().await), (None, at), "nothing of it happened");
 }
 
+pub(super) async fn transactions_together_happen_in_order_or_not_at_all(store: &Subject) {
+    let txn = |guards, ops| Txn { guards, ops };
+    let together = |txns| async move { store.0.txn_all(txns).await };
+    let committed = |revision| TxnOutcome::Committed { revision };
+    let first = txn(vec![Guard::Absent(bytes("/a"))], vec![put("/a", "1")]);
+    let second = txn(vec![Guard::Absent(bytes("/b"))], vec![put("/b", "1"), put("/c", "1")]);
+    let nothing = txn(vec![Guard::ModRevision(bytes("/a"), 2)], vec![delete("/absent")]);
+    let done = together(vec![first.clone(), nothing, second]).await;
+    assert_eq!(done, Ok(vec![committed(2), committed(2), committed(3)]), "the second guard is about the first write");
+    let revisions = async |keys: [&str; 3]| {
+        let found = futures::future::join_all(keys.map(|key| store.get(key))).await;
+        found.into_iter().map(|kv| kv.map(|kv| kv.mod_revision)).collect::<Vec<_>>()
+    };
+    assert_eq!(revisions(["/a", "/b", "/c"]).await, [Some(2), Some(3), Some(3)]);
+    let refused = together(vec![txn(vec![], vec![put("/d", "1")]), first, txn(vec![], vec![delete("/a")])]).await;
+    let failed = |current| TxnOutcome::Failed { current, revision: 3 };
+    assert_eq!(refused, Ok(vec![failed(vec![]), failed(vec![store.get("/a").await]), failed(vec![])]));
+    assert_eq!(revisions(["/a", "/b", "/d"]).await, [Some(2), Some(3), None]);
+    let lost = LeaseId(4711);
+    let leased = txn(vec![], vec![Op::Put { key: bytes("/f"), value: Bytes::new(), lease: Some(lost) }]);
+    let refused = together(vec![txn(vec![], vec![put("/e", "1")]), leased]).await;
+    assert_eq!(refused, Err(Error::LeaseNotFound(lost)));
+    assert_eq!((store.get("/e").await, store.revision().await), (None, 3));
+    assert_eq!(together(vec![]).await, Ok(vec![]));
+}
+
 pub(super) async fn a_key_made_again_is_new(store: &Subject) {
     let first = store.put("/a", "1").await;
     let second = store.put("/a", "2").await;

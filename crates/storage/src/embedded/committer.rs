@@ -18,7 +18,7 @@ use super::mark::Mark;
 use super::recent::Recent;
 use super::schema::Number;
 use super::{Inner, Shared};
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, plan_all};
 use crate::{Change, Error, LeaseId, Op, Result, Revision, Txn, TxnOutcome};
 
 /// Transactions of one commit. 1024 x 2 KiB objects sync about as fast as one does.
@@ -34,7 +34,8 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
 #[derive(Debug)]
 pub(super) enum Request {
-    Txn(Txn, Reply<TxnOutcome>),
+    /// All of them or none.
+    Txns(Vec<Txn>, Reply<Vec<TxnOutcome>>),
     Grant {
         ttl: u64,
         reply: Reply<LeaseId>,
@@ -153,7 +154,7 @@ impl Inner {
     fn take(&self, may_end: bool) -> Option<Vec<Request>> {
         let mut queue = self.queue.lock();
         let transactions =
-            queue.requests.iter().take(BATCH_REQUESTS).take_while(|r| matches!(r, Request::Txn(..))).count();
+            queue.requests.iter().take(BATCH_REQUESTS).take_while(|r| matches!(r, Request::Txns(..))).count();
         let count = transactions.max(1).min(queue.requests.len());
         if count == 0 && may_end {
             queue.running = false;
@@ -194,7 +195,7 @@ fn carry_out(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
     for request in requests {
         let Some(writer) = slot.as_mut() else { return };
         match request {
-            Request::Txn(txn, reply) => transactions.push((txn, reply)),
+            Request::Txns(txns, reply) => transactions.push((txns, reply)),
             Request::Grant { ttl, reply } => drop(reply.send(store.grant(writer, ttl))),
             Request::EndLease { id, if_due, reply } => drop(reply.send(store.end_lease(writer, id, if_due))),
             Request::Compact(revision, reply) => drop(reply.send(store.compact(writer, revision))),
@@ -216,8 +217,8 @@ fn carry_out(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
     }
 }
 
-/// What a batch did: the outcome of each transaction, and the revisions written.
-type Written = (Vec<Result<TxnOutcome>>, Vec<(Revision, Vec<Change>)>);
+/// What a batch did: the outcomes of each request, and the revisions written.
+type Written = (Vec<Result<Vec<TxnOutcome>>>, Vec<(Revision, Vec<Change>)>);
 
 /// A backup that is slower than this many writes loses its history: at 2 KiB each it is 2 GiB of file.
 const HELD_REVISIONS: Revision = 1_000_000;
@@ -232,7 +233,7 @@ impl Shared {
 }
 
 impl Inner {
-    fn commit(&self, writer: &mut Writer, transactions: Vec<(Txn, Reply<TxnOutcome>)>) {
+    fn commit(&self, writer: &mut Writer, transactions: Vec<(Vec<Txn>, Reply<Vec<TxnOutcome>>)>) {
         let (transactions, replies): (Vec<_>, Vec<_>) = transactions.into_iter().unzip();
         match self.write(writer, &transactions, None) {
             Ok(outcomes) => outcomes.into_iter().zip(replies).for_each(|(outcome, reply)| drop(reply.send(outcome))),
@@ -244,9 +245,9 @@ impl Inner {
     fn write(
         &self,
         writer: &mut Writer,
-        transactions: &[Txn],
+        transactions: &[Vec<Txn>],
         ended: Option<LeaseId>,
-    ) -> Result<Vec<Result<TxnOutcome>>> {
+    ) -> Result<Vec<Result<Vec<TxnOutcome>>>> {
         self.may_write()?;
         let written = self.note_leftovers(writer).and_then(|()| self.write_durably(writer, transactions, ended));
         let (outcomes, revisions) = written.inspect_err(|error| {
@@ -264,29 +265,39 @@ impl Inner {
         Ok(outcomes)
     }
 
-    fn write_durably(&self, writer: &mut Writer, transactions: &[Txn], ended: Option<LeaseId>) -> Result<Written> {
+    fn write_durably(&self, writer: &mut Writer, transactions: &[Vec<Txn>], ended: Option<LeaseId>) -> Result<Written> {
         let (failed, broken) = (database::failed(&self.path), database::failed::<Fault>(&self.path));
         let mut revision = self.shared.lock().revision;
         let (mut outcomes, mut revisions, mut bytes) = (Vec::new(), Vec::new(), 0);
         let Writer { db, recent, ledger, .. } = writer;
         let mut ledger = *ledger;
         let db = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
-        for txn in transactions {
+        for txns in transactions {
             let lookup = |key: &Bytes| recent.get(key, || database::get(&db, key, Revision::MAX).map_err(&broken));
-            outcomes.push(match plan(txn, revision + 1, lookup, |id| self.shared.lock().leases.contains(id)) {
+            let plans = match plan_all(txns, revision + 1, lookup, |id| self.shared.lock().leases.contains(id)) {
                 Err(error @ (Error::Failed(_) | Error::NoSpace)) => return Err(error),
-                Err(error) => Err(self.noted(error)),
-                Ok(Plan::Refuse(current)) => Ok(TxnOutcome::Failed { current, revision }),
-                Ok(Plan::Nothing) => Ok(TxnOutcome::Committed { revision }),
-                Ok(Plan::Write(changes)) => {
-                    revision += 1;
-                    database::append(&db, revision, &changes, &mut ledger.digest).map_err(&failed)?;
-                    changes.iter().for_each(|change| recent.follow(change));
-                    bytes += changes.iter().map(stored_bytes).sum::<u64>();
-                    revisions.push((revision, changes));
-                    Ok(TxnOutcome::Committed { revision })
+                Err(error) => {
+                    outcomes.push(Err(self.noted(error)));
+                    continue;
                 }
-            });
+                Ok(plans) => plans,
+            };
+            let mut done = Vec::with_capacity(plans.len());
+            for plan in plans {
+                done.push(match plan {
+                    Plan::Refuse(current) => TxnOutcome::Failed { current, revision },
+                    Plan::Nothing => TxnOutcome::Committed { revision },
+                    Plan::Write(changes) => {
+                        revision += 1;
+                        database::append(&db, revision, &changes, &mut ledger.digest).map_err(&failed)?;
+                        changes.iter().for_each(|change| recent.follow(change));
+                        bytes += changes.iter().map(stored_bytes).sum::<u64>();
+                        revisions.push((revision, changes));
+                        TxnOutcome::Committed { revision }
+                    }
+                });
+            }
+            outcomes.push(Ok(done));
         }
         if let Some(id) = ended {
             end_lease(&db, id, &mut ledger).map_err(&broken)?;
@@ -353,7 +364,7 @@ impl Inner {
             }
             shared.leases.keys(id)?
         };
-        let delete = |key| Txn { guards: vec![], ops: vec![Op::Delete { key }] };
+        let delete = |key| vec![Txn { guards: vec![], ops: vec![Op::Delete { key }] }];
         self.write(writer, &keys.into_iter().map(delete).collect::<Vec<_>>(), Some(id))?;
         self.shared.lock().leases.remove(id).map(drop)
     }

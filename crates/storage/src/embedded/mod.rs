@@ -293,9 +293,13 @@ impl Store for EmbeddedStore {
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>> {
+        async move { self.txn_all(vec![txn]).await?.pop().ok_or(Error::Closed) }.boxed()
+    }
+
+    fn txn_all(&self, txns: Vec<Txn>) -> BoxFuture<'_, Result<Vec<TxnOutcome>>> {
         async move {
-            check_size(&txn, self.0.options.max_txn_bytes)?;
-            self.0.ask(|reply| Request::Txn(txn, reply)).await
+            check_size(&txns, self.0.options.max_txn_bytes)?;
+            self.0.ask(|reply| Request::Txns(txns, reply)).await
         }
         .boxed()
     }

@@ -28,6 +28,10 @@ impl Store for Slow {
         })
     }
 
+    fn txn_all(&self, txns: Vec<Txn>) -> BoxFuture<'_, Result<Vec<TxnOutcome>>> {
+        self.inner.txn_all(txns)
+    }
+
     fn revision(&self) -> BoxFuture<'_, Result<Revision>> {
         self.inner.revision()
     }
