@@ -113,6 +113,11 @@ impl Counted {
         }
     }
 
+    /// Counts one of several writes of a request, besides the first.
+    pub fn beside(&self, info: &RequestInfo, code: StatusCode) {
+        self.count(labels(info, true), code);
+    }
+
     /// The seconds left of a client certificate.
     pub fn expiration(&self, left: i64) {
         self.expiration.observe(&[], left as f64);

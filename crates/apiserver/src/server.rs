@@ -363,7 +363,11 @@ async fn answer(
     }
     let mut watched = server.requests.watch(info, &user, started);
     let billed = parts.extensions.get::<Wire>().and_then(|wire| wire.billed(&user.user));
-    let mut answer = answer_to(server, info, &user, parts, body).await;
+    let together = parts.extensions.get::<transport::Together>().map(transport::Together::take);
+    let mut answer = match together {
+        Some(requests) => write_together(server, &user, requests).await,
+        None => answer_to(server, info, &user, parts, body).await,
+    };
     watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
     if let (Ok(response), Some(warning)) = (&mut answer, warning) {
         respond::warn(response, &[warning]);
@@ -372,6 +376,22 @@ async fn answer(
         response.extensions_mut().insert(billed);
     }
     answer
+}
+
+/// Boxed: every request would have room for what few do.
+fn write_together<'a>(
+    server: &'a Shared,
+    user: &'a Identity,
+    requests: Vec<Request>,
+) -> BoxFuture<'a, Result<Response, Status>> {
+    let answer: handlers::together::Answer<'a> = Box::new(move |info, request| {
+        async move {
+            let (parts, body) = request.into_parts();
+            answer_to(server, &info, user, parts, body).await
+        }
+        .boxed()
+    });
+    handlers::together::write(server, user, requests, answer).boxed()
 }
 
 /// The answer to a request of an authenticated user.

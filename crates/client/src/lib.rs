@@ -28,6 +28,7 @@ mod mapper;
 pub mod metrics;
 mod options;
 mod remote;
+mod together;
 mod verbs;
 mod watch;
 pub mod webhooks;
@@ -45,6 +46,7 @@ pub use limits::{RequestCount, TokenBucket};
 pub use mapper::{MapError, Mapper};
 pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions, WatchOptions, WriteOptions};
 pub use remote::{Dial, Egress, Endpoint, Stream, Switch, authority};
+pub use together::Write;
 use tower::ServiceExt;
 use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};
 

@@ -55,8 +55,6 @@ pub struct WriteOptions {
     pub field_manager: Option<String>,
     /// The server validates the write and does not store it.
     pub dry_run: bool,
-    /// As in [`PatchOptions`], for creates.
-    pub with_status: bool,
 }
 
 /// A patch and its type.
@@ -235,6 +233,12 @@ impl Patch {
             Self::Strategic(_) => "application/strategic-merge-patch+json",
             // The media type of server-side apply is YAML, of which JSON is a subset.
             Self::Apply { .. } => "application/apply-patch+yaml",
+        }
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Json(value) | Self::Merge(value) | Self::Strategic(value) | Self::Apply { value, .. } => value,
         }
     }
 

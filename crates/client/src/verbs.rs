@@ -133,7 +133,7 @@ impl Client {
     /// Creates an object in its own namespace. A server in this process gets it as a tree.
     pub async fn create(&self, resource: &ApiResource, object: &impl Serialize) -> Result<Arc<Object>> {
         if self.takes_drafts() {
-            return self.create_draft(resource, tree("create", object)?).await;
+            return self.create_draft(resource, tree("create", object)?, false).await;
         }
         self.create_object(resource, &encode("create", object)?, &WriteOptions::default()).await
     }
@@ -154,16 +154,25 @@ impl Client {
         self.update_object(resource, Some("status"), &encode("update", object)?, &WriteOptions::default()).await
     }
 
-    /// [`Client::create`] of an object that is a tree already.
+    /// [`Client::create`] of an object that is a tree already; `with_status` as in [`PatchOptions`].
     ///
     /// # Errors
     /// As all verbs.
-    pub fn create_draft<'a>(&'a self, resource: &'a ApiResource, object: Value) -> BoxFuture<'a, Result<Arc<Object>>> {
+    pub fn create_draft<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        object: Value,
+        with_status: bool,
+    ) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add("create", resource);
             let namespace = object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty());
             let path = resource.collection_path(namespace);
-            self.one(self.writing(Method::POST, &path, Cow::Owned(object), "application/json")?, resource).await
+            let mut request = self.writing(Method::POST, &path, Cow::Owned(object), "application/json")?;
+            if with_status {
+                request.extensions_mut().insert(WithStatus);
+            }
+            self.one(request, resource).await
         })
     }
 
@@ -196,11 +205,7 @@ impl Client {
         Box::pin(async move {
             self.0.counts.add("create", resource);
             let path = options.query().after(&resource.collection_path(object.namespace()));
-            let mut request = codec::request(Method::POST, &path, object.json(), "application/json")?;
-            if options.with_status {
-                request.extensions_mut().insert(WithStatus);
-            }
-            self.one(request, resource).await
+            self.one(codec::request(Method::POST, &path, object.json(), "application/json")?, resource).await
         })
     }
 
@@ -295,11 +300,11 @@ impl Client {
     }
 
     /// Whether requests go straight to a server in this process, not through it to another one.
-    fn takes_drafts(&self) -> bool {
+    pub(crate) fn takes_drafts(&self) -> bool {
         self.is_in_process() && self.0.prefix.is_empty()
     }
 
-    fn writing(
+    pub(crate) fn writing(
         &self,
         method: Method,
         path: &str,
@@ -334,11 +339,11 @@ fn encode(verb: &str, object: &impl Serialize) -> Result<Object> {
     Object::encode(object).map_err(|e| Error::encode(verb, e))
 }
 
-fn tree(verb: &str, object: &impl Serialize) -> Result<Value> {
+pub(crate) fn tree(verb: &str, object: &impl Serialize) -> Result<Value> {
     serde_json::to_value(object).map_err(|e| Error::encode(verb, e))
 }
 
-fn with_subresource(path: String, subresource: Option<&str>) -> String {
+pub(crate) fn with_subresource(path: String, subresource: Option<&str>) -> String {
     match subresource {
         Some(name) => format!("{path}/{name}"),
         None => path,

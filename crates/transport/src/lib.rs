@@ -83,6 +83,31 @@ pub struct WithStatus;
 #[derive(Clone)]
 pub struct NewObjects(pub Arc<Mutex<Vec<Value>>>);
 
+/// Request extension: writes of a caller in this process that are stored together or not at all. Each is a request as it
+/// would be sent alone, authorized, admitted and validated by itself; the request that carries them is addressed like the
+/// first and has no body of its own. They are creates, updates and patches of different objects, and none depends on what
+/// another one changes. The response is [`Payload::Together`], or a conflict when nothing was stored. The first receiver
+/// takes them.
+#[derive(Clone)]
+pub struct Together(Arc<Mutex<Vec<Request>>>);
+
+impl Together {
+    pub fn new(writes: Vec<Request>) -> Self {
+        Self(Arc::new(Mutex::new(writes)))
+    }
+
+    /// The writes; none when they were taken before.
+    pub fn take(&self) -> Vec<Request> {
+        std::mem::take(&mut *self.0.lock())
+    }
+
+    /// Method and path of each write.
+    pub fn targets(&self) -> Vec<(http::Method, String)> {
+        let target = |write: &Request| (write.method().clone(), write.uri().path().to_owned());
+        self.0.lock().iter().map(target).collect()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
     Added(Arc<Object>),
@@ -144,6 +169,8 @@ pub enum Payload {
     Everything(Arc<Mutex<Option<Changes>>>),
     /// The result of each of [`NewObjects`], in their order.
     Created(Vec<Result<Arc<Object>, Box<Status>>>),
+    /// The objects of [`Together`], in the order of the writes.
+    Together(Vec<Arc<Object>>),
 }
 
 impl Payload {
@@ -159,6 +186,7 @@ impl std::fmt::Debug for Payload {
             Self::List(list) => write!(f, "{} items at {}", list.items.len(), list.resource_version),
             Self::Watch(_) => f.write_str("watch"),
             Self::Everything(_) => f.write_str("watch of everything"),
+            Self::Together(objects) => write!(f, "{} objects", objects.len()),
             Self::Created(outcomes) => write!(f, "{} outcomes", outcomes.len()),
         }
     }

@@ -98,7 +98,7 @@ impl Call<'_> {
         }
         let _writing = match options.is_dry_run() {
             true => None,
-            false => Some(self.follow_writers(key).await),
+            false => self.follow_writers(key).await,
         };
         let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use storage::{Guard, KeyValue, Op, Txn, TxnOutcome};
 
 use super::Call;
+use super::together::Seat;
 use crate::admission::{Admission, AdmissionRequest, Change, JointWrite, Operation};
 use crate::fairness::writers::Writing;
 use crate::server::Shared;
@@ -51,6 +52,7 @@ impl Call<'_> {
         if joint.is_empty() {
             return self.transact(guards, vec![op]).await;
         }
+        self.seat.map_or(Ok(()), Seat::join)?;
         self.validate_joint(&joint).await?;
         let _turns = self.follow_joint_writers(&joint).await;
         for _ in 0..TRIES {
@@ -108,6 +110,9 @@ impl Call<'_> {
     }
 
     pub(super) async fn transact(&self, guards: Vec<Guard>, ops: Vec<Op>) -> Result<TxnOutcome, Status> {
+        if let Some(seat) = self.seat {
+            return seat.commit(guards, ops).await;
+        }
         self.server.cache.store().txn(Txn { guards, ops }).await.map_err(errors::store)
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod review;
 mod scale;
 mod scale_owners;
 mod status;
+pub(crate) mod together;
 mod type_meta;
 mod types;
 mod update;
@@ -57,6 +58,8 @@ pub(crate) struct Call<'a> {
     pub draft: Option<&'a Draft>,
     /// Objects that a caller in this process creates without a body.
     pub new_objects: Option<NewObjects>,
+    /// Its part of a transaction of several writes.
+    pub seat: Option<&'a together::Seat>,
     /// The connection of a caller outside this process.
     pub wire: Option<&'a Wire>,
     pub accepted: Accepted,
@@ -102,6 +105,7 @@ pub(crate) async fn handle(
         with_status: parts.extensions.get::<transport::WithStatus>().is_some(),
         draft: parts.extensions.get(),
         new_objects: parts.extensions.get::<NewObjects>().cloned(),
+        seat: parts.extensions.get(),
         wire: parts.extensions.get::<Wire>(),
         accepted: negotiate::accepted(&parts.headers, subject)?,
         now: Time::new(server.world.now()),

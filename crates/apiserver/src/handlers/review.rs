@@ -32,6 +32,7 @@ pub(crate) async fn read(
         user,
         headers: &parts.headers,
         shared: false,
+        seat: None,
         wire: None,
         with_status: false,
         draft: parts.extensions.get(),

@@ -104,6 +104,7 @@ impl Call<'_> {
             user: self.user,
             headers: self.headers,
             shared: false,
+            seat: self.seat,
             wire: self.wire,
             with_status: false,
             draft: self.draft,

@@ -118,7 +118,7 @@ impl Call<'_> {
         // One of a crowd of writers would be in time; the others would do their work in vain.
         let _writing = match dry_run {
             true => None,
-            false => Some(self.follow_writers(key).await),
+            false => self.follow_writers(key).await,
         };
         // A write that was acknowledged a moment ago may not be in the cache yet. Taken from there, its predecessor would
         // make a change look like none, and the newest resourceVersion like a conflict.
@@ -140,10 +140,13 @@ impl Call<'_> {
         Err(self.conflict(key))
     }
 
-    /// Waits for the other writers of an object.
-    pub(super) async fn follow_writers(&self, key: &ObjectKey) -> Writing<'_> {
+    /// Waits for the other writers of an object; of several writes together, all have waited before.
+    pub(super) async fn follow_writers(&self, key: &ObjectKey) -> Option<Writing<'_>> {
+        if self.seat.is_some() {
+            return None;
+        }
         let named = &self.resource.info.resource;
-        self.server.writers.follow((&named.group, &named.plural), key, &self.user.user).await
+        Some(self.server.writers.follow((&named.group, &named.plural), key, &self.user.user).await)
     }
 
     pub(super) fn conflict(&self, key: &ObjectKey) -> Status {

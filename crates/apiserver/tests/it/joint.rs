@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey, Status};
 use apiserver::{Admission, ApiServer, Change, JointWrite};
-use client::{Client, DeleteOptions, Patch, PatchOptions, WriteOptions};
+use client::{Client, DeleteOptions, Patch, PatchOptions, Write, WriteOptions};
 use serde_json::{Value, json};
 use storage::memory::MemoryStore;
 
@@ -110,6 +110,28 @@ async fn what_is_not_stored_is_not_counted() {
     assert_eq!(code(&create(&client, "more", true).await.expect_err("a dry run")), 403);
     assert_eq!(code(&create(&client, "more", false).await.expect_err("the limit")), 403);
     assert_eq!(count(&client).await, LIMIT);
+}
+
+#[tokio::test]
+async fn of_writes_together_one_may_change_another_object() {
+    let (_server, client) = server().await;
+    let (resource, other) = (config_maps(), config_maps());
+    let object = |name: &str| json!({"metadata": {"name": name, "namespace": "default"}, "data": {"count": "0"}});
+    let new = |name: &str| Write::Create { resource: &resource, object: object(name), with_status: false };
+    let label = || Write::Patch {
+        resource: &other,
+        key: Box::leak(Box::new(key("a"))),
+        patch: Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}})),
+        options: PatchOptions::default(),
+    };
+    create(&client, "a", false).await.expect("stored");
+    let stored = client.write_together(vec![new("b"), label()]).await.expect("an answer");
+    assert_eq!(stored.map(|objects| objects.len()), Some(2));
+    assert_eq!(count(&client).await, 2);
+    let stored = client.write_together(vec![new("c"), new("d")]).await.expect("an answer");
+    assert!(stored.is_none(), "both change the counter");
+    assert_eq!(count(&client).await, 2);
+    assert!(client.get_opt(&resource, &key("c")).await.expect("an answer").is_none());
 }
 
 #[tokio::test]

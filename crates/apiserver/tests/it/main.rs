@@ -21,5 +21,6 @@ mod reviews;
 mod serve;
 mod services;
 mod statuses;
+mod together;
 mod unread;
 mod upstream;
