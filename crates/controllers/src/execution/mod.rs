@@ -157,6 +157,7 @@ fn note_work(context: &Context, event: &Event) {
     let origin = context.reported_works.observe(event, changed);
     if let Event::Deleted(_) = event {
         context.journal.forget_work(&key);
+        context.resume.forget(event.object());
         if let Some(mut record) = context.engine.records.lock().remove(&key) {
             context.engine.count_unreported(&mut record, false);
         }

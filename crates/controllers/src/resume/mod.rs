@@ -8,7 +8,7 @@ mod hold;
 mod incarnations;
 mod marker;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -93,9 +93,16 @@ pub(crate) struct Resume {
     /// Incarnations that the list lacks although it was read again since they were seen.
     unknown: parking_lot::Mutex<BTreeSet<String>>,
     warned: AtomicBool,
+    /// Works that came after the hold of their member, as found while their bindings existed: their UIDs, and the holds.
+    new: parking_lot::Mutex<HashMap<String, Time>>,
 }
 
 impl Resume {
+    /// A Work is gone.
+    pub(crate) fn forget(&self, work: &Object) {
+        self.new.lock().remove(work.uid());
+    }
+
     /// A Work of this revision was seen.
     pub(crate) fn saw(&self, revision: u64) {
         self.highest.fetch_max(revision, Ordering::Relaxed);
@@ -189,8 +196,16 @@ fn is_new(context: &Context, work: &Work, since: Time) -> bool {
             Some(namespace) => ObjectKey::namespaced(namespace.as_str(), name.as_str()),
             None => ObjectKey::cluster(name.as_str()),
         };
-        let binding = context.bindings(scope).cache().get(&key);
-        return binding.is_some_and(|binding| resume::is_newer(created(&binding), since));
+        let uid = &work.metadata.uid;
+        let Some(binding) = context.bindings(scope).cache().get(&key) else {
+            // Works end after their binding.
+            return context.resume.new.lock().get(uid) == Some(&since);
+        };
+        let is_new = resume::is_newer(created(&binding), since);
+        if is_new {
+            context.resume.new.lock().insert(uid.clone(), since);
+        }
+        return is_new;
     }
     let namespaces = context.control.existing(&crate::namespace::resource());
     let owners = work.metadata.owner_references.iter().filter(|owner| owner.kind == "Namespace");
