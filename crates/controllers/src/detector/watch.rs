@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use super::{Detector, TemplateKey};
 use crate::stores::Store;
 use apimachinery::ObjectKey;
+use karmada_api::names;
 use karmada_api::scope::{Policy, Scope};
 
 /// Discovery is read this often (upstream's period), and at once when a definition changes.
@@ -124,6 +125,14 @@ impl Detector {
             deferred.extend(change.filter(|_| origin == Origin::Pending).map(|(by_us, _)| keyed(by_us)));
             origin
         };
+        if let Event::Updated { old, new } = event
+            && old.revision() > new.revision()
+            && let Some(queue) = self.context.rendering.get()
+        {
+            // The store was restored. Works may have been rendered from the former state, which no binding shows.
+            let binding = names::binding_name(new.kind(), new.name());
+            queue.add_with(ObjectKey::namespaced(new.namespace().unwrap_or_default(), binding), Priority::Low);
+        }
         let Some((by_us, priority)) = change else { return };
         let place = (resource.clone(), object.key());
         if is_found {
