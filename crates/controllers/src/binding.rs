@@ -16,7 +16,7 @@ use karmada_api::work::v1alpha1::Work;
 use karmada_api::work::v1alpha2::ObjectReference;
 use propagation::overrides::{self, AppliedOverrides};
 use propagation::template::Template;
-use propagation::works::{self, Inputs, Rendered};
+use propagation::works::{self, Inputs};
 use serde_json::json;
 
 use crate::error::{During, Error, Result, all, decoded};
@@ -24,7 +24,7 @@ use crate::execution::changes_desired_state;
 use crate::metrics::result;
 use crate::strays::{Origin, Strays};
 use crate::unrendered::Failures;
-use crate::{Context, templates};
+use crate::{Context, templates, work_writes};
 
 /// While a copy that is purged directly is still there, nothing is dispatched (upstream's period).
 const PURGE_POLL: Duration = Duration::from_secs(5);
@@ -175,7 +175,7 @@ async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mu
     if works::targets(&binding.spec).is_empty() {
         return Ok(Next::Done);
     }
-    let Some(template) = templates::referenced(context, &binding.spec.resource).await? else { return Ok(Next::Done) };
+    let Some(template) = templates::claimed(context, &binding).await? else { return Ok(Next::Done) };
     let subjects = [Involved::from(&*object), Involved::from(&*template)];
     let kind = Binding::kind(binding.scope);
     let started = tokio::time::Instant::now();
@@ -289,28 +289,30 @@ async fn ensure_works(
             record_override_failure(context, binding, template, &overrides, error);
         }
     }
-    let writes = rendered.into_iter().map(|work| async {
+    let mut errors = Vec::new();
+    let (mut works, mut applied) = (Vec::with_capacity(rendered.len()), Vec::with_capacity(rendered.len()));
+    for work in rendered {
         match work {
-            Ok(Rendered { cluster, work, applied }) => {
-                let key = work.key();
-                let is_new = context.written_works.get(&key).is_none();
-                if is_new {
-                    strays.creating(key.clone(), origin(binding));
-                }
-                let written = write_work(context, work).await;
-                if is_new {
-                    note_created(context, strays, &key);
-                }
-                if written? {
-                    record_overrides(context, template, &cluster, &applied);
-                }
-                Ok(())
+            Ok(rendered) => {
+                works.push(rendered.work);
+                applied.push((rendered.cluster, rendered.applied));
             }
-            Err(error) => Err(Error::Wait(error.to_string())),
+            Err(error) => errors.push(error.to_string()),
         }
-    });
-    let written = futures::future::join_all(writes).await;
-    all(written.into_iter().filter_map(|result| result.err().map(|error| error.to_string())).collect())
+    }
+    let mut new: Vec<ObjectKey> = works.iter().map(Work::key).collect();
+    new.retain(|key| context.written_works.get(key).is_none());
+    new.iter().for_each(|key| strays.creating(key.clone(), origin(binding)));
+    let written = work_writes::write_all(context, works).await;
+    new.iter().for_each(|key| note_created(context, strays, key));
+    for ((cluster, applied), written) in applied.iter().zip(written) {
+        match written {
+            Ok(true) => tell_applied(context, template, cluster, applied),
+            Ok(false) => {}
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    all(errors)
 }
 
 /// After the creation of a Work. The cache may have the Work before the answer comes.
@@ -391,29 +393,4 @@ pub(crate) fn overrides_for(context: &Context, template: Template<'_>) -> Vec<Ov
         chosen.extend(namespaced.into_iter().filter(|policy| relabelled || overrides::concerns(policy, template)));
     }
     chosen.iter().map(|policy| (**policy).clone()).collect()
-}
-
-/// Creates a Work or updates the existing one; false, without a write, if it is up to date.
-pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<bool> {
-    let resource = Work::api_resource();
-    let key = rendered.key();
-    let writing = || format!("writing work {key}");
-    let works = &context.written_works;
-    let existing = match works.get(&key) {
-        Some(existing) => existing,
-        None => match works.write(&key, context.client.create(&resource, &rendered)).await {
-            Ok(_) => return Ok(true),
-            Err(error) if error.is_already_exists() => context.client.get(&resource, &key).await.during(writing)?,
-            Err(error) => return Err(error).during(writing),
-        },
-    };
-    let work: Work = decoded(&existing, existing.decode())?;
-    match works::merge(&work, rendered) {
-        Ok(None) => Ok(false),
-        Ok(Some(merged)) => {
-            works.write(&key, context.client.update(&resource, &merged)).await.during(writing)?;
-            Ok(true)
-        }
-        Err(error) => Err(Error::Wait(error.to_string())),
-    }
 }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::meta::Condition;
-use apimachinery::{Object, ObjectKey, merge_patch, raw_json};
-use client::{Patch, PatchOptions};
-use controller_runtime::{Controller, Event, Informer, Next, Origin, Priority, run_workers};
+use apimachinery::{ApiResource, Object, ObjectKey, merge_patch, raw_json};
+use client::{Patch, PatchOptions, Write};
+use controller_runtime::{
+    Acknowledged, Controller, Event, EventRecorder, Informer, Next, Origin, Overlay, Priority, run_workers,
+};
 use karmada_api::constants::{conditions, events};
 use karmada_api::scope::{Binding, Scope};
-use karmada_api::work::v1alpha2::ResourceBindingStatus;
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, ResourceBindingStatus};
 use parking_lot::Mutex;
 use propagation::aggregation::{self, Contribution, Recent};
 use propagation::status::{self, Standing};
@@ -162,30 +164,88 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &ObjectKey) ->
     let condition = status::fully_applied(&binding.spec, &aggregation::standings(&contributions), &unrendered);
     status::set_condition(&mut wanted.conditions, condition, context.now());
     wanted.aggregated_status = items;
-    let kind = Binding::kind(scope);
-    let mut overwritten = false;
-    if wanted != binding.status {
+    let change = (wanted != binding.status).then(|| {
         // The scheduler writes conditions of the same list: only onto the version that was read.
-        let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()}, "status": {
-            "aggregatedStatus": wanted.aggregated_status, "conditions": wanted.conditions,
-        }});
-        let (resource, patch, options) = (Binding::api_resource(scope), Patch::Merge(patch), PatchOptions::status());
-        match statuses.write(key, context.client.patch(&resource, key, &patch, &options)).await {
-            Ok(updated) => {
-                overwritten = updated.overwritten;
-                let message = format!("Update {kind}({key}) with AggregatedStatus successfully.");
-                recorder.normal(&*object, events::AGGREGATE_STATUS_SUCCEED, message);
-            }
-            Err(error) if error.is_not_found() => return Ok(Next::Done),
-            Err(error) => {
-                return Err(error).during(|| format!("writing the status of {kind} {key}")).inspect_err(failed);
-            }
+        Patch::Merge(
+            json!({"metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()}, "status": {
+                "aggregatedStatus": wanted.aggregated_status, "conditions": wanted.conditions,
+            }}),
+        )
+    });
+    let folded = folded(context, &binding, &wanted.aggregated_status).await;
+    let report = Report { context, statuses, binding: &object, scope, recorder: &recorder };
+    if let (Some(change), Ok(Some(fold))) = (&change, &folded)
+        && let Some(overwritten) = report.write_both(change, fold).await.inspect_err(failed)?
+    {
+        return Ok(if overwritten { Next::After(SECOND_LOOK) } else { Next::Done });
+    }
+    let mut overwritten = false;
+    if let Some(change) = change {
+        match report.write(&change).await.inspect_err(failed)? {
+            Some(written) => overwritten = written.overwritten,
+            None => return Ok(Next::Done),
         }
     } else if unsure {
         statuses.confirm(key);
     }
-    fold_into_template(context, &binding, &wanted.aggregated_status).await?;
+    if let Some(fold) = folded? {
+        fold.write(context, &recorder).await?;
+    }
     Ok(if overwritten { Next::After(SECOND_LOOK) } else { Next::Done })
+}
+
+/// The report of the members into one binding.
+struct Report<'a> {
+    context: &'a Context,
+    statuses: &'a Overlay,
+    /// As it was read.
+    binding: &'a Object,
+    scope: Scope,
+    recorder: &'a EventRecorder,
+}
+
+impl Report<'_> {
+    /// Writes the status of the binding; `None` if the binding is gone.
+    async fn write(&self, change: &Patch) -> Result<Option<Acknowledged>> {
+        let (resource, key, options) = (Binding::api_resource(self.scope), self.binding.key(), PatchOptions::status());
+        let request = self.context.client.patch(&resource, &key, change, &options);
+        match self.statuses.write(&key, request).await {
+            Ok(updated) => {
+                self.tell_written();
+                Ok(Some(updated))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error).during(|| format!("writing the status of {} {key}", resource.kind)),
+        }
+    }
+
+    /// Writes the status of the binding and that of the template in one transaction. Returns whether that of the binding
+    /// was overwritten since; `None` if nothing was written, and the caller writes one after the other.
+    async fn write_both(&self, change: &Patch, fold: &Fold) -> Result<Option<bool>> {
+        let (resource, key) = (Binding::api_resource(self.scope), self.binding.key());
+        let status = |resource, key, patch: &Patch| Write::Patch {
+            resource,
+            key,
+            patch: patch.clone(),
+            options: PatchOptions::status(),
+        };
+        let writes = vec![status(&resource, &key, change), status(&fold.resource, &fold.key, &fold.change)];
+        let places = [(Some(self.statuses), &key), (None, &fold.key)];
+        let written = Overlay::write_together(&places, self.context.client.write_together(writes)).await;
+        let written = written.during(|| {
+            format!("writing the status of {} {key} and of {} {}", resource.kind, fold.resource.kind, fold.key)
+        })?;
+        let Some(written) = written else { return Ok(None) };
+        self.tell_written();
+        fold.tell_written(self.recorder);
+        Ok(Some(written.first().is_some_and(|binding| binding.overwritten)))
+    }
+
+    fn tell_written(&self) {
+        let message =
+            format!("Update {}({}) with AggregatedStatus successfully.", Binding::kind(self.scope), self.binding.key());
+        self.recorder.normal(self.binding, events::AGGREGATE_STATUS_SUCCEED, message);
+    }
 }
 
 /// Right after scheduling there is nothing to report of the Works; the last of them to be applied brings the binding back
@@ -228,25 +288,28 @@ fn pause(settle: Duration, works: usize) -> Duration {
     settle.max(share.min(LONGEST_PAUSE))
 }
 
-async fn fold_into_template(
-    context: &Context,
-    binding: &Binding,
-    items: &[karmada_api::work::v1alpha2::AggregatedStatusItem],
-) -> Result<()> {
-    let Some((resource, key)) = templates::locate(context, &binding.spec.resource).await? else { return Ok(()) };
-    let Some(template) = templates::fetch(context, &resource, &key).await? else { return Ok(()) };
+/// The status of a template as it follows from what the members report.
+struct Fold {
+    resource: ApiResource,
+    key: ObjectKey,
+    template: Arc<Object>,
+    /// What differs, onto the version that was read.
+    change: Patch,
+}
+
+/// What is to be written into the template, if anything.
+async fn folded(context: &Context, binding: &Binding, items: &[AggregatedStatusItem]) -> Result<Option<Fold>> {
+    let Some((resource, key)) = templates::locate(context, &binding.spec.resource).await? else { return Ok(None) };
+    let Some(template) = templates::fetch(context, &resource, &key).await? else { return Ok(None) };
     let tree = decoded(&template, template.to_tree())?;
-    let recorder = context.recorder.for_component(component(binding.scope));
-    let failed = |error: &dyn std::fmt::Display| {
-        recorder.warning(&*template, events::AGGREGATE_STATUS_FAILED, error.to_string());
-    };
     let now = context.now();
     let decision = context.interpreting.decide(|interpreter| status::template_status(&tree, items, interpreter, now));
     let updated = match decision.await {
         Ok(Some(updated)) => updated,
-        Ok(None) => return Ok(()),
+        Ok(None) => return Ok(None),
         Err(error) => {
-            failed(&error);
+            let recorder = context.recorder.for_component(component(binding.scope));
+            recorder.warning(&*template, events::AGGREGATE_STATUS_FAILED, error.to_string());
             return Err(error.into());
         }
     };
@@ -254,21 +317,31 @@ async fn fold_into_template(
     // need.
     let change = merge_patch::diff(&tree["status"], &updated["status"]).unwrap_or_default();
     let version = json!({"resourceVersion": template.resource_version(), "uid": template.uid()});
-    let patch = Patch::Merge(json!({"metadata": version, "status": change}));
-    match context.client.patch(&resource, &key, &patch, &PatchOptions::status()).await {
-        Ok(_) => {
-            let message = "Update Resource with AggregatedStatus successfully.";
-            recorder.normal(&*template, events::AGGREGATE_STATUS_SUCCEED, message);
-            Ok(())
-        }
-        // The template is gone, or its kind has no status of its own to write.
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => {
-            if !error.is_conflict() {
-                failed(&error);
+    let change = Patch::Merge(json!({"metadata": version, "status": change}));
+    Ok(Some(Fold { resource, key, template, change }))
+}
+
+impl Fold {
+    async fn write(&self, context: &Context, recorder: &EventRecorder) -> Result<()> {
+        match context.client.patch(&self.resource, &self.key, &self.change, &PatchOptions::status()).await {
+            Ok(_) => {
+                self.tell_written(recorder);
+                Ok(())
             }
-            Err(error).during(|| format!("writing the status of {} {key}", resource.kind))
+            // The template is gone, or its kind has no status of its own to write.
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => {
+                if !error.is_conflict() {
+                    recorder.warning(&*self.template, events::AGGREGATE_STATUS_FAILED, error.to_string());
+                }
+                Err(error).during(|| format!("writing the status of {} {}", self.resource.kind, self.key))
+            }
         }
+    }
+
+    fn tell_written(&self, recorder: &EventRecorder) {
+        let message = "Update Resource with AggregatedStatus successfully.";
+        recorder.normal(&*self.template, events::AGGREGATE_STATUS_SUCCEED, message);
     }
 }
 

@@ -38,6 +38,7 @@ mod taint_policies;
 mod templates;
 mod unified_auth;
 mod unrendered;
+mod work_writes;
 
 pub use cert_rotation::Rotation;
 pub use context::{Context, DecideFirst, FirstDecision, OnCreated, Settings};

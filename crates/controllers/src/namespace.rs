@@ -12,7 +12,7 @@ use propagation::namespaces;
 use propagation::template::Template;
 
 use crate::error::{Result, all, decoded};
-use crate::{Context, binding};
+use crate::{Context, binding, work_writes};
 
 pub(crate) fn resource() -> ApiResource {
     ApiResource::cluster("", "v1", "Namespace", "namespaces")
@@ -104,7 +104,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     let mut errors = Vec::new();
     for work in rendered {
         let written = match work {
-            Ok(work) => binding::write_work(context, work).await.map_err(|error| error.to_string()),
+            Ok(work) => work_writes::write(context, work).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         errors.extend(written.err());

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
 use client::MapError;
+use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::ObjectReference;
+use propagation::claim;
 
 use crate::Context;
 use crate::error::{During, Error, Result};
@@ -39,14 +41,31 @@ pub(crate) fn cached(context: &Context, reference: &ObjectReference) -> Option<A
     informer.cache().get(&ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str()))
 }
 
-/// The template of a binding, in the version that the binding was built from or a later one: no event follows when a cache
-/// that lags behind the bindings' catches up.
+/// The template of a binding as it is to be rendered: with the claim that the binding was built from. Both are written in
+/// one transaction, and the cache of the template may lag behind that of the binding.
+pub(crate) async fn claimed(context: &Context, binding: &Binding) -> Result<Option<Arc<Object>>> {
+    let claim = claim::claimed_by_metadata(&binding.metadata);
+    let is_claimed = |template: &Object| claim.is_none() || claim::claimed_by_object(template) == claim;
+    newest(context, &binding.spec.resource, is_claimed).await
+}
+
+/// The template that a binding refers to, in the version that the binding was built from or a later one: no event follows
+/// when a cache that lags behind the bindings' catches up.
 pub(crate) async fn referenced(context: &Context, reference: &ObjectReference) -> Result<Option<Arc<Object>>> {
+    newest(context, reference, |_| true).await
+}
+
+/// From the cache if it has what the binding was built from, else from the server.
+async fn newest(
+    context: &Context,
+    reference: &ObjectReference,
+    is_known: impl Fn(&Object) -> bool,
+) -> Result<Option<Arc<Object>>> {
     let Some((resource, key)) = locate(context, reference).await? else { return Ok(None) };
     let built_from = reference.resource_version.parse().unwrap_or(0);
     let informer = context.control.existing(&resource);
     let known = informer.and_then(|informer| informer.cache().get(&key));
-    if let Some(object) = known.filter(|object| object.revision() >= built_from) {
+    if let Some(object) = known.filter(|object| object.revision() >= built_from && is_known(object)) {
         return Ok(Some(object));
     }
     context.client.get_opt(&resource, &key).await.during(|| format!("reading {} {key}", resource.kind))

@@ -13,7 +13,7 @@ use propagation::works::{self, WorkMetadata};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result, decoded};
-use crate::{Context, binding};
+use crate::{Context, work_writes};
 
 const NAME: &str = "karmada-impersonator";
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -113,7 +113,7 @@ async fn sync(context: &Context, cluster: &Cluster, namespace: &str) -> Result<b
         let work = works::work(name, object, &metadata);
         let mut work = work.map_err(|error| Error::Wait(format!("cluster {name}: {error}")))?;
         work.metadata.owner_references = vec![owner(cluster)];
-        wrote |= binding::write_work(context, work).await?;
+        wrote |= work_writes::write(context, work).await?;
     }
     Ok(wrote)
 }

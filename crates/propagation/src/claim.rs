@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use apimachinery::ObjectKey;
+use apimachinery::{Object, ObjectKey};
 use karmada_api::Scope;
 use karmada_api::constants::{annotations, labels};
 use karmada_api::scope::Policy;
@@ -80,6 +80,12 @@ impl MetadataEdits {
 /// The complete claim on an object, a namespaced policy's first. Incomplete claims do not count.
 pub fn claimed_by(template: Template<'_>) -> Option<Claim> {
     claim_in(|key| template.label(key), |key| template.annotation(key))
+}
+
+/// [`claimed_by`] over an object that is not decoded.
+pub fn claimed_by_object(template: &Object) -> Option<Claim> {
+    let annotations = template.annotations();
+    claim_in(|key| template.label(key), |key| annotations.get(key).map(String::as_str))
 }
 
 /// [`claimed_by`] over typed metadata.

@@ -46,6 +46,8 @@ pub(super) enum Outcome {
     Refused,
     /// The object does not exist, or already exists for a create.
     Void,
+    /// It was not executed, and is sent again in another way.
+    Withdrawn,
 }
 
 impl Assumed {
@@ -114,6 +116,7 @@ impl Assumed {
                 }
             }
             Outcome::Refused => entry.unsure = true,
+            Outcome::Withdrawn => {}
             Outcome::Void => {
                 entry.unsure = false;
                 self.drop_written(key);

@@ -114,6 +114,42 @@ impl Overlay {
         answer.map(|object| Acknowledged { object, overwritten })
     }
 
+    /// Sends writes of objects that are stored together, each noted in its overlay if it has one. The request's answer is
+    /// the objects in the order of `writes`; `None`: nothing was stored.
+    ///
+    /// # Errors
+    /// Those of `request`; then it is not known whether the writes were stored.
+    pub async fn write_together<F>(
+        writes: &[(Option<&Self>, &ObjectKey)],
+        request: F,
+    ) -> client::Result<Option<Vec<Acknowledged>>>
+    where
+        F: Future<Output = client::Result<Option<Vec<Arc<Object>>>>>,
+    {
+        let begin = |(overlay, key): &(Option<&'_ Self>, &'_ ObjectKey)| {
+            overlay.map(|overlay| overlay.0.assumed.lock().begin(key));
+        };
+        writes.iter().for_each(begin);
+        let flights = writes.iter().map(|(overlay, key)| overlay.map(|overlay| Flight { overlay, key, ended: false }));
+        let flights: Vec<_> = flights.collect();
+        match request.await? {
+            None => {
+                for mut flight in flights.into_iter().flatten() {
+                    flight.end(Outcome::Withdrawn);
+                }
+                Ok(None)
+            }
+            Some(objects) => {
+                let end = |(flight, object): (Option<Flight<'_>>, Arc<Object>)| {
+                    let end = |mut flight: Flight<'_>| flight.end(Outcome::Acknowledged(object.clone()));
+                    let overwritten = flight.is_some_and(end);
+                    Acknowledged { object, overwritten }
+                };
+                Ok(Some(flights.into_iter().zip(objects).map(end).collect()))
+            }
+        }
+    }
+
     /// Notes an event of the informer. `counts`: the change matters to this writer if another one made it.
     pub fn observe(&self, event: &Event, counts: bool) -> Origin {
         self.current().observe(event, counts)

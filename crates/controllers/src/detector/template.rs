@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey, merge_patch};
-use client::{Patch, PatchOptions, WriteOptions};
+use client::{Patch, PatchOptions, Write};
 use controller_runtime::{Involved, Next, Overlay, Priority};
 use interpreter::Operation;
 use karmada_api::constants::{events, labels};
@@ -166,53 +166,99 @@ impl Detector {
 
     /// Returns whether a binding was written. `is_found`: the template was there when it was first seen.
     async fn try_apply(&self, key: &TemplateKey, tree: &mut Value, policy: &Policy, is_found: bool) -> Result<bool> {
-        if let Some(edits) = claim::claim(policy, Template(tree)) {
-            let claimed = self.claim(key, Template(tree), &edits).await?;
+        let mut edits = claim::claim(policy, Template(tree));
+        let mut unwritten = None;
+        if let Some(edits) = edits.take_if(|_| self.has_no_binding(tree)) {
+            // Written with the binding, in one transaction.
+            unwritten = Some(guarded(Template(tree), &edits));
             edits.apply(tree);
-            tree["metadata"]["resourceVersion"] = json!(claimed.resource_version());
-            self.wake_preemptors(Template(tree), policy);
+        } else if let Some(edits) = edits {
+            let patch = guarded(Template(tree), &edits);
+            edits.apply(tree);
+            self.claim(key, tree, patch, policy).await?;
         }
+        let built = self.build(key, Template(tree), policy).await;
+        let Some(patch) = unwritten else {
+            let Some((built, counted)) = built? else { return Ok(false) };
+            let written = self.write_binding(built, is_found).await?;
+            return Ok(self.bound(key, Template(tree), policy, counted.filter(|_| written), written));
+        };
+        if let Ok(Some((built, counted))) = &built
+            && self.claim_and_bind(key, &patch, built).await?
+        {
+            self.wake_preemptors(Template(tree), policy);
+            return Ok(self.bound(key, Template(tree), policy, *counted, true));
+        }
+        self.claim(key, tree, patch, policy).await?;
+        let Some((mut built, counted)) = built? else { return Ok(false) };
+        built.spec.resource.resource_version = Template(tree).resource_version().to_owned();
+        let written = self.write_binding(built, is_found).await?;
+        Ok(self.bound(key, Template(tree), policy, counted.filter(|_| written), written))
+    }
+
+    /// Whether the server of this process has no binding of a template, as far as the cache knows.
+    fn has_no_binding(&self, tree: &Value) -> bool {
+        let at = binding::key(Template(tree));
+        self.context.client.is_in_process() && self.written.of(Scope::of(&at)).get(&at).is_none()
+    }
+
+    /// The binding of a claimed template, and how its replicas were counted. `None` if the policy waits for a change of the
+    /// user.
+    async fn build(
+        &self,
+        key: &TemplateKey,
+        template: Template<'_>,
+        policy: &Policy,
+    ) -> Result<Option<(Binding, Option<Operation>)>> {
         if key.by_us && policy.spec.activation_preference == Some(ActivationPreference::Lazy) {
-            return Ok(false);
+            return Ok(None);
         }
         let gates = self.context.settings.gates;
         let context = binding::Context {
-            schedule_priority: self.schedule_priority(policy, Template(tree)).await?,
+            schedule_priority: self.schedule_priority(policy, template).await?,
             workload_affinity: gates.workload_affinity,
             resource_quota_estimate: gates.resource_quota_estimate,
             multiple_pod_templates: gates.multiple_pod_templates,
         };
-        let template = Template(tree);
         let interpreting = &self.context.interpreting;
         let decision = interpreting.decide(|interpreter| {
             let counted_by = binding::counted_by(template, interpreter, &context);
             binding::build(policy, template, interpreter, &context).map(|built| (built, counted_by))
         });
-        let recorder = self.context.recorder.for_component("resource-detector");
-        let (built, counted_by) = match decision.await {
-            Ok(built) => built,
+        match decision.await {
+            Ok(built) => Ok(Some(built)),
             Err(error) => {
                 let reason = match error {
                     binding::Error::Components(_) => events::GET_COMPONENTS_FAILED,
                     _ => events::GET_REPLICAS_FAILED,
                 };
+                let recorder = self.context.recorder.for_component("resource-detector");
                 recorder.warning(involved(template), reason, error.to_string());
-                return Err(error.into());
+                Err(error.into())
             }
-        };
-        let written = self.write_binding(built, is_found).await?;
-        let succeeded = match counted_by {
-            // Upstream records the event in every pass; here only after a write.
-            _ if !written => None,
-            Some(Operation::InterpretComponent) => Some((events::GET_COMPONENTS_SUCCEED, "components")),
-            Some(_) => Some((events::GET_REPLICAS_SUCCEED, "replicas")),
-            None => None,
-        };
+        }
+    }
+
+    /// After the binding is as it should be. `counted`: how the replicas of one that was written were counted.
+    fn bound(
+        &self,
+        key: &TemplateKey,
+        template: Template<'_>,
+        policy: &Policy,
+        counted: Option<Operation>,
+        written: bool,
+    ) -> bool {
+        // Upstream records the event in every pass; here only after a write.
+        let succeeded = counted.map(|operation| match operation {
+            Operation::InterpretComponent => (events::GET_COMPONENTS_SUCCEED, "components"),
+            _ => (events::GET_REPLICAS_SUCCEED, "replicas"),
+        });
         if let Some((reason, what)) = succeeded {
+            let recorder = self.context.recorder.for_component("resource-detector");
             recorder.normal(involved(template), reason, format!("Get {what} of resource template successfully."));
         }
         self.requeue_if_policy_changed(key, policy);
-        Ok(written)
+        written
     }
 
     /// A policy may have changed while it was applied, before its binding was in the cache.
@@ -277,9 +323,8 @@ impl Detector {
     /// Creates a binding, with its first scheduling result where that is known before.
     async fn create_binding(&self, bindings: &Overlay, resource: &ApiResource, built: &Binding) -> client::Result<()> {
         let (client, key) = (&self.context.client, built.key());
-        if let Some((object, created)) = self.scheduled(built) {
-            let options = WriteOptions { with_status: true, ..WriteOptions::default() };
-            match bindings.write(&key, client.create_object(resource, &object, &options)).await {
+        if let Some((tree, created)) = self.scheduled(built) {
+            match bindings.write(&key, client.create_draft(resource, tree, true)).await {
                 Ok(written) => {
                     created(&written.object);
                     return Ok(());
@@ -293,31 +338,72 @@ impl Detector {
     }
 
     /// The binding as the scheduler of this process leaves it, and what is called once it exists.
-    fn scheduled(&self, built: &Binding) -> Option<(Object, OnCreated)> {
+    fn scheduled(&self, built: &Binding) -> Option<(Value, OnCreated)> {
         let first = self.context.first_decision(built)?;
         let mut tree = serde_json::to_value(built).ok()?;
         merge_patch::apply(&mut tree, &first.patch);
-        Some((Object::from_value(&tree).ok()?, first.created))
+        Some((tree, first.created))
     }
 
     /// Writes a claim. What the pass does next follows from it, so that its own change brings the template back no more; a
     /// change of another writer in the meantime does.
-    async fn claim(&self, key: &TemplateKey, template: Template<'_>, edits: &MetadataEdits) -> Result<Arc<Object>> {
+    async fn claim(&self, key: &TemplateKey, tree: &mut Value, patch: Patch, policy: &Policy) -> Result<()> {
         let claims = self.claims.lock().get(&key.resource).cloned();
-        let (at, patch) = (&key.key, guarded(template, edits));
-        let options = PatchOptions::default();
+        let (at, options) = (&key.key, PatchOptions::default());
         let request = self.context.client.patch(&key.resource, at, &patch, &options);
-        let Some(claims) = claims else { return claimed(request.await, &key.resource, at) };
-        let written = claims.write(at, request).await;
-        let is_alone = written.as_ref().is_ok_and(|written| !written.overwritten);
+        let claimed = match claims {
+            None => request.await,
+            Some(claims) => {
+                let written = claims.write(at, request).await;
+                self.claim_ended(key, written.as_ref().is_ok_and(|written| !written.overwritten));
+                written.map(|written| written.object)
+            }
+        };
+        let claimed = claimed_as(claimed, &key.resource, at)?;
+        tree["metadata"]["resourceVersion"] = json!(claimed.resource_version());
+        self.wake_preemptors(Template(tree), policy);
+        Ok(())
+    }
+
+    /// Writes a claim and the new binding that follows from it in one transaction. Returns whether they were written; the
+    /// caller else writes one after the other.
+    async fn claim_and_bind(&self, key: &TemplateKey, patch: &Patch, built: &Binding) -> Result<bool> {
+        let (resource, at) = (Binding::api_resource(built.scope), built.key());
+        let claims = self.claims.lock().get(&key.resource).cloned();
+        let scheduled = self.scheduled(built);
+        let writing = || format!("writing the claim on {} {} and {} {at}", key.resource.kind, key.key, resource.kind);
+        let (create, created) = match scheduled {
+            Some((object, created)) => {
+                (Write::Create { resource: &resource, object, with_status: true }, Some(created))
+            }
+            None => (Write::create(&resource, built).during(writing)?, None),
+        };
+        let (patch, options) = (patch.clone(), PatchOptions::default());
+        let claim = Write::Patch { resource: &key.resource, key: &key.key, patch, options };
+        let places = [(claims.as_ref(), &key.key), (Some(self.written.of(built.scope)), &at)];
+        let request = self.context.client.write_together(vec![claim, create]);
+        let written = Overlay::write_together(&places, request).await;
+        let claimed = match &written {
+            Ok(Some(written)) => written.first(),
+            Ok(None) | Err(_) => None,
+        };
+        self.claim_ended(key, claimed.is_some_and(|claimed| !claimed.overwritten));
+        let Some(written) = written.during(writing)? else { return Ok(false) };
+        if let (Some(created), Some(binding)) = (created, written.get(1)) {
+            created(&binding.object);
+        }
+        Ok(true)
+    }
+
+    /// Queues the changes of a template that were reported while its claim was written, unless they are the claim.
+    fn claim_ended(&self, key: &TemplateKey, is_alone: bool) {
         let mut deferred = self.deferred.lock();
         for by_us in [false, true] {
-            let change = TemplateKey { resource: key.resource.clone(), key: at.clone(), by_us };
+            let change = TemplateKey { by_us, ..key.clone() };
             if deferred.remove(&change) && !is_alone {
                 self.templates.add(change);
             }
         }
-        claimed(written.map(|written| written.object), &key.resource, at)
     }
 
     /// Writes label and annotation edits, provided the object is still the one that was read.
@@ -328,7 +414,7 @@ impl Detector {
         edits: &MetadataEdits,
     ) -> Result<Arc<Object>> {
         let (key, patch) = (template.key(), guarded(template, edits));
-        claimed(self.context.client.patch(resource, &key, &patch, &PatchOptions::default()).await, resource, &key)
+        claimed_as(self.context.client.patch(resource, &key, &patch, &PatchOptions::default()).await, resource, &key)
     }
 }
 
@@ -340,7 +426,7 @@ fn guarded(template: Template<'_>, edits: &MetadataEdits) -> Patch {
     Patch::Merge(patch)
 }
 
-fn claimed(answer: client::Result<Arc<Object>>, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {
+fn claimed_as(answer: client::Result<Arc<Object>>, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {
     answer.during(|| format!("writing the claim on {} {key}", resource.kind))
 }
 

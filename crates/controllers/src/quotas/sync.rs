@@ -16,7 +16,7 @@ use propagation::quotas;
 
 use super::{WORKERS, decode, informer, quota_of, works_of};
 use crate::error::{During, Error, Result, all};
-use crate::{Context, binding};
+use crate::{Context, work_writes};
 
 const COMPONENT: &str = "federated-resource-quota-sync-controller";
 
@@ -68,7 +68,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     };
     let (mut errors, mut written) = (Vec::new(), false);
     for (cluster, work) in works {
-        match binding::write_work(context, work).await {
+        match work_writes::write(context, work).await {
             Ok(changed) => written |= changed,
             Err(error) => errors.push(format!("cluster {cluster}: {error}")),
         }

@@ -290,7 +290,7 @@ async fn a_template_costs_few_requests() {
         "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]}});
     plane.create(policies(), policy).await;
     plane.settle().await;
-    let before = plane.requests();
+    let (before, transactions) = (plane.requests(), plane.network.transactions());
     for n in 0..TEMPLATES {
         let template = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("web-{n}"), "namespace": "demo"},
             "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}},
@@ -308,6 +308,9 @@ async fn a_template_costs_few_requests() {
         }
     }
     plane.settle().await;
+    let transactions = (plane.network.transactions() - transactions) as f64 / TEMPLATES as f64;
+    // The claim with the binding, the Works, four statuses of Works, and twice the binding's status with the template's.
+    assert!(transactions <= 8.0, "{transactions} transactions for each template");
     let spent: Vec<_> = plane
         .requests()
         .into_iter()

@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use transport::{ApiService, Payload, Request, Response};
+use transport::{ApiService, Payload, Request, Response, Together};
 use world::Level;
 
 /// The server that the members are joined to.
@@ -62,6 +62,7 @@ pub struct Network {
     /// Servers besides the control plane and the members, by host name.
     services: Mutex<HashMap<String, ApiService>>,
     writes: Mutex<BTreeMap<String, u64>>,
+    transactions: AtomicU64,
     mute: AtomicBool,
     sent: AtomicU64,
     record: Mutex<Option<Record>>,
@@ -167,14 +168,18 @@ impl Network {
         self.writes.lock().clone()
     }
 
+    /// How many transactions of the control plane's store those writes were.
+    pub fn transactions(&self) -> u64 {
+        self.transactions.load(Ordering::Relaxed)
+    }
+
     pub fn wrap(self: &Arc<Self>, server: &str, service: ApiService) -> ApiService {
         let (network, server) = (self.clone(), server.to_owned());
         ApiService::new(tower::service_fn(move |request: Request| {
-            let sent = Sent {
-                server: server.clone(),
-                method: request.method().clone(),
-                path: request.uri().path().to_owned(),
-            };
+            let target = |(method, path)| Sent { server: server.clone(), method, path };
+            let sent = target((request.method().clone(), request.uri().path().to_owned()));
+            let together = request.extensions().get::<Together>().map(Together::targets);
+            let parts = together.map(|targets| targets.into_iter().map(target).collect());
             if network.mute.load(Ordering::Relaxed) && sent.path.contains("/events") && sent.method != Method::GET {
                 let mut echo = Response::new(request.into_body());
                 *echo.status_mut() = StatusCode::CREATED;
@@ -183,37 +188,48 @@ impl Network {
             let service = network.service(&server).unwrap_or_else(|| service.clone());
             let answer: Answer = Box::pin(tower::ServiceExt::oneshot(service, request));
             let network = network.clone();
-            let carried: Answer = Box::pin(async move { Ok(network.carry(sent, answer).await) });
+            let carried: Answer = Box::pin(async move { Ok(network.carry(sent, parts, answer).await) });
             carried
         }))
     }
 
-    /// `answer` is not executed before it is awaited.
-    async fn carry(self: &Arc<Self>, sent: Sent, answer: Answer) -> Response {
+    /// `answer` is not executed before it is awaited. `parts`: the writes that the request stores together.
+    async fn carry(self: &Arc<Self>, sent: Sent, parts: Option<Vec<Sent>>, answer: Answer) -> Response {
         let server = &sent.server;
-        self.write_down(&sent, "sent");
+        let (is_joint, parts) = (parts.is_some(), parts.unwrap_or_else(|| vec![sent.clone()]));
+        for part in &parts {
+            self.write_down(part, "sent");
+        }
         let fate = self.delay(&sent).await;
         if self.is_cut(server) || matches!(fate, Fate::Refused) {
             return unavailable();
         }
         let answers = self.answers.lock().clone();
-        if let Some(code) = answers.and_then(|answers| answers(&sent)) {
-            return empty(code);
+        if let Some(code) = answers.and_then(|answers| parts.iter().find_map(|part| answers(part))) {
+            // Sent one by one, each has its own response.
+            return empty(if is_joint { StatusCode::CONFLICT } else { code });
         }
-        if sent.method != Method::GET {
-            let guard = self.guard.lock().clone();
-            if let Some(guard) = guard {
-                guard(sent.clone()).await;
+        let guard = self.guard.lock().clone();
+        for part in parts.iter().filter(|part| part.method != Method::GET) {
+            if let Some(guard) = &guard {
+                guard(part.clone()).await;
             }
         }
         let Ok(mut response) = answer.await;
-        self.write_down(&sent, response.status().as_str());
-        let beats = sent.path.ends_with("/status") && sent.path.contains("/clusters/");
-        let is_write = sent.method != Method::GET && response.status().is_success();
-        let counts_starts = sent.server == CONTROL && sent.path.contains("/karmada-system/configmaps");
-        if is_write && !beats && !counts_starts && !sent.path.contains("/events") && !sent.path.contains("/leases") {
-            let line = format!("{server} {} {}", sent.method, sent.path);
-            *self.writes.lock().entry(line).or_default() += 1;
+        let mut counts = false;
+        for part in &parts {
+            self.write_down(part, response.status().as_str());
+            let Sent { method, path, .. } = part;
+            let beats = path.ends_with("/status") && path.contains("/clusters/");
+            let is_write = *method != Method::GET && response.status().is_success();
+            let counts_starts = sent.server == CONTROL && path.contains("/karmada-system/configmaps");
+            if is_write && !beats && !counts_starts && !path.contains("/events") && !path.contains("/leases") {
+                *self.writes.lock().entry(format!("{server} {method} {path}")).or_default() += 1;
+                counts = true;
+            }
+        }
+        if counts && sent.server == CONTROL {
+            self.transactions.fetch_add(1, Ordering::Relaxed);
         }
         if matches!(fate, Fate::AnswerLost) {
             return unavailable();
