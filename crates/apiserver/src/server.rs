@@ -257,7 +257,9 @@ fn service(shared: &Arc<Shared>) -> ApiService {
 async fn respond_to(server: &Shared, request: Request) -> Response {
     let info = RequestInfo::parse(request.method(), request.uri());
     let mut audit_id = request.headers().get("audit-id").cloned();
-    let recording = server.auditor.get().map(|auditor| {
+    // Writes that are stored together are recorded each by itself.
+    let is_apart = request.extensions().get::<transport::Together>().is_some();
+    let recording = server.auditor.get().filter(|_| !is_apart).map(|auditor| {
         let given = audit_id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned);
         let id = given.unwrap_or_else(|| server.world.uuid());
         audit_id = HeaderValue::from_str(&id).ok();
@@ -386,8 +388,20 @@ fn write_together<'a>(
 ) -> BoxFuture<'a, Result<Response, Status>> {
     let answer: handlers::together::Answer<'a> = Box::new(move |info, request| {
         async move {
-            let (parts, body) = request.into_parts();
-            answer_to(server, &info, user, parts, body).await
+            let auditor = server.auditor.get();
+            let recording = auditor.map(|auditor| auditor.begin(&info, &request, server.world.uuid(), &server.world));
+            let (mut parts, body) = request.into_parts();
+            let Some(recording) = recording else { return answer_to(server, &info, user, parts, body).await };
+            recording.received(&info, user).await?;
+            parts.extensions.insert(recording.clone());
+            let answer = answer_to(server, &info, user, parts, body).await;
+            match answer {
+                Ok(response) => Ok(recording.responded(response, false).await),
+                Err(status) => {
+                    recording.responded(respond::failure(&status), false).await;
+                    Err(status)
+                }
+            }
         }
         .boxed()
     });

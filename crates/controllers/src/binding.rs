@@ -307,7 +307,7 @@ async fn ensure_works(
     new.iter().for_each(|key| note_created(context, strays, key));
     for ((cluster, applied), written) in applied.iter().zip(written) {
         match written {
-            Ok(true) => tell_applied(context, template, cluster, applied),
+            Ok(true) => record_overrides(context, template, cluster, applied),
             Ok(false) => {}
             Err(error) => errors.push(error.to_string()),
         }

@@ -212,7 +212,7 @@ impl Rules {
     async fn write(&self, quotas: &[Object], dry_run: bool) -> client::Result<()> {
         let Some(client) = self.client.get() else { return Ok(()) };
         let field_manager = Some(quota_usage::CHARGING_MANAGER.to_owned());
-        let options = WriteOptions { dry_run, field_manager, ..WriteOptions::default() };
+        let options = WriteOptions { dry_run, field_manager };
         for quota in quotas {
             client.update_object(&FederatedResourceQuota::api_resource(), Some("status"), quota, &options).await?;
         }

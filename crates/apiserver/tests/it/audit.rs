@@ -6,7 +6,7 @@ use apimachinery::ObjectKey;
 use apiserver::ApiServer;
 use apiserver::audit::{Auditor, Sink, SinkError};
 use audit::{Event, Policy};
-use client::{Client, ListOptions, Patch, PatchOptions};
+use client::{Client, ListOptions, Patch, PatchOptions, Write};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
@@ -196,6 +196,22 @@ async fn in_process_requests_are_recorded() {
         (&event["user"]["username"], &event["requestObject"]["data"]["k"]),
         (&json!("system:test"), &json!("v"))
     );
+}
+
+#[tokio::test]
+async fn writes_that_are_stored_together_are_recorded_each() {
+    let (_server, client, memory) = audited("[{level: Request, omitStages: [RequestReceived]}]", false).await;
+    let resource = config_maps();
+    let object = |name: &str| json!({"metadata": {"name": name, "namespace": "default"}});
+    let writes = || ["a", "b"].map(|name| Write::create(&resource, &object(name)).expect("a write")).to_vec();
+    assert_eq!(client.write_together(writes()).await.expect("an answer").map(|objects| objects.len()), Some(2));
+    let mut events = memory.take_events();
+    events.sort_by_key(|event| event["objectRef"]["name"].to_string());
+    let shown: Vec<_> = events.iter().map(|it| (&it["objectRef"]["name"], &it["responseStatus"]["code"])).collect();
+    assert_eq!(shown, [(&json!("a"), &json!(201)), (&json!("b"), &json!(201))]);
+    assert!(client.write_together(writes()).await.expect("an answer").is_none());
+    let codes: Vec<_> = memory.take_events().iter().map(|event| event["responseStatus"]["code"].clone()).collect();
+    assert_eq!(codes, [409, 409]);
 }
 
 #[tokio::test]
