@@ -28,7 +28,7 @@ async fn put(plane: &Plane, plural: &str, object: &Value) {
     plane.observed().await;
 }
 
-/// Binds the only policy anew.
+/// Replaces the policy and its binding.
 async fn bind(plane: &Plane, spec: Value, of_binding: Value) {
     put(plane, "validatingadmissionpolicies", &policy("p", spec)).await;
     put(plane, "validatingadmissionpolicybindings", &binding("b", "p", of_binding)).await;
