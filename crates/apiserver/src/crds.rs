@@ -34,6 +34,11 @@ const RETRY: Duration = Duration::from_secs(1);
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
 
+/// Where definitions are stored.
+pub(crate) fn place() -> String {
+    keys::group_resource(GROUP, PLURAL)
+}
+
 /// Converters by the name of the definition they belong to (`works.work.karmada.io`).
 pub type Converters = BTreeMap<String, Arc<dyn Converter>>;
 

@@ -55,6 +55,11 @@ impl RequestInfo {
         info
     }
 
+    /// The namespace that holds the objects. A namespace itself is in none, although its URL names it.
+    pub fn scope(&self) -> &str {
+        if self.resource == "namespaces" { "" } else { &self.namespace }
+    }
+
     /// Whether the answer may last as long as it lasts: watches, logs and proxied connections.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch" || matches!(self.subresource.as_str(), "proxy" | "log" | "exec" | "attach" | "portforward")

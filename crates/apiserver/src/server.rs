@@ -460,7 +460,8 @@ async fn answer_to(
                 Some(recording) => recording.request_body(&parts, body).await?,
                 None => body,
             };
-            handlers::handle(server, info, resource, user, &parts, body).await
+            let kind = crate::kinds::of(&resource.info.resource);
+            handlers::handle(server, info, (resource, kind), user, &parts, body).await
         }
         None if served.has_version(&info.group, &info.version) => Err(handlers::no_such_resource()),
         None => Ok(respond::page_not_found()),

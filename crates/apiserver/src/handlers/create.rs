@@ -14,8 +14,9 @@ use super::Call;
 use super::ownership::{Proposal, odd_finalizers, unique_owners};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::authz::{self, Attributes};
+use crate::kinds::namespaces;
 use crate::request::options::Write;
-use crate::{certificates, errors, keys, namespaces, respond};
+use crate::{errors, keys, respond};
 
 /// Tries to find a free generated name; kube-apiserver's count.
 const NAME_TRIES: usize = 8;
@@ -105,7 +106,7 @@ impl Call<'_> {
         self.own_metadata(&mut object);
         let duplicates = unique_owners(&mut object);
         strategy.default(&mut object);
-        namespaces::default(&self.resource.info, &mut object);
+        (self.kind.default)(&mut object);
         let owners = owners.unwrap_or_else(|| self.track(None, &mut object));
         let prepare = |object: &mut Value| {
             let status = self.with_status.then(|| object["status"].take()).filter(|status| !status.is_null());
@@ -113,8 +114,7 @@ impl Call<'_> {
             if let Some(status) = status {
                 object["status"] = status;
             }
-            namespaces::prepare_create(&self.resource.info, object);
-            certificates::prepare_create(&self.resource.info, self.user, object);
+            (self.kind.prepare_create)(self.user, object);
         };
         prepare(&mut object);
         let operation = Operation::Create;
@@ -172,8 +172,7 @@ impl Call<'_> {
         let info = &self.resource.info;
         let named = &info.resource;
         let definition = ObjectKey::cluster(format!("{}.{}", named.plural, named.group));
-        let place = keys::group_resource("apiextensions.k8s.io", "customresourcedefinitions");
-        let stored = || self.server.cache.resource(&place).get(&definition);
+        let stored = || self.server.cache.resource(&crate::crds::place()).get(&definition);
         if !info.custom || !stored()?.is_some_and(|definition| definition.is_deleting()) {
             return Ok(());
         }
@@ -208,7 +207,12 @@ impl Call<'_> {
 
     /// The lease with which the object expires, if it does.
     pub(super) async fn lease(&self) -> Result<Option<storage::LeaseId>, Status> {
-        self.server.leases.lease_for(&self.resource.info.resource, self.server.cache.store().as_ref()).await
+        match self.kind.lifetime {
+            Some(lifetime) => {
+                self.server.leases.lease_for(lifetime, self.server.cache.store().as_ref()).await.map(Some)
+            }
+            None => Ok(None),
+        }
     }
 
     /// An update or an apply that makes its object is a create, too: the right to change what exists is not enough.

@@ -19,8 +19,6 @@ use crate::request::options::{ListOptions, Options};
 use crate::snapshot::Snapshot;
 use crate::{errors, keys, respond};
 
-/// These namespaces hold what the server itself needs.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 const TRIES: usize = 5;
 /// Deletions of one deletecollection under way at once, each with its own checks and revision. The store makes those
 /// that wait durable together, so that a sync serves as many.
@@ -31,7 +29,7 @@ const PAGE: usize = 10_000;
 /// A century: the mark of a deletion must not leave the range of timestamps.
 const MAX_GRACE: i64 = 100 * 365 * 24 * 3600;
 
-pub(super) enum Deleted {
+pub(crate) enum Deleted {
     /// The object is gone.
     Gone(Arc<Object>),
     /// It waits for its finalizers or its grace period.
@@ -91,11 +89,9 @@ impl Call<'_> {
         }
     }
 
-    pub(super) async fn delete_object(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub(crate) async fn delete_object(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, Status> {
         let named = &self.resource.info.resource;
-        if named.group.is_empty() && named.plural == "namespaces" && IMMORTAL.contains(&key.name.as_str()) {
-            return Err(Status::forbidden("", "namespaces", &key.name, "this namespace may not be deleted"));
-        }
+        (self.kind.may_delete)(key)?;
         let _writing = match options.is_dry_run() {
             true => None,
             false => self.follow_writers(key).await,
@@ -202,9 +198,7 @@ impl Call<'_> {
             let asked = options.grace_period_seconds.unwrap_or(default);
             if asked < 0 { 1 } else { asked.min(MAX_GRACE) }
         });
-        let is_namespace = self.info.resource == "namespaces" && self.resource.info.resource.group.is_empty();
-        let held = is_namespace && old["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
-        if finalizers.is_empty() && grace == 0 && !held {
+        if finalizers.is_empty() && grace == 0 && !(self.kind.is_held)(old) {
             return None;
         }
         let metadata = new["metadata"].as_object_mut()?;
@@ -224,9 +218,7 @@ impl Call<'_> {
             let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0) + 1;
             metadata.insert("generation".into(), generation.into());
         }
-        if is_namespace {
-            new["status"]["phase"] = "Terminating".into();
-        }
+        (self.kind.mark_deleted)(&mut new);
         Some(new)
     }
 }

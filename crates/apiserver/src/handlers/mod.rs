@@ -7,11 +7,11 @@ mod elements;
 mod face;
 mod frames;
 mod joint;
+mod kind;
 mod metadata;
 mod options;
 mod ownership;
 mod patch;
-mod pods;
 mod read;
 pub(crate) mod review;
 mod scale;
@@ -43,11 +43,16 @@ use crate::respond;
 use crate::server::Shared;
 use crate::shape::{self, Include};
 
+pub(crate) use kind::Kind;
+pub(crate) use ownership::{Live, Proposal};
+pub(crate) use update::{put_back, set_or_remove};
+
 /// One authorized request for a served resource.
 pub(crate) struct Call<'a> {
     pub server: &'a Shared,
     pub info: &'a RequestInfo,
     pub resource: &'a Resource,
+    pub kind: &'static Kind,
     pub user: &'a Identity,
     pub headers: &'a HeaderMap,
     /// The caller takes shared objects instead of bytes.
@@ -72,11 +77,11 @@ pub(crate) struct Call<'a> {
     pub notes: Notes,
 }
 
-/// Answers a request for a resource that is served.
+/// Answers a request for a resource that is served, with its row.
 pub(crate) async fn handle(
     server: &Shared,
     info: &RequestInfo,
-    resource: &Resource,
+    (resource, kind): (&Resource, &'static Kind),
     user: &Identity,
     parts: &http::request::Parts,
     body: Body,
@@ -92,13 +97,14 @@ pub(crate) async fn handle(
         group: if scale { "autoscaling" } else { &resource.info.resource.group },
         kind: if scale { "Scale" } else { &resource.info.resource.kind },
     };
-    if resource.info.resource.plural == "bindings" && resource.info.resource.group.is_empty() {
-        return pods::bind_by_name(server, info, user, parts, body).await;
+    if let Some(answer) = kind.instead {
+        return answer(server, info, user, parts, body).await;
     }
     let call = Call {
         server,
         info,
         resource,
+        kind,
         user,
         headers: &parts.headers,
         shared: parts.extensions.get::<transport::AcceptPayload>().is_some(),
@@ -151,18 +157,14 @@ impl Call<'_> {
                 None => self.create(body).await,
             },
             ("update", None | Some(Subresource::Status)) => self.update(body).await,
-            ("update", Some(Subresource::Other { name, .. })) if name == "finalize" => self.update(body).await,
             ("patch", None | Some(Subresource::Status)) => self.patch(body).await,
-            (verb, Some(Subresource::Other { name, .. })) if name == "approval" => match verb {
-                "get" => self.get().await,
-                "update" => self.update(body).await,
-                "patch" => self.patch(body).await,
-                _ => Err(method_not_allowed()),
-            },
             ("delete", None) => self.delete(body).await,
             ("deletecollection", None) => self.delete_collection(body).await,
             ("get" | "update" | "patch", Some(Subresource::Scale { .. })) => self.scale(body).await,
-            (_, Some(Subresource::Other { .. })) if self.is_pod() => self.pod_subresource(body).await,
+            (_, Some(Subresource::Other { .. })) => match self.kind.part {
+                Some(answer) => answer(self, body).await,
+                None => Err(method_not_allowed()),
+            },
             _ => Err(method_not_allowed()),
         }
     }
@@ -194,14 +196,7 @@ impl Call<'_> {
 
     /// The warning in each response of a deprecated version.
     fn deprecation(&self) -> Option<&str> {
-        let named = &self.resource.info.resource;
-        match named.plural.as_str() {
-            "endpoints" if named.group.is_empty() => {
-                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-            }
-            "componentstatuses" if named.group.is_empty() => Some("v1 ComponentStatus is deprecated in v1.19+"),
-            _ => self.resource.strategy.deprecation(),
-        }
+        self.kind.deprecation.or_else(|| self.resource.strategy.deprecation())
     }
 }
 
@@ -242,7 +237,7 @@ impl Call<'_> {
     /// A namespaced object has a namespace in its URL, a cluster-scoped one has none.
     fn check_scope(&self) -> Result<(), Status> {
         let namespaced = self.resource.info.resource.namespaced;
-        let given = !self.info.namespace.is_empty() && self.info.resource != "namespaces";
+        let given = !self.info.scope().is_empty();
         match (namespaced, given) {
             (false, true) => Err(no_such_resource()),
             (true, false) if matches!(self.info.verb, "list" | "watch") => Ok(()),
@@ -252,11 +247,11 @@ impl Call<'_> {
         }
     }
 
-    fn namespace(&self) -> Option<&str> {
+    pub(crate) fn namespace(&self) -> Option<&str> {
         (self.resource.info.resource.namespaced && !self.info.namespace.is_empty()).then_some(&self.info.namespace)
     }
 
-    fn key(&self) -> ObjectKey {
+    pub(crate) fn key(&self) -> ObjectKey {
         self.key_of(&self.info.name)
     }
 
@@ -264,7 +259,7 @@ impl Call<'_> {
         ObjectKey::namespaced(self.namespace().unwrap_or_default(), name)
     }
 
-    fn cache(&self) -> &Arc<ResourceCache> {
+    pub(crate) fn cache(&self) -> &Arc<ResourceCache> {
         self.cache.get_or_init(|| {
             let named = &self.resource.info.resource;
             self.server.cache.resource(&crate::keys::group_resource(&named.group, &named.plural))
@@ -323,7 +318,7 @@ impl Call<'_> {
         !info.custom && info.resource.group != "apiextensions.k8s.io"
     }
 
-    fn not_found(&self, name: &str) -> Status {
+    pub(crate) fn not_found(&self, name: &str) -> Status {
         let named = &self.resource.info.resource;
         Status::not_found(&named.group, &named.plural, name)
     }

@@ -10,7 +10,7 @@ use crate::request::options::{Write, WriteOptions, dry_run_errors, integer};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     kind: String,
     pub dry_run: Vec<String>,
     pub grace_period_seconds: Option<i64>,
@@ -21,13 +21,13 @@ pub(super) struct DeleteOptions {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Preconditions {
+pub(crate) struct Preconditions {
     pub uid: Option<String>,
     pub resource_version: Option<String>,
 }
 
 impl DeleteOptions {
-    pub(super) fn is_dry_run(&self) -> bool {
+    pub(crate) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
@@ -71,12 +71,12 @@ impl DeleteOptions {
 }
 
 impl Call<'_> {
-    pub(super) fn write_options(&self, write: Write) -> Result<WriteOptions, Status> {
+    pub(crate) fn write_options(&self, write: Write) -> Result<WriteOptions, Status> {
         WriteOptions::parse(&self.info.query, write)
     }
 
     /// With a body the query is ignored, as in kube-apiserver.
-    pub(super) fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
+    pub(crate) fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
         let options = if body.is_empty() {
             let query = &self.info.query;
             DeleteOptions {

@@ -20,7 +20,7 @@ static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["s
 static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["spec"]]));
 
 /// A stored object on which a change is based.
-pub(super) struct Live<'o> {
+pub(crate) struct Live<'o> {
     /// Without the list of owners.
     pub tree: Value,
     list: Option<&'o RawValue>,
@@ -55,7 +55,7 @@ impl<'o> Live<'o> {
 
 /// An object to be stored.
 #[derive(Clone)]
-pub(super) struct Proposal {
+pub(crate) struct Proposal {
     pub object: Value,
     /// The owners of its fields, if server-side apply has determined them; the object has no list of its own then.
     /// Otherwise the writer owns the changed fields.

@@ -76,7 +76,7 @@ impl Patch {
 }
 
 impl Call<'_> {
-    pub(super) async fn patch(&self, body: Body) -> Result<Response, Status> {
+    pub(crate) async fn patch(&self, body: Body) -> Result<Response, Status> {
         if super::body::media_type(self.headers) == APPLY {
             return self.apply(body).await;
         }

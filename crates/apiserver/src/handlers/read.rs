@@ -171,9 +171,8 @@ impl Call<'_> {
             let known = matches!(path, "metadata.name" | "metadata.namespace")
                 || self.resource.info.selectable_fields.iter().any(|field| field.trim_start_matches('.') == path);
             if !known {
-                let named = &self.resource.info.resource;
-                return Err(Status::bad_request(if named.group == "batch" && named.plural == "jobs" {
-                    format!("field label {path:?} not supported for batchv1.Job")
+                return Err(Status::bad_request(if let Some(kind) = self.kind.selected_as {
+                    format!("field label {path:?} not supported for {kind}")
                 } else if self.resource.info.custom || !self.resource.info.selectable_fields.is_empty() {
                     format!("field label not supported: {path}")
                 } else {
@@ -185,7 +184,7 @@ impl Call<'_> {
         Ok(Filter { labels, fields, everything, custom: self.resource.info.custom })
     }
 
-    pub(super) async fn get(&self) -> Result<Response, Status> {
+    pub(crate) async fn get(&self) -> Result<Response, Status> {
         let wanted = options::revision(self.info.query.get("resourceVersion").unwrap_or_default());
         match wanted.map_err(Status::unclassified)? {
             None => drop(self.server.cache.catch_up().await?),

@@ -6,7 +6,7 @@ use http::request::Parts;
 use serde_json::Value;
 use transport::{Body, Identity};
 
-use super::{Call, no_such_resource};
+use super::{Call, Kind, no_such_resource};
 use crate::negotiate::{self, Subject};
 use crate::request::RequestInfo;
 use crate::request::options::Write;
@@ -29,6 +29,7 @@ pub(crate) async fn read(
         server,
         info,
         resource,
+        kind: &Kind::ORDINARY,
         user,
         headers: &parts.headers,
         shared: false,

@@ -12,10 +12,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use transport::{Body, Response};
 
-use super::Call;
 use super::ownership::Proposal;
 use super::patch::{APPLY, Patch};
 use super::scale_owners::{self, Replicas};
+use super::{Call, Kind};
 use crate::errors;
 use crate::request::options::{FieldValidation, Write};
 use crate::respond;
@@ -101,6 +101,7 @@ impl Call<'_> {
             server: self.server,
             info: self.info,
             resource: described,
+            kind: &Kind::ORDINARY,
             user: self.user,
             headers: self.headers,
             shared: false,

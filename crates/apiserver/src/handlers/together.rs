@@ -121,10 +121,7 @@ pub(crate) async fn write(
 async fn follow<'s>(server: &'s Shared, user: &Identity, infos: &[RequestInfo]) -> Vec<Writing<'s>> {
     let named = infos.iter().filter(|info| !info.name.is_empty());
     let mut places: Vec<_> = named
-        .map(|info| {
-            let namespace = if info.resource == "namespaces" { "" } else { &info.namespace };
-            (&info.group, &info.resource, ObjectKey::namespaced(namespace, info.name.as_str()))
-        })
+        .map(|info| (&info.group, &info.resource, ObjectKey::namespaced(info.scope(), info.name.as_str())))
         .collect();
     places.sort();
     places.dedup();

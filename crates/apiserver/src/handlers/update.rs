@@ -6,7 +6,7 @@ use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::{Object, ObjectKey, Status, names};
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 use storage::{Guard, Op, TxnOutcome};
 use transport::{Body, Response};
 
@@ -15,19 +15,19 @@ use super::ownership::{Live, Proposal, odd_finalizers, unique_owners};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::fairness::writers::Writing;
 use crate::request::options::Write;
-use crate::{certificates, errors, keys, namespaces, respond};
+use crate::{errors, keys, respond};
 
 /// Concurrent writers that get in between; kube-apiserver gives a patch as many tries.
 const TRIES: usize = 5;
 
 /// The result of a write of an object.
-pub(super) struct Changed {
+pub(crate) struct Changed {
     pub object: Arc<Object>,
     pub warnings: Vec<String>,
 }
 
 impl Call<'_> {
-    pub(super) async fn update(&self, body: Body) -> Result<Response, Status> {
+    pub(crate) async fn update(&self, body: Body) -> Result<Response, Status> {
         let options = self.write_options(Write::Update)?;
         let (mut object, mut warnings) = self.object(body, options.field_validation).await?;
         let dry_run = options.dry_run;
@@ -109,7 +109,7 @@ impl Call<'_> {
 
     /// Reads, applies `change`, and writes; repeats after concurrent writes, unless the change names the version it is
     /// based on.
-    pub(super) async fn modify(
+    pub(crate) async fn modify(
         &self,
         key: &ObjectKey,
         dry_run: bool,
@@ -218,7 +218,7 @@ impl Call<'_> {
         if !custom {
             strategy.default(&mut new);
         }
-        namespaces::default(&self.resource.info, &mut new);
+        (self.kind.default)(&mut new);
         let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));
         let context = self.context(dry_run);
         strategy.prepare_update(&context, old, &mut new);
@@ -376,31 +376,12 @@ impl Call<'_> {
                     set_or_remove(&mut new["metadata"], field, value);
                 }
             }
-            "finalize" => {
-                let finalizers = new["spec"]["finalizers"].take();
-                put_back(old, new);
-                new["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
+            "" | "scale" if self.resource.info.has_status() && !self.with_status => {
+                set_or_remove(new, "status", old["status"].clone());
             }
-            "ephemeralcontainers" => {
-                let (containers, owners) =
-                    (new["spec"]["ephemeralContainers"].take(), new["metadata"]["managedFields"].take());
-                *new = old.clone();
-                set_or_remove(&mut new["spec"], "ephemeralContainers", containers);
-                set_or_remove(&mut new["metadata"], "managedFields", owners);
-            }
-            "resize" => kubernetes_api::pods::keep_but_resources(old, new),
-            // Made by the server from the stored object.
-            "binding" | "eviction" => {}
-            // See [`certificates::restore`].
-            "approval" => {}
-            _ => {
-                if self.resource.info.has_status() && !self.with_status {
-                    set_or_remove(new, "status", old["status"].clone());
-                }
-                namespaces::restore(&self.resource.info, old, new);
-            }
+            _ => {}
         }
-        certificates::restore(&self.resource.info, &self.info.subresource, old, new, self.now);
+        (self.kind.restore)(&self.info.subresource, old, new, self.now);
         let was = &old["metadata"];
         let Some(metadata) = new["metadata"].as_object_mut() else { return };
         metadata.retain(|_, value| !value.is_null());
@@ -431,7 +412,7 @@ impl Call<'_> {
         metadata["deletionTimestamp"].is_string()
             && none(&metadata["finalizers"])
             && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
-            && (self.info.resource != "namespaces" || none(&object["spec"]["finalizers"]))
+            && !(self.kind.is_held)(object)
     }
 }
 
@@ -447,7 +428,7 @@ pub(super) fn raced(current: Vec<Option<storage::KeyValue>>) -> Result<Option<Ar
 }
 
 /// Makes `new` what `old` is. Most of it is already, and comparing costs less than copying.
-fn put_back(old: &Value, new: &mut Value) {
+pub(crate) fn put_back(old: &Value, new: &mut Value) {
     match (old, new) {
         (Value::Object(was), Value::Object(is)) => {
             is.retain(|key, _| was.contains_key(key));
@@ -463,7 +444,7 @@ fn put_back(old: &Value, new: &mut Value) {
     }
 }
 
-fn set_or_remove(object: &mut Value, field: &str, value: Value) {
+pub(crate) fn set_or_remove(object: &mut Value, field: &str, value: Value) {
     let Some(map) = object.as_object_mut() else { return };
     if value.is_null() {
         map.remove(field);
@@ -474,6 +455,8 @@ fn set_or_remove(object: &mut Value, field: &str, value: Value) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ impl Shared {
 
     pub(crate) async fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         if self.has("NamespaceLifecycle") {
-            crate::namespaces::check(self, request)?;
+            crate::kinds::namespaces::check(self, request)?;
         }
         for plugin in self.plugins(request) {
             plugin.mutate(request).await?;
@@ -65,7 +65,7 @@ impl Shared {
     }
 
     pub(crate) async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-        crate::certificates::check(self, request)?;
+        crate::kinds::certificates::check(self, request)?;
         if let Some(rbac) = &self.rbac {
             authz::escalation::check(rbac, request)?;
         }

@@ -10,6 +10,7 @@ mod drafts;
 mod fairness;
 mod hostile;
 mod joint;
+mod kinds;
 mod objects;
 mod parity;
 mod plugins;

@@ -6,11 +6,14 @@ use apimachinery::meta::Time;
 use apimachinery::resource::ResourceInfo;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use transport::Identity;
+use transport::{Body, Identity, Response};
 
 use crate::admission::{AdmissionRequest, Operation};
 use crate::authz::{Attributes, Authorizer, ResourceAttributes};
+use crate::handlers::{Call, Kind, method_not_allowed};
 use crate::server::Shared;
 
 const GROUP: &str = "certificates.k8s.io";
@@ -18,15 +21,34 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// Decisions, which only the `approval` endpoint takes. It sets other conditions too; signers set theirs by `status`.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
+pub(super) const ROW: Kind = Kind {
+    group: GROUP,
+    plural: "certificatesigningrequests",
+    prepare_create,
+    restore,
+    part: Some(approval),
+    ..Kind::ORDINARY
+};
+
 fn are(info: &ResourceInfo) -> bool {
-    info.resource.group == GROUP && info.resource.plural == "certificatesigningrequests"
+    info.resource.group == ROW.group && info.resource.plural == ROW.plural
+}
+
+/// `approval` is read and written like the object.
+fn approval<'a>(call: &'a Call<'_>, body: Body) -> BoxFuture<'a, Result<Response, Status>> {
+    async move {
+        match call.info.verb {
+            "get" => call.get().await,
+            "update" => call.update(body).await,
+            "patch" => call.patch(body).await,
+            _ => Err(method_not_allowed()),
+        }
+    }
+    .boxed()
 }
 
 /// The requester in the spec is the authenticated user, regardless of the request's content.
-pub(crate) fn prepare_create(info: &ResourceInfo, user: &Identity, object: &mut Value) {
-    if !are(info) {
-        return;
-    }
+fn prepare_create(user: &Identity, object: &mut Value) {
     let Some(fields) = object.as_object_mut() else { return };
     fields.insert("status".into(), json!({}));
     let Some(spec) = fields.entry("spec").or_insert_with(|| json!({})).as_object_mut() else { return };
@@ -45,10 +67,7 @@ pub(crate) fn prepare_create(info: &ResourceInfo, user: &Identity, object: &mut 
 
 /// Puts back what an endpoint may not change: the object itself its spec, `approval` all but conditions and metadata,
 /// `status` the decisions. New conditions get their times.
-pub(crate) fn restore(info: &ResourceInfo, subresource: &str, old: &Value, new: &mut Value, now: Time) {
-    if !are(info) {
-        return;
-    }
+fn restore(subresource: &str, old: &Value, new: &mut Value, now: Time) {
     let decided = |condition: &Value| DECISIONS.iter().any(|type_| condition["type"] == *type_);
     let of = |object: &Value| object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     if !matches!(subresource, "approval" | "status") {

@@ -4,10 +4,14 @@
 use apimachinery::resource::ResourceInfo;
 use apimachinery::status::StatusCause;
 use apimachinery::{ObjectKey, Status};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use storage::Guard;
+use transport::{Body, Response};
 
 use crate::admission::{AdmissionRequest, Operation};
+use crate::handlers::{Call, Kind, method_not_allowed, put_back};
 use crate::keys;
 use crate::server::Shared;
 
@@ -16,14 +20,37 @@ const PLACE: &str = "core/namespaces";
 const FINALIZER: &str = "kubernetes";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-fn are(info: &ResourceInfo) -> bool {
-    info.resource.group.is_empty() && info.resource.plural == "namespaces"
+/// These hold what the server itself needs.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+pub(super) const ROW: Kind = Kind {
+    plural: "namespaces",
+    default,
+    prepare_create: |_, object| prepare_create(object),
+    restore: |subresource, old, new, _| restore(subresource, old, new),
+    may_delete,
+    is_held: |object| object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()),
+    mark_deleted: |object| object["status"]["phase"] = "Terminating".into(),
+    part: Some(finalize),
+    ..Kind::ORDINARY
+};
+
+fn may_delete(key: &ObjectKey) -> Result<(), Status> {
+    match IMMORTAL.contains(&key.name.as_str()) {
+        true => Err(Status::forbidden("", "namespaces", &key.name, "this namespace may not be deleted")),
+        false => Ok(()),
+    }
+}
+
+/// `finalize` is written as a whole, and not read.
+fn finalize<'a>(call: &'a Call<'_>, body: Body) -> BoxFuture<'a, Result<Response, Status>> {
+    async move { if call.info.verb == "update" { call.update(body).await } else { Err(method_not_allowed()) } }.boxed()
 }
 
 /// A namespace can be selected by its name.
-pub(crate) fn default(info: &ResourceInfo, object: &mut Value) {
+fn default(object: &mut Value) {
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    if !are(info) || name.is_empty() {
+    if name.is_empty() {
         return;
     }
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -38,8 +65,8 @@ pub(crate) fn default(info: &ResourceInfo, object: &mut Value) {
 }
 
 /// A new namespace is active, and waits for its content when it is deleted.
-pub(crate) fn prepare_create(info: &ResourceInfo, object: &mut Value) {
-    let (true, Some(fields)) = (are(info), object.as_object_mut()) else { return };
+fn prepare_create(object: &mut Value) {
+    let Some(fields) = object.as_object_mut() else { return };
     let spec = fields.entry("spec").or_insert_with(|| json!({}));
     let mut finalizers = spec["finalizers"].as_array().cloned().unwrap_or_default();
     if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
@@ -49,10 +76,16 @@ pub(crate) fn prepare_create(info: &ResourceInfo, object: &mut Value) {
     fields.insert("status".into(), json!({"phase": "Active"}));
 }
 
-/// Only `finalize` changes the finalizers in the spec.
-pub(crate) fn restore(info: &ResourceInfo, old: &Value, new: &mut Value) {
-    if are(info) {
-        new["spec"] = old["spec"].clone();
+/// Only `finalize` changes the finalizers in the spec, and nothing else.
+fn restore(subresource: &str, old: &Value, new: &mut Value) {
+    match subresource {
+        "finalize" => {
+            let finalizers = new["spec"]["finalizers"].take();
+            put_back(old, new);
+            new["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
+        }
+        "" => new["spec"] = old["spec"].clone(),
+        _ => {}
     }
 }
 

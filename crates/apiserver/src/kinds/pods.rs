@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey, Status, StatusReason};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::StatusCode;
 use kubernetes_api::eviction::{self, Eviction};
 use kubernetes_api::pods;
@@ -10,8 +12,7 @@ use serde_json::Value;
 use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Identity, Response};
 
-use super::Call;
-use super::ownership::{Live, Proposal};
+use crate::handlers::{self, Call, Kind, Live, Proposal, body as content, method_not_allowed, set_or_remove};
 use crate::request::RequestInfo;
 use crate::request::options::Write;
 use crate::server::Shared;
@@ -20,8 +21,42 @@ use crate::{errors, keys, respond};
 /// Evictions that spend the same budget at once.
 const TRIES: usize = 5;
 
+pub(super) const ROW: Kind =
+    Kind { plural: "pods", restore: |part, old, new, _| restore(part, old, new), part: Some(part), ..Kind::ORDINARY };
+
+pub(super) const BINDINGS: Kind = Kind { plural: "bindings", instead: Some(bind_by_name), ..Kind::ORDINARY };
+
+/// What a subresource may not change. `binding` and `eviction` are made by the server from the stored object.
+fn restore(part: &str, old: &Value, new: &mut Value) {
+    match part {
+        "ephemeralcontainers" => {
+            let (containers, owners) =
+                (new["spec"]["ephemeralContainers"].take(), new["metadata"]["managedFields"].take());
+            *new = old.clone();
+            set_or_remove(&mut new["spec"], "ephemeralContainers", containers);
+            set_or_remove(&mut new["metadata"], "managedFields", owners);
+        }
+        "resize" => pods::keep_but_resources(old, new),
+        _ => {}
+    }
+}
+
+fn part<'a>(call: &'a Call<'_>, body: Body) -> BoxFuture<'a, Result<Response, Status>> {
+    Part(call).answer(body).boxed()
+}
+
+fn bind_by_name<'a>(
+    server: &'a Shared,
+    info: &'a RequestInfo,
+    user: &'a Identity,
+    parts: &'a http::request::Parts,
+    body: Body,
+) -> BoxFuture<'a, Result<Response, Status>> {
+    bind_named(server, info, user, parts, body).boxed()
+}
+
 /// `POST bindings`: the older form of `pods/NAME/binding`, with the pod's name in the body.
-pub(super) async fn bind_by_name(
+async fn bind_named(
     server: &Shared,
     info: &RequestInfo,
     user: &Identity,
@@ -29,10 +64,10 @@ pub(super) async fn bind_by_name(
     body: Body,
 ) -> Result<Response, Status> {
     if info.verb != "create" || !info.name.is_empty() || info.namespace.is_empty() {
-        return Err(super::method_not_allowed());
+        return Err(method_not_allowed());
     }
-    let bytes = super::body::read(body).await?;
-    let binding = super::body::decode(&parts.headers, &bytes)?;
+    let bytes = content::read(body).await?;
+    let binding = content::decode(&parts.headers, &bytes)?;
     let name = binding["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
         return Err(Status::bad_request("name must be provided"));
@@ -49,18 +84,25 @@ pub(super) async fn bind_by_name(
         ..RequestInfo::default()
     };
     let served = server.registry.snapshot();
-    let pods = served.get("", &info.version, "pods").ok_or_else(super::no_such_resource)?;
-    Box::pin(super::handle(server, &target, pods, user, parts, transport::full(bytes))).await
+    let pods = served.get("", &info.version, "pods").ok_or_else(handlers::no_such_resource)?;
+    let kind = super::of(&pods.info.resource);
+    handlers::handle(server, &target, (pods, kind), user, parts, transport::full(bytes)).await
 }
 
-impl Call<'_> {
-    pub(super) fn is_pod(&self) -> bool {
-        let named = &self.resource.info.resource;
-        named.group.is_empty() && named.plural == "pods"
-    }
+/// A request for a subresource of a pod.
+struct Part<'a, 'c>(&'a Call<'c>);
 
+impl<'c> std::ops::Deref for Part<'_, 'c> {
+    type Target = Call<'c>;
+
+    fn deref(&self) -> &Call<'c> {
+        self.0
+    }
+}
+
+impl Part<'_, '_> {
     /// `POST pods/NAME/SUBRESOURCE`, and every verb of those a kubelet answers.
-    pub(super) async fn pod_subresource(&self, body: Body) -> Result<Response, Status> {
+    async fn answer(self, body: Body) -> Result<Response, Status> {
         match (self.info.verb, self.info.subresource.as_str()) {
             ("create", "binding") => self.bind(body).await,
             ("create", "eviction") => self.evict(body).await,
@@ -72,12 +114,12 @@ impl Call<'_> {
             ("get", _) => self.get().await,
             ("update", _) => self.update(body).await,
             ("patch", _) => self.patch(body).await,
-            _ => Err(super::method_not_allowed()),
+            _ => Err(method_not_allowed()),
         }
     }
 
     async fn bind(&self, body: Body) -> Result<Response, Status> {
-        let binding = super::body::decode(self.headers, &super::body::read(body).await?)?;
+        let binding = content::decode(self.headers, &content::read(body).await?)?;
         self.check_binding(&binding)?;
         let change = |live: &Live<'_>| pods::bound(&live.tree, &binding, self.now).map(Proposal::from);
         let options = self.write_options(Write::Create)?;
@@ -95,7 +137,7 @@ impl Call<'_> {
     }
 
     async fn evict(&self, body: Body) -> Result<Response, Status> {
-        let eviction = super::body::decode(self.headers, &super::body::read(body).await?)?;
+        let eviction = content::decode(self.headers, &content::read(body).await?)?;
         self.check_binding(&eviction)?;
         let asked = serde_json::to_vec(&eviction["deleteOptions"]).map_err(Status::internal)?;
         let options = self.delete_options(if eviction["deleteOptions"].is_null() { &[] } else { &asked })?;

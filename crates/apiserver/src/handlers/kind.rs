@@ -1,0 +1,66 @@
+//! What is special about the objects of one resource, as hooks of the generic handlers. The rows are in `crate::kinds`.
+
+use std::time::Duration;
+
+use apimachinery::meta::Time;
+use apimachinery::{ObjectKey, Status};
+use futures::future::BoxFuture;
+use http::request::Parts;
+use serde_json::Value;
+use transport::{Body, Identity, Response};
+
+use super::Call;
+use crate::request::RequestInfo;
+use crate::server::Shared;
+
+/// Answers a request for a subresource of its own.
+pub(crate) type AnswerPart = for<'a> fn(&'a Call<'_>, Body) -> BoxFuture<'a, Result<Response, Status>>;
+
+/// Answers a request for a resource that only stands for another one.
+pub(crate) type AnswerInstead =
+    for<'a> fn(&'a Shared, &'a RequestInfo, &'a Identity, &'a Parts, Body) -> BoxFuture<'a, Result<Response, Status>>;
+
+/// A row. A resource without a row has [`Kind::ORDINARY`], whose hooks do nothing.
+pub(crate) struct Kind {
+    pub group: &'static str,
+    pub plural: &'static str,
+    /// A warning with every response.
+    pub deprecation: Option<&'static str>,
+    /// The name of the kind in the refusal of a field selector.
+    pub selected_as: Option<&'static str>,
+    /// Objects end this long after their last write.
+    pub lifetime: Option<Duration>,
+    /// Fills in defaults that depend on other fields.
+    pub default: fn(&mut Value),
+    /// Sets the fields of a new object that belong to the server.
+    pub prepare_create: fn(&Identity, &mut Value),
+    /// Puts back the fields that a write of this subresource (empty: of the object) may not change, given the old object
+    /// and the new one.
+    pub restore: fn(&str, &Value, &mut Value, Time),
+    /// Refuses the deletion of some objects.
+    pub may_delete: fn(&ObjectKey) -> Result<(), Status>,
+    /// Whether a deleted object stays for another reason than its finalizers.
+    pub is_held: fn(&Value) -> bool,
+    /// Marks the deletion in the object itself.
+    pub mark_deleted: fn(&mut Value),
+    pub part: Option<AnswerPart>,
+    pub instead: Option<AnswerInstead>,
+}
+
+impl Kind {
+    pub const ORDINARY: Self = Self {
+        group: "",
+        plural: "",
+        deprecation: None,
+        selected_as: None,
+        lifetime: None,
+        default: |_| {},
+        prepare_create: |_, _| {},
+        restore: |_, _, _, _| {},
+        may_delete: |_| Ok(()),
+        is_held: |_| false,
+        mark_deleted: |_| {},
+        part: None,
+        instead: None,
+    };
+}
