@@ -1,6 +1,6 @@
 //! From bindings to Works: one for each cluster of a binding, and none elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use karmada_api::policy::v1alpha1::ResourceSelector;
 use karmada_api::scope::{Binding, Override, Scope};
 use karmada_api::work::v1alpha1::Work;
 use karmada_api::work::v1alpha2::ObjectReference;
+use parking_lot::Mutex;
 use propagation::overrides::{self, AppliedOverrides};
 use propagation::template::Template;
 use propagation::works::{self, Inputs};
@@ -33,7 +34,7 @@ pub(crate) async fn run(context: Context) {
     let queue = context.dispatch_queue();
     // The queue of this process's only binding controller, which receives changed templates.
     let _ = context.rendering.set(queue.clone());
-    let strays: Arc<Strays> = Arc::default();
+    let (strays, failed): (Arc<Strays>, Arc<Failed>) = Default::default();
     let (keys, arriving, bindings) = (queue.clone(), strays.clone(), Scope::ALL.map(|scope| context.bindings(scope)));
     context.works.subscribe(move |event| {
         let Event::Added { object, .. } = event else { return };
@@ -74,8 +75,8 @@ pub(crate) async fn run(context: Context) {
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
     run_workers(Controller::of_bindings(component(Scope::Namespaced)), queue, workers, stop, move |key| {
-        let (context, strays) = (context.clone(), strays.clone());
-        async move { reconcile(&context, &strays, &key).await }
+        let (context, strays, failed) = (context.clone(), strays.clone(), failed.clone());
+        async move { reconcile(&context, &strays, &failed, &key).await }
     })
     .await;
 }
@@ -125,9 +126,12 @@ fn is_fully_applied(binding: &Object) -> bool {
     list.iter().any(|it| it.type_ == conditions::FULLY_APPLIED && it.status == "True")
 }
 
-async fn reconcile(context: &Context, strays: &Strays, key: &ObjectKey) -> Result<Next> {
+/// Bindings whose Works could not all be written in the last pass.
+type Failed = Mutex<BTreeSet<ObjectKey>>;
+
+async fn reconcile(context: &Context, strays: &Strays, failed: &Failed, key: &ObjectKey) -> Result<Next> {
     let mut failures = Failures::new();
-    let outcome = sync(context, strays, key, &mut failures).await;
+    let outcome = sync(context, strays, failed, key, &mut failures).await;
     context.unrendered.note(key, failures);
     outcome
 }
@@ -141,9 +145,16 @@ fn component(scope: Scope) -> &'static str {
 }
 
 /// One pass; `failures` are the clusters whose Work cannot be rendered.
-async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mut Failures) -> Result<Next> {
+async fn sync(
+    context: &Context,
+    strays: &Strays,
+    failed: &Failed,
+    key: &ObjectKey,
+    failures: &mut Failures,
+) -> Result<Next> {
     let Some(object) = context.bindings(Scope::of(key)).cache().get(key) else {
         context.journal.forget_binding(key);
+        failed.lock().remove(key);
         return delete_strays(context, strays, key).await;
     };
     // The cache has them by now.
@@ -163,6 +174,7 @@ async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mu
     if !orphans.is_empty() && !is_newest(context, &object).await? {
         return Err(Error::Wait(format!("{} {key} is newer than the cache", Binding::kind(binding.scope))));
     }
+    let deleted = !orphans.is_empty();
     let orphans = works.iter().filter(|work| orphans.contains(&&work.key()));
     if let Err(error) = delete_works(context, orphans).await {
         recorder.warning(&*object, events::CLEANUP_WORK_FAILED, error.to_string());
@@ -182,13 +194,16 @@ async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mu
     let outcome = ensure_works(context, strays, &binding, &template, failures).await;
     context.metrics.sync_work.took(&[result(&outcome)], started.elapsed());
     match outcome {
-        Ok(()) => {
-            for subject in subjects {
+        Ok(wrote) => {
+            let recovered = failed.lock().remove(key);
+            // Upstream records it with every pass; a pass that writes nothing has nothing new to report.
+            for subject in subjects.into_iter().filter(|_| wrote || deleted || recovered) {
                 recorder.normal(subject, events::SYNC_WORK_SUCCEED, format!("Sync work of {kind}({key}) successful."));
             }
             Ok(Next::Done)
         }
         Err(error) => {
+            failed.lock().insert(key.clone());
             for subject in subjects {
                 recorder.warning(subject, events::SYNC_WORK_FAILED, error.to_string());
             }
@@ -262,13 +277,14 @@ async fn delete_strays(context: &Context, strays: &Strays, key: &ObjectKey) -> R
     Ok(Next::Done)
 }
 
+/// Returns whether a Work was written.
 async fn ensure_works(
     context: &Context,
     strays: &Strays,
     binding: &Binding,
     template: &Object,
     failures: &mut Failures,
-) -> Result<()> {
+) -> Result<bool> {
     let tree = decoded(template, template.to_tree())?;
     let targets = works::targets(&binding.spec).into_iter();
     let known =
@@ -305,14 +321,18 @@ async fn ensure_works(
     new.iter().for_each(|key| strays.creating(key.clone(), origin(binding)));
     let written = work_writes::write_all(context, works).await;
     new.iter().for_each(|key| note_created(context, strays, key));
+    let mut wrote = false;
     for ((cluster, applied), written) in applied.iter().zip(written) {
         match written {
-            Ok(true) => record_overrides(context, template, cluster, applied),
+            Ok(true) => {
+                wrote = true;
+                record_overrides(context, template, cluster, applied);
+            }
             Ok(false) => {}
             Err(error) => errors.push(error.to_string()),
         }
     }
-    all(errors)
+    all(errors).map(|()| wrote)
 }
 
 /// After the creation of a Work. The cache may have the Work before the answer comes.

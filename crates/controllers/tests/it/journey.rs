@@ -1,7 +1,9 @@
 //! One application from its creation to its removal.
 
+use std::time::Duration;
+
 use apimachinery::{ApiResource, ObjectKey};
-use client::{Patch, PatchOptions};
+use client::{ListOptions, Patch, PatchOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::{Binding, Scope};
@@ -165,6 +167,8 @@ async fn there_are_no_unneeded_writes() {
     assert_eq!(writes(&plane.context, "m1"), 2);
     let work_key = ObjectKey::namespaced("karmada-es-m1", karmada_api::names::work_name("Deployment", "web", "demo"));
     let before = plane.get(&Work::api_resource(), &work_key).await.expect("the work");
+    let synced = synced(&plane).await;
+    assert!(!synced.is_empty());
 
     plane.restart_controllers().await;
     plane
@@ -174,7 +178,19 @@ async fn there_are_no_unneeded_writes() {
     assert_eq!(writes(&plane.context, "m1"), 0);
     let after = plane.get(&Work::api_resource(), &work_key).await.expect("the work");
     assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(self::synced(&plane).await, synced, "nothing is recorded again");
     plane.shutdown().await;
+}
+
+/// The objects with an event that their Works were written, and how often it was recorded.
+async fn synced(plane: &Plane) -> Vec<(String, Value)> {
+    let events = ApiResource::namespaced("", "v1", "Event", "events");
+    plane.settle().await;
+    let list = plane.client.list(&events, None, &ListOptions::default()).await.expect("events");
+    let all = list.items.iter().map(|event| event.to_value().expect("an event"));
+    let written = all.filter(|event| event["reason"] == "SyncWorkSucceed");
+    written.map(|event| (event["involvedObject"]["kind"].to_string(), event["count"].clone())).collect()
 }
 
 #[tokio::test(start_paused = true)]
