@@ -1,5 +1,5 @@
 //! Compares requests to a member directly and over a tunnel, in one process over loopback: `cargo run --release -p
-//! tunnel --example throughput`.
+//! tunnel --example tunnel_throughput`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
