@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::audit::Event;
@@ -12,6 +13,7 @@ use flate2::write::GzEncoder;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use world::World;
 
 use super::Writer;
@@ -55,11 +57,11 @@ pub struct Log {
 impl Log {
     pub(super) fn open(&self) -> anyhow::Result<LogWriter> {
         if self.path == Path::new("-") {
-            return Ok(LogWriter { to: self.clone(), file: None, size: 0 });
+            return Ok(LogWriter { to: self.clone(), file: None, size: 0, tidying: Arc::default() });
         }
         let opened = self.open_file();
         let (file, size) = opened.with_context(|| format!("--audit-log-path {}", self.path.display()))?;
-        Ok(LogWriter { to: self.clone(), file: Some(file), size })
+        Ok(LogWriter { to: self.clone(), file: Some(file), size, tidying: Arc::default() })
     }
 
     fn open_file(&self) -> io::Result<(File, u64)> {
@@ -102,7 +104,11 @@ impl Log {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if let Some(time) = time_of(&name, &stem, &extension) {
+            let Some(time) = time_of(&name, &stem, &extension) else { continue };
+            // A process that ended between the two steps of compressing left both.
+            if directory.join(format!("{name}.gz")).try_exists()? {
+                std::fs::remove_file(directory.join(name))?;
+            } else {
                 found.push((time, name));
             }
         }
@@ -134,12 +140,22 @@ fn kept(mut files: Vec<(Timestamp, String)>, now: Timestamp, count: usize, age: 
     files.into_iter().enumerate().map(|(place, (time, name))| (name, keep(place, time))).collect()
 }
 
+/// The compressed file has its name once it is complete.
 fn compress(path: &Path) -> io::Result<()> {
-    let mut target = path.as_os_str().to_owned();
-    target.push(".gz");
-    let mut encoder = GzEncoder::new(File::create(&target)?, Compression::default());
+    let with = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let (part, target) = (with(".gz.part"), with(".gz"));
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut encoder = GzEncoder::new(options.open(&part)?, Compression::default());
     io::copy(&mut File::open(path)?, &mut encoder)?;
     encoder.finish()?.sync_all()?;
+    std::fs::rename(part, target)?;
     std::fs::remove_file(path)
 }
 
@@ -148,6 +164,8 @@ pub(super) struct LogWriter {
     /// `None`: standard output, or a rotation failed half way.
     file: Option<File>,
     size: u64,
+    /// Held while rotated files are removed and compressed.
+    tidying: Arc<Mutex<()>>,
 }
 
 impl LogWriter {
@@ -178,8 +196,9 @@ impl LogWriter {
         std::fs::rename(&self.to.path, self.to.rotated(now)?)?;
         let (file, size) = self.to.open_file()?;
         (self.file, self.size) = (Some(file), size);
-        let log = self.to.clone();
+        let (log, tidying) = (self.to.clone(), Arc::clone(&self.tidying));
         tokio::task::spawn_blocking(move || {
+            let _alone = tidying.lock();
             if let Err(error) = log.tidy(now) {
                 tracing::warn!(path = %log.path.display(), err = %error, "Rotated audit logs cannot be removed or compressed");
             }

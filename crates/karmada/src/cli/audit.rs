@@ -33,9 +33,8 @@ enum Version {
 }
 
 #[derive(Args)]
-#[command(next_help_heading = "Options of auditing")]
 pub(super) struct AuditArgs {
-    /// The audit policy: which requests are recorded, and how much of each; none without it
+    /// The audit policy; events go to --audit-log-path, --audit-webhook-config-file or both
     #[arg(long, value_name = "FILE")]
     audit_policy_file: Option<PathBuf>,
     #[command(flatten)]
@@ -47,8 +46,8 @@ pub(super) struct AuditArgs {
 #[derive(Args)]
 struct LogArgs {
     /// The file of the audit log; `-` is standard output, empty is none
-    #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
-    audit_log_path: PathBuf,
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    audit_log_path: Option<String>,
     /// The format of a line
     #[arg(long, default_value = "json", hide_short_help = true)]
     audit_log_format: LogFormat,
@@ -103,7 +102,7 @@ struct LogArgs {
 #[derive(Args)]
 struct WebhookArgs {
     /// The kubeconfig of the webhook that events are sent to; none without it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     audit_webhook_config_file: Option<PathBuf>,
     /// When a request goes on; see --audit-log-mode
     #[arg(long, default_value = "batch", hide_short_help = true)]
@@ -154,12 +153,10 @@ fn mode(way: Way, batching: Batching) -> Mode {
 impl LogArgs {
     fn backend(self, world: &World) -> Option<Backend<Log>> {
         let Version::V1 = self.audit_log_version;
-        if self.audit_log_path.as_os_str().is_empty() {
-            return None;
-        }
+        let path = PathBuf::from(self.audit_log_path.filter(|path| !path.is_empty())?);
         let max_size = if self.audit_log_maxsize == 0 { 100 } else { self.audit_log_maxsize };
         let to = Log {
-            path: self.audit_log_path,
+            path,
             format: match self.audit_log_format {
                 LogFormat::Json => Format::Json,
                 LogFormat::Legacy => Format::Legacy,

@@ -25,9 +25,11 @@ use line::Form;
 
 /// The crates of this workspace, by the names in their events. Events of libraries are written from WARN on.
 const OWN: &[&str] = &[
+    "admission",
     "apiextensions",
     "apimachinery",
     "apiserver",
+    "audit",
     "bench",
     "cel",
     "client",
