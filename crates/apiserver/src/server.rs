@@ -422,14 +422,17 @@ async fn answer_to(
 ) -> Result<Response, Status> {
     let instead = server.routes.iter().filter(|route| route.takes(info)).find_map(|route| route.instead(info));
     let recording = parts.extensions.get::<Recording>();
-    let allowed = |attributes: &Attributes| server.authorizer.authorize(user, attributes).is_allowed();
-    if let Some(recording) = recording {
-        let by_path = server.authorizer.authorize(user, &info.attributes());
-        let other = instead.as_ref().filter(|_| !by_path.is_allowed());
-        recording.decided(&other.map_or(by_path, |other| server.authorizer.authorize(user, other)));
+    let mut attributes = info.attributes();
+    let mut decision = server.authorizer.authorize(user, &attributes);
+    if let Some(other) = instead.filter(|_| !decision.is_allowed()) {
+        decision = server.authorizer.authorize(user, &other);
+        attributes = other;
     }
-    if !(instead.is_some() && allowed(&info.attributes())) {
-        authz::check(server.authorizer.as_ref(), user, &instead.unwrap_or_else(|| info.attributes()))?;
+    if let Some(recording) = recording {
+        recording.decided(&decision);
+    }
+    if !decision.is_allowed() {
+        return Err(authz::forbidden(user, &attributes, decision.reason()));
     }
     if parts.extensions.get::<transport::WatchEverything>().is_some() {
         return everything(server, user);
