@@ -157,7 +157,7 @@ impl Policy {
     /// The object or the operations of a mutation.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason for their absence.
     pub fn patch(&self, mutation: &Mutation, inputs: &Inputs<'_>) -> Result<Value, String> {
         let (Mutation::Configuration(expression) | Mutation::Patch(expression)) = mutation;
         let (mut bound, mut budget) = (inputs.bind(), Budget::new(BUDGET));

@@ -225,7 +225,7 @@ impl Object {
         self.resource_version().parse().unwrap_or(0)
     }
 
-    /// The generation; 0 if there is none.
+    /// The generation; 0 for an object without one.
     pub fn generation(&self) -> i64 {
         self.head.generation
     }
@@ -297,7 +297,7 @@ impl Object {
         self.part(self.head.annotations).unwrap_or_default()
     }
 
-    /// The encoded list of field owners; `None` when there is none.
+    /// The encoded list of field owners; `None` for an object without one.
     pub fn managed_fields_json(&self) -> Option<Bytes> {
         self.part(self.head.managed_fields)
     }

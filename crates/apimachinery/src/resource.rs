@@ -296,7 +296,7 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// The conditions of a row, encoded as the member after its cells; nothing is written if there are none.
+/// The conditions of a row, encoded as the member after its cells; nothing is written for a row without conditions.
 ///
 /// # Errors
 /// Those of encoding.

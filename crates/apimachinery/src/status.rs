@@ -100,7 +100,7 @@ pub struct Status {
     /// An explanation for users.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// A [`StatusReason`] by name; empty if there is none.
+    /// A [`StatusReason`] by name; empty for a Status without one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The object, the causes and when to retry.

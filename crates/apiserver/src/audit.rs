@@ -150,9 +150,9 @@ impl Recording {
             let mut open = self.open.lock();
             open.decision = self.auditor.policy.decide(&attributes(info, &Identity::default()));
             open.event.level = open.decision.level;
-            let mut told = status.clone();
-            told.message = attempted(headers, peer);
-            open.event.response_status = Some(Outcome::Status(Box::new(told)));
+            let mut recorded = status.clone();
+            recorded.message = attempted(headers, peer);
+            open.event.response_status = Some(Outcome::Status(Box::new(recorded)));
         }
         // The response is its own last event.
         let _ = self.reached(Stage::ResponseStarted).await;

@@ -42,7 +42,7 @@ impl<'a> Template<'a> {
         self.meta("resourceVersion")
     }
 
-    /// The generation; 0 if there is none.
+    /// The generation; 0 for a template without one.
     pub fn generation(self) -> i64 {
         self.0["metadata"]["generation"].as_i64().unwrap_or_default()
     }

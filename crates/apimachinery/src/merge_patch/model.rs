@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The merged value at a path; `None` where there is none.
+/// The merged value at a path; `None` where it has no value.
 fn decided(target: Option<&Value>, patch: Option<&Value>) -> Option<Value> {
     let Some(patch) = patch else { return target.cloned() };
     if !patch.is_object() {

@@ -46,7 +46,7 @@ async fn audited(rules: &str, fails: bool) -> (ApiServer, Client, Arc<Memory>) {
     (server, client, memory)
 }
 
-/// A request as it comes from a socket, without the user if there is none.
+/// A request as it comes from a socket, without an identity if `user` is `None`.
 async fn send(server: &ApiServer, user: Option<&str>, request: http::request::Builder, body: &str) -> (u16, String) {
     let mut request: Request = request.body(transport::full(body.to_owned())).expect("a request");
     if let Some(user) = user {

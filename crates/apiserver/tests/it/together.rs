@@ -131,8 +131,8 @@ async fn if_one_is_refused_none_is_stored() {
     }
     let running = client.get(&deployments(), &keys[1]).await.expect("it is there");
     assert_eq!(running.to_value().expect("JSON")["status"]["replicas"], Value::Null);
-    let nobody = Client::in_process(server.service(), Identity { user: "nobody".into(), ..Identity::default() });
-    assert!(nobody.write_together(writes(&resources, &keys, "")).await.expect("an answer").is_none());
+    let unauthorized = Client::in_process(server.service(), Identity { user: "nobody".into(), ..Identity::default() });
+    assert!(unauthorized.write_together(writes(&resources, &keys, "")).await.expect("an answer").is_none());
     let stored = client.write_together(writes(&resources, &keys, "")).await.expect("an answer");
     assert_eq!(stored.map(|objects| objects.len()), Some(4), "nothing is left of what was refused");
 }

@@ -45,7 +45,7 @@ pub(super) struct AuditArgs {
 
 #[derive(Args)]
 struct LogArgs {
-    /// The file of the audit log; `-` is standard output, empty is none
+    /// The file of the audit log; `-` is standard output, an empty value disables the log
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     audit_log_path: Option<String>,
     /// The format of a line

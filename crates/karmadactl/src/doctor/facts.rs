@@ -65,7 +65,7 @@ pub struct Member {
     pub renewed: Option<i64>,
     /// The certificate by which the agent of a pull-mode member reaches the control plane.
     pub agent_certificate: Option<Validity>,
-    /// The result of the probe through the proxy, or why there is none.
+    /// The result of the probe through the proxy, or the reason for its absence.
     pub probe: Option<Result<Probe, String>>,
 }
 

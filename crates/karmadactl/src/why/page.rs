@@ -24,7 +24,7 @@ pub struct Page {
     pub subject: String,
     /// One sentence.
     pub answer: String,
-    /// The outstanding steps; empty when there are none.
+    /// The outstanding steps; empty when every step is complete.
     pub waiting: Vec<String>,
     /// At least one.
     pub next: Vec<String>,
