@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::status::StatusCause;
-
 /// A path to a field, e.g. `spec.containers[0].name` or `data[key]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(String);
@@ -214,11 +212,6 @@ impl Error {
             ErrorKind::Internal => "Internal error".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
-    }
-
-    /// The error as a cause in the details of a Status.
-    pub fn to_cause(&self) -> StatusCause {
-        StatusCause { reason: self.reason().into(), message: self.body(), field: self.path.as_str().into() }
     }
 }
 

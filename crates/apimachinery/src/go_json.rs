@@ -27,6 +27,19 @@ pub fn printed(value: &Value) -> String {
     out
 }
 
+/// The type Go gives a value of a document (`%T`).
+pub fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 /// The name of a value's type in Go's messages.
 pub fn type_name(value: &Value) -> &'static str {
     match value {

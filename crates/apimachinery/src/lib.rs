@@ -7,6 +7,7 @@
 
 pub mod addresses;
 pub mod age;
+pub mod configuration;
 pub mod duration;
 pub mod field;
 pub mod go_json;
@@ -16,6 +17,7 @@ pub mod gvk;
 pub mod hash;
 pub mod int_or_string;
 pub mod json_patch;
+pub mod jsonpath;
 pub mod managed_fields;
 pub mod merge_patch;
 pub mod meta;

@@ -34,10 +34,34 @@ pub struct Column {
     pub priority: i32,
 }
 
+/// The description of columns with the name of an object, as Kubernetes documents `metadata.name`.
+pub const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may \
+    allow a client to request the generation of an appropriate name automatically. Name is primarily intended for \
+    creation idempotence and configuration definition. Cannot be updated. More info: \
+    https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
+/// The description of columns with the age of an object, as Kubernetes documents `metadata.creationTimestamp`.
+pub const CREATED_DESCRIPTION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not \
+    guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It \
+    is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More \
+    info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 impl Column {
+    /// The column with the name of an object.
+    pub fn of_names() -> Self {
+        Self { format: "name".into(), ..Self::new("Name", "string").described(NAME_DESCRIPTION) }
+    }
+
     /// A column of this heading and type that is always shown.
     pub fn new(name: &str, type_: &str) -> Self {
         Self { name: name.into(), type_: type_.into(), format: String::new(), description: String::new(), priority: 0 }
+    }
+
+    /// Describes what the column shows.
+    #[must_use]
+    pub fn described(mut self, description: &str) -> Self {
+        self.description = description.into();
+        self
     }
 
     /// Shows the column with `-o wide` only.
@@ -255,6 +279,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Whether a DELETE that removes the object at once returns it, not a Status.
+    fn returns_deleted(&self) -> bool {
+        false
+    }
+
     /// Writes into an object that is deleted for the first time what keeps it, where a kind marks its own deletions. Whether
     /// it does; the object then carries its `deletionTimestamp`, and stays until its finalizers are gone.
     fn mark_deleted(&self, _now: crate::meta::Time, _object: &mut Value) -> bool {
@@ -263,7 +292,7 @@ pub trait Strategy: Send + Sync {
 
     /// The columns of its table; by default the name and the creation time.
     fn columns(&self) -> Vec<Column> {
-        vec![Column::new("Name", "string"), Column::new("Created At", "date")]
+        vec![Column::of_names(), Column::new("Created At", "date").described(CREATED_DESCRIPTION)]
     }
 
     /// The cells of an object's row, one for each of [`Strategy::columns`]. `now` is for ages.

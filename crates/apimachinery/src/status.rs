@@ -169,6 +169,13 @@ pub struct StatusCause {
     pub field: String,
 }
 
+impl StatusCause {
+    /// The error of a field.
+    pub fn of(error: &field::Error) -> Self {
+        Self { reason: error.reason().into(), message: error.body(), field: error.path.as_str().into() }
+    }
+}
+
 impl Status {
     /// A failure with the reason's HTTP status.
     pub fn failure(reason: StatusReason, message: impl Into<String>) -> Self {
@@ -288,7 +295,7 @@ impl Status {
                 name: name.into(),
                 group: group.into(),
                 kind: kind.into(),
-                causes: errors.iter().map(field::Error::to_cause).collect(),
+                causes: errors.iter().map(StatusCause::of).collect(),
                 ..StatusDetails::default()
             },
         )

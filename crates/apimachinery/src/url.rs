@@ -17,6 +17,20 @@ pub struct Url<'a> {
     pub fragment: &'a str,
 }
 
+impl<'a> Url<'a> {
+    /// The parts that the URL of a server must not have, each with Kubernetes' message about it.
+    pub fn beyond_server(&self) -> impl Iterator<Item = (&'a str, &'static str)> {
+        let present = |part: &'a str| (!part.is_empty()).then_some(part);
+        [
+            (self.user, "user information is not permitted in the URL"),
+            (present(self.fragment), "fragments are not permitted in the URL"),
+            (present(self.query), "query parameters are not permitted in the URL"),
+        ]
+        .into_iter()
+        .filter_map(|(part, message)| Some((part?, message)))
+    }
+}
+
 /// Parses a URL.
 ///
 /// # Errors

@@ -47,14 +47,8 @@ fn validate_url(text: &str, path: &Path, errors: &mut ErrorList) {
     if parsed.host.is_empty() {
         invalid("", format!("host must be specified{FORM}"));
     }
-    if let Some(user) = parsed.user {
-        invalid(user, "user information is not permitted in the URL".to_owned());
-    }
-    if !parsed.fragment.is_empty() {
-        invalid(parsed.fragment, "fragments are not permitted in the URL".to_owned());
-    }
-    if !parsed.query.is_empty() {
-        invalid(parsed.query, "query parameters are not permitted in the URL".to_owned());
+    for (part, message) in parsed.beyond_server() {
+        invalid(part, message.to_owned());
     }
 }
 

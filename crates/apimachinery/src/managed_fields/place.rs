@@ -5,6 +5,7 @@ use std::sync::{LazyLock, OnceLock};
 use serde_json::{Map, Value};
 
 use super::path::PathElement;
+use crate::go_json::go_type;
 use crate::go_print::GoPrint;
 use crate::schema::{ListType, Property, Schema, SchemaId, Schemas, Type, TypeOf};
 
@@ -16,19 +17,6 @@ pub(crate) struct Place<'s> {
     node: Option<&'s Schema>,
     property: Option<&'s Property>,
     root: bool,
-}
-
-/// The type Go gives a value of a document.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }
 
 /// Members that are structs by value wherever they are structs in the built-in API groups...
@@ -49,6 +37,15 @@ const BY_VALUE: [&str; 12] = [
 
 /// ...but for these.
 const POINTERS: [(&str, &str); 2] = [("ReplicationControllerSpec", "template"), ("PodSpec", "resources")];
+
+/// Other members that their Go structs always print, though the schema does not require them: definition and name.
+const PRINTED: [(&str, &str); 5] = [
+    ("io.k8s.api.core.v1.Event", "source"),
+    ("io.k8s.api.core.v1.Event", "reportingComponent"),
+    ("io.k8s.api.core.v1.Event", "reportingInstance"),
+    ("io.k8s.api.events.v1.Event", "deprecatedSource"),
+    ("io.k8s.api.networking.v1.NetworkPolicySpec", "podSelector"),
+];
 
 /// How a value takes part in ownership.
 pub(crate) enum Form<'v> {
@@ -182,7 +179,11 @@ impl<'s> Place<'s> {
         if self.is_by_value(node, key, property) {
             return Some(EMPTY.get_or_init(|| Value::Object(Map::new())));
         }
-        let container = matches!(self.schemas.get(property.schema).type_, Type::Array | Type::Object);
+        let type_ = self.schemas.get(property.schema).type_;
+        if type_ == Type::String && is_printed(node, key) {
+            return zero_of(type_);
+        }
+        let container = matches!(type_, Type::Array | Type::Object);
         (container && is_always_printed(node, key)).then_some(NULL)
     }
 
@@ -192,6 +193,9 @@ impl<'s> Place<'s> {
             return is_empty_object(default);
         }
         let definition = node.definition.as_deref().unwrap_or_default();
+        if is_printed(node, key) {
+            return self.schemas.get(property.schema).type_ == Type::Object;
+        }
         let schema = self.schemas.get(property.schema);
         let is_struct = schema.type_ == Type::Object && schema.definition.is_some() && !schema.properties.is_empty();
         is_struct
@@ -233,6 +237,11 @@ impl<'s> Place<'s> {
         let said = property.default.as_ref().or(schema.default.as_ref());
         said.or_else(|| zero_of(schema.type_).filter(|_| is_always_printed(node, key)))
     }
+}
+
+fn is_printed(node: &Schema, key: &str) -> bool {
+    let definition = node.definition.as_deref().unwrap_or_default();
+    PRINTED.iter().any(|(kind, field)| *field == key && *kind == definition)
 }
 
 /// Whether a Go struct prints this member even when nothing set it.

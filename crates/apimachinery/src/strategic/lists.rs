@@ -45,21 +45,10 @@ pub(super) fn read_list(list: &Value) -> Result<&[Value], PatchError> {
 const MAP: &str = "map[string]interface {}";
 const LIST: &str = "[]interface {}";
 
-/// The name of a value's type in Go's messages.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => LIST,
-        Value::Object(_) => MAP,
-    }
-}
-
 fn unexpected(expected: &str, found: &Value) -> PatchError {
-    PatchError::Directive(format!("expected a {expected}, but received a {}", go_type(found)))
+    // As Go prints the missing type of nil.
+    let found = if found.is_null() { "%!s(<nil>)" } else { go_json::go_type(found) };
+    PatchError::Directive(format!("expected a {expected}, but received a {found}"))
 }
 
 /// Whether all items of both lists are maps. They are of one type, and no lists.
@@ -71,7 +60,7 @@ pub(super) fn of_one_type(live: &[Value], patch: &[Value]) -> Result<bool, Patch
     if first.is_array() {
         return Err(PatchError::NotApplicable("lists of lists are not supported".to_owned()));
     }
-    if items.any(|item| go_type(item) != go_type(first)) {
+    if items.any(|item| go_json::go_type(item) != go_json::go_type(first)) {
         let both = Value::from(vec![live.to_vec(), patch.to_vec()]);
         return Err(PatchError::Directive(format!(
             "list element types are not identical: {}",

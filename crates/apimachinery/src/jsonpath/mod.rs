@@ -1,0 +1,312 @@
+//! JSONPath as Kubernetes has it: paths, for printer columns and `--sort-by`, and templates with text, `{.path}`,
+//! `{"literal"}` and `{range .path}...{end}`, for `-o jsonpath` and preserved states.
+//!
+//! Paths have fields, recursive descent (`..name`), wildcards, indices, slices, unions and filters
+//! (<https://kubernetes.io/docs/reference/kubectl/jsonpath/>).
+
+mod eval;
+mod parse;
+
+use serde_json::Value;
+
+/// Ranges within ranges, and filters within a filter: they are parsed and evaluated recursively.
+const MAX_DEPTH: usize = 32;
+
+/// The text is no JSONPath.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SyntaxError(String);
+
+impl From<&str> for SyntaxError {
+    fn from(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+}
+
+/// A path of a strict template that finds nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("error executing jsonpath {template:?}: a path of the template is not found")]
+pub struct NotFound {
+    /// The text of the template.
+    pub template: String,
+}
+
+/// Text with paths.
+///
+/// ```
+/// use apimachinery::jsonpath::Template;
+///
+/// let template = Template::parse("{range .items[*]}{.name} {end}")?;
+/// assert_eq!(template.render(&serde_json::json!({"items": [{"name": "a"}, {"name": "b"}]})), "a b ");
+/// # Ok::<(), apimachinery::jsonpath::SyntaxError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    parts: Vec<Part>,
+    /// The text, for messages.
+    source: String,
+    /// Paths that find nothing are errors.
+    strict: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    Text(String),
+    Find(JsonPath),
+    Range(JsonPath, Vec<Part>),
+}
+
+/// One path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JsonPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    /// `$`: the document.
+    Root,
+    Child(String),
+    /// `..`: the value and everything below it.
+    Descend,
+    Wildcard,
+    /// `[1]`, `[0:2]`, `[::2]`; negative numbers count from the end.
+    Slice(Slice),
+    /// `['a','b']`, `[0,2]`
+    Union(Vec<Step>),
+    Filter {
+        left: Operand,
+        comparison: Option<(Operator, Operand)>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slice {
+    Index(i64),
+    Range { start: Option<i64>, end: Option<i64>, step: i64 },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Operand {
+    Path(JsonPath),
+    Literal(Value),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Template {
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// If an action cannot be parsed.
+    pub fn parse(text: &str) -> Result<Self, SyntaxError> {
+        Ok(Self { parts: parse::template(text)?, source: text.to_owned(), strict: false })
+    }
+
+    /// Paths that find nothing become errors of [`Template::render_checked`].
+    pub fn strict(&mut self, strict: bool) {
+        self.strict = strict;
+    }
+
+    /// The text with the values at its paths. A path that finds nothing prints nothing.
+    pub fn render(&self, value: &Value) -> String {
+        let mut out = String::new();
+        eval::render(&self.parts, value, value, &mut out);
+        out
+    }
+
+    /// The text with the values at its paths.
+    ///
+    /// # Errors
+    /// If the template is strict and a path finds nothing.
+    pub fn render_checked(&self, value: &Value) -> Result<String, NotFound> {
+        if self.strict && self.misses(value) {
+            return Err(NotFound { template: self.source.clone() });
+        }
+        Ok(self.render(value))
+    }
+
+    /// Whether a path, inside of ranges or not, finds nothing somewhere.
+    pub fn misses(&self, value: &Value) -> bool {
+        eval::misses(&self.parts, value, value)
+    }
+
+    /// The values at the paths, as one JSON list (`-o jsonpath-as-json`).
+    pub fn found(&self, value: &Value) -> Vec<Value> {
+        let mut found = Vec::new();
+        eval::collect(&self.parts, value, value, &mut found);
+        found
+    }
+}
+
+impl JsonPath {
+    /// Parses a path. Braces, `@` and the leading dot may be missing.
+    ///
+    /// # Errors
+    /// If the text is no path.
+    pub fn parse(text: &str) -> Result<Self, SyntaxError> {
+        let text = text.trim();
+        let text = text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(text).trim();
+        let text = text.strip_prefix('@').unwrap_or(text);
+        let dotted = text.is_empty() || text.starts_with(['.', '[', '$']);
+        if dotted { parse::path(text) } else { parse::path(&format!(".{text}")) }
+    }
+
+    /// The names of the fields it begins with: all values it finds are below them.
+    pub fn beginning(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map_while(|step| match step {
+            Step::Child(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The values the path reaches, in document order.
+    pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
+        eval::find(self, root, root)
+    }
+}
+
+/// A found value as text, in Go's form: strings without quotes, whole numbers without decimals.
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21 => format!("{float:.0}"),
+            _ => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(template: &str, expected: &str) {
+        let list = json!({"kind": "List", "items": [
+            {"metadata": {"name": "a", "labels": {"x/y": "1", "a.b": "2"}}, "spec": {"n": 3, "list": [1, {"k": "v"}]}},
+            {"metadata": {"name": "b"}, "spec": {"n": 4, "ports": [{"name": "p"}]}}]});
+        let rendered = Template::parse(template).map(|template| template.render(&list));
+        assert_eq!(rendered.unwrap_or_else(|why| why.to_string()), expected, "{template}");
+    }
+
+    #[test]
+    fn templates_read_as_kubectls() {
+        check("{.kind}", "List");
+        check("{$.kind}", "List");
+        check("{.items[*].metadata.name}", "a b");
+        check("n: {.items[0].spec.n}!", "n: 3!");
+        check("{.items[0].spec.list}", r#"[1,{"k":"v"}]"#);
+        check("{.items[*].none}", "");
+        check(r#"{range .items[*]}{.metadata.name}{"\t"}{@.spec.n}{"\n"}{end}"#, "a\t3\nb\t4\n");
+        check(r#"{range .items[?(@.spec.n > 3)]}{.metadata.name}{"}"}{end}"#, "b}");
+        check(r"{.items[0].metadata.labels.x/y}", "1");
+        check(r"{.items[0].metadata.labels.a\.b}", "2");
+        check("{.items[0].metadata.labels['a.b']}", "2");
+    }
+
+    #[test]
+    fn descents_slices_and_unions_are_kubectls() {
+        check("{..name}", "a b p");
+        check("{.items..n}", "3 4");
+        check("{..metadata.name}", "a b");
+        check("{.items[1]..name}", "b p");
+        check("{.items[-1].metadata.name}", "b");
+        check("{.items[0:1].metadata.name}", "a");
+        check("{.items[:].metadata.name}", "a b");
+        check("{.items[::2].metadata.name}", "a");
+        check("{.items[0,1].metadata.name}", "a b");
+        check("{.items[0]['metadata.name','spec.n']}", "a 3");
+        check(r#"{.items[?(@.metadata.name=="b")].spec.n}"#, "4");
+        check("{.items[?(@.spec.ports)].metadata.name}", "b");
+        check("{.items[?(@.spec.n!=3)].metadata.name}", "b");
+        check("{.items[*]['spec'].n}", "3 4");
+        check("{range .items[*]}{.metadata.name}={$.kind} {end}", "a=List b=List ");
+    }
+
+    #[test]
+    fn paths_of_printer_columns() {
+        let object = json!({
+            "metadata": {"labels": {"a.b/c": "x"}},
+            "spec": {"list": [1, 2, 3], "workload": {"manifests": [{"kind": "A"}, {"kind": "B"}]}},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "n": 2}, {"type": "Other", "status": "False"}]},
+        });
+        for (path, expected) in [
+            (".spec.list[0]", json!([1])),
+            (".spec.list[-1]", json!([3])),
+            (".spec.list[7]", json!([])),
+            (".spec.list[]", json!([1])),
+            (".spec.list[*]", json!([1, 2, 3])),
+            (".spec.none.deeper", json!([])),
+            (".spec.workload.manifests[*].kind", json!(["A", "B"])),
+            ("..kind", json!(["A", "B"])),
+            (r#".status.conditions[?(@.type=="Ready")].status"#, json!(["True"])),
+            (".status.conditions[?(@.type != 'Ready')].status", json!(["False"])),
+            (".status.conditions[?(@.n > 1)].type", json!(["Ready"])),
+            (".status.conditions[?(@.n)].type", json!(["Ready"])),
+            (r".metadata.labels.a\.b/c", json!(["x"])),
+            (".metadata.labels['a.b/c']", json!(["x"])),
+        ] {
+            let parsed = JsonPath::parse(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(json!(parsed.find(&object)), expected, "{path}");
+        }
+        let path = JsonPath::parse(".status.conditions[0].type").expect("a path");
+        assert_eq!(path.beginning().collect::<Vec<_>>(), ["status", "conditions"]);
+        for path in [".a[", ".a[x]", ".a[?(@.b==\"x)]", ".a['b", ".a[?(@.b=="] {
+            assert!(JsonPath::parse(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn descents_within_descents_are_bounded() {
+        let deep = (0..100).fold(json!(1), |inner, _| json!({"a": inner}));
+        let path = JsonPath::parse("..........").expect("a path");
+        assert_eq!(path.find(&deep).len(), 1 << 16);
+        assert_eq!(JsonPath::parse("..a").expect("a path").find(&deep).len(), 100);
+    }
+
+    #[test]
+    fn numbers_print_as_gos() {
+        for (number, expected) in [(json!(3), "3"), (json!(2.0), "2"), (json!(0.5), "0.5"), (json!(-1), "-1")] {
+            assert_eq!(shown(&number), expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        check("{.a", "unclosed action");
+        check("{end}", "not in range, nothing to end");
+        check("{range .items[*]}", "unterminated range");
+        check("{.items[}", "unterminated array");
+        check("{.items[a]}", "invalid array index a");
+        check("{.items[?(@.a]}", "unterminated filter");
+        check("{.items[::0]}", "step must be greater than zero");
+        check(&format!("{{{}}}", "[?(@".repeat(100_000) + &")]".repeat(100_000)), "more than 32 filters in a filter");
+    }
+
+    #[test]
+    fn single_paths_may_be_relaxed() {
+        let object = json!({"metadata": {"name": "a"}});
+        for text in ["metadata.name", ".metadata.name", "{.metadata.name}", "{metadata.name}", "@.metadata.name"] {
+            assert_eq!(JsonPath::parse(text).expect(text).find(&object), [&json!("a")]);
+        }
+    }
+
+    #[test]
+    fn strict_templates_refuse_what_is_missing() {
+        let mut template = Template::parse("{.a}").expect("valid");
+        assert_eq!(template.render_checked(&json!({})), Ok(String::new()));
+        template.strict(true);
+        assert!(template.render_checked(&json!({})).is_err());
+        assert_eq!(template.render_checked(&json!({"a": 1})), Ok("1".to_owned()));
+        assert_eq!(template.found(&json!({"a": 1})), [json!(1)]);
+    }
+}
