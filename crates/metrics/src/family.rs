@@ -171,6 +171,11 @@ fn add_float(cell: &AtomicU64, value: f64) {
 pub struct Counters(pub(crate) Arc<Family>);
 
 impl Counters {
+    /// The counter with these values, for callers that change it often.
+    pub fn of(&self, values: &[&str]) -> Counter {
+        Counter(self.0.series(values))
+    }
+
     /// `values` are those of the family's labels, in their order.
     pub fn increment(&self, values: &[&str]) {
         self.add(values, 1);
@@ -192,11 +197,65 @@ impl Counters {
     }
 }
 
+/// One counter, looked up once.
+#[derive(Clone, Debug)]
+pub struct Counter(Option<Arc<Cells>>);
+
+impl Counter {
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    pub fn add(&self, count: u64) {
+        if let Some(cells) = &self.0 {
+            cells.main.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One gauge, looked up once.
+#[derive(Clone, Debug)]
+pub struct Gauge(Option<Arc<Cells>>);
+
+impl Gauge {
+    /// A negative difference decreases the value.
+    pub fn add(&self, difference: f64) {
+        if let Some(cells) = &self.0 {
+            add_float(&cells.main, difference);
+        }
+    }
+}
+
+/// One histogram, looked up once.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    family: Arc<Family>,
+    cells: Option<Arc<Cells>>,
+}
+
+impl Histogram {
+    pub fn observe(&self, value: f64) {
+        if let Some(cells) = &self.cells {
+            self.family.observe(cells, value);
+        }
+    }
+
+    /// Observes a duration in seconds.
+    pub fn took(&self, duration: Duration) {
+        self.observe(duration.as_secs_f64());
+    }
+}
+
 /// Gauges.
 #[derive(Clone, Debug)]
 pub struct Gauges(pub(crate) Arc<Family>);
 
 impl Gauges {
+    /// The gauge with these values, for callers that change it often.
+    pub fn of(&self, values: &[&str]) -> Gauge {
+        Gauge(self.0.series(values))
+    }
+
     pub fn set(&self, values: &[&str], value: f64) {
         if let Some(cells) = self.0.series(values) {
             cells.main.store(value.to_bits(), Ordering::Relaxed);
@@ -225,6 +284,11 @@ impl Gauges {
 pub struct Histograms(pub(crate) Arc<Family>);
 
 impl Histograms {
+    /// The histogram with these values, for callers that observe often.
+    pub fn of(&self, values: &[&str]) -> Histogram {
+        Histogram { cells: self.0.series(values), family: Arc::clone(&self.0) }
+    }
+
     pub fn observe(&self, values: &[&str], value: f64) {
         if let Some(cells) = self.0.series(values) {
             self.0.observe(&cells, value);

@@ -9,7 +9,7 @@ mod family;
 mod registry;
 mod text;
 
-pub use family::{Counters, Gauges, Histograms};
+pub use family::{Counter, Counters, Gauge, Gauges, Histogram, Histograms};
 pub use registry::{Collector, Registry, Samples};
 
 /// The type of a family.

@@ -146,6 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn series_that_are_looked_up_once_are_those_of_their_family() {
+        let registry = Registry::default();
+        let (requests, ready, took) =
+            (registry.counters(&REQUESTS), registry.gauges(&READY), registry.histograms(&TOOK));
+        requests.of(&["get", "200"]).add(2);
+        requests.of(&["get", "200"]).increment();
+        ready.of(&["m1"]).add(1.5);
+        took.of(&[]).took(Duration::from_secs(1));
+        assert_eq!((requests.value(&["get", "200"]), ready.value(&["m1"]), took.count(&[])), (3, 1.5, 1));
+    }
+
+    #[test]
     fn observations_from_many_threads_add_up() {
         let registry = Registry::default();
         std::thread::scope(|scope| {

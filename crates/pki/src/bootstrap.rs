@@ -1,13 +1,52 @@
 //! Bootstrap tokens `ID.SECRET`: their format, the signatures in `cluster-info`, and the pins by which a new cluster
 //! verifies the certificate of its control plane.
 
+use std::collections::BTreeMap;
+
 use aws_lc_rs::{constant_time, hmac, rand};
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::{Error, holder};
+
+/// The type of the Secrets that hold tokens.
+pub const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
+/// The namespace of these Secrets.
+pub const SECRET_NAMESPACE: &str = "kube-system";
+/// Their names are this and the id of the token.
+pub const SECRET_NAME_PREFIX: &str = "bootstrap-token-";
+
+/// The Secret of a bootstrap token as clients store it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct TokenSecret {
+    /// [`SECRET_TYPE`], if it is a token's.
+    #[serde(rename = "type")]
+    pub type_: String,
+    data: Option<BTreeMap<String, String>>,
+}
+
+impl TokenSecret {
+    /// A Secret with these fields.
+    pub fn new<'a>(type_: &str, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let data = fields.into_iter().map(|(field, text)| (field.to_owned(), STANDARD.encode(text))).collect();
+        Self { type_: type_.to_owned(), data: Some(data) }
+    }
+
+    /// The text of a field; `None` if it is absent, empty or not UTF-8.
+    pub fn text(&self, field: &str) -> Option<String> {
+        let bytes = STANDARD.decode(self.data.as_ref()?.get(field)?).ok()?;
+        String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
+    }
+
+    /// Whether the token may expire. One whose `expiration` cannot be parsed has expired.
+    pub fn expires(&self) -> bool {
+        self.data.as_ref().is_some_and(|data| data.contains_key("expiration"))
+    }
+}
 
 const ID_LENGTH: usize = 6;
 const SECRET_LENGTH: usize = 16;

@@ -34,6 +34,8 @@ pub struct Directory {
     pub trusted: String,
     /// Signs the client certificate that the API server uses with aggregated servers.
     pub front_proxy_authority: Arc<Authority>,
+    /// The certificates of all unexpired generations of that authority, in PEM.
+    pub front_proxy_trusted: String,
     pub server: KeyPairPem,
     /// `kubernetes-admin` in group `system:masters`.
     pub admin: KeyPairPem,
@@ -298,6 +300,7 @@ impl Present {
             authority: Arc::clone(authority),
             trusted: self.authority.trusted(now),
             front_proxy_authority: Arc::clone(front_proxy),
+            front_proxy_trusted: self.front_proxy.trusted(now),
             server: self.server.ok_or(Error::NoAuthority)?,
             admin: self.admin.ok_or(Error::NoAuthority)?,
             service_account_key: self.token_key.ok_or(Error::NoAuthority)?,
