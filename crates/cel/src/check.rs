@@ -2,8 +2,8 @@
 
 use crate::ast::{Ast, Entry, Expr, ExprKind, Id, Literal};
 use crate::declarations::type_named;
+use crate::eval::node::{Node, NodeKind};
 use crate::issues::Issues;
-use crate::node::{Node, NodeKind};
 use crate::operands::qualified_name;
 use crate::types::Type;
 use crate::unify::{Solution, same};

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::libraries::LIBRARIES;
+use crate::names;
 use crate::types::Type;
 
 #[derive(Clone, Debug)]
@@ -113,19 +114,6 @@ impl Reader {
     }
 }
 
-/// The library types by the names they are printed with.
-pub const IP: &str = "net.IP";
-pub const CIDR: &str = "net.CIDR";
-pub const URL: &str = "kubernetes.URL";
-pub const QUANTITY: &str = "kubernetes.Quantity";
-pub const SEMVER: &str = "kubernetes.Semver";
-pub const FORMAT: &str = "kubernetes.NamedFormat";
-pub const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
-pub const PATH_CHECK: &str = "kubernetes.authorization.PathCheck";
-pub const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
-pub const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
-pub const DECISION: &str = "kubernetes.authorization.Decision";
-
 fn simple_type(name: &str) -> Option<Type> {
     Some(match name {
         "dyn" => Type::Dyn,
@@ -138,17 +126,17 @@ fn simple_type(name: &str) -> Option<Type> {
         "bytes" => Type::Bytes,
         "timestamp" => Type::Timestamp,
         "duration" => Type::Duration,
-        "IP" => Type::Opaque(IP),
-        "CIDR" => Type::Opaque(CIDR),
-        "URL" => Type::Opaque(URL),
-        "Quantity" => Type::Opaque(QUANTITY),
-        "Semver" => Type::Opaque(SEMVER),
-        "Format" => Type::Opaque(FORMAT),
-        "Authorizer" => Type::Opaque(AUTHORIZER),
-        "PathCheck" => Type::Opaque(PATH_CHECK),
-        "GroupCheck" => Type::Opaque(GROUP_CHECK),
-        "ResourceCheck" => Type::Opaque(RESOURCE_CHECK),
-        "Decision" => Type::Opaque(DECISION),
+        "IP" => Type::Opaque(names::IP),
+        "CIDR" => Type::Opaque(names::CIDR),
+        "URL" => Type::Opaque(names::URL),
+        "Quantity" => Type::Opaque(names::QUANTITY),
+        "Semver" => Type::Opaque(names::SEMVER),
+        "Format" => Type::Opaque(names::FORMAT),
+        "Authorizer" => Type::Opaque(names::AUTHORIZER),
+        "PathCheck" => Type::Opaque(names::PATH_CHECK),
+        "GroupCheck" => Type::Opaque(names::GROUP_CHECK),
+        "ResourceCheck" => Type::Opaque(names::RESOURCE_CHECK),
+        "Decision" => Type::Opaque(names::DECISION),
         _ => return None,
     })
 }
@@ -163,11 +151,11 @@ pub fn type_named(name: &str) -> Option<Type> {
         "optional_type" => Type::optional(Type::Dyn),
         "google.protobuf.Timestamp" => Type::Timestamp,
         "google.protobuf.Duration" => Type::Duration,
-        "net.IP" => Type::Opaque(IP),
-        "net.CIDR" => Type::Opaque(CIDR),
-        "kubernetes.URL" => Type::Opaque(URL),
-        "kubernetes.Quantity" => Type::Opaque(QUANTITY),
-        "kubernetes.Semver" => Type::Opaque(SEMVER),
+        "net.IP" => Type::Opaque(names::IP),
+        "net.CIDR" => Type::Opaque(names::CIDR),
+        "kubernetes.URL" => Type::Opaque(names::URL),
+        "kubernetes.Quantity" => Type::Opaque(names::QUANTITY),
+        "kubernetes.Semver" => Type::Opaque(names::SEMVER),
         "dyn" => return None,
         "bool" | "int" | "uint" | "double" | "string" | "bytes" => return simple_type(name),
         _ => return None,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::ast::{FoldKind, Literal};
-use crate::node::{CallNode, FoldNode, Node, NodeKind};
+use crate::eval::node::{CallNode, FoldNode, Node, NodeKind};
 use crate::program::Program;
 use crate::types::{Kind, Shape, Type};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::ast::FoldKind;
 use crate::budget::EvalError;
+use crate::eval::node::FoldNode;
 use crate::eval::{Evaluation, insert};
-use crate::node::FoldNode;
 use crate::value::{ELEMENT, Key, List, Map, Value};
 
 /// The accumulator of a fold.

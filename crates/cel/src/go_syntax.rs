@@ -1,6 +1,7 @@
 //! Go's error messages for invalid patterns: the order of the checks and the messages are those of `regexp/syntax`.
 
-use crate::re2::MAX_REPEAT;
+/// Go's limit for repetitions, multiplied over nested ones.
+pub(crate) const MAX_REPEAT: u32 = 1_000;
 
 /// Go's error for a pattern; `None` if Go accepts it.
 pub(crate) fn fault(pattern: &str) -> Option<String> {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use apimachinery::quantity::Quantity;
 
 use crate::authorization::Authorization;
-use crate::declarations as names;
+use crate::names;
 use crate::url::Url;
 
 #[derive(Clone, Debug, PartialEq)]

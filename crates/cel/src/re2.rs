@@ -6,9 +6,6 @@ use std::ops::Deref;
 use regex::{Regex, RegexBuilder};
 use regex_syntax::ast::{Ast, RepetitionKind, RepetitionRange};
 
-/// Go's limit for repetitions, multiplied over nested ones.
-pub(crate) const MAX_REPEAT: u32 = 1_000;
-
 /// A compiled pattern.
 ///
 /// ```
@@ -71,7 +68,9 @@ pub fn compile_within(pattern: &str, size: usize) -> Result<Pattern, PatternErro
     let regex = RegexBuilder::new(&translated).size_limit(size).dfa_size_limit(size).build()?;
     // A pattern that the builder accepts parses here as well.
     let states = match regex_syntax::ast::parse::Parser::new().parse(&translated) {
-        Ok(ast) => states(&ast, MAX_REPEAT).ok_or_else(|| PatternError::Repeat(pattern.to_owned()))?,
+        Ok(ast) => {
+            states(&ast, crate::go_syntax::MAX_REPEAT).ok_or_else(|| PatternError::Repeat(pattern.to_owned()))?
+        }
         Err(_) => pattern.len(),
     };
     Ok(Pattern { regex, states })

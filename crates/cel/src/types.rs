@@ -49,9 +49,9 @@ pub enum Type {
 
 impl Type {
     /// The type of the variable `authorizer`.
-    pub const AUTHORIZER: Self = Self::Opaque(crate::declarations::AUTHORIZER);
+    pub const AUTHORIZER: Self = Self::Opaque(crate::names::AUTHORIZER);
     /// The type of the variable `authorizer.requestResource`.
-    pub const RESOURCE_CHECK: Self = Self::Opaque(crate::declarations::RESOURCE_CHECK);
+    pub const RESOURCE_CHECK: Self = Self::Opaque(crate::names::RESOURCE_CHECK);
 
     /// The type of `Object{...}`, see [`crate::Env::with_mutations`].
     pub const OBJECT: Self = Self::Opaque("Object");

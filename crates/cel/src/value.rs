@@ -10,6 +10,8 @@ use std::rc::Rc;
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
+use crate::authorization::{Authorization, Authorize, Check};
+use crate::names;
 use crate::opaque::Opaque;
 use crate::types::{Identity, ObjectShape, Shape};
 
@@ -258,3 +260,19 @@ impl<'a> Value<'a> {
 
 /// The approximate memory of one element of a list or map.
 pub const ELEMENT: usize = std::mem::size_of::<Value<'static>>();
+
+impl Value<'_> {
+    /// The variable `authorizer`.
+    pub fn authorizer(authorize: Rc<Authorize>) -> Self {
+        authorization(names::AUTHORIZER, authorize, Check::default())
+    }
+
+    /// The variable `authorizer.requestResource`: a check without a verb.
+    pub fn resource_check(authorize: Rc<Authorize>, check: Check) -> Self {
+        authorization(names::RESOURCE_CHECK, authorize, check)
+    }
+}
+
+fn authorization<'v>(type_name: &'static str, authorize: Rc<Authorize>, check: Check) -> Value<'v> {
+    Value::opaque(Opaque::Authorization(Box::new(Authorization::new(type_name, authorize, check))))
+}

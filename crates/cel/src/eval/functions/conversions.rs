@@ -6,7 +6,7 @@ use super::Outcome;
 use super::text::display;
 use crate::budget::EvalError;
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::times;
 use crate::value::Value;
 

@@ -11,7 +11,7 @@ use super::Outcome;
 use crate::budget::EvalError;
 use crate::compare::order;
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::opaque::{Cidr, Opaque, Semver, parse_ip};
 use crate::url::Url;
 use crate::value::{Key, Text, Value};

@@ -6,7 +6,7 @@ use super::Outcome;
 use crate::budget::EvalError;
 use crate::compare::numbers;
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::value::Value;
 
 pub fn extreme<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {

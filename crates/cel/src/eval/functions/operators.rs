@@ -7,7 +7,7 @@ use super::Outcome;
 use crate::budget::EvalError;
 use crate::compare::{contains, equal, order, place_of};
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::times;
 use crate::types::Identity;
 use crate::value::{ELEMENT, Key, List, Value, whole};

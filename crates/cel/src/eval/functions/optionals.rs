@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Outcome;
 use crate::budget::EvalError;
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::value::{ELEMENT, Value};
 
 pub fn make<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {

@@ -1,6 +1,7 @@
 //! The implementations of the declared functions. Each checks the types of its arguments at run time, because `dyn`
 //! arguments are unknown before, and charges for what it traverses.
 
+mod authorization;
 mod conversions;
 mod formats;
 mod kubernetes;
@@ -13,7 +14,7 @@ pub(crate) mod text;
 
 use crate::budget::EvalError;
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::value::Value;
 
 pub type Outcome<'a> = Result<Value<'a>, EvalError>;
@@ -91,7 +92,7 @@ pub fn find(name: &str) -> Option<Function> {
         "cidr" | "isCIDR" | "containsIP" | "containsCIDR" | "prefixLength" | "masked" => kubernetes::cidr,
         "validate" => formats::validate,
         "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name" | "fieldSelector"
-        | "labelSelector" | "check" | "allowed" | "errored" | "error" | "reason" => crate::authorization::call,
+        | "labelSelector" | "check" | "allowed" | "errored" | "error" | "reason" => authorization::call,
         name if name.starts_with("format.") => formats::named,
         _ => return None,
     })

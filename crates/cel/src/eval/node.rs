@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ast::{FoldKind, Id, Literal};
-use crate::functions::Function;
+use crate::eval::functions::Function;
 use crate::re2::Pattern;
 
 #[derive(Debug)]

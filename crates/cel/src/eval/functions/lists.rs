@@ -6,7 +6,7 @@ use super::Outcome;
 use crate::budget::EvalError;
 use crate::compare::{contains, equal, order};
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::value::{ELEMENT, List, Value};
 
 /// The maximum depth of `flatten`.

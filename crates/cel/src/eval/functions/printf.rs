@@ -6,7 +6,7 @@ use super::Outcome;
 use super::text::{display, go_double};
 use crate::budget::{EvalError, Meter};
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::value::Value;
 
 /// The maximum precision.

@@ -6,7 +6,7 @@ use super::Outcome;
 use crate::budget::EvalError;
 use crate::compare::equal;
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::opaque::Opaque;
 use crate::times;
 use crate::value::{ELEMENT, List, Value};

@@ -1,12 +1,15 @@
 //! Evaluates the checked tree. Every step is charged, so that no input makes an expression run long.
 
+pub mod functions;
+pub mod node;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::ast::Literal;
 use crate::budget::{EvalError, Meter};
-use crate::functions::text::bytes_value;
-use crate::node::{CallNode, Node, NodeKind};
+use crate::eval::functions::text::bytes_value;
+use crate::eval::node::{CallNode, Node, NodeKind};
 use crate::re2::{self, Pattern};
 use crate::value::{ELEMENT, Key, Value};
 
@@ -222,7 +225,7 @@ pub(crate) fn insert<'a>(
     let key = Key::from_value(key).ok_or_else(|| EvalError::failed("unsupported key type"))?;
     match map.entry(key) {
         std::collections::btree_map::Entry::Occupied(entry) => {
-            let key = crate::functions::text::display(&entry.key().to_value()).unwrap_or_default();
+            let key = crate::eval::functions::text::display(&entry.key().to_value()).unwrap_or_default();
             Err(EvalError::failed(format!("insert failed: key {key} already exists")))
         }
         std::collections::btree_map::Entry::Vacant(entry) => {

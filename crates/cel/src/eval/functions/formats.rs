@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::Outcome;
 use crate::budget::EvalError;
 use crate::eval::Evaluation;
-use crate::node::CallNode;
+use crate::eval::node::CallNode;
 use crate::opaque::Opaque;
 use crate::times;
 use crate::url::Url;
