@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use apimachinery::age::human_duration;
 use apimachinery::meta::Time;
-use apimachinery::resource::Column;
+use apimachinery::resource::{CREATED_DESCRIPTION, Column};
 use serde_json::{Value, json};
 
 mod cluster;
@@ -17,6 +17,7 @@ mod stored;
 mod workloads;
 
 const TABLE: &str = include_str!("../data/columns.txt");
+const DESCRIPTIONS: &str = include_str!("../data/column_descriptions.txt");
 
 pub(crate) use stored::write_row;
 
@@ -51,6 +52,12 @@ enum Cell {
     Run(&'static Function),
 }
 
+/// Groups and kinds that have columns.
+#[cfg(test)]
+pub(crate) fn kinds() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    table().keys()
+}
+
 /// By group and kind.
 type Table = HashMap<(&'static str, &'static str), Vec<Row>>;
 
@@ -62,19 +69,43 @@ fn table() -> &'static Table {
         for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
             match line.strip_prefix(' ') {
                 Some(text) => table.entry(current).or_default().extend(row(text)),
-                None => {
-                    let (group, kind) = line.split_once(' ').unwrap_or((line, ""));
-                    current = (if group == "core" { "" } else { group }, kind);
-                }
+                None => current = kind_of(line),
             }
         }
-        for rows in table.values_mut() {
-            if let Some(first) = rows.first_mut().filter(|row| row.column.name == "Name") {
-                first.column.format = "name".into();
+        for row in table.values_mut().flatten() {
+            let column = &mut row.column;
+            match column.name.as_str() {
+                "Name" => *column = Column { priority: column.priority, ..Column::of_names() },
+                "Age" | "Created At" => column.description = CREATED_DESCRIPTION.into(),
+                _ => {}
             }
         }
+        describe(&mut table);
         table
     })
+}
+
+/// Fills in the descriptions of columns.
+fn describe(table: &mut Table) {
+    let mut kinds: Vec<(&str, &str)> = Vec::new();
+    for line in DESCRIPTIONS.lines().filter(|line| !line.starts_with('#')) {
+        let Some(text) = line.strip_prefix(' ') else {
+            kinds = line.split(", ").map(kind_of).collect();
+            continue;
+        };
+        let Some((name, description)) = text.split_once(": ") else { continue };
+        for kind in &kinds {
+            let rows = table.get_mut(kind).map_or(&mut [][..], Vec::as_mut_slice);
+            if let Some(row) = rows.iter_mut().find(|row| row.column.name == name) {
+                row.column.description = description.into();
+            }
+        }
+    }
+}
+
+fn kind_of(line: &'static str) -> (&'static str, &'static str) {
+    let (group, kind) = line.split_once(' ').unwrap_or((line, ""));
+    (if group == "core" { "" } else { group }, kind)
 }
 
 /// `None` for a line that cannot be read; a test finds those.
@@ -82,8 +113,9 @@ fn row(text: &'static str) -> Option<Row> {
     let (head, cell) = text.split_once(" = ")?;
     let (head, wide) = head.strip_suffix(" +").map_or((head, false), |head| (head, true));
     let (name, type_) = head.split_once(" : ").unwrap_or((head, "string"));
+    let (type_, written) = type_.split_once(" as ").unwrap_or((type_, type_));
     let column = Column::new(name, type_);
-    Some(Row { column: if wide { column.wide() } else { column }, cell: cell_of(cell, type_)? })
+    Some(Row { column: if wide { column.wide() } else { column }, cell: cell_of(cell, written)? })
 }
 
 fn cell_of(text: &'static str, type_: &str) -> Option<Cell> {
@@ -121,9 +153,7 @@ pub(crate) fn columns(group: &str, kind: &str) -> Vec<Column> {
     match table().get(&(group, kind)) {
         Some(rows) => rows.iter().map(|row| row.column.clone()).collect(),
         None => {
-            let mut name = Column::new("Name", "string");
-            name.format = "name".into();
-            vec![name, Column::new("Age", "string")]
+            vec![Column::of_names(), Column::new("Age", "string").described(CREATED_DESCRIPTION)]
         }
     }
 }

@@ -42,6 +42,15 @@ impl Conversion {
         }
     }
 
+    /// Fills in what the served form has in addition once it was stored, so that the writer owns it.
+    pub(crate) fn default(self, object: &mut Value) {
+        let Some(map) = object.as_object_mut().filter(|_| self == Self::Autoscaler) else { return };
+        let has_metrics = map.get("metadata").is_some_and(|metadata| metadata["annotations"][METRICS].is_string());
+        if !has_metrics {
+            part(map, "spec").entry(PERCENT).or_insert_with(|| DEFAULT_UTILIZATION.into());
+        }
+    }
+
     pub(crate) fn to_stored(self, object: &mut Value) {
         let Some(map) = object.as_object_mut() else { return };
         match self {

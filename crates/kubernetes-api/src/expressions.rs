@@ -82,13 +82,28 @@ pub struct Scope {
     has_params: bool,
     has_authorizer: bool,
     has_mutations: bool,
+    /// The schemas of the object and the parameters, where they are known.
+    object: Option<Arc<Shape>>,
+    params: Option<Arc<Shape>>,
     variables: Vec<(String, Type)>,
 }
 
 impl Scope {
     /// Of a webhook's match conditions, or of a policy's expressions.
     pub fn new(has_params: bool) -> Self {
-        Self { has_params, has_authorizer: true, has_mutations: false, variables: Vec::new() }
+        Self {
+            has_params,
+            has_authorizer: true,
+            has_mutations: false,
+            object: None,
+            params: None,
+            variables: Vec::new(),
+        }
+    }
+
+    /// Of a policy's expressions on objects and parameters of known schemas.
+    pub fn typed(object: Arc<Shape>, params: Option<Arc<Shape>>) -> Self {
+        Self { object: Some(object), params: params.clone(), ..Self::new(params.is_some()) }
     }
 
     /// The same scope, with the types of mutations: of a mutating policy.
@@ -116,12 +131,13 @@ impl Scope {
     /// kube-apiserver's text about it.
     pub fn compile(&self, source: &str, wanted: Wanted) -> Result<Program, String> {
         let either = |is_declared: bool, name: &'static str| if is_declared { name } else { UNDECLARED };
-        let mut env = Env::new()
-            .with("object", Type::Dyn)
-            .with("oldObject", Type::Dyn)
-            .with_document("request", &REQUEST, false)
-            .with_document("namespaceObject", &NAMESPACE, false)
-            .with(either(self.has_params, "params"), Type::Dyn)
+        let document = |env: Env, name: &str, shape: &Option<Arc<Shape>>| match shape {
+            Some(shape) => env.with_document(name, shape, false),
+            None => env.with(name, Type::Dyn),
+        };
+        let env = document(document(Env::new(), "object", &self.object), "oldObject", &self.object);
+        let env = env.with_document("request", &REQUEST, false).with_document("namespaceObject", &NAMESPACE, false);
+        let mut env = document(env, either(self.has_params, "params"), &self.params)
             .with(either(self.has_authorizer, "authorizer"), Type::AUTHORIZER)
             .with(either(self.has_authorizer, "authorizer.requestResource"), Type::RESOURCE_CHECK)
             .with_document(either(!self.variables.is_empty(), "variables"), &NO_FIELDS, false);

@@ -44,6 +44,29 @@ pub(crate) fn requires_version(group: &str, kind: &str) -> bool {
     }
 }
 
+/// Whether a DELETE returns the deleted object.
+pub(crate) fn returns_deleted(group: &str, kind: &str) -> bool {
+    match group {
+        "" => matches!(
+            kind,
+            "PersistentVolume"
+                | "PersistentVolumeClaim"
+                | "Pod"
+                | "PodTemplate"
+                | "ResourceQuota"
+                | "Service"
+                | "ServiceAccount"
+        ),
+        "resource.k8s.io" => {
+            matches!(kind, "DeviceClass" | "ResourceClaim" | "ResourceClaimTemplate" | "ResourceSlice")
+        }
+        "storage.k8s.io" => {
+            matches!(kind, "CSIDriver" | "CSINode" | "StorageClass" | "VolumeAttachment" | "VolumeAttributesClass")
+        }
+        _ => false,
+    }
+}
+
 /// Whether a PUT of what is not there creates it.
 pub(crate) fn creates_on_update(group: &str, kind: &str) -> bool {
     match group {

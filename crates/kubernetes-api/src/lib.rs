@@ -15,6 +15,7 @@ pub mod protobuf;
 mod resources;
 pub mod services;
 mod strategy;
+pub mod type_checking;
 mod types;
 mod validation;
 mod warnings;

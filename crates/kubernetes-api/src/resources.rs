@@ -186,6 +186,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_kind_with_columns_is_served() {
+        let mut resources = resources();
+        resources.extend(scale(true));
+        for (group, kind) in crate::columns::kinds() {
+            let known = resources.iter().any(|resource| {
+                let named = &resource.info.resource;
+                named.group == *group && named.kind == *kind
+            });
+            assert!(known, "{group} {kind}");
+        }
+    }
+
+    #[test]
     fn fields_are_compared_as_upstream_reads_them() {
         let event = json!({"kind": "Event", "involvedObject": {"name": "p"}, "reportingComponent": "c", "source": {}});
         for (label, object, expected) in [

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 mod book;
 mod range;
 
-pub use book::{Book, takes_more};
+pub use book::{Allocation, Book, newly_held};
 pub use range::{ParseRangeError, Range, Ranges};
 
 type Object = Map<String, Value>;

@@ -47,6 +47,9 @@ impl BuiltIn {
 impl Strategy for BuiltIn {
     fn default(&self, object: &mut Value) {
         defaults::apply(self.type_, object);
+        if let Some(conversion) = self.conversion {
+            conversion.default(object);
+        }
         if self.kind == "DaemonSet" && self.group == "apps" {
             prepare::begin_template_generation(object);
         }
@@ -155,6 +158,10 @@ impl Strategy for BuiltIn {
     fn grace_seconds(&self, object: &Value) -> Option<i64> {
         let is_pod = self.group.is_empty() && self.kind == "Pod";
         if is_pod { pods::grace_seconds(object) } else { None }
+    }
+
+    fn returns_deleted(&self) -> bool {
+        habits::returns_deleted(&self.group, &self.kind)
     }
 
     fn columns(&self) -> Vec<Column> {

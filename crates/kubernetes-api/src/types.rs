@@ -77,6 +77,8 @@ impl Reader {
         // Their content is unrestricted: raw JSON, and unions of JSON types that OpenAPI cannot express.
         schema.preserve_unknown_fields =
             matches!(short, "RawExtension" | "FieldsV1" | "JSON") || short.starts_with("JSONSchemaPropsOr");
+        // Built-in kinds own raw JSON as a whole.
+        schema.map_atomic |= short == "RawExtension";
         (id, schema)
     }
 

@@ -81,6 +81,7 @@ fn pod(spec: &Value, at: &Path, warnings: &mut Vec<String>) {
             warnings.push(format!("{at}: deprecated since {since}; use {new:?} instead"));
         }
     }
+    absent_selectors(spec, at, warnings);
     for (index, secret) in list(&spec["imagePullSecrets"]).enumerate() {
         if text(secret, "name").is_empty() {
             let at = at.child("imagePullSecrets").index(index);
@@ -97,6 +98,29 @@ fn pod(spec: &Value, at: &Path, warnings: &mut Vec<String>) {
         }
     }
     duplicate_ports(spec, at, warnings);
+}
+
+/// Terms without a selector match no pod; an empty selector matches all.
+fn absent_selectors(spec: &Value, at: &Path, warnings: &mut Vec<String>) {
+    const MODES: [&str; 2] =
+        ["requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"];
+    let mut warn = |term: &Value, at: Path| {
+        if term["labelSelector"].is_null() {
+            warnings.push(format!("{}: a null labelSelector results in matching no pod", at.child("labelSelector")));
+        }
+    };
+    for (index, constraint) in list(&spec["topologySpreadConstraints"]).enumerate() {
+        warn(constraint, at.child("topologySpreadConstraints").index(index));
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let at = at.child("affinity").child(kind);
+        for (index, term) in list(&spec["affinity"][kind][MODES[0]]).enumerate() {
+            warn(term, at.child(MODES[0]).index(index));
+        }
+        for (index, weighted) in list(&spec["affinity"][kind][MODES[1]]).enumerate() {
+            warn(&weighted["podAffinityTerm"], at.child(MODES[1]).index(index).child("podAffinityTerm"));
+        }
+    }
 }
 
 fn container(container: &Value, at: &Path, warnings: &mut Vec<String>) {
@@ -214,6 +238,20 @@ mod tests {
                 ][..],
             ),
             ("apps", "Deployment", deployment, &["spec.template.spec.imagePullSecrets[0]: invalid empty name \"\""]),
+            (
+                "",
+                "Pod",
+                json!({"metadata": {"name": "p"}, "spec": {
+                    "topologySpreadConstraints": [{"topologyKey": "z"}, {"topologyKey": "z", "labelSelector": {}}],
+                    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
+                        [{"weight": 1, "podAffinityTerm": {"topologyKey": "z"}}]}},
+                }}),
+                &[
+                    "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+                    "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector: \
+                     a null labelSelector results in matching no pod",
+                ],
+            ),
             ("", "Service", headless, &["spec.SessionAffinity is ignored for headless services"]),
             (
                 "networking.k8s.io",

@@ -25,6 +25,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         &[".metadata.deletionTimestamp", ".status.allocation", ".status.reservedFor"],
         |object, _| claim_state(object).into(),
     ),
+    function("component_error", &[".conditions"], |object, _| healthy(object, "error").into()),
+    function("component_health", &[".conditions"], |object, _| component_health(object).into()),
+    function("component_message", &[".conditions"], |object, _| healthy(object, "message").into()),
     function("dangling", &[".status"], |object, _| {
         condition(&object["status"], "Dangling")
             .map_or_else(|| "?".to_owned(), |dangling| text(&dangling["status"]))
@@ -87,6 +90,20 @@ fn roles(labels: &Value) -> String {
         None => None,
     });
     joined(roles.filter(|role| !role.is_empty()).collect::<BTreeSet<_>>().into_iter(), "<none>")
+}
+
+/// A text of the condition `Healthy` of a ComponentStatus.
+fn healthy<'a>(component: &'a Value, field: &str) -> &'a str {
+    let found = condition(component, "Healthy").and_then(|condition| condition[field].as_str());
+    found.unwrap_or_default()
+}
+
+fn component_health(component: &Value) -> &'static str {
+    match healthy(component, "status") {
+        "True" => "Healthy",
+        "False" => "Unhealthy",
+        _ => "Unknown",
+    }
 }
 
 fn address(node: &Value, type_: &str) -> String {

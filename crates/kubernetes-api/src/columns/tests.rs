@@ -1,5 +1,7 @@
 use serde_json::json;
 
+use apimachinery::resource::NAME_DESCRIPTION;
+
 use super::*;
 
 fn row(group: &str, kind: &str, mut object: Value) -> String {
@@ -19,21 +21,39 @@ fn every_line_is_read() {
     }
 }
 
-fn row_is_known(line: &'static str) -> bool {
-    super::row(line).is_some()
+#[test]
+fn columns_are_described() {
+    for line in DESCRIPTIONS.lines().filter(|line| !line.starts_with([' ', '#'])) {
+        for (group, kind) in line.split(", ").map(kind_of) {
+            assert!(columns(group, kind).iter().any(|column| !column.description.is_empty()), "{group} {kind}");
+        }
+    }
+    let listed = DESCRIPTIONS.lines().filter(|line| line.starts_with(' ')).count();
+    let described = table().values().flatten().filter(|row| {
+        let text = row.column.description.as_str();
+        ![NAME_DESCRIPTION, CREATED_DESCRIPTION, ""].contains(&text)
+    });
+    // Events of both groups share one list.
+    assert_eq!(described.count(), listed + 9);
+    for (group, kind, at, name, type_, format, description) in [
+        ("apps", "Deployment", 0, "Name", "string", "name", NAME_DESCRIPTION),
+        ("apps", "Deployment", 1, "Ready", "string", "", "Number of the pod with ready state"),
+        ("", "Event", 9, "Name", "string", "name", NAME_DESCRIPTION),
+        ("rbac.authorization.k8s.io", "Role", 1, "Created At", "date", "", CREATED_DESCRIPTION),
+        ("", "PodTemplate", 1, "Containers", "string", "", ""),
+        ("a", "Unlisted", 1, "Age", "string", "", CREATED_DESCRIPTION),
+    ] {
+        let column = &columns(group, kind)[at];
+        let shown = (&*column.name, &*column.type_, &*column.format, &*column.description);
+        assert_eq!(shown, (name, type_, format, description), "{group} {kind}");
+    }
+    let (updated, now) =
+        (&columns("apps", "Deployment")[2], Time::new("2026-01-01T00:00:00Z".parse().expect("a time")));
+    assert_eq!((&*updated.type_, &cells("apps", "Deployment", &json!({}), now)[2]), ("string", &json!(0)));
 }
 
-#[test]
-fn every_kind_is_one() {
-    let mut resources = crate::resources();
-    resources.extend(crate::scale(true));
-    for (group, kind) in table().keys() {
-        let known = resources.iter().any(|resource| {
-            let named = &resource.info.resource;
-            named.group == *group && named.kind == *kind
-        });
-        assert!(known, "{group} {kind}");
-    }
+fn row_is_known(line: &'static str) -> bool {
+    super::row(line).is_some()
 }
 
 #[test]

@@ -22,7 +22,8 @@ struct Holder {
     until: Option<i64>,
 }
 
-/// The addresses and ports in use. One process writes; two servers on one store could hand out the same address.
+/// The addresses and ports in use, as far as this server knows. On a store that other servers write to, each allocation is
+/// claimed there as well.
 #[derive(Debug)]
 pub struct Book {
     ranges: Ranges,
@@ -57,6 +58,26 @@ impl Book {
         let next = [ranges.primary.dynamic(), ranges.secondary.as_ref().map_or(1, Range::dynamic)];
         let next_port = ranges.node_ports.start().saturating_add(STATIC_PORTS);
         Self { ranges, addresses: HashMap::new(), ports: HashMap::new(), next, next_port }
+    }
+
+    /// Whether all of `allocations` belong to this service, as far as is known.
+    pub fn holds(&self, key: &ObjectKey, allocations: &[Allocation]) -> bool {
+        allocations.iter().all(|allocation| {
+            let holder = match allocation {
+                Allocation::Address(address) => self.addresses.get(address),
+                Allocation::Port(port) => self.ports.get(port),
+            };
+            holder.is_some_and(|holder| holder.key == *key)
+        })
+    }
+
+    /// Records that another server is about to give `allocation` to the service `by`; `now` in seconds since 1970.
+    pub fn claimed_elsewhere(&mut self, allocation: &Allocation, by: ObjectKey, now: i64) {
+        let holder = Holder { key: by, until: Some(now + PENDING_SECONDS) };
+        match allocation {
+            Allocation::Address(address) => drop(self.addresses.insert(*address, holder)),
+            Allocation::Port(port) => drop(self.ports.insert(*port, holder)),
+        }
     }
 
     /// Records a stored service; `current` is `None` when it was deleted.
@@ -238,12 +259,28 @@ fn no_ports() -> Status {
     Status::internal("failed to allocate a nodePort: range is full")
 }
 
-/// Whether a service holds an address or port that it did not hold before.
-pub fn takes_more(before: Option<&Value>, after: &Value) -> bool {
+/// An address or node port of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    Address(IpAddr),
+    Port(u16),
+}
+
+impl std::fmt::Display for Allocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "addresses/{address}"),
+            Self::Port(port) => write!(f, "ports/{port}"),
+        }
+    }
+}
+
+/// The addresses and ports that a service holds and did not hold before.
+pub fn newly_held(before: Option<&Value>, after: &Value) -> Vec<Allocation> {
     let (had_addresses, had_ports) = before.map(held).unwrap_or_default();
     let (addresses, ports) = held(after);
-    addresses.iter().any(|address| !had_addresses.contains(address))
-        || ports.iter().any(|port| !had_ports.contains(port))
+    let addresses = addresses.into_iter().filter(|address| !had_addresses.contains(address)).map(Allocation::Address);
+    addresses.chain(ports.into_iter().filter(|port| !had_ports.contains(port)).map(Allocation::Port)).collect()
 }
 
 /// The addresses and ports a service holds.

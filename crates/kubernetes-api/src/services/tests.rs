@@ -41,7 +41,7 @@ fn addresses_are_given_once_and_come_back() {
 }
 
 #[test]
-fn a_service_takes_more_if_it_holds_what_it_did_not_hold() {
+fn a_service_takes_what_it_did_not_hold() {
     let service = |ips: &[&str], port: Option<u16>| json!({"spec": {"clusterIPs": ips, "ports": [{"nodePort": port}]}});
     let one = service(&["10.0.0.1"], None);
     for (what, before, after, expected) in [
@@ -53,7 +53,7 @@ fn a_service_takes_more_if_it_holds_what_it_did_not_hold() {
         ("a port", Some(one.clone()), service(&["10.0.0.1"], Some(30000)), true),
         ("less", Some(service(&["10.0.0.1"], Some(30000))), one, false),
     ] {
-        assert_eq!(takes_more(before.as_ref(), &after), expected, "{what}");
+        assert_eq!(!newly_held(before.as_ref(), &after).is_empty(), expected, "{what}");
     }
 }
 

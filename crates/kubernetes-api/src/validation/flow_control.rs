@@ -2,7 +2,7 @@
 
 use apimachinery::field::{Error, ErrorList};
 use apimachinery::names;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::at::At;
 use super::checks::{at_least, shape};
@@ -28,13 +28,37 @@ fn name(map: &Object) -> &str {
     map.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default())
 }
 
-/// Precedence 1 is reserved for the exempt flow schema.
+/// Precedence 1 is reserved for the exempt flow schema, and the specs of mandatory schemas are fixed.
 fn flow_schema_name(schema: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let precedence = schema.get("spec").map_or(&Value::Null, |spec| &spec["matchingPrecedence"]);
     if *precedence == 1 && name(schema) != "exempt" {
         let at = at.child("spec");
         let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
         invalid(errors, &at.child("matchingPrecedence"), precedence, detail);
+    }
+    let rule = |subjects: &[&str], precedence: i64, level: &str, by: Option<&str>| {
+        let subjects: Vec<Value> =
+            subjects.iter().map(|name| json!({"kind": "Group", "group": {"name": name}})).collect();
+        let mut spec = json!({
+            "priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence,
+            "rules": [{"subjects": subjects,
+                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"]}],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}]
+        });
+        if let Some(by) = by {
+            spec["distinguisherMethod"] = json!({"type": by});
+        }
+        spec
+    };
+    let fixed = match name(schema) {
+        "exempt" => rule(&["system:masters"], 1, "exempt", None),
+        "catch-all" => rule(&["system:unauthenticated", "system:authenticated"], 10_000, "catch-all", Some("ByUser")),
+        _ => return,
+    };
+    if let Some(spec) = schema.get("spec").filter(|spec| **spec != fixed) {
+        let detail = format!("spec of '{}' must equal the fixed value", name(schema));
+        let error = Error::invalid(&at.child("spec").path(), spec.clone(), &detail);
+        errors.push(error.shown_as(as_struct(spec, SCHEMA)));
     }
 }
 
@@ -199,8 +223,27 @@ fn url_complaint(url: &str) -> Option<&'static str> {
     }
 }
 
-/// One level is exempt, by its name.
+/// One level is exempt, by its name; the specs of mandatory levels are fixed, but for the shares of the exempt one.
 fn priority_level_name(level: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let (mut spec, at_spec) = (level.get("spec").cloned().unwrap_or_default(), at.child("spec"));
+    let shown = as_struct(&spec, LEVEL);
+    let (fixed, but) = match name(level) {
+        "exempt" => (json!({"type": "Exempt"}), " except the 'spec.exempt' field"),
+        _ => {
+            let limited =
+                json!({"nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": {"type": "Reject"}});
+            (json!({"type": "Limited", "limited": limited}), "")
+        }
+    };
+    if !but.is_empty()
+        && let Some(spec) = spec.as_object_mut()
+    {
+        spec.remove("exempt");
+    }
+    if matches!(name(level), "exempt" | "catch-all") && spec != fixed {
+        let detail = format!("spec of '{}'{but} must equal the fixed value", name(level));
+        errors.push(Error::invalid(&at_spec.path(), spec, &detail).shown_as(shown));
+    }
     let type_ = level.get("spec").map_or("", |spec| spec["type"].as_str().unwrap_or_default());
     if (name(level) == "exempt") != (type_ == "Exempt") {
         let at = at.child("spec");
@@ -290,6 +333,111 @@ fn queuing(queuing: &Object, at: &At<'_>, errors: &mut ErrorList) {
         );
         complain("handSize", &detail);
     }
+}
+
+/// The fields of a Go struct: its name for each, the field of the document, and the struct within.
+type Fields = &'static [(&'static str, &'static str, Inner)];
+
+#[derive(Clone, Copy)]
+enum Inner {
+    Value,
+    /// Empty where it is missing.
+    Text,
+    Struct(Fields),
+    List(Fields),
+}
+
+const NAME: Fields = &[("Name", "name", Inner::Text)];
+const SUBJECT: Fields = &[
+    ("Kind", "kind", Inner::Text),
+    ("User", "user", Inner::Struct(NAME)),
+    ("Group", "group", Inner::Struct(NAME)),
+    (
+        "ServiceAccount",
+        "serviceAccount",
+        Inner::Struct(&[("Namespace", "namespace", Inner::Text), ("Name", "name", Inner::Text)]),
+    ),
+];
+const RULE: Fields = &[
+    ("Subjects", "subjects", Inner::List(SUBJECT)),
+    (
+        "ResourceRules",
+        "resourceRules",
+        Inner::List(&[
+            ("Verbs", "verbs", Inner::Value),
+            ("APIGroups", "apiGroups", Inner::Value),
+            ("Resources", "resources", Inner::Value),
+            ("ClusterScope", "clusterScope", Inner::Value),
+            ("Namespaces", "namespaces", Inner::Value),
+        ]),
+    ),
+    (
+        "NonResourceRules",
+        "nonResourceRules",
+        Inner::List(&[("Verbs", "verbs", Inner::Value), ("NonResourceURLs", "nonResourceURLs", Inner::Value)]),
+    ),
+];
+const SCHEMA: Fields = &[
+    ("PriorityLevelConfiguration", "priorityLevelConfiguration", Inner::Struct(NAME)),
+    ("MatchingPrecedence", "matchingPrecedence", Inner::Value),
+    ("DistinguisherMethod", "distinguisherMethod", Inner::Struct(&[("Type", "type", Inner::Text)])),
+    ("Rules", "rules", Inner::List(RULE)),
+];
+const QUEUING: Fields = &[
+    ("Queues", "queues", Inner::Value),
+    ("HandSize", "handSize", Inner::Value),
+    ("QueueLengthLimit", "queueLengthLimit", Inner::Value),
+];
+const LEVEL: Fields = &[
+    ("Type", "type", Inner::Text),
+    (
+        "Limited",
+        "limited",
+        Inner::Struct(&[
+            ("NominalConcurrencyShares", "nominalConcurrencyShares", Inner::Value),
+            (
+                "LimitResponse",
+                "limitResponse",
+                Inner::Struct(&[("Type", "type", Inner::Text), ("Queuing", "queuing", Inner::Struct(QUEUING))]),
+            ),
+            ("LendablePercent", "lendablePercent", Inner::Value),
+            ("BorrowingLimitPercent", "borrowingLimitPercent", Inner::Value),
+        ]),
+    ),
+    (
+        "Exempt",
+        "exempt",
+        Inner::Struct(&[
+            ("NominalConcurrencyShares", "nominalConcurrencyShares", Inner::Value),
+            ("LendablePercent", "lendablePercent", Inner::Value),
+        ]),
+    ),
+];
+
+/// A document as upstream shows the struct that it decodes it into.
+fn as_struct(document: &Value, fields: Fields) -> String {
+    if !document.is_object() {
+        return "null".to_owned();
+    }
+    let field = |(name, field, inner): &(&str, &str, Inner)| {
+        let value = &document[*field];
+        let shown = match inner {
+            Inner::Value if *field == "clusterScope" && value.is_null() => "false".to_owned(),
+            Inner::Text if value.is_null() => "\"\"".to_owned(),
+            Inner::Value | Inner::Text => value.to_string(),
+            Inner::Struct(fields) => as_struct(value, fields),
+            Inner::List(fields) => match value.as_array() {
+                Some(items) => {
+                    let items: Vec<String> = items.iter().map(|item| as_struct(item, fields)).collect();
+                    format!("[{}]", items.join(","))
+                }
+                None => "null".to_owned(),
+            },
+        };
+        format!("\"{name}\":{shown}")
+    };
+    let shown: Vec<String> = fields.iter().map(field).collect();
+    format!("{{{}}}", shown.join(","))
 }
 
 /// Bits it takes at most to deal a hand of so many cards out of a deck.

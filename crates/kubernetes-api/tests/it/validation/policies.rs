@@ -236,6 +236,20 @@ fn flow_schemas() {
                 resourceRules: [{verbs: ['*'], apiGroups: ['*'], resources: ['*'], clusterScope: true}], \
                 nonResourceRules: [{verbs: [get], nonResourceURLs: ['*']}]}]}";
     check(FLOW, "FlowSchema", good, expect![""]);
+    let exempt = "{metadata: {name: exempt}, spec: {matchingPrecedence: 1, priorityLevelConfiguration: {name: exempt}, rules: \
+                  [{subjects: [{kind: Group, group: {name: 'system:masters'}}], \
+                  resourceRules: [{verbs: ['*'], apiGroups: ['*'], resources: ['*'], clusterScope: true, namespaces: ['*']}], \
+                  nonResourceRules: [{verbs: ['*'], nonResourceURLs: ['*']}]}]}}";
+    check(FLOW, "FlowSchema", exempt, expect![""]);
+    let other = exempt.replace("system:masters", "a").replace("clusterScope: true, ", "");
+    check(
+        FLOW,
+        "FlowSchema",
+        &other,
+        expect![[r#"
+        spec: Invalid value: {"PriorityLevelConfiguration":{"Name":"exempt"},"MatchingPrecedence":1,"DistinguisherMethod":null,"Rules":[{"Subjects":[{"Kind":"Group","User":null,"Group":{"Name":"a"},"ServiceAccount":null}],"ResourceRules":[{"Verbs":["*"],"APIGroups":["*"],"Resources":["*"],"ClusterScope":false,"Namespaces":["*"]}],"NonResourceRules":[{"Verbs":["*"],"NonResourceURLs":["*"]}]}]}: spec of 'exempt' must equal the fixed value
+    "#]],
+    );
 }
 
 #[test]
@@ -275,6 +289,7 @@ fn priority_levels() {
         (
             "{metadata: {name: exempt}, spec: {type: Exempt, limited: {}, exempt: {lendablePercent: 101}}}",
             expect![[r#"
+                spec: Invalid value: {"Type":"Exempt","Limited":{"NominalConcurrencyShares":30,"LimitResponse":{"Type":"","Queuing":null},"LendablePercent":0,"BorrowingLimitPercent":null},"Exempt":{"NominalConcurrencyShares":0,"LendablePercent":101}}: spec of 'exempt' except the 'spec.exempt' field must equal the fixed value
                 spec.exempt.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive
                 spec.limited: Forbidden: must be nil if the type is not Limited
             "#]],
@@ -305,6 +320,19 @@ fn priority_levels() {
                 spec.limited.limitResponse.queuing.handSize: Invalid value: 8: should not be greater than queues (4)
             "#]],
         ),
+        (
+            "{metadata: {name: catch-all}, spec: {type: Limited, limited: {nominalConcurrencyShares: 5, limitResponse: \
+             {type: Reject}}}}",
+            expect![""],
+        ),
+        (
+            "{metadata: {name: catch-all}, spec: {type: Limited, limited: {nominalConcurrencyShares: 6, limitResponse: \
+             {type: Reject}}}}",
+            expect![[r#"
+                spec: Invalid value: {"Type":"Limited","Limited":{"NominalConcurrencyShares":6,"LimitResponse":{"Type":"Reject","Queuing":null},"LendablePercent":0,"BorrowingLimitPercent":null},"Exempt":null}: spec of 'catch-all' must equal the fixed value
+            "#]],
+        ),
+        ("{metadata: {name: exempt}, spec: {type: Exempt, exempt: {nominalConcurrencyShares: 6}}}", expect![""]),
     ] {
         check(FLOW, "PriorityLevelConfiguration", document, expected);
     }
