@@ -12,6 +12,7 @@ pub mod config;
 pub mod constants;
 pub mod crd;
 pub mod gates;
+pub mod identity;
 pub mod kubernetes;
 pub mod manifest;
 pub mod multicluster;
@@ -25,9 +26,11 @@ pub mod search;
 pub mod work;
 
 mod api_type;
+mod definitions;
+mod shown;
 
 pub use api_type::ApiType;
-pub use crd::crds;
+pub use definitions::crds;
 pub use scope::Scope;
 
 /// The natively served resources. `object_meta` is the type of `metadata`, which server-side apply needs for its lists.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::ApiType;
 use crate::constants::{annotations, finalizers, labels};
+use crate::identity::{BindingKey, PolicyKey};
 use crate::policy::v1alpha1::{
     ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, OverrideSpec, PropagationPolicy, PropagationSpec,
 };
@@ -105,9 +106,9 @@ fn is_default_ref<T: Default + PartialEq>(value: &&T) -> bool {
     **value == T::default()
 }
 
-/// Defines a type for a pair of kinds, with decoding from and encoding to both.
+/// Defines a type for a pair of kinds, with decoding from and encoding to both. `$key` makes an [`ObjectKey`] theirs.
 macro_rules! pair {
-    ($(#[$doc:meta])* $name:ident { $namespaced:ident, $cluster:ident } { $($(#[$field_doc:meta])* $field:ident: $type:ty),* }) => {
+    ($(#[$doc:meta])* $name:ident, $key:ty = $to_key:expr, { $namespaced:ident, $cluster:ident } { $($(#[$field_doc:meta])* $field:ident: $type:ty),* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
@@ -146,8 +147,9 @@ macro_rules! pair {
             }
 
             /// Namespace and name of the object.
-            pub fn key(&self) -> ObjectKey {
-                ObjectKey::namespaced(self.metadata.namespace.as_str(), self.metadata.name.as_str())
+            pub fn key(&self) -> $key {
+                let key = ObjectKey::namespaced(self.metadata.namespace.as_str(), self.metadata.name.as_str());
+                $to_key(key)
             }
 
             /// Decodes either kind, by the object's `kind`, or by its namespace if the kind is absent.
@@ -201,7 +203,7 @@ macro_rules! pair {
 
 pair!(
     /// A ResourceBinding or a ClusterResourceBinding.
-    Binding { ResourceBinding, ClusterResourceBinding } {
+    Binding, BindingKey = BindingKey::new, { ResourceBinding, ClusterResourceBinding } {
         /// The desired state.
         spec: ResourceBindingSpec,
         /// The observed state.
@@ -211,7 +213,7 @@ pair!(
 
 pair!(
     /// A PropagationPolicy or a ClusterPropagationPolicy.
-    Policy { PropagationPolicy, ClusterPropagationPolicy } {
+    Policy, PolicyKey = PolicyKey::new, { PropagationPolicy, ClusterPropagationPolicy } {
         /// The desired state.
         spec: PropagationSpec
     }
@@ -219,11 +221,35 @@ pair!(
 
 pair!(
     /// An OverridePolicy or a ClusterOverridePolicy.
-    Override { OverridePolicy, ClusterOverridePolicy } {
+    Override, ObjectKey = std::convert::identity, { OverridePolicy, ClusterOverridePolicy } {
         /// The desired state.
         spec: OverrideSpec
     }
 );
+
+impl BindingKey {
+    /// The scope, which determines the kind.
+    pub fn scope(&self) -> Scope {
+        Scope::of(self)
+    }
+
+    /// The resource that serves the kind.
+    pub fn resource(&self) -> ApiResource {
+        Binding::api_resource(self.scope())
+    }
+}
+
+impl PolicyKey {
+    /// The scope, which determines the kind.
+    pub fn scope(&self) -> Scope {
+        Scope::of(self)
+    }
+
+    /// The resource that serves the kind.
+    pub fn resource(&self) -> ApiResource {
+        Policy::api_resource(self.scope())
+    }
+}
 
 impl Binding {
     /// The binding's permanent id; empty before admission sets it.
@@ -247,6 +273,19 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_scope_of_a_key_selects_the_kind() {
+        for (key, binding, policy) in [
+            (ObjectKey::namespaced("ns", "a"), "ResourceBinding", "PropagationPolicy"),
+            (ObjectKey::cluster("a"), "ClusterResourceBinding", "ClusterPropagationPolicy"),
+        ] {
+            let (of_binding, of_policy) = (BindingKey::new(key.clone()), PolicyKey::new(key.clone()));
+            assert_eq!((of_binding.resource().kind, of_policy.resource().kind), (binding.into(), policy.into()));
+            assert_eq!((of_binding.scope(), of_policy.scope()), (Scope::of(&key), Scope::of(&key)));
+            assert_eq!(ObjectKey::from(Binding::named(&of_binding).key()), key);
+        }
+    }
 
     #[test]
     fn either_kind_is_read_and_written_back() {

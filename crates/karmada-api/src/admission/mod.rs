@@ -15,7 +15,6 @@ pub mod quota_usage;
 mod quotas;
 mod schedule;
 pub mod secrets;
-mod shown;
 mod taints;
 mod typed;
 mod warnings;
@@ -27,7 +26,6 @@ use serde_json::Value;
 
 pub use mutating::mutate;
 pub(crate) use policies::fields as field_selector;
-pub(crate) use shown::text as shown;
 pub use typed::{decodes, encoded};
 pub use warnings::{Place, Row, WARNINGS, Written, changes_intent, warnings};
 pub use webhooks::webhook;
@@ -103,6 +101,8 @@ pub struct Options {
     pub no_execute_eviction: bool,
     /// Feature gate StatefulFailoverInjection.
     pub stateful_failover: bool,
+    /// Feature gate MultiClusterService.
+    pub multi_cluster_service: bool,
     /// `--allow-http-member-endpoints`: allows Clusters with an `http://` endpoint.
     pub allow_http_endpoints: bool,
     /// Compiles a script of a customization without running it; the error is the compiler's. `None` accepts every

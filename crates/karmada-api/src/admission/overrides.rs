@@ -5,8 +5,9 @@ use apimachinery::names::{validate_annotations, validate_labels};
 use serde_json::{Value, json};
 
 use super::policies::{fields, selector_namespace};
-use super::{Denied, Request, decode, shown};
+use super::{Denied, Request, decode};
 use crate::policy::v1alpha1::{FieldOverrider, FieldPatchOperation, OverridePolicy, OverriderOperator, Overriders};
+use crate::shown;
 
 pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
     let policy: OverridePolicy = decode(object)?;

@@ -6,7 +6,6 @@ use apimachinery::field::{Error, ErrorList, Path, go_quoted};
 use apimachinery::names::is_qualified_name;
 use serde_json::Value;
 
-use super::shown::invalid;
 use super::{Denied, Operation, Request, decode};
 use crate::Scope;
 use crate::policy::v1alpha1::{
@@ -14,6 +13,7 @@ use crate::policy::v1alpha1::{
     PropagationPolicy, PropagationSpec, PurgeMode, ReplicaDivisionPreference, ReplicaSchedulingStrategy,
     ReplicaSchedulingType, SpreadConstraint, SpreadField, StatePreservation,
 };
+use crate::shown::invalid;
 
 pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
     let scope = if request.kind == "PropagationPolicy" { Scope::Namespaced } else { Scope::Cluster };

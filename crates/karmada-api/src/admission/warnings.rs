@@ -68,20 +68,26 @@ const fn of_our_server(row: Row) -> Row {
 
 /// All warnings, by group.
 pub static WARNINGS: &[Row] = &[
-    whole(
-        "autoscaling.karmada.io",
-        &["FederatedHPA"],
-        "no controller of this version scales by it; propagate a HorizontalPodAutoscaler to the clusters instead",
+    gated(
+        Row {
+            applies: |_, options| !options.multi_cluster_service,
+            ..whole(
+                "networking.karmada.io",
+                &["MultiClusterService"],
+                "it has an effect only with the feature gate MultiClusterService=true",
+            )
+        },
+        gates::MULTI_CLUSTER_SERVICE,
     ),
-    whole(
-        "autoscaling.karmada.io",
-        &["CronFederatedHPA"],
-        "no controller of this version scales by it; change the replicas of the workload instead",
-    ),
-    whole(
+    field(
         "networking.karmada.io",
         &["MultiClusterService"],
-        "no controller of this version acts on it; a PropagationPolicy propagates the Service, but not its endpoints",
+        "spec.types",
+        "LoadBalancer needs a provider beside the control plane, such as multicluster-cloud-provider",
+        |object, options| {
+            let is_balancer = |types: &Vec<Value>| types.iter().any(|it| it == "LoadBalancer");
+            options.multi_cluster_service && object["spec"]["types"].as_array().is_some_and(is_balancer)
+        },
     ),
     whole(
         "networking.karmada.io",
@@ -89,15 +95,12 @@ pub static WARNINGS: &[Row] = &[
         "nothing in this version acts on it; it needs a provider beside the control plane, such as \
          multi-cluster-ingress-nginx",
     ),
-    whole(
-        "multicluster.x-k8s.io",
-        &["ServiceExport"],
-        "it can be propagated, but this version does not collect the endpoints of the Service",
-    ),
-    whole(
+    field(
         "multicluster.x-k8s.io",
         &["ServiceImport"],
-        "it can be propagated, but this version does not bring endpoints of other clusters to it",
+        "spec.type",
+        "no Service is derived from a Headless import; use ClusterSetIP",
+        |object, _| object["spec"]["type"] == "Headless",
     ),
     whole(
         "remedy.karmada.io",
@@ -224,15 +227,15 @@ pub static WARNINGS: &[Row] = &[
         "apiregistration.k8s.io",
         &["APIService"],
         "spec.service",
-        "this API server passes no requests on to other API servers",
-        |object, _| !object["spec"]["service"].is_null(),
-    )),
-    of_our_server(whole(
-        "flowcontrol.apiserver.k8s.io",
-        &["FlowSchema", "PriorityLevelConfiguration"],
-        "the API server shares the processor fairly among users, and these objects do not configure it",
+        "this API server serves the group itself and passes no requests for it on",
+        |object, _| !object["spec"]["service"].is_null() && is_own(object["spec"]["group"].as_str()),
     )),
 ];
+
+/// Karmada's groups that are served by the API server itself, and not as custom resources.
+fn is_own(group: Option<&str>) -> bool {
+    matches!(group, Some("cluster.karmada.io" | "search.karmada.io"))
+}
 
 fn preserves(policy: &Value, on: &str) -> bool {
     !policy["spec"]["failover"][on]["statePreservation"].is_null()
@@ -296,6 +299,7 @@ mod tests {
         no_execute_eviction: true,
         stateful_failover: true,
         quota_enforcement: true,
+        multi_cluster_service: true,
         allow_no_execute_taint_policy: false,
         multiple_pod_templates: false,
         allow_http_endpoints: false,
@@ -309,12 +313,26 @@ mod tests {
         let evicting = json!({"taints": [{"key": "k", "effect": "NoExecute"}]});
         let mild = json!({"taints": [{"key": "k", "effect": "NoSchedule"}]});
         for (group, kind, spec, with_closed, with_open) in [
-            ("autoscaling.karmada.io", "FederatedHPA", json!({}), "FederatedHPA", "FederatedHPA"),
-            ("autoscaling.karmada.io", "CronFederatedHPA", json!({}), "CronFederatedHPA", "CronFederatedHPA"),
-            ("networking.karmada.io", "MultiClusterService", json!({}), "MultiClusterService", "MultiClusterService"),
+            ("autoscaling.karmada.io", "FederatedHPA", json!({}), "", ""),
+            ("autoscaling.karmada.io", "CronFederatedHPA", json!({}), "", ""),
+            (
+                "networking.karmada.io",
+                "MultiClusterService",
+                json!({"types": ["CrossCluster"]}),
+                "MultiClusterService",
+                "",
+            ),
+            (
+                "networking.karmada.io",
+                "MultiClusterService",
+                json!({"types": ["LoadBalancer"]}),
+                "MultiClusterService",
+                "spec.types",
+            ),
             ("networking.karmada.io", "MultiClusterIngress", json!({}), "MultiClusterIngress", "MultiClusterIngress"),
-            ("multicluster.x-k8s.io", "ServiceExport", json!({}), "ServiceExport", "ServiceExport"),
-            ("multicluster.x-k8s.io", "ServiceImport", json!({}), "ServiceImport", "ServiceImport"),
+            ("multicluster.x-k8s.io", "ServiceExport", json!({}), "", ""),
+            ("multicluster.x-k8s.io", "ServiceImport", json!({"type": "ClusterSetIP"}), "", ""),
+            ("multicluster.x-k8s.io", "ServiceImport", json!({"type": "Headless"}), "spec.type", "spec.type"),
             ("apps.karmada.io", "WorkloadRebalancer", json!({}), "", ""),
             ("remedy.karmada.io", "Remedy", json!({}), "Remedy", "Remedy"),
             (POLICY, "PropagationPolicy", json!({"failover": {}, "preemption": "Never"}), "", ""),
@@ -381,8 +399,14 @@ mod tests {
         for (group, kind, spec, expected) in [
             ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", json!(null), 0),
             ("apiregistration.k8s.io", "APIService", json!({"service": null}), 0),
-            ("apiregistration.k8s.io", "APIService", json!({"service": {"name": "s"}}), 1),
-            ("flowcontrol.apiserver.k8s.io", "FlowSchema", json!({}), 1),
+            ("apiregistration.k8s.io", "APIService", json!({"group": "g.example", "service": {"name": "s"}}), 0),
+            (
+                "apiregistration.k8s.io",
+                "APIService",
+                json!({"group": "cluster.karmada.io", "service": {"name": "s"}}),
+                1,
+            ),
+            ("flowcontrol.apiserver.k8s.io", "FlowSchema", json!({}), 0),
         ] {
             let object = json!({ "spec": spec });
             let count = |is_ours| {

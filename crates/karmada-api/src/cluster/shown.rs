@@ -5,7 +5,7 @@ use apimachinery::field::json_of_go;
 use apimachinery::quantity::Quantity;
 use serde_json::{Value, json};
 
-use crate::admission::shown;
+use crate::shown::text as shown;
 
 /// Of `spec`.
 pub(super) fn spec(spec: &Value) -> String {

@@ -81,19 +81,10 @@ fn endpoint(text: &str, path: &Path) -> ErrorList {
         }
     };
     let mut errors = ErrorList::new();
-    let mut refuse = |value: &str, detail: &str| errors.push(Error::invalid(path, value, detail));
     if url.host.is_empty() {
-        refuse("", &format!("host must be provided{FORMAT}"));
+        errors.push(Error::invalid(path, "", format!("host must be provided{FORMAT}")));
     }
-    if let Some(user) = url.user {
-        refuse(user, "user information is not permitted in the URL");
-    }
-    if !url.fragment.is_empty() {
-        refuse(url.fragment, "fragments are not permitted in the URL");
-    }
-    if !url.query.is_empty() {
-        refuse(url.query, "query parameters are not permitted in the URL");
-    }
+    errors.extend(url.beyond_server().map(|(part, message)| Error::invalid(path, part, message)));
     errors
 }
 
@@ -144,7 +135,7 @@ fn taints(spec: &Value, path: &Path) -> ErrorList {
             other => errors.push(Error::not_supported(&path.child("effect"), other, &[NO_SCHEDULE, NO_EXECUTE])),
         }
         if !seen.insert((key, effect)) {
-            let mut error = Error::duplicate(&path, taint.clone()).shown_as(crate::admission::shown(taint));
+            let mut error = Error::duplicate(&path, taint.clone()).shown_as(crate::shown::text(taint));
             error.detail = "taints must be unique by key and effect pair".to_owned();
             errors.push(error);
         }

@@ -1,40 +1,34 @@
-//! The CustomResourceDefinitions, generated from the types.
+//! Makes CustomResourceDefinitions from types; [`crate::definitions`] lists them.
 
 pub mod schema;
 
 mod structural;
-mod table;
 
 use serde_json::{Value, json};
 
-/// Every CustomResourceDefinition of this crate, ready to be created. There is no conversion webhook: the server
-/// converts bindings itself.
-pub fn crds() -> Vec<Value> {
-    table::DEFINITIONS.iter().map(manifest).collect()
-}
-
 /// The parts of a manifest outside its schemas.
-struct Definition {
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    namespaced: bool,
-    short_names: &'static [&'static str],
-    categories: &'static [&'static str],
-    versions: &'static [Version],
+pub(crate) struct Definition {
+    pub group: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub namespaced: bool,
+    pub short_names: &'static [&'static str],
+    pub categories: &'static [&'static str],
+    pub versions: &'static [Version],
 }
 
-struct Version {
-    name: &'static str,
-    storage: bool,
-    status: bool,
+pub(crate) struct Version {
+    pub name: &'static str,
+    pub storage: bool,
+    pub status: bool,
     /// Name, type and JSON path.
-    columns: &'static [(&'static str, &'static str, &'static str)],
-    schema: fn() -> schemars::Schema,
+    pub columns: &'static [(&'static str, &'static str, &'static str)],
+    pub schema: fn() -> schemars::Schema,
 }
 
-fn manifest(definition: &Definition) -> Value {
+/// The manifest of a definition.
+pub(crate) fn manifest(definition: &Definition) -> Value {
     let mut names = json!({
         "kind": definition.kind,
         "listKind": format!("{}List", definition.kind),
@@ -83,7 +77,7 @@ fn version(version: &Version) -> Value {
 }
 
 /// The JSON schema of a type without references.
-fn schema_of<T: schemars::JsonSchema>() -> schemars::Schema {
+pub(crate) fn schema_of<T: schemars::JsonSchema>() -> schemars::Schema {
     let settings = schemars::generate::SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>()
 }

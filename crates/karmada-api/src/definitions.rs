@@ -1,9 +1,17 @@
-//! One row per CustomResourceDefinition: the parts outside its schemas.
+//! The CustomResourceDefinitions: one row for each, with the parts outside its schemas.
 
-use super::{Definition, Version, schema_of};
+use serde_json::Value;
+
+use crate::crd::{Definition, Version, manifest, schema_of};
 use crate::{apps, autoscaling, config, multicluster, networking, policy, remedy, work};
 
-pub(super) const DEFINITIONS: &[Definition] = &[
+/// Every CustomResourceDefinition of this crate, ready to be created. There is no conversion webhook: the server
+/// converts bindings itself.
+pub fn crds() -> Vec<Value> {
+    DEFINITIONS.iter().map(manifest).collect()
+}
+
+const DEFINITIONS: &[Definition] = &[
     Definition {
         group: "apps.karmada.io",
         kind: "WorkloadRebalancer",
