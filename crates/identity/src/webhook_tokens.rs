@@ -1,0 +1,87 @@
+//! Tokens that a webhook reviews (`--authentication-token-webhook-*`).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use transport::Identity;
+
+use crate::decided::{self, Decided};
+use crate::reviews::{Reviewer, Version};
+
+/// Larger tokens are refused without a call.
+const MAX_TOKEN: usize = 64 << 10;
+
+/// A webhook that reviews tokens, and its recent answers.
+pub struct WebhookTokens {
+    reviewer: Reviewer,
+    version: Version,
+    lifetime: Duration,
+    /// `None`: the token is not valid.
+    decided: Decided<Option<(Identity, Vec<String>)>>,
+}
+
+impl WebhookTokens {
+    /// Answers are valid for `lifetime`.
+    pub fn new(reviewer: Reviewer, version: Version, lifetime: Duration) -> Self {
+        Self { reviewer, version, lifetime, decided: Decided::default() }
+    }
+
+    /// The user of a token and those of the wanted audiences that it is valid for. A webhook that does not know audiences
+    /// speaks for those of the server, `implicit`. An unanswered review is logged and not remembered.
+    pub async fn user(&self, token: &str, wanted: &[String], implicit: &[String]) -> Option<(Identity, Vec<String>)> {
+        if token.len() > MAX_TOKEN {
+            return None;
+        }
+        let parts = std::iter::once(token.as_bytes()).chain(wanted.iter().map(String::as_bytes));
+        let key = decided::key(parts);
+        if let Some(decided) = self.decided.get(&key) {
+            return decided;
+        }
+        let review = json!({
+            "apiVersion": format!("authentication.k8s.io/{}", self.version.as_str()),
+            "kind": "TokenReview",
+            "metadata": {"creationTimestamp": null},
+            "spec": {"token": token, "audiences": wanted},
+            "status": {"user": {}},
+        });
+        match self.reviewer.review(&review).await {
+            Ok(answer) => {
+                let found = reviewed_user(&answer["status"], wanted, implicit);
+                self.decided.put(key, found.clone(), self.lifetime);
+                found
+            }
+            Err(err) => {
+                tracing::warn!(err, "Authentication webhook did not review a token; the request is refused");
+                None
+            }
+        }
+    }
+}
+
+/// The user that the status of a TokenReview names, and the audiences among the `wanted` ones that the token is valid for;
+/// `implicit` are those of a webhook that knows no audiences. `None` if the token is not valid.
+pub fn reviewed_user(status: &Value, wanted: &[String], implicit: &[String]) -> Option<(Identity, Vec<String>)> {
+    if status["authenticated"] != true {
+        return None;
+    }
+    let own = strings(&status["audiences"]);
+    let own = if own.is_empty() { implicit } else { &own };
+    let common: Vec<String> = wanted.iter().filter(|audience| own.contains(audience)).cloned().collect();
+    if common.is_empty() && !wanted.is_empty() {
+        return None;
+    }
+    let user = &status["user"];
+    let text = |name: &str| user[name].as_str().unwrap_or_default().to_owned();
+    let extra = user["extra"].as_object().into_iter().flatten();
+    let identity = Identity {
+        user: text("username"),
+        uid: text("uid"),
+        groups: strings(&user["groups"]),
+        extra: extra.map(|(key, values)| (key.clone(), strings(values))).collect(),
+    };
+    (!identity.user.is_empty()).then_some((identity, common))
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
