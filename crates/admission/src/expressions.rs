@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use apiserver::authz::{Attributes, Authorizer, ResourceAttributes};
+use apiserver::auth::authz::{Attributes, Authorizer, ResourceAttributes};
 use cel::authorization::{Authorize, Check, Decision};
 use cel::budget::Meter;
 use cel::types::ANY;
@@ -13,6 +13,7 @@ use serde_json::Value;
 use transport::Identity;
 
 use crate::request::{Documents, Facts};
+use crate::rights::Rights;
 
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -47,6 +48,7 @@ pub struct Inputs<'a> {
     pub namespace: Option<&'a Value>,
     pub params: Option<&'a Value>,
     pub authorizer: Arc<dyn Authorizer>,
+    pub rights: Arc<Rights>,
     pub user: &'a Identity,
     pub facts: &'a Facts,
 }
@@ -78,7 +80,7 @@ impl<'a> Inputs<'a> {
         let namespace = self.namespace.map(|namespace| CelValue::from_json(namespace, &NAMESPACE));
         values[slot::NAMESPACE_OBJECT] = namespace.unwrap_or(Ok(CelValue::Null)).ok();
         values[slot::PARAMS] = any(self.params).ok();
-        let authorize = authorize(Arc::clone(&self.authorizer), self.user.clone());
+        let authorize = authorize(Arc::clone(&self.authorizer), Arc::clone(&self.rights), self.user.clone());
         let facts = self.facts;
         let own = Check {
             group: facts.group.clone(),
@@ -94,7 +96,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-fn authorize(authorizer: Arc<dyn Authorizer>, user: Identity) -> Rc<Authorize> {
+fn authorize(authorizer: Arc<dyn Authorizer>, rights: Arc<Rights>, user: Identity) -> Rc<Authorize> {
     Rc::new(move |check: &Check| {
         let account = check.service_account.as_ref().map(|(namespace, name)| Identity {
             user: format!("system:serviceaccount:{namespace}:{name}"),
@@ -115,9 +117,10 @@ fn authorize(authorizer: Arc<dyn Authorizer>, user: Identity) -> Rc<Authorize> {
                 subresource: check.subresource.clone(),
                 namespace: check.namespace.clone(),
                 name: check.name.clone(),
+                ..ResourceAttributes::default()
             }),
         };
-        let decision = authorizer.authorize(account.as_ref().unwrap_or(&user), &wanted);
+        let decision = rights.known(&*authorizer, account.as_ref().unwrap_or(&user), wanted);
         Decision { allowed: decision.is_allowed(), reason: decision.reason().to_owned(), error: None }
     })
 }

@@ -6,6 +6,9 @@
 //! subject to admission by users, so that a wrong one can always be removed.
 
 mod call;
+mod computed;
+pub mod configuration;
+mod conversions;
 pub mod counted;
 mod expressions;
 mod matching;
@@ -14,33 +17,41 @@ mod policies;
 mod policy;
 mod request;
 mod review;
+mod rights;
 mod rounds;
 mod table;
 mod webhooks;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use apimachinery::Status;
+use apiserver::admit::durations::{Durations, Phase};
+use apiserver::admit::plugins::Switches;
 use apiserver::cache::Event;
-use apiserver::plugins::Switches;
-use apiserver::{Admission, AdmissionRequest};
+use apiserver::{Admission, AdmissionRequest, Operation};
 use arc_swap::ArcSwap;
 use client::webhooks::Webhooks;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use world::World;
 
+pub use configuration::Configuration;
+pub use conversions::ConversionCalls;
 use counted::Counted;
+pub use review::decided;
 use table::{GROUP, Kinds, Stored, Table};
 use webhooks::Caller;
 
 /// The plugin. It does nothing before [`UserAdmission::enable`].
 pub struct UserAdmission {
     world: World,
-    webhooks: Webhooks,
+    mutating: Webhooks,
+    validating: Webhooks,
     kinds: Kinds,
     counted: Counted,
+    durations: OnceLock<Durations>,
     stored: Mutex<Stored>,
     table: ArcSwap<Table>,
     is_enabled: AtomicBool,
@@ -49,14 +60,16 @@ pub struct UserAdmission {
 }
 
 impl UserAdmission {
-    /// `webhooks` opens the connections; `switches` are those of `--enable-admission-plugins` and
+    /// `configuration` has the credentials for webhooks; `switches` are those of `--enable-admission-plugins` and
     /// `--disable-admission-plugins`.
-    pub fn new(webhooks: Webhooks, switches: &Switches, world: World) -> Self {
+    pub fn new(configuration: Configuration, switches: &Switches, world: World) -> Self {
         Self {
             world,
-            webhooks,
+            mutating: Webhooks::with_credentials(configuration.mutating),
+            validating: Webhooks::with_credentials(configuration.validating),
             kinds: Kinds::of(switches),
             counted: Counted::default(),
+            durations: OnceLock::new(),
             stored: Mutex::default(),
             table: ArcSwap::default(),
             is_enabled: AtomicBool::new(false),
@@ -72,9 +85,16 @@ impl UserAdmission {
         self.is_active.store(!self.table.load().is_empty(), Ordering::Release);
     }
 
-    /// Counts calls in a registry.
+    /// Counts calls and durations in a registry.
     pub fn count_in(&self, registry: &metrics::Registry) {
         self.counted.register(registry);
+        self.durations.get_or_init(|| Durations::new(registry));
+    }
+
+    fn took(&self, plugin: &str, step: (Phase, Operation), outcome: &Result<(), Status>, began: Instant) {
+        if let Some(durations) = self.durations.get() {
+            durations.plugin(plugin, step, outcome.is_err(), began);
+        }
     }
 
     fn may_match(&self, group: &str, plural: &str, subresource: Option<&str>) -> bool {
@@ -83,8 +103,8 @@ impl UserAdmission {
             && self.table.load().may_match(group, plural, subresource)
     }
 
-    fn caller(&self, request: &AdmissionRequest<'_>) -> Caller<'_> {
-        Caller { webhooks: &self.webhooks, world: &self.world, counted: &self.counted, served: request.served() }
+    fn caller<'c>(&'c self, webhooks: &'c Webhooks, request: &AdmissionRequest<'_>) -> Caller<'c> {
+        Caller { webhooks, world: &self.world, counted: &self.counted, served: request.served() }
     }
 }
 
@@ -119,22 +139,38 @@ impl Admission for UserAdmission {
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let table = self.table.load_full();
-            mutations::mutate(&table.mutating_policies, request)?;
+            if !table.mutating_policies.is_empty() {
+                let (operation, began) = (request.operation, Instant::now());
+                let outcome = mutations::mutate(&table.mutating_policies, request).await;
+                self.took("MutatingAdmissionPolicy", (Phase::Admit, operation), &outcome, began);
+                outcome?;
+            }
             if table.mutating.is_empty() {
                 return Ok(());
             }
-            self.caller(request).mutate(&table.mutating, request).await
+            let (operation, began) = (request.operation, Instant::now());
+            let outcome = self.caller(&self.mutating, request).mutate(&table.mutating, request).await;
+            self.took("MutatingAdmissionWebhook", (Phase::Admit, operation), &outcome, began);
+            outcome
         })
     }
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let table = self.table.load_full();
-            policies::validate(&table.policies, request)?;
+            if !table.policies.is_empty() {
+                let began = Instant::now();
+                let outcome = policies::validate(&table.policies, request).await;
+                self.took("ValidatingAdmissionPolicy", (Phase::Validate, request.operation), &outcome, began);
+                outcome?;
+            }
             if table.validating.is_empty() {
                 return Ok(());
             }
-            self.caller(request).validate(&table.validating, request).await
+            let began = Instant::now();
+            let outcome = self.caller(&self.validating, request).validate(&table.validating, request).await;
+            self.took("ValidatingAdmissionWebhook", (Phase::Validate, request.operation), &outcome, began);
+            outcome
         })
     }
 }

@@ -1,42 +1,40 @@
 //! MutatingAdmissionPolicies on a request: each changes the object by an ApplyConfiguration or a JSON patch.
 
+use std::sync::Arc;
+
 use apimachinery::managed_fields::{self, ManagerContext, NO_FIELDS, Owners};
 use apimachinery::meta::Time;
 use apimachinery::status::StatusCause;
 use apimachinery::{Status, StatusReason, json_patch, merge_patch};
 use apiserver::AdmissionRequest;
-use base64::Engine as _;
-use cel::Value as CelValue;
-use cel::value::Key;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use crate::expressions::Inputs;
 use crate::policies::{Binding, Bound, Run};
 use crate::policy::{Mutation, Policy};
-use crate::request::{Documents, Facts, Phase, converted, documents, namespace};
+use crate::request::{Documents, Facts, Phase, convert, documents, namespace};
+use crate::rights::Rights;
 use crate::rounds::Round;
 
 const KEPT: &str = "MutatingAdmissionPolicy";
-/// Levels of a computed document: more than any object may have.
-const MAX_DEPTH: usize = 200;
 
 /// Applies all policies, one after another.
 ///
 /// # Errors
 /// The first failure of a policy that fails closed.
-pub fn mutate(policies: &[Bound], request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-    if policies.is_empty() || request.object.is_none() {
+pub async fn mutate(policies: &[Bound], request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    if request.object.is_none() {
         return Ok(());
     }
     let served = request.served();
     let facts = Facts::of(request, &served, Phase::Mutation);
+    let rights = Arc::<Rights>::default();
     let mut round = Round::begin(request, KEPT);
     for bound in policies {
         let policy = &*bound.policy;
         for binding in &bound.bindings {
             let id = format!("{}/{}", policy.name, binding.name);
-            let run = Run { request, served: &served, facts: &facts };
-            let changed = match run.mutated(policy, binding, |id| round.calls(id), &id) {
+            let run = Run { request, served: &served, facts: &facts, rights: Arc::clone(&rights) };
+            let changed = match run.mutated(policy, binding, round.calls(&id)).await {
                 Ok(Some(changed)) => changed,
                 Ok(None) => continue,
                 Err(_) if !policy.fails_closed => continue,
@@ -67,22 +65,21 @@ fn refusal(facts: &Facts, policy: &Policy, binding: &Binding, why: &str) -> Stat
 
 impl Run<'_, '_> {
     /// The changed object, if the policy was applied and has changed it; `None` if it does not match.
-    fn mutated(
+    async fn mutated(
         &self,
         policy: &Policy,
         binding: &Binding,
-        is_called: impl Fn(&str) -> bool,
-        id: &str,
+        is_called: bool,
     ) -> Result<Option<Option<Value>>, String> {
         let Some(version) = self.version(&policy.criteria)? else { return Ok(None) };
         let kind = self.param_kind(policy)?;
         let params = self.params(binding, kind.as_ref())?;
-        if params.is_empty() || !is_called(id) {
+        if params.is_empty() || !is_called {
             return Ok(None);
         }
         let message = |status: Status| status.message;
-        let mut documents =
-            documents(self.request, self.served, self.facts, version, Phase::Mutation).map_err(message)?;
+        let documents = documents(self.request, self.served, self.facts, version, Phase::Mutation).await;
+        let mut documents = documents.map_err(message)?;
         let before = documents.new.clone();
         let is_namespace = self.facts.subject().is_namespace();
         let namespace = if is_namespace { None } else { namespace(self.request, self.facts).map_err(message)? };
@@ -90,31 +87,28 @@ impl Run<'_, '_> {
         for params in &params {
             let (mut matches, request) = (true, self.facts.document(version));
             for (number, mutation) in policy.mutations.iter().enumerate() {
-                let inputs = Inputs {
-                    documents: &documents,
-                    request: &request,
-                    namespace: namespace.as_ref(),
-                    params: params.as_ref(),
-                    authorizer: self.request.authorizer(),
-                    user: self.request.user,
-                    facts: self.facts,
-                };
+                let inputs = self.inputs(&documents, &request, namespace.as_ref(), params.as_ref());
                 // Conditions are about the object before the first mutation.
-                matches = if number == 0 { policy.conditions.hold(&inputs)? } else { matches };
+                if number == 0 {
+                    matches = self.decided(|| policy.conditions.hold(&inputs)).await?;
+                }
                 if !matches {
                     break;
                 }
-                let patch = policy.patch(mutation, &inputs)?;
+                let patch = self.decided(|| policy.patch(mutation, &inputs)).await?;
                 documents.new = Some(self.patched(version, mutation, &patch, &documents)?);
                 is_applied = true;
             }
         }
         let changed = documents.new.filter(|new| Some(new) != before.as_ref());
-        let changed = changed.map(|changed| match version == self.facts.version || self.facts.subresource == "scale" {
-            true => Ok(changed),
-            false => converted(self.served, self.facts, &changed, (version, &self.facts.version)).map_err(message),
-        });
-        Ok(is_applied.then_some(changed.transpose()?))
+        let changed = match changed {
+            Some(changed) if version != self.facts.version && self.facts.subresource != "scale" => {
+                let versions = (version, self.facts.version.as_str());
+                Some(convert(self.request, self.served, self.facts, changed, versions).await.map_err(message)?)
+            }
+            changed => changed,
+        };
+        Ok(is_applied.then_some(changed))
     }
 
     fn patched(
@@ -160,42 +154,4 @@ impl Run<'_, '_> {
         }
         Ok(merged)
     }
-}
-
-/// A computed value as a document.
-///
-/// # Errors
-/// If the value has no form in JSON.
-pub fn to_json(value: &CelValue<'_>) -> Result<Value, String> {
-    below(value, MAX_DEPTH)
-}
-
-fn below(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
-    let depth = depth.checked_sub(1).ok_or("the computed document is too deep")?;
-    Ok(match value {
-        CelValue::Null => Value::Null,
-        CelValue::Bool(flag) => json!(flag),
-        CelValue::Int(number) => json!(number),
-        CelValue::Uint(number) => json!(number),
-        CelValue::Double(number) => json!(number),
-        CelValue::String(text) => Value::from(&**text),
-        CelValue::Bytes(data) => Value::from(base64::prelude::BASE64_STANDARD.encode(data)),
-        CelValue::Timestamp(time) => Value::from(time.to_string()),
-        CelValue::Object(object) => Value::Object(object.fields.clone()),
-        CelValue::Optional(Some(inner)) => below(inner, depth)?,
-        CelValue::List(list) => {
-            let item = |item: Result<CelValue<'_>, cel::EvalError>| below(&item.map_err(|why| why.to_string())?, depth);
-            Value::Array(list.iter().map(item).collect::<Result<_, _>>()?)
-        }
-        CelValue::Map(map) => {
-            let mut fields = Map::new();
-            for key in map.keys() {
-                let Key::String(name) = &key else { return Err("keys of an object must be strings".to_owned()) };
-                let value = map.get(&key).map_err(|why| why.to_string())?.unwrap_or(CelValue::Null);
-                fields.insert(name.to_string(), below(&value, depth)?);
-            }
-            Value::Object(fields)
-        }
-        other => return Err(format!("a value of type {} cannot be part of an object", other.type_name())),
-    })
 }

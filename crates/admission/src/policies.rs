@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::expressions::Inputs;
 use crate::matching::Criteria;
 use crate::policy::{Denial, Outcome, Policy};
-use crate::request::{Facts, Phase, documents, is_in_selected_namespace, namespace};
+use crate::request::{Documents, Facts, Phase, documents, is_in_selected_namespace, namespace};
+use crate::rights::Rights;
 
 const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 
@@ -121,16 +122,13 @@ impl<'p> Verdicts<'p> {
 ///
 /// # Errors
 /// The first violation that a binding denies.
-pub fn validate(policies: &[Bound], request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    if policies.is_empty() {
-        return Ok(());
-    }
+pub async fn validate(policies: &[Bound], request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let served = request.served();
     let facts = Facts::of(request, &served, Phase::Validation);
-    let run = Run { request, served: &served, facts: &facts };
+    let run = Run { request, served: &served, facts: &facts, rights: Arc::default() };
     let mut verdicts = Verdicts::default();
     for bound in policies {
-        run.evaluate(bound, &mut verdicts)?;
+        run.evaluate(bound, &mut verdicts).await?;
     }
     if !verdicts.audited.is_empty() {
         request.annotate(FAILURES, Value::Array(verdicts.audited).to_string());
@@ -143,6 +141,7 @@ pub struct Run<'r, 'q> {
     pub request: &'r AdmissionRequest<'q>,
     pub served: &'r Served,
     pub facts: &'r Facts,
+    pub rights: Arc<Rights>,
 }
 
 /// The resource of parameters.
@@ -153,7 +152,7 @@ pub struct ParamKind {
 }
 
 impl Run<'_, '_> {
-    fn evaluate<'p>(&self, bound: &'p Bound, verdicts: &mut Verdicts<'p>) -> Result<(), Status> {
+    async fn evaluate<'p>(&self, bound: &'p Bound, verdicts: &mut Verdicts<'p>) -> Result<(), Status> {
         let policy = &*bound.policy;
         let version = match self.version(&policy.criteria) {
             Ok(Some(version)) => version,
@@ -170,7 +169,7 @@ impl Run<'_, '_> {
                 return Ok(());
             }
         };
-        let documents = documents(self.request, self.served, self.facts, version, Phase::Validation)?;
+        let documents = documents(self.request, self.served, self.facts, version, Phase::Validation).await?;
         let is_namespace = self.facts.subject().is_namespace();
         let namespace = if is_namespace { None } else { namespace(self.request, self.facts)? };
         let request = self.facts.document(version);
@@ -183,19 +182,30 @@ impl Run<'_, '_> {
                 }
             };
             for params in &params {
-                let inputs = Inputs {
-                    documents: &documents,
-                    request: &request,
-                    namespace: namespace.as_ref(),
-                    params: params.as_ref(),
-                    authorizer: self.request.authorizer(),
-                    user: self.request.user,
-                    facts: self.facts,
-                };
-                verdicts.act(policy, binding, policy.evaluate(&inputs), self.request);
+                let inputs = self.inputs(&documents, &request, namespace.as_ref(), params.as_ref());
+                let outcome = self.decided(|| policy.evaluate(&inputs)).await;
+                verdicts.act(policy, binding, outcome, self.request);
             }
         }
         Ok(())
+    }
+
+    /// The variables of expressions, of which `request` is the form in the version that the policy matches.
+    pub fn inputs<'a>(
+        &'a self,
+        documents: &'a Documents,
+        request: &'a Value,
+        namespace: Option<&'a Value>,
+        params: Option<&'a Value>,
+    ) -> Inputs<'a> {
+        let (authorizer, rights) = (self.request.authorizer(), Arc::clone(&self.rights));
+        let user = self.request.user;
+        Inputs { documents, request, namespace, params, authorizer, rights, user, facts: self.facts }
+    }
+
+    /// The result of an evaluation, once the rights that it checks are decided.
+    pub async fn decided<T>(&self, evaluate: impl Fn() -> T) -> T {
+        self.rights.evaluated(&*self.request.authorizer(), evaluate).await
     }
 
     /// The version that rules and selectors match, if they do.

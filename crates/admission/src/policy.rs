@@ -5,9 +5,9 @@ use cel::Value as CelValue;
 use kubernetes_api::expressions::{BUDGET, Scope, Wanted};
 use serde_json::Value;
 
+use crate::computed::to_json;
 use crate::expressions::{Bound, Budget, Conditions, Expression, Inputs};
 use crate::matching::Criteria;
-use crate::mutations::to_json;
 
 /// Bytes of a message that an expression computes; a longer one is replaced.
 const MAX_MESSAGE: usize = 5 * 1024;

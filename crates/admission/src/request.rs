@@ -1,6 +1,7 @@
 //! A request as webhooks and policies see it: names, and the objects in the version that they match.
 
-use apimachinery::{GroupVersionKind, Object, ObjectKey, Status};
+use apimachinery::resource::Resource;
+use apimachinery::{GroupVersionKind, ObjectKey, Status};
 use apiserver::registry::Served;
 use apiserver::{AdmissionRequest, Operation};
 use serde_json::{Value, json};
@@ -138,17 +139,28 @@ fn user(request: &AdmissionRequest<'_>) -> Value {
     user
 }
 
-/// The objects of a request in a version.
+/// The objects of a request in a version. A webhook may convert them.
 ///
 /// # Errors
 /// If an object cannot be converted.
-pub fn documents(
+pub async fn documents(
     request: &AdmissionRequest<'_>,
     served: &Served,
     facts: &Facts,
     version: &str,
     phase: Phase,
 ) -> Result<Documents, Status> {
+    let mut documents = own_documents(request, phase)?;
+    if version != facts.version && facts.subresource != "scale" {
+        for document in [&mut documents.new, &mut documents.old].into_iter().flatten() {
+            *document = convert(request, served, facts, document.take(), (&facts.version, version)).await?;
+        }
+    }
+    Ok(documents)
+}
+
+/// The objects in the version of the request.
+fn own_documents(request: &AdmissionRequest<'_>, phase: Phase) -> Result<Documents, Status> {
     let mut new = request.object_document()?;
     if let (Some(metadata), Operation::Create, Phase::Mutation) =
         (new.as_mut().and_then(|new| new["metadata"].as_object_mut()), request.operation, phase)
@@ -158,33 +170,27 @@ pub fn documents(
             metadata.remove("name");
         }
     }
-    let mut documents = Documents { new, old: request.old_document()? };
-    if version != facts.version && facts.subresource != "scale" {
-        for document in [&mut documents.new, &mut documents.old].into_iter().flatten() {
-            *document = converted(served, facts, document, (&facts.version, version))?;
-        }
-    }
-    Ok(documents)
+    Ok(Documents { new, old: request.old_document()? })
 }
 
-/// An object in another version of its resource.
+fn find<'s>(served: &'s Served, facts: &Facts, version: &str) -> Result<&'s Resource, Status> {
+    let unknown = || Status::internal(format!("unable to convert to {}/{version}: unknown version", facts.group));
+    served.get(&facts.group, version, &facts.resource).ok_or_else(unknown)
+}
+
+/// An object in another version of its resource, which a webhook may convert.
 ///
 /// # Errors
 /// If a version is no longer served, or a conversion fails.
-pub fn converted(served: &Served, facts: &Facts, document: &Value, versions: (&str, &str)) -> Result<Value, Status> {
-    let find = |version: &str| {
-        let found = served.get(&facts.group, version, &facts.resource);
-        found
-            .ok_or_else(|| Status::internal(format!("unable to convert to {}/{version}: unknown version", facts.group)))
-    };
-    let (from, to) = (find(versions.0)?, find(versions.1)?);
-    let mut stored = document.clone();
-    from.strategy.to_stored(&mut stored)?;
-    let stored = Object::from_value(&stored).map_err(Status::internal)?;
-    let shown = to.strategy.served_form(&stored)?;
-    let mut shown = shown.as_ref().unwrap_or(&stored).to_value().map_err(Status::internal)?;
-    shown["apiVersion"] = to.info.resource.api_version().into();
-    Ok(shown)
+pub async fn convert(
+    request: &AdmissionRequest<'_>,
+    served: &Served,
+    facts: &Facts,
+    document: Value,
+    versions: (&str, &str),
+) -> Result<Value, Status> {
+    let versions = (find(served, facts, versions.0)?, find(served, facts, versions.1)?);
+    request.converted(versions, document).await
 }
 
 /// The stored Namespace of a request; `None` for an object without one.

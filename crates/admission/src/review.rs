@@ -207,6 +207,18 @@ pub fn patched(webhook: &str, object: Option<&Value>, patch: &[u8]) -> Result<Op
     Ok(Some(changed))
 }
 
+/// What the reply of a mutating webhook makes of an object; `None` if it does not change it. `uid` is that of the review.
+///
+/// # Errors
+/// The text of an invalid reply or of a refusal.
+pub fn decided(body: &[u8], uid: &str, object: Option<&Value>) -> Result<Option<Value>, String> {
+    let verdict = decode(body, Version::V1, uid, Phase::Mutation, "webhook")?;
+    if let Some(refusal) = verdict.refusal {
+        return Err(refusal.message);
+    }
+    patched("webhook", object, &verdict.patch).map_err(|status| status.message)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use apiserver::admit::plugins::Switches;
 use apiserver::cache::Event;
-use apiserver::plugins::Switches;
 
 use serde_json::Value;
 

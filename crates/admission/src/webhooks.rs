@@ -14,8 +14,9 @@ use crate::call::Line;
 use crate::counted::Counted;
 use crate::expressions::{Conditions, Inputs};
 use crate::matching::Criteria;
-use crate::request::{Documents, Facts, Phase, converted, documents, is_in_selected_namespace};
+use crate::request::{Documents, Facts, Phase, convert, documents, is_in_selected_namespace};
 use crate::review::{self, Verdict, Version};
+use crate::rights::Rights;
 use crate::rounds::Round;
 
 /// `timeoutSeconds` of a webhook that has none.
@@ -91,7 +92,9 @@ impl Caller<'_> {
         let facts = Facts::of(request, &self.served, Phase::Mutation);
         let mut round = Round::begin(request, KEPT);
         for webhook in webhooks.iter().flat_map(|webhooks| webhooks.iter()) {
-            let Some((version, documents)) = self.matched(webhook, request, &facts, Phase::Mutation)? else { continue };
+            let Some((version, documents)) = self.matched(webhook, request, &facts, Phase::Mutation).await? else {
+                continue;
+            };
             if !round.calls(&webhook.id) {
                 continue;
             }
@@ -105,7 +108,7 @@ impl Caller<'_> {
             if let Some(changed) = self.settled(webhook, request, (&facts, Phase::Mutation), outcome)? {
                 let changed = match version == facts.version || facts.subresource == "scale" {
                     true => changed,
-                    false => converted(&self.served, &facts, &changed, (version, &facts.version))?,
+                    false => convert(request, &self.served, &facts, changed, (version, &facts.version)).await?,
                 };
                 request.replace_object(changed)?;
                 round.changed();
@@ -126,7 +129,7 @@ impl Caller<'_> {
         let facts = Facts::of(request, &self.served, Phase::Validation);
         let mut matched = Vec::new();
         for webhook in webhooks.iter().flat_map(|webhooks| webhooks.iter()) {
-            if let Some((version, documents)) = self.matched(webhook, request, &facts, Phase::Validation)? {
+            if let Some((version, documents)) = self.matched(webhook, request, &facts, Phase::Validation).await? {
                 matched.push((webhook, version, documents));
             }
         }
@@ -141,7 +144,7 @@ impl Caller<'_> {
     }
 
     /// The version and the objects for a webhook, if it is to be called.
-    fn matched<'f>(
+    async fn matched<'f>(
         &self,
         webhook: &Webhook,
         request: &AdmissionRequest<'_>,
@@ -157,20 +160,24 @@ impl Caller<'_> {
         if !webhook.criteria.selects_object(objects).map_err(Status::internal)? {
             return Ok(None);
         }
-        let documents = documents(request, &self.served, facts, version, phase)?;
+        let documents = documents(request, &self.served, facts, version, phase).await?;
         if webhook.conditions.is_empty() {
             return Ok(Some((version, documents)));
         }
-        let inputs = Inputs {
-            documents: &documents,
-            request: &facts.document(version),
-            namespace: None,
-            params: None,
-            authorizer: request.authorizer(),
-            user: request.user,
-            facts,
-        };
-        match webhook.conditions.hold(&inputs) {
+        let (document, authorizer, rights) = (facts.document(version), request.authorizer(), Arc::<Rights>::default());
+        let holds = rights.evaluated(&*authorizer, || {
+            webhook.conditions.hold(&Inputs {
+                documents: &documents,
+                request: &document,
+                namespace: None,
+                params: None,
+                authorizer: Arc::clone(&authorizer),
+                rights: Arc::clone(&rights),
+                user: request.user,
+                facts,
+            })
+        });
+        match holds.await {
             Ok(true) => Ok(Some((version, documents))),
             Ok(false) => Ok(None),
             Err(why) if webhook.fails_closed => {

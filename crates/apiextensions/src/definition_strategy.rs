@@ -78,18 +78,6 @@ impl Strategy for DefinitionStrategy {
             (_, Err(error)) => vec![malformed(&error)],
         }
     }
-
-    fn warnings(&self, object: &Value) -> Vec<String> {
-        let Ok(crd) = CustomResourceDefinition::from_value(object) else { return Vec::new() };
-        let mut warnings = Vec::new();
-        if crd.spec.conversion.is_some_and(|conversion| conversion.strategy == "Webhook") {
-            warnings.push(
-                "spec.conversion: this server does not call conversion webhooks; without a converter of its own it serves the versions as with strategy None"
-                    .to_owned(),
-            );
-        }
-        warnings
-    }
 }
 
 fn malformed(error: &serde_json::Error) -> Error {

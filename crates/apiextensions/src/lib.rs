@@ -5,6 +5,7 @@
 //! rest of the schema.
 
 pub use apimachinery::age;
+pub mod conversion;
 pub mod defaulting;
 pub mod definition;
 mod definition_strategy;
@@ -12,7 +13,6 @@ pub mod definition_validation;
 mod embedded;
 pub mod formats;
 mod internal;
-pub mod jsonpath;
 pub mod naming;
 pub mod pruning;
 pub use cel::re2;

@@ -25,6 +25,8 @@ pub struct Rules {
     nodes: BTreeMap<SchemaId, PreparedNode>,
     /// Nodes that have rules or lead to some.
     relevant: BTreeSet<SchemaId>,
+    /// Rules that do not compile cause no error.
+    skips_uncompiled: bool,
 }
 
 #[derive(Debug)]
@@ -97,6 +99,11 @@ impl Rules {
             rules.rules.iter().map(|rule| path(rule).map_or_else(|_| String::new(), |(path, _)| path)).collect();
         self.nodes.insert(id, PreparedNode { shape, rules, paths });
         true
+    }
+
+    /// Reports no errors of rules that do not compile.
+    pub fn skip_uncompiled(&mut self) {
+        self.skips_uncompiled = true;
     }
 
     /// The errors of `object`. `old` is what it replaces: transition rules compare with it, and rules that fail on an
@@ -177,6 +184,7 @@ impl Run<'_> {
             }
             let program = match &compiled.program {
                 Ok(program) => program,
+                Err(_) if self.rules.skips_uncompiled => continue,
                 Err(why) => {
                     self.errors.push(Error::invalid(path, type_name, format!("rule compile error: {why}")));
                     continue;

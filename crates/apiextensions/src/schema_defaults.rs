@@ -43,9 +43,8 @@ fn check(map: &Map<String, Value>, path: &Path, in_meta: bool, errors: &mut Erro
     if !pruning::prune(&mut instance, &type_).is_empty() && !in_meta {
         errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
     }
-    // Rules that do not compile are reported where they stand.
-    let told_elsewhere = |error: &Error| error.detail.starts_with("rule compile error");
-    for error in Validator::new(type_).validate(&instance).into_iter().filter(|error| !told_elsewhere(error)) {
+    // Rules that do not compile are reported where they are defined.
+    for error in Validator::of_compiled_rules(type_).validate(&instance) {
         let inner = error.path.as_str().strip_prefix("default").unwrap_or_default().to_owned();
         let full = Path::new(&format!("{path}{inner}"));
         errors.push(Error { path: full, ..error });

@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use crate::age::human_duration;
 use crate::definition::{CustomResourceDefinition, Names, PrinterColumn, Scale, Version};
-use crate::jsonpath::JsonPath;
 use crate::validation::Validator;
 use crate::{defaulting, pruning, structural};
+use apimachinery::jsonpath::JsonPath;
 
 /// Converts between the versions of one custom resource inside this process.
 pub trait Converter: Send + Sync {
@@ -340,12 +340,9 @@ impl Strategy for CustomStrategy {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let name = Column {
-            format: "name".into(),
-            description: "Name must be unique within a namespace.".into(),
-            ..Column::new("Name", "string")
-        };
-        std::iter::once(name).chain(self.shown.columns.iter().map(|prepared| prepared.column.clone())).collect()
+        std::iter::once(Column::of_names())
+            .chain(self.shown.columns.iter().map(|prepared| prepared.column.clone()))
+            .collect()
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {

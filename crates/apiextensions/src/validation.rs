@@ -37,6 +37,13 @@ impl Validator {
         Self { type_, patterns, rules }
     }
 
+    /// Rules that do not compile are skipped: they are reported elsewhere.
+    pub fn of_compiled_rules(type_: TypeOf) -> Self {
+        let mut validator = Self::new(type_);
+        validator.rules.skip_uncompiled();
+        validator
+    }
+
     pub fn type_of(&self) -> &TypeOf {
         &self.type_
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use admission::UserAdmission;
-use apiserver::authn::Authentication;
-use apiserver::plugins::Switches;
+use admission::{Configuration, ConversionCalls, UserAdmission};
+use apiserver::admit::plugins::Switches;
+use apiserver::auth::authn::Authentication;
 use apiserver::{Admission, ApiServer, Authorization, ServerConfig};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -24,6 +24,9 @@ use tokio_rustls::TlsAcceptor;
 use transport::Identity;
 use world::World;
 
+/// The path of a request, and its header `Authorization`.
+type Authorized = (String, Option<String>);
+
 /// A webhook server.
 #[derive(Clone)]
 pub struct Hooks {
@@ -32,6 +35,7 @@ pub struct Hooks {
     pub ca: String,
     reviews: Arc<Mutex<Vec<(String, Value)>>>,
     connections: Arc<Mutex<usize>>,
+    authorizations: Arc<Mutex<Vec<Authorized>>>,
 }
 
 impl Hooks {
@@ -48,7 +52,8 @@ impl Hooks {
             .with_no_client_auth()
             .with_single_cert(vec![key.cert.der().clone()], der.into())
             .expect("a certificate");
-        let hooks = Self { url, ca, reviews: Arc::default(), connections: Arc::default() };
+        let hooks =
+            Self { url, ca, reviews: Arc::default(), connections: Arc::default(), authorizations: Arc::default() };
         tokio::spawn(hooks.clone().serve(listener, TlsAcceptor::from(Arc::new(tls))));
         hooks
     }
@@ -72,6 +77,8 @@ impl Hooks {
 
     async fn reply(self, request: http::Request<Incoming>) -> Result<Response<Full<Bytes>>, std::io::Error> {
         let path = request.uri().path().trim_start_matches('/').to_owned();
+        let authorization = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+        self.authorizations.lock().push((path.clone(), authorization.map(str::to_owned)));
         let body = request.into_body().collect().await.map_err(std::io::Error::other)?.to_bytes();
         let review: Value = serde_json::from_slice(&body)?;
         self.reviews.lock().push((path.clone(), review.clone()));
@@ -89,6 +96,17 @@ impl Hooks {
         };
         let (kind, rest) = path.split_once('/').unwrap_or((&path, ""));
         match kind {
+            "convert" => answer(200, converted(&review).to_string()),
+            "convert-no" => {
+                let mut reply = converted(&review);
+                reply["response"]["result"] = json!({"status": "Failure", "message": "not today"});
+                answer(200, reply.to_string())
+            }
+            "convert-renames" => {
+                let mut reply = converted(&review);
+                reply["response"]["convertedObjects"][0]["metadata"]["name"] = json!("other");
+                answer(200, reply.to_string())
+            }
             "allow" => respond(json!({"allowed": true})),
             "deny" => respond(json!({"allowed": false, "status": {"message": rest, "code": 418, "reason": "Teapot"}})),
             "silent" => respond(json!({"allowed": false})),
@@ -137,6 +155,10 @@ impl Hooks {
         self.reviews.lock().drain(..).map(|(path, _)| path).collect()
     }
 
+    pub fn authorizations(&self) -> Vec<Authorized> {
+        self.authorizations.lock().clone()
+    }
+
     pub fn connections(&self) -> usize {
         *self.connections.lock()
     }
@@ -153,6 +175,27 @@ impl Hooks {
         webhook.as_object_mut().expect("a map").extend(more.as_object().cloned().unwrap_or_default());
         webhook
     }
+}
+
+/// The response of a conversion webhook: `spec.one` of v1 is `spec.two` of v2.
+fn converted(review: &Value) -> Value {
+    let request = &review["request"];
+    let desired = &request["desiredAPIVersion"];
+    let (from, to) =
+        if desired.as_str().is_some_and(|it| it.ends_with("/v2")) { ("one", "two") } else { ("two", "one") };
+    let objects = request["objects"].as_array().expect("a list").iter().cloned().map(|mut object| {
+        object["apiVersion"] = desired.clone();
+        let value = object["spec"].as_object_mut().and_then(|spec| spec.remove(from));
+        if let Some(value) = value {
+            object["spec"][to] = value;
+        }
+        object["metadata"]["annotations"] = json!({"via": desired});
+        object["metadata"]["generation"] = json!(99);
+        object
+    });
+    let objects: Vec<Value> = objects.collect();
+    json!({"apiVersion": review["apiVersion"], "kind": "ConversionReview",
+        "response": {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}})
 }
 
 /// An API server with the plugin.
@@ -189,10 +232,15 @@ impl Plane {
 
     /// With more plugins.
     pub async fn beside(more: Vec<Arc<dyn Admission>>) -> Self {
+        Self::of(more, Configuration::default(), Authorization::Rbac).await
+    }
+
+    /// With another configuration or authorizer.
+    pub async fn of(more: Vec<Arc<dyn Admission>>, configuration: Configuration, authorization: Authorization) -> Self {
         let world = World::system();
-        let users = Arc::new(UserAdmission::new(Webhooks::new(|_| None), &Switches::default(), world.clone()));
+        let users = Arc::new(UserAdmission::new(configuration, &Switches::default(), world.clone()));
         let mut admission =
-            apiserver::plugins::built_in(Default::default(), &world, &Switches::default()).expect("plugins");
+            apiserver::admit::plugins::built_in(Default::default(), &world, &Switches::default()).expect("plugins");
         admission.extend(more);
         admission.push(Arc::clone(&users) as Arc<dyn Admission>);
         let config = ServerConfig {
@@ -201,7 +249,7 @@ impl Plane {
             resources: kubernetes_api::resources(),
             admission,
             authentication: Box::new(|_| Authentication::default()),
-            authorization: Authorization::Rbac,
+            authorization,
             routes: Vec::new(),
             crds: Vec::new(),
             converters: Default::default(),
@@ -209,6 +257,8 @@ impl Plane {
         };
         let server = ApiServer::start(config).await.expect("an empty store");
         users.count_in(&server.shared().metrics);
+        let calls = ConversionCalls::new(Webhooks::new(|_| None), server.shared());
+        server.shared().conversions.call_with(Arc::new(calls));
         let client = Client::in_process(server.service(), Identity::system("test"));
         let plane = Self { server, client, users };
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"env": "prod"}}});

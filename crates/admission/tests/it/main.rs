@@ -1,7 +1,9 @@
 //! The plugin on an API server, with webhooks on a TLS server of the loopback interface.
 
+mod conversions;
 mod harness;
 mod matrix;
 mod objects;
 mod policies;
 mod replies;
+mod rights;

@@ -1,0 +1,318 @@
+//! The file of `--admission-control-config-file`: an `AdmissionConfiguration`, whose plugins may have credentials for
+//! webhooks. A configuration that would have no effect is refused.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use apimachinery::yaml;
+use apiserver::admit::plugins;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use client::ClientIdentity;
+use client::webhooks::{Credential, Credentials, Token};
+use serde::Deserialize;
+use serde_json::Value;
+
+const GROUP: &str = "apiserver.config.k8s.io";
+const MUTATING: &str = "MutatingAdmissionWebhook";
+const VALIDATING: &str = "ValidatingAdmissionWebhook";
+
+/// The credentials of both kinds of webhooks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// Of mutating webhooks.
+    pub mutating: Credentials,
+    /// Of validating webhooks.
+    pub validating: Credentials,
+}
+
+/// Why a configuration cannot be used. The message names the plugin and the field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(String);
+
+/// Reads a file that a configuration names.
+pub type Read<'r> = &'r dyn Fn(&Path) -> Result<Vec<u8>, String>;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    plugins: Option<Vec<Plugin>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Plugin {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    configuration: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct OfWebhooks {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    kube_config_file: String,
+}
+
+impl Configuration {
+    /// The configuration in the file at `path`. Relative paths in it begin at its directory.
+    ///
+    /// # Errors
+    /// Its first field that cannot be used.
+    pub fn read(path: &Path, read: Read<'_>) -> Result<Self, Refused> {
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let document: Document = parse(&read(path).map_err(Refused)?)?;
+        let versions = [format!("{GROUP}/v1"), "apiserver.k8s.io/v1alpha1".to_owned()];
+        kind((&document.api_version, &document.kind), &versions, "AdmissionConfiguration")?;
+        let mut configuration = Self::default();
+        let mut known: Vec<String> = Vec::new();
+        for plugin in document.plugins.unwrap_or_default() {
+            let name = plugin.name.clone();
+            let at = |refused: Refused| Refused(format!("plugin {name:?}: {refused}"));
+            if known.contains(&plugin.name) {
+                return Err(at(Refused("is listed twice".to_owned())));
+            }
+            known.push(plugin.name.clone());
+            let content = plugin.content(directory, read).map_err(at)?;
+            match plugin.name.as_str() {
+                MUTATING => configuration.mutating = of_webhooks(content, directory, read).map_err(at)?,
+                VALIDATING => configuration.validating = of_webhooks(content, directory, read).map_err(at)?,
+                other if !plugins::is_known(other) => {
+                    return Err(at(Refused("is unknown; check the spelling".to_owned())));
+                }
+                _ if is_empty(&content) => {}
+                _ => {
+                    let why = "its configuration is not part of this version; leave the plugin out of the file";
+                    return Err(at(Refused(why.to_owned())));
+                }
+            }
+        }
+        Ok(configuration)
+    }
+}
+
+impl Plugin {
+    /// The configuration, from its own file if it has one.
+    fn content(&self, directory: &Path, read: Read<'_>) -> Result<Value, Refused> {
+        if self.path.is_empty() {
+            return Ok(self.configuration.clone());
+        }
+        if !self.configuration.is_null() {
+            return Err(Refused("has both path and configuration; remove one".to_owned()));
+        }
+        parse(&read(&directory.join(&self.path)).map_err(Refused)?)
+    }
+}
+
+/// Whether a configuration has nothing besides its kind.
+fn is_empty(content: &Value) -> bool {
+    let mut fields = content.as_object().into_iter().flatten();
+    !content.is_array() && fields.all(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind"))
+}
+
+fn parse<T: serde::de::DeserializeOwned>(content: &[u8]) -> Result<T, Refused> {
+    let document = yaml::to_json_value(content).map_err(|error| Refused(error.to_string()))?;
+    serde_json::from_value(document).map_err(|error| Refused(error.to_string()))
+}
+
+fn kind((version, kind): (&str, &str), versions: &[String], wanted: &str) -> Result<(), Refused> {
+    if kind != wanted || !versions.iter().any(|known| known == version) {
+        return Err(Refused(format!("has kind {kind:?} of {version:?}; must be {wanted} of {}", versions[0])));
+    }
+    Ok(())
+}
+
+fn of_webhooks(content: Value, directory: &Path, read: Read<'_>) -> Result<Credentials, Refused> {
+    if is_empty(&content) {
+        return Ok(Credentials::default());
+    }
+    let given: OfWebhooks = serde_json::from_value(content).map_err(|error| Refused(error.to_string()))?;
+    match given.kind.as_str() {
+        "WebhookAdmission" => {
+            let versions = [format!("{GROUP}/v1alpha1")];
+            kind((&given.api_version, &given.kind), &versions, "WebhookAdmission")?;
+        }
+        _ => kind((&given.api_version, &given.kind), &[format!("{GROUP}/v1")], "WebhookAdmissionConfiguration")?,
+    }
+    if given.kube_config_file.is_empty() {
+        return Ok(Credentials::default());
+    }
+    let file = directory.join(&given.kube_config_file);
+    let at = |refused: Refused| Refused(format!("kubeConfigFile {}: {refused}", file.display()));
+    let document: Value = parse(&read(&file).map_err(Refused)?).map_err(at)?;
+    let directory = file.parent().map(Path::to_owned).unwrap_or_default();
+    credentials(&document, &|path: &Path| read(&directory.join(path))).map_err(at)
+}
+
+/// The users of a kubeconfig by their names, and the user of its current context.
+fn credentials(kubeconfig: &Value, read: Read<'_>) -> Result<Credentials, Refused> {
+    let mut credentials = Credentials::default();
+    for user in kubeconfig["users"].as_array().into_iter().flatten() {
+        let name = user["name"].as_str().unwrap_or_default();
+        let credential = credential(&user["user"], read).map_err(|why| Refused(format!("user {name:?}: {why}")))?;
+        credentials.named.insert(name.to_owned(), credential);
+    }
+    let current = kubeconfig["current-context"].as_str().filter(|name| !name.is_empty());
+    let mut contexts = kubeconfig["contexts"].as_array().into_iter().flatten();
+    let current = current.and_then(|name| contexts.find(|context| context["name"] == name));
+    let user = current.and_then(|context| context["context"]["user"].as_str());
+    if let Some(credential) = user.and_then(|name| credentials.named.get(name)) {
+        credentials.others = credential.clone();
+    }
+    Ok(credentials)
+}
+
+fn credential(user: &Value, read: Read<'_>) -> Result<Credential, Refused> {
+    for field in ["exec", "auth-provider", "username", "password", "as", "as-groups", "as-uid", "as-user-extra"] {
+        if !user[field].is_null() && user[field] != "" {
+            return Err(Refused(format!("{field} is not part of this version; give a certificate or a token")));
+        }
+    }
+    let text = |field: &str| user[field].as_str().filter(|text| !text.is_empty());
+    let utf8 =
+        |bytes: Vec<u8>, field: &str| String::from_utf8(bytes).map_err(|_| Refused(format!("{field} is not PEM")));
+    let pem = |field: &str| -> Result<Option<String>, Refused> {
+        if let Some(data) = text(&format!("{field}-data")) {
+            let decoded = STANDARD.decode(data).map_err(|error| Refused(format!("{field}-data: {error}")))?;
+            return utf8(decoded, field).map(Some);
+        }
+        let Some(path) = text(field) else { return Ok(None) };
+        utf8(read(&PathBuf::from(path)).map_err(Refused)?, field).map(Some)
+    };
+    let identity = match (pem("client-certificate")?, pem("client-key")?) {
+        (Some(certificate), Some(key)) => Some(Arc::new(ClientIdentity { certificate, key })),
+        (None, None) => None,
+        (Some(_), None) => return Err(Refused("client-certificate needs client-key".to_owned())),
+        (None, Some(_)) => return Err(Refused("client-key needs client-certificate".to_owned())),
+    };
+    let token = match (text("token"), text("tokenFile")) {
+        (Some(token), _) => Some(token.to_owned()),
+        (None, Some(path)) => Some(utf8(read(&PathBuf::from(path)).map_err(Refused)?, "tokenFile")?),
+        (None, None) => None,
+    };
+    Ok(Credential { identity, token: token.map(|token| Token(token.trim().to_owned())) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const KUBECONFIG: &str = "
+users:
+- name: 'hook.ns.svc'
+  user: {client-certificate-data: Y2VydA==, client-key: hook.key}
+- name: '*'
+  user: {tokenFile: tokens/other}
+- name: fallback
+  user: {token: t}
+contexts:
+- {name: c, context: {user: fallback}}
+current-context: c
+";
+
+    fn read(documents: &[(&str, &str)]) -> Result<Configuration, String> {
+        let mut files: BTreeMap<PathBuf, String> =
+            documents.iter().map(|(name, text)| (Path::new("/etc/k").join(name), (*text).to_owned())).collect();
+        for (name, text) in [("hooks/users", KUBECONFIG), ("hooks/hook.key", "key"), ("hooks/tokens/other", "secret\n")]
+        {
+            files.insert(Path::new("/etc/k").join(name), text.to_owned());
+        }
+        let found = |path: &Path| match files.get(path) {
+            Some(text) => Ok(text.clone().into_bytes()),
+            None => Err(format!("cannot read {}", path.display())),
+        };
+        Configuration::read(Path::new("/etc/k/admission.yaml"), &found).map_err(|refused| refused.to_string())
+    }
+
+    fn of_plugins(plugins: &str) -> Result<Configuration, String> {
+        let text = format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n{plugins}");
+        read(&[("admission.yaml", &text)])
+    }
+
+    fn webhook(name: &str, file: &str) -> String {
+        format!(
+            "- name: {name}\n  configuration: {{apiVersion: apiserver.config.k8s.io/v1, \
+             kind: WebhookAdmissionConfiguration, kubeConfigFile: {file}}}\n"
+        )
+    }
+
+    #[test]
+    fn webhooks_have_the_users_of_a_kubeconfig() {
+        let found = of_plugins(&webhook(VALIDATING, "hooks/users")).expect("a configuration");
+        assert_eq!(found.mutating, Credentials::default());
+        let named = &found.validating.named;
+        let identity = named["hook.ns.svc"].identity.as_ref().expect("a certificate");
+        assert_eq!((identity.certificate.as_str(), identity.key.as_str()), ("cert", "key"));
+        assert_eq!(named["*"].token, Some(Token("secret".into())));
+        assert_eq!(found.validating.others.token, Some(Token("t".into())));
+        let elsewhere = [
+            (
+                "admission.yaml",
+                "{apiVersion: apiserver.k8s.io/v1alpha1, kind: AdmissionConfiguration, plugins: [{name: MutatingAdmissionWebhook, path: m.yaml}]}",
+            ),
+            (
+                "m.yaml",
+                "{apiVersion: apiserver.config.k8s.io/v1alpha1, kind: WebhookAdmission, kubeConfigFile: /etc/k/hooks/users}",
+            ),
+        ];
+        assert_eq!(read(&elsewhere).expect("a configuration").mutating, found.validating);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_refused() {
+        for (plugins, expected) in [
+            (webhook(MUTATING, "none"), "plugin \"MutatingAdmissionWebhook\": cannot read /etc/k/none"),
+            (webhook(MUTATING, "hooks/hook.key"), ""),
+            (format!("{0}{0}", webhook(MUTATING, "hooks/users")), "is listed twice"),
+            ("- {name: Nope}\n".into(), "plugin \"Nope\": is unknown; check the spelling"),
+            ("- {name: PodSecurity}\n".into(), ""),
+            ("- {name: PodSecurity, configuration: {apiVersion: a, kind: b}}\n".into(), ""),
+            (
+                "- {name: PodSecurity, configuration: {defaults: {}}}\n".into(),
+                "its configuration is not part of this version",
+            ),
+            ("- {name: ResourceQuota, path: absent}\n".into(), "cannot read /etc/k/absent"),
+            ("- {name: PodSecurity, configuration: {}, path: a}\n".into(), "has both path and configuration"),
+            ("- {name: PodSecurity, more: 1}\n".into(), "unknown field `more`"),
+            (
+                "- {name: ValidatingAdmissionWebhook, configuration: {kind: X, kubeConfigFile: a}}\n".into(),
+                "must be WebhookAdmissionConfiguration of apiserver.config.k8s.io/v1",
+            ),
+        ] {
+            let found = of_plugins(&plugins).err().unwrap_or_default();
+            assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{plugins}: {found}");
+        }
+        for (user, expected) in [
+            ("{exec: {command: a}}", "user \"u\": exec is not part of this version"),
+            ("{username: a, password: b}", "username is not part of this version"),
+            ("{client-certificate: hooks/users}", "client-certificate needs client-key"),
+            ("{client-certificate-data: '!', client-key: hooks/hook.key}", "client-certificate-data: Invalid symbol"),
+            ("{tokenFile: absent}", "cannot read /etc/k/absent"),
+        ] {
+            let kubeconfig = format!("users:\n- {{name: u, user: {user}}}\n");
+            let admission = format!(
+                "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n{}",
+                webhook(MUTATING, "users")
+            );
+            let found = read(&[("admission.yaml", &admission), ("users", &kubeconfig)]).err().unwrap_or_default();
+            assert!(found.contains(expected), "{user}: {found}");
+        }
+        let other = read(&[("admission.yaml", "{apiVersion: v1, kind: List}")]).expect_err("another kind");
+        assert!(other.contains("must be AdmissionConfiguration of apiserver.config.k8s.io/v1"), "{other}");
+    }
+}
