@@ -1,0 +1,149 @@
+//! The local APIServices that the server creates, corrects and deletes. Those that users have taken over, by removing the
+//! label, are left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use apiserver::bootstrap::objects::AUTOMANAGED;
+use serde_json::{Value, json};
+
+use crate::registered::{ApiService, Managed};
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    Create(Value),
+    /// A merge patch.
+    Patch {
+        name: String,
+        patch: Value,
+    },
+    Delete {
+        name: String,
+        uid: String,
+    },
+}
+
+/// The changes that bring the APIServices to `desired`, which are by name. `at_start` holds the names of those that
+/// existed when the server started, in the first round; later only those of custom resources are kept in step.
+pub fn plan(
+    desired: &BTreeMap<String, Value>,
+    current: &BTreeMap<String, ApiService>,
+    at_start: Option<&BTreeSet<String>>,
+) -> Vec<Action> {
+    let is_always = |object: &Value| object["metadata"]["labels"][AUTOMANAGED] == "true";
+    let mut actions = Vec::new();
+    for (name, wanted) in desired {
+        match current.get(name) {
+            None if is_always(wanted) || at_start.is_some() => actions.push(Action::Create(wanted.clone())),
+            None => {}
+            Some(found) if is_kept(found, at_start) && differs(found, wanted) => {
+                let mut spec = wanted["spec"].clone();
+                for field in ["service", "caBundle", "insecureSkipTLSVerify"] {
+                    spec[field] = Value::Null;
+                }
+                let labels = &wanted["metadata"]["labels"];
+                let patch = json!({"metadata": {"uid": found.uid, "labels": labels}, "spec": spec});
+                actions.push(Action::Patch { name: name.clone(), patch });
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, found) in current {
+        if !desired.contains_key(name) && is_kept(found, at_start) {
+            actions.push(Action::Delete { name: name.clone(), uid: found.uid.clone() });
+        }
+    }
+    actions
+}
+
+fn is_kept(found: &ApiService, at_start: Option<&BTreeSet<String>>) -> bool {
+    match found.managed {
+        Managed::No => false,
+        Managed::OnStart => at_start.is_some_and(|names| names.contains(&found.name)),
+        Managed::Always => true,
+    }
+}
+
+fn differs(found: &ApiService, wanted: &Value) -> bool {
+    let spec = &wanted["spec"];
+    let label = if found.managed == Managed::Always { "true" } else { "onstart" };
+    found.spec.service.is_some()
+        || found.spec.insecure
+        || spec["groupPriorityMinimum"] != found.spec.group_priority_minimum
+        || spec["versionPriority"] != found.spec.version_priority
+        || spec["group"] != *found.spec.group
+        || spec["version"] != *found.spec.version
+        || wanted["metadata"]["labels"][AUTOMANAGED] != label
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registered::{ServiceReference, Spec};
+
+    fn wanted(name: &str, label: &str) -> (String, Value) {
+        let object = json!({"metadata": {"name": name, "labels": {AUTOMANAGED: label}},
+            "spec": {"group": "g", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 100}});
+        (name.to_owned(), object)
+    }
+
+    fn found(name: &str, managed: Managed, priority: u32) -> (String, ApiService) {
+        let spec = Spec {
+            group: "g".into(),
+            version: "v1".into(),
+            group_priority_minimum: priority,
+            version_priority: 100,
+            ..Spec::default()
+        };
+        let service = ApiService { name: name.into(), uid: "u".into(), managed, spec, available: None };
+        (name.to_owned(), service)
+    }
+
+    /// Upstream's table of what is done to an APIService.
+    #[test]
+    fn every_case_of_the_table() {
+        use Managed::{Always, No, OnStart};
+        for (desired, current, at_start, then, expected) in [
+            (None, None, true, true, "-"),
+            (Some("onstart"), None, true, false, "create"),
+            (Some("onstart"), None, false, false, "-"),
+            (Some("true"), None, false, false, "create"),
+            (None, Some(No), true, true, "-"),
+            (Some("true"), Some(No), true, true, "-"),
+            (None, Some(OnStart), true, false, "-"),
+            (Some("true"), Some(OnStart), true, false, "-"),
+            (None, Some(OnStart), true, true, "delete"),
+            (Some("onstart"), Some(OnStart), true, true, "patch"),
+            (Some("onstart"), Some(OnStart), false, true, "-"),
+            (Some("true"), Some(OnStart), true, true, "patch"),
+            (None, Some(Always), false, false, "delete"),
+            (Some("onstart"), Some(Always), false, false, "patch"),
+            (Some("true"), Some(Always), false, false, "patch"),
+        ] {
+            let desired: BTreeMap<_, _> = desired.map(|label| wanted("n", label)).into_iter().collect();
+            let current: BTreeMap<_, _> = current.map(|managed| found("n", managed, 7)).into_iter().collect();
+            let names: BTreeSet<String> = then.then(|| "n".to_owned()).into_iter().collect();
+            let actions = plan(&desired, &current, at_start.then_some(&names));
+            let shown = match actions.as_slice() {
+                [] => "-",
+                [Action::Create(_)] => "create",
+                [Action::Patch { .. }] => "patch",
+                [Action::Delete { .. }] => "delete",
+                _ => "several",
+            };
+            assert_eq!(shown, expected, "{desired:?} {current:?} {at_start} {then}");
+        }
+    }
+
+    #[test]
+    fn what_is_right_stays() {
+        let desired = BTreeMap::from([wanted("n", "true")]);
+        let right = found("n", Managed::Always, 1000);
+        assert_eq!(plan(&desired, &BTreeMap::from([right.clone()]), None), []);
+        let (name, mut taken) = right;
+        taken.spec.service = Some(ServiceReference::default());
+        let actions = plan(&desired, &BTreeMap::from([(name, taken)]), None);
+        let [Action::Patch { patch, .. }] = actions.as_slice() else { panic!("{actions:?}") };
+        assert_eq!((&patch["spec"]["service"], &patch["metadata"]["uid"]), (&Value::Null, &json!("u")));
+    }
+}

@@ -1,0 +1,6 @@
+//! Integration tests of the aggregator.
+
+mod harness;
+mod odd;
+mod registration;
+mod requests;
