@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use apimachinery::configuration::{ConfigurationError, FileKind, remove_nulls};
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::yaml;
 use serde::Deserialize;
@@ -102,15 +103,9 @@ pub struct Parsed {
 /// Why a policy file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// The file is neither YAML nor JSON, or a field has another type.
-    #[error("it cannot be decoded: {0}")]
-    Undecodable(String),
-    /// The file has another kind, or a version that is not served any more.
-    #[error("it is {found}, not an audit.k8s.io/v1 Policy")]
-    Kind {
-        /// `apiVersion` and `kind` of the file.
-        found: String,
-    },
+    /// The file cannot be decoded, or has another kind or version.
+    #[error(transparent)]
+    File(#[from] ConfigurationError),
     /// A policy without rules records nothing, which is hardly meant.
     #[error("it has no rules: a rule {{level: None}} records nothing")]
     Empty,
@@ -158,6 +153,8 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
+const KIND: FileKind = FileKind { api_versions: &["audit.k8s.io/v1"], kind: "Policy" };
+
 const POLICY_FIELDS: [&str; 6] = ["apiVersion", "kind", "metadata", "omitStages", "omitManagedFields", "rules"];
 const RULE_FIELDS: [&str; 9] = [
     "level",
@@ -178,16 +175,12 @@ impl Policy {
     /// # Errors
     /// If it is not an `audit.k8s.io/v1` Policy, has no rules, or has invalid fields.
     pub fn parse(file: &[u8]) -> Result<Parsed, PolicyError> {
-        let undecodable = |error: &dyn std::fmt::Display| PolicyError::Undecodable(error.to_string());
-        let (mut tree, mut warnings) = yaml::to_json_value_warned(file).map_err(|error| undecodable(&error))?;
-        let text = |field: &str| tree[field].as_str().unwrap_or_default();
-        if (text("apiVersion"), text("kind")) != ("audit.k8s.io/v1", "Policy") {
-            return Err(PolicyError::Kind { found: format!("{} {}", text("apiVersion"), text("kind")) });
-        }
+        let (mut tree, mut warnings) = yaml::to_json_value_warned(file).map_err(ConfigurationError::undecodable)?;
+        KIND.check(&tree)?;
         warnings.extend(unknown_fields(&tree));
         // A list without items is often written as nothing at all.
         remove_nulls(&mut tree);
-        let document: Document = serde_json::from_value(tree).map_err(|error| undecodable(&error))?;
+        let document: Document = serde_json::from_value(tree).map_err(ConfigurationError::undecodable)?;
         if document.rules.is_empty() {
             return Err(PolicyError::Empty);
         }
@@ -292,17 +285,6 @@ fn unknown_fields(tree: &Value) -> Vec<String> {
         }
     }
     found
-}
-
-fn remove_nulls(tree: &mut Value) {
-    match tree {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(remove_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
-        _ => {}
-    }
 }
 
 fn validate(document: &Document) -> ErrorList {
