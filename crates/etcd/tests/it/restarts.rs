@@ -1,0 +1,134 @@
+//! etcd killed under writes: nothing acknowledged is lost, and watches go on where they were.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use parking_lot::Mutex;
+use storage::{Change, Error, RangeRequest, Store};
+
+use super::{Etcd, all, put, txn};
+
+/// Acknowledged writes, by revision.
+type Acknowledged = Arc<Mutex<BTreeMap<u64, String>>>;
+
+async fn write(store: etcd::EtcdStore, client: usize, count: usize, acknowledged: Acknowledged) {
+    let mut n = 0;
+    for attempt in 0.. {
+        // A write whose answer was lost has a key of its own.
+        let key = format!("/{client}/{attempt}");
+        match store.txn(txn(vec![put(&key, "1")])).await {
+            Ok(outcome) => {
+                acknowledged.lock().insert(super::committed(outcome), key);
+                n += 1;
+            }
+            Err(Error::Uncertain(_) | Error::Unavailable(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        if n == count {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn a_killed_etcd_loses_no_acknowledged_write_and_no_watch_an_event() {
+    let mut etcd = Etcd::start(&[]);
+    let store = etcd.store().await;
+    let acknowledged = Acknowledged::default();
+    let mut watch = store.watch(all(), 1).await.unwrap();
+    let mut seen: Vec<(u64, String)> = Vec::new();
+    let writers: Vec<_> =
+        (0..4).map(|client| tokio::spawn(write(store.clone(), client, 400, Arc::clone(&acknowledged)))).collect();
+    for kill in [300, 700, 1100] {
+        while seen.len() < kill {
+            collect(&mut watch, &mut seen).await;
+        }
+        etcd.restart();
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let found = store.range(RangeRequest { range: all(), revision: None, limit: 0 }).await.unwrap();
+    while seen.len() < found.count {
+        collect(&mut watch, &mut seen).await;
+    }
+    // Each revision created one key, but for the markers of progress, of which there are none.
+    let stored: BTreeMap<u64, String> =
+        found.items.iter().map(|kv| (kv.mod_revision, String::from_utf8_lossy(&kv.key).into_owned())).collect();
+    assert_eq!(seen, stored.clone().into_iter().collect::<Vec<_>>(), "in order, none twice, none missing");
+    for (revision, key) in &*acknowledged.lock() {
+        assert_eq!(stored.get(revision), Some(key), "acknowledged");
+    }
+    assert_eq!(acknowledged.lock().len(), 1600);
+}
+
+async fn collect(watch: &mut storage::WatchStream, seen: &mut Vec<(u64, String)>) {
+    let batch = watch.next().await.unwrap().unwrap();
+    seen.extend(batch.changes.iter().map(|(at, change)| {
+        assert!(matches!(change, Change::Put { previous: None, .. }));
+        (*at, String::from_utf8_lossy(change.key()).into_owned())
+    }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn a_watch_that_was_overtaken_by_a_compaction_ends() {
+    let mut etcd = Etcd::start(&[]);
+    let store = etcd.store().await;
+    let mut watch = store.watch(all(), 1).await.unwrap();
+    super::committed(store.txn(txn(vec![put("/a", "0")])).await.unwrap());
+    assert_eq!(super::changes(&mut watch, 1).await, ["2+/a"]);
+    etcd.process.kill();
+    etcd.restart();
+    // Another client compacts before the watch is polled again.
+    let other = etcd.store().await;
+    for value in 1..10 {
+        super::committed(other.txn(txn(vec![put("/a", &value.to_string())])).await.unwrap());
+    }
+    other.compact(8).await.unwrap();
+    let mut ended = None;
+    while ended.is_none() {
+        ended = watch.next().await.unwrap().err();
+    }
+    assert_eq!(ended, Some(Error::Compacted { requested: 2, oldest: 8 }));
+    assert!(watch.next().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn an_older_state_is_not_served() {
+    let mut etcd = Etcd::start(&[]);
+    let store = etcd.store().await;
+    for value in 1..10 {
+        super::committed(store.txn(txn(vec![put("/a", &value.to_string())])).await.unwrap());
+    }
+    etcd.process.kill();
+    let emptied = tempfile::tempdir().unwrap();
+    let address = etcd.process.address().to_string();
+    etcd.process = etcd::process::Process::start_at(emptied.path(), &address, &[]).unwrap();
+    let refused = store.get("/a".into(), None).await;
+    assert!(
+        matches!(&refused, Err(Error::Failed(why)) if why.contains("older state") || why.contains("cluster")),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn a_member_that_is_down_is_passed_over() {
+    let etcd = Etcd::start(&[]);
+    let mut options = etcd.process.options(super::layout()).unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    options.endpoints.insert(0, format!("http://{closed}").parse().unwrap());
+    let store = etcd::EtcdStore::open(options).await.unwrap();
+    super::committed(store.txn(txn(vec![put("/a", "1")])).await.unwrap());
+    let none = etcd.process.options(super::layout()).map(|options| etcd::Options {
+        endpoints: vec![format!("http://{closed}").parse().unwrap()],
+        timeout: std::time::Duration::from_millis(300),
+        ..options
+    });
+    let refused = etcd::EtcdStore::open(none.unwrap()).await.err();
+    assert!(matches!(&refused, Some(Error::Unavailable(why)) if why.contains(&closed.to_string())), "{refused:?}");
+}
