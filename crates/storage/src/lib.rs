@@ -104,11 +104,26 @@ pub struct Damage {
     pub key: Bytes,
     /// The place of the damage, and how it was found.
     pub place: Arc<str>,
+    /// What makes the value readable again, if it is not a backup: it is intact then.
+    pub remedy: Option<Arc<str>>,
+}
+
+impl Damage {
+    /// A value that only a backup has.
+    pub fn new(key: Bytes, place: impl Into<Arc<str>>) -> Self {
+        Self { key, place: place.into(), remedy: None }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &str {
+        self.remedy.as_deref().unwrap_or("restore the store from a backup")
+    }
 }
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the stored value of {} is damaged ({})", String::from_utf8_lossy(&self.key), self.place)
+        let state = if self.remedy.is_some() { "cannot be read" } else { "is damaged" };
+        write!(f, "the stored value of {} {state} ({})", String::from_utf8_lossy(&self.key), self.place)
     }
 }
 
@@ -252,6 +267,19 @@ pub enum Error {
     /// The value is there and cannot be trusted: it is unknown, not absent. Everything else goes on.
     #[error("{0}")]
     Damaged(Damage),
+    /// A limit of the engine's server that only the server knows: the size of a request, or the number of its operations.
+    /// Nothing was written.
+    #[error("{0}")]
+    OverLimit(Arc<str>),
+    /// The engine's server refuses writes until an operator has cleared its alarm. Nothing was written.
+    #[error("{0}")]
+    Alarm(Arc<str>),
+    /// The engine's server cannot be reached at present. Nothing was written.
+    #[error("{0}")]
+    Unavailable(Arc<str>),
+    /// The answer to a write did not arrive: the write is stored, or it is not.
+    #[error("{0}")]
+    Uncertain(Arc<str>),
     /// The disk is full. Nothing was written; reads go on.
     #[error("no space left on the store's device")]
     NoSpace,
@@ -308,12 +336,28 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(vec![range])))
     }
 
+    /// Whether the changes of several transactions may share a revision: the transactions of one [`Store::txn_all`], and the
+    /// deletions of the keys of one lease. etcd gives a transaction one revision, however many changes it has. A client
+    /// that resumes a watch at such a revision does not receive it a second time, so a caller never changes two keys
+    /// that belong to one watch in one `txn_all` of such an engine.
+    fn shares_revisions(&self) -> bool {
+        false
+    }
+
+    /// Whether other processes write to the same store. What a process knows from its watches is then behind at any moment, and
+    /// only guards decide.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Once this returns `Committed`, the write is durable, visible to reads, and delivered (or about to be) to
     /// watchers in revision order.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>>;
 
     /// Several transactions, one right after another, or none of them: if one is refused, nothing happens, and every
-    /// outcome is [`TxnOutcome::Failed`]. Each takes a revision of its own, so that a watcher can go on after any of them.
+    /// outcome is [`TxnOutcome::Failed`]. Each takes a revision of its own, so that a watcher can go on after any of them,
+    /// unless [`Store::shares_revisions`]: then all have one revision, and [`Error::OverLimit`] refuses a transaction
+    /// whose guards or ops are about a key that an earlier one of them changes.
     /// What holds of [`Store::txn`] holds of the whole; it becomes durable at once.
     fn txn_all(&self, txns: Vec<Txn>) -> BoxFuture<'_, Result<Vec<TxnOutcome>>>;
 
@@ -336,6 +380,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Ends a lease and deletes its keys.
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<()>>;
+
+    /// Whether the key's value would be stored differently if it were written again, as after a change of its encryption. An
+    /// update that changes nothing is written then.
+    fn is_stale(&self, key: Bytes) -> BoxFuture<'_, bool> {
+        let _ = key;
+        Box::pin(std::future::ready(false))
+    }
 
     /// Checks the engine's own invariants at rest and names the first that does not hold. Tests run it after every
     /// store they stop.

@@ -73,8 +73,8 @@ impl Model {
     }
 
     fn picked(&self, pick: u64) -> Revision {
-        // One beyond the newest as well.
-        pick % (self.newest() + 2)
+        // One beyond the newest as well. Not 0, the empty store as well as 1: to etcd that is the newest revision.
+        1 + pick % (self.newest() + 1)
     }
 
     /// The error that a read at `revision` must end in, if any.

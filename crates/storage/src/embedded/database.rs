@@ -205,14 +205,14 @@ fn read(row: &Row<'_>, key: Option<Bytes>) -> Result<Stored, Fault> {
 }
 
 fn damage(id: i64, key: Option<&Bytes>, why: &str) -> Damage {
-    Damage { key: key.cloned().unwrap_or_default(), place: format!("{}: {why}", row_name(id)).into() }
+    Damage::new(key.cloned().unwrap_or_default(), format!("{}: {why}", row_name(id)))
 }
 
 /// SQLite reports a damaged page as an error of whatever is read through it.
 fn corrupt(fault: Fault, key: &Bytes, id: Option<i64>) -> Fault {
     let named = |why: &str| match id {
         Some(id) => damage(id, Some(key), why),
-        None => Damage { key: key.clone(), place: why.into() },
+        None => Damage::new(key.clone(), why),
     };
     match fault {
         Fault::Sql(error) => match error.sqlite_error_code() {

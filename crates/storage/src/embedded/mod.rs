@@ -16,6 +16,7 @@ mod connection;
 mod database;
 mod directory;
 mod housekeeping;
+pub mod import;
 pub mod inspect;
 mod mark;
 mod opened;

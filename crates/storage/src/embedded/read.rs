@@ -66,7 +66,7 @@ impl Inner {
             check(&snapshot).inspect_err(|fault| {
                 if let Fault::Broken(why) = fault {
                     let place = format!("{}: {why}", self.path.display());
-                    self.found.note(&Damage { key: Bytes::new(), place: place.into() });
+                    self.found.note(&Damage::new(Bytes::new(), place));
                 }
             })
         })

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+pub(super) use restore::replace;
 pub use restore::{Restore, Restored, restore};
 pub use scan::{MAX_FILES_BYTES, verify_backup};
 pub use take::Backup;

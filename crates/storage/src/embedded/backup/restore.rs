@@ -50,12 +50,29 @@ pub struct Restored {
 /// The directory is in use, or holds a store that is not to be replaced; the backup is damaged; the disk is full. Then the
 /// directory is as it was.
 pub fn restore(path: &Path, dir: &Path, options: &Restore, progress: &mut dyn FnMut(u64, u64)) -> Result<Restored> {
+    let (contents, revision, aside) =
+        replace(dir, options, &mut |txn, acknowledged| write(txn, path, (acknowledged, options.when), progress))?;
+    Ok(Restored { contents, revision, aside })
+}
+
+/// Makes a store of what `write` writes, and puts it in the place of the one in `dir`. `write` receives the newest revision
+/// that the replaced store acknowledged, or 0. Returns the result of `write`, the revision of the new store, and the new path
+/// of the replaced one.
+///
+/// # Errors
+/// The directory is in use, or holds a store that is not to be replaced; `write` fails; the disk is full. Then the directory
+/// is as it was.
+pub(in super::super) fn replace<T>(
+    dir: &Path,
+    options: &Restore,
+    write: &mut dyn FnMut(&Transaction<'_>, Revision) -> Result<T>,
+) -> Result<(T, Revision, Option<PathBuf>)> {
     let claim = directory::claim(dir)?;
     let files = Files::new(dir);
     let present = files.hold_a_store();
     if present && !options.replace {
         let why = format!(
-            "{} holds a store already: use --replace to keep it aside and put the backup in its place, or another directory",
+            "{} holds a store already: use --replace to keep it aside and put the new one in its place, or another directory",
             dir.display()
         );
         return Err(Error::Failed(why.into()));
@@ -66,8 +83,7 @@ pub fn restore(path: &Path, dir: &Path, options: &Restore, progress: &mut dyn Fn
         Found::Readable(content) => content.acknowledged.revision,
         Found::Missing | Found::Unreadable => 0,
     };
-    let built = build(path, &staged, acknowledged, options.when, progress);
-    let (contents, revision) = match built {
+    let (written, revision) = match build(&staged, acknowledged, write) {
         Ok(built) => built,
         Err(error) => {
             // The unfinished directory is useless; the error matters.
@@ -77,7 +93,7 @@ pub fn restore(path: &Path, dir: &Path, options: &Restore, progress: &mut dyn Fn
     };
     let aside = exchange(&staged, dir, present.then(|| beside(dir, "replaced", &options.suffix)))?;
     drop(claim);
-    Ok(Restored { contents, revision, aside })
+    Ok((written, revision, aside))
 }
 
 /// `store` becomes `store.restoring-20260101T120000Z`.
@@ -90,20 +106,18 @@ fn beside(dir: &Path, what: &str, suffix: &str) -> PathBuf {
 fn named(error: Error, staged: &Path) -> Error {
     match error {
         Error::NoSpace => Error::Failed(
-            format!("no space is left for the restored store in {}; free some and repeat", staged.display()).into(),
+            format!("no space is left for the new store in {}; free some and repeat", staged.display()).into(),
         ),
         other => other,
     }
 }
 
 /// Makes a whole store in `staged`, durably.
-fn build(
-    path: &Path,
+fn build<T>(
     staged: &Path,
     acknowledged: Revision,
-    when: SystemTime,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Contents, Revision)> {
+    write: &mut dyn FnMut(&Transaction<'_>, Revision) -> Result<T>,
+) -> Result<(T, Revision)> {
     let files = Files::new(staged);
     let database = files.database();
     connection::create_file(&database)?;
@@ -117,7 +131,8 @@ fn build(
     let mut db = open().map_err(&failed)?;
     let store = database::random_identifier(&db).map_err(&failed)?;
     let txn = db.transaction().map_err(|error| failed(error.into()))?;
-    let written = write(&txn, path, store, (acknowledged, when), progress)?;
+    schema::create_tables(&txn, store).map_err(|error| failed(error.into()))?;
+    let written = write(&txn, acknowledged)?;
     txn.commit().map_err(|error| failed(error.into()))?;
     let proved = schema::prove(&db).map_err(&failed)?;
     db.execute_batch("PRAGMA journal_mode=WAL;").map_err(|error| failed(error.into()))?;
@@ -134,12 +149,10 @@ fn build(
 fn write(
     txn: &Transaction<'_>,
     path: &Path,
-    store: i64,
     (acknowledged, when): (Revision, SystemTime),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Contents> {
     let failed = database::failed::<rusqlite::Error>(path);
-    schema::create_tables(txn, store).map_err(&failed)?;
     let (mut digest, mut leases) = (0_u64, 0_u64);
     let contents = scan(path, progress, &mut |part| match part {
         Part::Lease { id, ttl } => {

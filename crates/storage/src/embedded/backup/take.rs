@@ -212,7 +212,7 @@ impl Backup {
                 self.rows.rows,
                 self.index.rows
             );
-            return Err(self.hold.store.noted(Error::Damaged(Damage { key: Bytes::new(), place: place.into() })));
+            return Err(self.hold.store.noted(Error::Damaged(Damage::new(Bytes::new(), place))));
         }
         let mut payload = Vec::new();
         for word in [self.rows.rows, self.rows.digest, self.bytes] {
