@@ -74,10 +74,10 @@ pub(crate) fn parse(json: &str, owners: bool) -> Result<Arc<Object>, serde_json:
     Object::parse_valid(cut.unwrap_or_else(|| json.as_bytes().to_vec())).map(Arc::new)
 }
 
-pub(crate) fn object(attempt: &str, resource: &ApiResource, bytes: Bytes) -> Result<Arc<Object>, Error> {
+pub(crate) fn object(attempt: &str, kind: &str, bytes: Bytes) -> Result<Arc<Object>, Error> {
     let object = Object::parse(bytes).map_err(|e| Error::decode(attempt, e))?;
-    if object.kind() != resource.kind {
-        return Err(wrong_kind(attempt, object.kind(), &resource.kind));
+    if object.kind() != kind {
+        return Err(wrong_kind(attempt, object.kind(), kind));
     }
     Ok(object.shared())
 }
@@ -190,9 +190,15 @@ fn foreign_refusal(code: http::StatusCode, body: &[u8]) -> Status {
     status
 }
 
-/// The message for a Status without one: client-go's message where it has one for the code.
+/// The message for a Status without one.
 fn default_message(code: http::StatusCode) -> String {
-    let words = match code.as_u16() {
+    let unknown = || format!("the server answered {}: {}", code.as_u16(), code.canonical_reason().unwrap_or("unknown"));
+    generic_message(code).map_or_else(unknown, str::to_owned)
+}
+
+/// client-go's message about a response without a usable Status, for the codes of which it has one.
+pub fn generic_message(code: http::StatusCode) -> Option<&'static str> {
+    Some(match code.as_u16() {
         400 => "the server rejected our request for an unknown reason",
         401 => "the server has asked for the client to provide credentials",
         404 => "the server could not find the requested resource",
@@ -205,9 +211,8 @@ fn default_message(code: http::StatusCode) -> String {
         504 => {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
         }
-        other => return format!("the server answered {other}: {}", code.canonical_reason().unwrap_or("unknown")),
-    };
-    words.to_owned()
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Classifies connection failures by the errors of the HTTP and TLS libraries, so that commands can explain them.
 
+mod go;
+
 use std::error::Error as StdError;
 use std::time::Duration;
 

@@ -36,6 +36,7 @@ pub mod webhooks;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use codec::generic_message;
 pub use discovery::{DiscoveredResource, Discovery};
 pub use error::{Error, chain};
 pub use failure::Failure;
@@ -45,7 +46,7 @@ use http_body_util::{BodyExt, Limited};
 pub use limits::{RequestCount, TokenBucket};
 pub use mapper::{MapError, Mapper};
 pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions, WatchOptions, WriteOptions};
-pub use remote::{Dial, Egress, Endpoint, Stream, Switch, authority};
+pub use remote::{ClientIdentity, Dial, Egress, Endpoint, Stream, Switch, authority};
 pub use together::Write;
 use tower::ServiceExt;
 use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};

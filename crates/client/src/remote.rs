@@ -11,6 +11,8 @@ mod verify;
 use std::path::Path;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use futures::TryFutureExt;
 use futures::future::BoxFuture;
 use http::HeaderMap;
@@ -37,6 +39,8 @@ pub struct Endpoint {
     pub ca_bundle: Option<Vec<u8>>,
     /// The bearer token.
     pub token: Option<String>,
+    /// The certificate and key that the client presents.
+    pub identity: Option<Arc<ClientIdentity>>,
     /// Accepts any certificate.
     pub insecure: bool,
     /// The URL of a proxy: http, https or socks5.
@@ -51,6 +55,21 @@ pub struct Endpoint {
     pub guarded: bool,
     /// The cluster is in Pull mode: it is reached through a [`Dial`] only.
     pub pull: bool,
+}
+
+/// A client certificate and its key, both in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// The certificate, followed by its chain.
+    pub certificate: String,
+    /// The private key.
+    pub key: String,
+}
+
+impl std::fmt::Debug for ClientIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClientIdentity(..)")
+    }
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -146,6 +165,10 @@ fn config_of(endpoint: &Endpoint) -> Result<kube::Config> {
         config.root_cert = Some(certificates(bundle)?);
     }
     config.auth_info.token = endpoint.token.clone().map(Into::into);
+    if let Some(identity) = &endpoint.identity {
+        config.auth_info.client_certificate_data = Some(BASE64_STANDARD.encode(&identity.certificate));
+        config.auth_info.client_key_data = Some(BASE64_STANDARD.encode(&identity.key).into());
+    }
     if let Some(proxy) = &endpoint.proxy_url {
         config.proxy_url = Some(proxy.parse().map_err(|e| Error::Config(format!("proxy URL {proxy:?}: {e}")))?);
     }

@@ -268,7 +268,9 @@ impl Client {
             if options.with_status {
                 request.extensions_mut().insert(WithStatus);
             }
-            self.one(request, resource).await
+            // The scale of any kind is a Scale.
+            let kind = if options.subresource == Some("scale") { "Scale" } else { &resource.kind };
+            self.one_of(request, kind).await
         })
     }
 
@@ -326,11 +328,15 @@ impl Client {
 
     /// Checks that a response over a socket is an object of the resource.
     async fn one(&self, request: transport::Request, resource: &ApiResource) -> Result<Arc<Object>> {
+        self.one_of(request, &resource.kind).await
+    }
+
+    async fn one_of(&self, request: transport::Request, kind: &str) -> Result<Arc<Object>> {
         let attempt = codec::attempt(&request);
         match self.answer(request, MAX_OBJECT_BYTES).await? {
             Answer::Payload(Payload::Object(object)) => Ok(object),
             Answer::Payload(_) => Err(Error::unexpected(&attempt, "no object")),
-            Answer::Bytes(bytes) => codec::object(&attempt, resource, bytes),
+            Answer::Bytes(bytes) => codec::object(&attempt, kind, bytes),
         }
     }
 }

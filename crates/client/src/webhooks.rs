@@ -1,5 +1,7 @@
 //! Webhooks: the endpoint that a `clientConfig` names, and a connection to it that is kept.
 
+mod credentials;
+
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -9,6 +11,8 @@ use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use parking_lot::Mutex;
 use serde_json::Value;
+
+pub use credentials::{Credential, Credentials, Token};
 
 use crate::{Client, Endpoint, Error, Result, codec, read_body};
 
@@ -50,6 +54,8 @@ pub struct Target {
     pub path: String,
     /// The URL as Kubernetes prints it: with the name of a service, not its address.
     pub url: String,
+    /// `HOST:PORT`, with the name of a service, by which the webhook has credentials.
+    pub host: String,
 }
 
 impl ClientConfig {
@@ -86,13 +92,15 @@ impl ClientConfig {
                 let path = with_slash(reference.path.as_deref().unwrap_or_default());
                 let server = address(reference, port, service)?;
                 let url = format!("https://{name}:{port}{path}");
-                Ok(Target { endpoint: Endpoint { server, server_name: Some(name), ..endpoint }, path, url })
+                let host = format!("{name}:{port}");
+                Ok(Target { endpoint: Endpoint { server, server_name: Some(name), ..endpoint }, path, url, host })
             }
             (None, Some(url)) => {
                 let after_scheme = url.find("://").map_or(0, |at| at + 3);
                 let at = url[after_scheme..].find('/').map_or(url.len(), |at| at + after_scheme);
                 let (server, path) = (url[..at].to_owned(), with_slash(&url[at..]));
-                Ok(Target { endpoint: Endpoint { server, ..endpoint }, path, url: url.clone() })
+                let host = with_port(&server[after_scheme..]);
+                Ok(Target { endpoint: Endpoint { server, ..endpoint }, path, url: url.clone(), host })
             }
             (None, None) => Err("it has neither a service nor a url".to_owned()),
         }
@@ -108,6 +116,15 @@ impl ServiceReference {
 
 fn with_slash(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
+/// A URL's host with its port.
+fn with_port(host: &str) -> String {
+    let host = host.rsplit('@').next().unwrap_or(host);
+    match host.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => host.to_owned(),
+        _ => format!("{host}:{DEFAULT_PORT}"),
+    }
 }
 
 /// The URL of a Service: its cluster address, its external name, or its name in DNS.
@@ -137,13 +154,33 @@ pub struct Webhooks(Arc<Pool>);
 struct Pool {
     /// Connects to servers in this process.
     connect: Box<Connect>,
+    credentials: Credentials,
     clients: Mutex<Vec<(Endpoint, Client)>>,
 }
 
 impl Webhooks {
     /// No connections yet. `connect` returns clients of servers that need no socket.
     pub fn new(connect: impl Fn(&Endpoint) -> Option<Client> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Pool { connect: Box::new(connect), clients: Mutex::default() }))
+        Self(Arc::new(Pool {
+            connect: Box::new(connect),
+            credentials: Credentials::default(),
+            clients: Mutex::default(),
+        }))
+    }
+
+    /// As [`Self::new`], over sockets only, and with credentials.
+    pub fn with_credentials(credentials: Credentials) -> Self {
+        Self(Arc::new(Pool { connect: Box::new(|_| None), credentials, clients: Mutex::default() }))
+    }
+
+    /// A client of a webhook, with its credentials. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Self::client`].
+    pub fn client_of(&self, target: &Target) -> Result<Client> {
+        let mut endpoint = target.endpoint.clone();
+        self.0.credentials.add_to(&mut endpoint, &target.host);
+        self.client(&endpoint)
     }
 
     /// A client of an endpoint. Must be called inside a tokio runtime.

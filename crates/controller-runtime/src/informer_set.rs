@@ -86,6 +86,12 @@ impl InformerSet {
         });
     }
 
+    /// Stops and removes the informer of one selection.
+    pub fn stop_selected(&self, resource: &ApiResource, selection: &Selection) {
+        let found = self.0.informers.lock().remove(&(resource.clone(), selection.clone()));
+        found.iter().for_each(Informer::stop);
+    }
+
     /// Stops all informers; those requested later start stopped.
     pub fn stop_all(&self) {
         self.0.stop.cancel();

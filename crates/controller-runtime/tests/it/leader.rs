@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
-use apiserver::authn::Authentication;
+use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use controller_runtime::LeaderElection;

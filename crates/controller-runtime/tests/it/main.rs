@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
-use apiserver::authn::{Authentication, StaticTokens};
+use apiserver::auth::authn::{Authentication, StaticTokens};
 use apiserver::serve::{Limits, TlsConfig, serve};
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::{Client, DeleteOptions, Endpoint, ListOptions, Mapper, Patch, PatchOptions};
