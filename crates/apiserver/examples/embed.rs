@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver::authn::Authentication;
+use apiserver::auth::authn::Authentication;
 use apiserver::serve::{self, Limits};
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};

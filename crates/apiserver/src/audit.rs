@@ -19,10 +19,10 @@ use serde_json::Value;
 use transport::{Body, BoxError, Draft, Identity, Payload, Response, full};
 use world::World;
 
-use crate::authz;
-use crate::handlers::body;
+use crate::auth::authz;
 use crate::request::RequestInfo;
-use crate::serve::Peer;
+use crate::request::peer::Peer;
+use crate::wire::body;
 
 /// Longer names of clients are cut, as upstream does.
 const USER_AGENT_LENGTH: usize = 1024;
@@ -267,7 +267,7 @@ impl Recording {
             return (body, None);
         }
         let Ok(bytes) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
-            return (crate::respond::failure(&Status::internal("the reply could not be read")).into_body(), None);
+            return (crate::wire::respond::failure(&Status::internal("the reply could not be read")).into_body(), None);
         };
         let object = parts.headers.contains_key(CONTENT_TYPE).then(|| parse(&parts.headers, &bytes)).flatten();
         (full(bytes), object)

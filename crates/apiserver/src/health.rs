@@ -12,6 +12,8 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use parking_lot::RwLock;
 use transport::{Response, full};
 
+use crate::request::Query;
+
 /// Checks with kube-apiserver's names, which monitoring reads one by one: they pass once a server has started.
 pub(crate) const STARTED: &[&str] = &[
     "poststarthook/start-apiserver-admission-initializer",
@@ -40,6 +42,49 @@ pub const BOOTSTRAPPED: &[&str] = &[
     "poststarthook/kube-apiserver-autoregistration",
     "autoregister-completion",
 ];
+
+/// The order in which kube-apiserver lists its checks; others stand before `shutdown`, in the order of registration.
+const ORDER: &[&str] = &[
+    "ping",
+    "log",
+    "etcd",
+    "etcd-readiness",
+    "informer-sync",
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/start-kube-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/aggregator-reload-proxy-client-cert",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-status-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
+/// The last check of a server, which fails first when it shuts down.
+const SHUTDOWN: &str = "shutdown";
+
+fn place(name: &str) -> usize {
+    let last = ORDER.len() + usize::from(name == SHUTDOWN);
+    ORDER.iter().position(|known| *known == name).unwrap_or(last)
+}
 
 /// Every stored object that was read since the server started could be read.
 pub const STORAGE_INTEGRITY: &str = "storage-integrity";
@@ -110,7 +155,8 @@ impl Health {
             return check.gate.clone();
         }
         let gate = Gate(Arc::new(AtomicBool::new(well)));
-        checks.push(Check { name: name.to_owned(), readiness_only, gate: gate.clone() });
+        let at = checks.partition_point(|check| place(&check.name) <= place(name));
+        checks.insert(at, Check { name: name.to_owned(), readiness_only, gate: gate.clone() });
         gate
     }
 
@@ -148,14 +194,17 @@ impl Health {
         match self.states(endpoint).into_iter().find(|(check, _)| check == name) {
             Some((_, true)) => (StatusCode::OK, "ok".into()),
             Some((name, false)) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {name} is not ready\n"))
+                let why =
+                    if name == SHUTDOWN { "process is shutting down".into() } else { format!("{name} is not ready") };
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n"))
             }
             None => (StatusCode::NOT_FOUND, "404 page not found\n".into()),
         }
     }
 
     fn all(&self, endpoint: Endpoint, query: &str) -> (StatusCode, String) {
-        let (verbose, excluded) = parameters(query);
+        let query = Query::parse(query);
+        let (verbose, excluded) = (query.get("verbose").is_some(), query.all("exclude").collect::<BTreeSet<_>>());
         let mut lines = String::new();
         let mut failed = false;
         let mut known = BTreeSet::new();
@@ -183,21 +232,6 @@ impl Health {
             (false, false) => (StatusCode::OK, "ok".into()),
         }
     }
-}
-
-fn parameters(query: &str) -> (bool, BTreeSet<&str>) {
-    let mut verbose = false;
-    let mut excluded = BTreeSet::new();
-    for parameter in query.split('&') {
-        match parameter.split_once('=').unwrap_or((parameter, "")) {
-            ("verbose", _) => verbose = true,
-            ("exclude", name) => {
-                excluded.insert(name);
-            }
-            _ => {}
-        }
-    }
-    (verbose, excluded)
 }
 
 fn plain(code: StatusCode, text: String) -> Response {

@@ -6,9 +6,19 @@ use std::time::Duration;
 
 use apimachinery::{Object, Status};
 use http::StatusCode;
-use metrics::{Buckets, Counters, Description, Gauges, Histograms, Registry};
+use metrics::{Buckets, Counters, Description, Gauge, Histograms, Registry};
 
 use crate::request::RequestInfo;
+
+mod access;
+pub mod admission;
+pub(crate) mod sizes;
+pub(crate) mod stored;
+pub(crate) mod streams;
+
+pub(crate) use access::Access;
+use sizes::{BODIES, Bodies, RESPONSES};
+use streams::{EVENT_SIZES, EVENTS, LONG_RUNNING, Streams};
 
 const LABELS: &[&str] = &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
 
@@ -25,6 +35,19 @@ pub const DURATION: Description = Description::histogram(
         30.0, 45.0, 60.0,
     ]),
     "How long requests took that are not long-running.",
+);
+pub const SLI_DURATION: Description = Description::histogram(
+    "apiserver_request_sli_duration_seconds",
+    LABELS,
+    Buckets::Listed(&[
+        0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+    ]),
+    "How long requests took that are not long-running, with the buckets of service level indicators. Calls of webhooks count.",
+);
+pub const TERMINATIONS: Description = Description::counter(
+    "apiserver_request_terminations_total",
+    &["component", "verb", "group", "version", "resource", "subresource", "scope", "code"],
+    "Requests that the server ended because they took too long.",
 );
 pub const INFLIGHT: Description = Description::gauge(
     "apiserver_current_inflight_requests",
@@ -64,7 +87,31 @@ pub const CLIENT_EXPIRATION: Description = Description::histogram(
     ]),
     "The time left of the client certificate of each connection.",
 );
-pub const ALL: &[Description] = &[REQUESTS, DURATION, CLIENT_EXPIRATION, INFLIGHT, IN_FLIGHT, CUT, REFUSED];
+pub const ALL: &[Description] = &[
+    REQUESTS,
+    DURATION,
+    SLI_DURATION,
+    BODIES,
+    RESPONSES,
+    TERMINATIONS,
+    CLIENT_EXPIRATION,
+    INFLIGHT,
+    LONG_RUNNING,
+    EVENTS,
+    EVENT_SIZES,
+    access::AUTHENTICATIONS,
+    access::AUTHENTICATION,
+    access::USERS,
+    access::AUTHORIZATIONS,
+    access::AUTHORIZATION,
+    admission::PLUGIN,
+    admission::STEP,
+    stored::RESOURCES,
+    stored::OBJECTS,
+    IN_FLIGHT,
+    CUT,
+    REFUSED,
+];
 
 const KINDS: [&str; 2] = ["readOnly", "mutating"];
 
@@ -73,8 +120,14 @@ const KINDS: [&str; 2] = ["readOnly", "mutating"];
 pub(crate) struct Counted {
     requests: Counters,
     duration: Histograms,
+    indicator: Histograms,
+    terminations: Counters,
     expiration: Histograms,
-    inflight: Gauges,
+    /// In the order of [`KINDS`].
+    inflight: [Gauge; 2],
+    pub access: Access,
+    pub bodies: Bodies,
+    pub streams: Streams,
 }
 
 impl Counted {
@@ -82,16 +135,22 @@ impl Counted {
         Self {
             requests: registry.counters(&REQUESTS),
             duration: registry.histograms(&DURATION),
+            indicator: registry.histograms(&SLI_DURATION),
+            terminations: registry.counters(&TERMINATIONS),
             expiration: registry.histograms(&CLIENT_EXPIRATION),
-            inflight: registry.gauges(&INFLIGHT),
+            inflight: KINDS.map(|kind| registry.gauges(&INFLIGHT).of(&[kind])),
+            access: Access::new(registry),
+            bodies: Bodies::new(registry),
+            streams: Streams::new(registry),
         }
     }
 
     /// Counts a request as under way until the answer is dropped.
     pub fn begin(&self, info: &RequestInfo) -> Underway {
-        let kind = KINDS[usize::from(!matches!(info.verb, "get" | "list" | "head" | "options"))];
-        self.inflight.add(&[kind], 1.0);
-        Underway { inflight: self.inflight.clone(), kind }
+        let kind = usize::from(!matches!(info.verb, "get" | "list" | "head" | "options"));
+        let inflight = self.inflight[kind].clone();
+        inflight.add(1.0);
+        Underway { inflight }
     }
 
     /// `known`: the resource is one of ours; others are counted without its name, which is the caller's invention.
@@ -100,7 +159,14 @@ impl Counted {
         self.count(labels, code);
         if let Some(took) = took {
             self.duration.took(&labels, took);
+            self.indicator.took(&labels, took);
         }
+    }
+
+    /// Counts a request that took too long.
+    pub fn terminated(&self, info: &RequestInfo, known: bool, code: StatusCode) {
+        let [verb, _, group, version, resource, subresource, scope, component] = labels(info, known);
+        self.terminations.increment(&[component, verb, group, version, resource, subresource, scope, code.as_str()]);
     }
 
     /// Counts what one request created as so many requests; the first is counted.
@@ -128,6 +194,10 @@ impl Counted {
         let labels = [("group", group), ("resource", plural)];
         self.requests.remove(&labels);
         self.duration.remove(&labels);
+        self.indicator.remove(&labels);
+        self.terminations.remove(&labels);
+        self.bodies.forget(&labels);
+        self.streams.forget(&labels);
     }
 
     fn count(&self, labels: [&str; 8], code: StatusCode) {
@@ -170,12 +240,11 @@ fn verb(info: &RequestInfo) -> &'static str {
 
 /// A request under way.
 pub(crate) struct Underway {
-    inflight: Gauges,
-    kind: &'static str,
+    inflight: Gauge,
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        self.inflight.add(&[self.kind], -1.0);
+        self.inflight.add(-1.0);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use apimachinery::resource::Resource;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use world::Level;
 
 /// Group, version and plural.
 type Name = (String, String, String);
@@ -48,9 +49,9 @@ impl Served {
 }
 
 /// The served resources, replaced as a whole when definitions change.
-#[derive(Debug)]
 pub struct Registry {
     served: ArcSwap<Served>,
+    generation: Level<u64>,
     writer: Mutex<()>,
 }
 
@@ -59,7 +60,7 @@ impl Registry {
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Self {
         let mut served = Served::default();
         served.insert(resources);
-        Self { served: ArcSwap::from_pointee(served), writer: Mutex::default() }
+        Self { served: ArcSwap::from_pointee(served), generation: Level::new(0), writer: Mutex::default() }
     }
 
     /// The resources served now.
@@ -80,7 +81,20 @@ impl Registry {
         }
         served.insert(resources);
         served.generation += 1;
+        let generation = served.generation;
         self.served.store(Arc::new(served));
+        self.generation.set(generation);
+    }
+
+    /// Waits until the served resources are newer than `generation`.
+    pub async fn newer_than(&self, generation: u64) -> u64 {
+        self.generation.wait_for(|now| *now > generation).await
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Registry({})", self.served.load().generation)
     }
 }
 

@@ -3,9 +3,12 @@
 use http::Method;
 use percent::decode;
 
-use crate::authz::{Attributes, ResourceAttributes};
+use attributes::{Attributes, ResourceAttributes, Selectors};
 
+pub mod attributes;
+pub(crate) mod log;
 pub mod options;
+pub mod peer;
 mod percent;
 mod query;
 
@@ -150,6 +153,12 @@ impl RequestInfo {
         } else {
             self.name.clone()
         };
+        let selectors = if matches!(self.verb, "list" | "watch" | "deletecollection") {
+            let text = |name| self.query.get(name).unwrap_or_default();
+            Selectors::of(text("fieldSelector"), text("labelSelector"))
+        } else {
+            None
+        };
         Attributes::Resource(ResourceAttributes {
             verb: self.verb.into(),
             group: self.group.clone(),
@@ -158,6 +167,7 @@ impl RequestInfo {
             subresource: self.subresource.clone(),
             namespace: self.namespace.clone(),
             name,
+            selectors,
         })
     }
 }

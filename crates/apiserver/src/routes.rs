@@ -1,8 +1,11 @@
 //! The routes every server has besides its resources: access and token reviews, service account tokens and
 //! the documents that let others verify them.
 
+mod documents;
+
 use std::sync::Arc;
 
+use apimachinery::meta::Time;
 use apimachinery::{ObjectKey, Status};
 use futures::future::BoxFuture;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -10,11 +13,17 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use transport::{Identity, Request, Response};
 
-use crate::handlers::{body, method_not_allowed, review};
+pub use documents::Documents;
+
+use crate::auth::reviews;
+use crate::auth::tokens::{self, Issuer};
+use crate::errors::method_not_allowed;
+use crate::flow::FlowControl;
+use crate::handlers::{ownership, review};
 use crate::request::RequestInfo;
-use crate::server::{Route, Shared};
-use crate::tokens::{self, Issuer};
-use crate::{respond, reviews};
+use crate::state::{Route, Shared};
+use crate::wire::body;
+use crate::wire::respond;
 
 /// The review kinds of `authentication.k8s.io` and `authorization.k8s.io`: answered, never stored.
 #[derive(Debug)]
@@ -43,18 +52,18 @@ impl Route for Reviews {
             let (review, warnings) = review::read(server, info, user, &parts, content).await?;
             let authorizer = server.authorizer.as_ref();
             let answer: Value = match info.resource.as_str() {
-                "subjectaccessreviews" => reviews::subject_access_review(authorizer, review)?,
+                "subjectaccessreviews" => reviews::subject_access_review(authorizer, review).await?,
                 "localsubjectaccessreviews" => {
-                    reviews::local_subject_access_review(authorizer, &info.namespace, review)?
+                    reviews::local_subject_access_review(authorizer, &info.namespace, review).await?
                 }
-                "selfsubjectaccessreviews" => reviews::self_subject_access_review(authorizer, user, review)?,
+                "selfsubjectaccessreviews" => reviews::self_subject_access_review(authorizer, user, review).await?,
                 "selfsubjectrulesreviews" => reviews::self_subject_rules_review(authorizer, user, review)?,
-                "selfsubjectreviews" => reviews::self_subject_review(user, review),
+                "selfsubjectreviews" => reviews::self_subject_review(user, review, Time::new(server.world.now())),
                 "tokenreviews" => {
                     let now = server.world.now().as_second();
                     reviews::token_review(&server.authentication, review, now).await?
                 }
-                _ => return Err(crate::handlers::no_such_resource()),
+                _ => return Err(crate::errors::no_such_resource()),
             };
             let mut response = respond::negotiated(StatusCode::CREATED, &answer, &parts.headers);
             respond::warn(&mut response, &warnings);
@@ -70,6 +79,8 @@ pub struct Tokens {
     pub issuer: Issuer,
     /// The keys in the public documents.
     pub verifier: Arc<pki::Verifier>,
+    /// Where clients find the keys, if not at the issuer (`--service-account-jwks-uri`).
+    pub jwks_uri: Option<String>,
 }
 
 impl Tokens {
@@ -78,10 +89,10 @@ impl Tokens {
             return Err(method_not_allowed());
         }
         let (parts, content) = request.into_parts();
-        let wanted = body::decode(&parts.headers, &body::read(content).await?)?;
+        let mut wanted = body::decode(&parts.headers, &body::read(content).await?)?;
         server.cache.catch_up().await?;
         let find = |plural: &str, key: ObjectKey| {
-            let found = server.cache.resource(&crate::keys::group_resource("", plural)).get(&key)?;
+            let found = server.cache.resource(&crate::cache::keys::group_resource("", plural)).get(&key)?;
             found.ok_or_else(|| Status::not_found("", plural, &key.name))
         };
         let account = find("serviceaccounts", ObjectKey::namespaced(info.namespace.as_str(), info.name.as_str()))?;
@@ -93,8 +104,13 @@ impl Tokens {
             Some("Node") => Some(find("nodes", ObjectKey::cluster(name))?),
             _ => None,
         };
+        let manager = ownership::manager(info, &parts.headers);
+        tokens::complete(&mut wanted, &manager, Time::new(server.world.now()));
+        let warning = self.issuer.shorten(&mut wanted);
         let answer = self.issuer.issue(&account, bound.as_deref(), wanted, &server.world)?;
-        Ok(respond::negotiated(StatusCode::CREATED, &answer, &parts.headers))
+        let mut response = respond::negotiated(StatusCode::CREATED, &answer, &parts.headers);
+        respond::warn(&mut response, warning.as_slice());
+        Ok(response)
     }
 }
 
@@ -127,12 +143,37 @@ impl Route for Tokens {
                     Ok(public(&keys, "application/jwk-set+json"))
                 }
                 "/.well-known/openid-configuration" => {
-                    let keys = format!("{}/openid/v1/jwks", self.issuer.url.trim_end_matches('/'));
+                    let own = || format!("{}/openid/v1/jwks", self.issuer.url.trim_end_matches('/'));
+                    let keys = self.jwks_uri.clone().unwrap_or_else(own);
                     let document = tokens::discovery(&self.issuer.url, &keys, &self.verifier);
                     Ok(public(&document, "application/json"))
                 }
                 _ => self.issue(server, info, request).await,
             }
+        })
+    }
+}
+
+/// `/debug/api_priority_and_fairness/`.
+pub(crate) struct Dumps(pub Arc<FlowControl>);
+
+impl Route for Dumps {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        self.0.dumps(&info.path)
+    }
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        info: &'a RequestInfo,
+        _: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        Box::pin(async move {
+            if request.method() != Method::GET {
+                return Err(method_not_allowed());
+            }
+            Ok(respond::text(self.0.dump(info, server.world.now())))
         })
     }
 }

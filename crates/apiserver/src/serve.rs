@@ -25,91 +25,24 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use rustls_pki_types::CertificateDer;
-use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use transport::{ApiService, BoxError, Request};
+use world::World;
 
-use crate::budget::{Budgets, Stream, Wire};
+use crate::limits::budget::{Budgets, Stream, Wire};
+use crate::request::peer::Peer;
 use stalled::{Stall, Streams};
 
-pub use tls::{Certificate, TlsConfig, TlsError};
+pub use tls::{Certificate, Named, Protocol, Suite, TlsConfig, TlsError};
 
-use crate::fairness::{self, Place, Turns, in_turns};
-use crate::{negotiate, respond};
+use crate::limits::fairness::{self, Place, Turns, in_turns};
+use crate::wire::{negotiate, respond};
 use unauthenticated::Unauthenticated;
-
-/// The peer at the other end of the connection, an extension of each of its requests.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// The peer's address.
-    pub address: SocketAddr,
-    /// The presented certificates; `None` without a client certificate or without TLS.
-    shown: Option<Arc<Shown>>,
-}
-
-/// A peer's certificates and what is computed of them once for the connection.
-#[derive(Debug)]
-struct Shown {
-    certificates: Vec<CertificateDer<'static>>,
-    digest: [u8; 32],
-    /// The end of its own, in seconds since the epoch; `i64::MAX` if it cannot be parsed.
-    not_after: i64,
-    /// From when on its holder is warned, in seconds since the epoch.
-    warned_from: i64,
-    is_counted: AtomicBool,
-}
-
-impl Peer {
-    /// `certificates` are those it presented, its own first; none without a client certificate or without TLS.
-    pub fn new(address: SocketAddr, certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
-        let certificates: Vec<_> = certificates.into_iter().collect();
-        let shown = certificates.first().map(|own| (Sha256::digest(own).into(), pki::Holder::from_der(own)));
-        let shown = shown.map(|(digest, holder)| {
-            let (not_before, not_after) = holder.map_or((i64::MAX, i64::MAX), |it| (it.not_before, it.not_after));
-            let warned_from = crate::authn::expiry::warned_from(not_before, not_after);
-            Arc::new(Shown { certificates, digest, not_after, warned_from, is_counted: AtomicBool::new(false) })
-        });
-        Self { address, shown }
-    }
-
-    /// Whether it presented a client certificate.
-    pub fn has_certificate(&self) -> bool {
-        self.shown.is_some()
-    }
-
-    /// The presented certificate chain; empty without one.
-    pub fn certificates(&self) -> &[CertificateDer<'static>] {
-        self.shown.as_ref().map_or(&[], |shown| &shown.certificates)
-    }
-
-    /// SHA-256 of its own certificate: computed once, looked up with every request.
-    pub fn digest(&self) -> [u8; 32] {
-        self.shown.as_ref().map_or([0; 32], |shown| shown.digest)
-    }
-
-    /// The end of its certificate, in seconds since the epoch.
-    pub(crate) fn not_after(&self) -> Option<i64> {
-        self.shown.as_ref().map(|shown| shown.not_after)
-    }
-
-    /// Whether its certificate is about to expire at `seconds` since the epoch.
-    pub(crate) fn is_warned(&self, seconds: i64) -> bool {
-        self.shown.as_ref().is_some_and(|shown| seconds >= shown.warned_from)
-    }
-
-    /// Whether this is the first call for the connection.
-    pub(crate) fn count(&self) -> bool {
-        self.shown
-            .as_ref()
-            .is_some_and(|shown| !shown.is_counted.load(Relaxed) && !shown.is_counted.swap(true, Relaxed))
-    }
-}
 
 /// Connections closed at once when the process has no file descriptor left.
 const SHED: usize = 64;
@@ -143,6 +76,8 @@ pub struct Limits {
     pub stall: Duration,
     /// Bytes of responses in flight; the sockets of one server share them.
     pub budgets: Arc<Budgets>,
+    /// The share of HTTP/2 requests after which their client is sent elsewhere (`--goaway-chance`).
+    pub goaway: Option<Goaway>,
 }
 
 impl Default for Limits {
@@ -159,7 +94,24 @@ impl Default for Limits {
             drain: Duration::from_secs(10),
             stall: Duration::from_secs(60),
             budgets: Arc::default(),
+            goaway: None,
         }
+    }
+}
+
+/// The chance that a request over HTTP/2 closes its connection to new requests. Those in flight, watches included, go on; the
+/// client opens another connection, which a load balancer can give to another server.
+#[derive(Clone, Debug)]
+pub struct Goaway {
+    /// From 0 to 0.02.
+    pub chance: f64,
+    /// Its randomness decides.
+    pub world: World,
+}
+
+impl Goaway {
+    fn is_due(&self) -> bool {
+        self.world.random_fraction() < self.chance
     }
 }
 
@@ -292,13 +244,18 @@ impl Connection {
         // The responses of HTTP/1 follow one another.
         let only = Arc::new(Stream::default());
         let is_http1 = Arc::new(AtomicBool::new(false));
+        let leave = Arc::new(Notify::new());
         let handler = {
             let (service, wire, is_http1) = (self.service.clone(), wire.clone(), Arc::clone(&is_http1));
+            let (goaway, leave) = (self.limits.goaway.clone(), Arc::clone(&leave));
             service_fn(move |request: http::Request<Incoming>| {
                 let (service, peer, wire) = (service.clone(), peer.clone(), wire.clone());
                 let http2 = request.version() == http::Version::HTTP_2;
                 let only = (!http2).then(|| Arc::clone(&only));
                 is_http1.fetch_or(!http2, Relaxed);
+                if http2 && goaway.as_ref().is_some_and(Goaway::is_due) {
+                    leave.notify_one();
+                }
                 let (request, left) = unread::watched(request);
                 let held = match fairness::admit(wire.place(), &request) {
                     Ok(held) => held,
@@ -352,6 +309,10 @@ impl Connection {
                     return;
                 }
                 () = self.shutdown.cancelled(), if !draining => {
+                    draining = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = leave.notified(), if !draining => {
                     draining = true;
                     connection.as_mut().graceful_shutdown();
                 }

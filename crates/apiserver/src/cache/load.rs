@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use storage::{Damage, Error, KeyRange, KeyValue, RangeRequest, Revision, Store};
 
-use crate::keys;
+use crate::cache::keys;
 
 /// The objects of one resource, in order.
 type Objects = Vec<(ObjectKey, Arc<Object>)>;
@@ -31,13 +31,13 @@ pub(super) struct Lost {
 
 impl From<Damage> for Lost {
     fn from(damage: Damage) -> Self {
-        Self { why: damage.to_string().into(), key: damage.key }
+        Self { why: format!("{damage}; {}", damage.advice()).into(), key: damage.key }
     }
 }
 
 /// Why a value that is not damaged is lost all the same.
 pub(super) fn not_an_object(error: &serde_json::Error) -> Arc<str> {
-    format!("the stored value is not an object: {error}").into()
+    format!("the stored value is not an object: {error}; restore the store from a backup").into()
 }
 
 /// Shares for each processor: an unusually large share then delays the load only a little, and the memory of a finished

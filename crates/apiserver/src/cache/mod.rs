@@ -4,9 +4,11 @@
 //! Reads wait until the cache has caught up with the store's revision, which makes them linearizable.
 
 mod committed;
+pub mod keys;
 mod load;
 mod log;
 mod resource;
+pub mod snapshot;
 mod unreadable;
 
 use std::collections::HashMap;
@@ -23,7 +25,6 @@ use tokio::sync::mpsc;
 use transport::Change;
 use world::Level;
 
-use crate::keys;
 use load::{Loaded, Lost};
 pub use log::Events;
 use log::LAG;
@@ -163,6 +164,12 @@ impl Cache {
         Arc::clone(resources.entry(Arc::clone(&place)).or_insert_with(fresh))
     }
 
+    /// The cache of a resource, if there is one.
+    pub(crate) fn known(&self, group: &str, plural: &str) -> Option<Arc<ResourceCache>> {
+        let place = keys::short_group_resource(group, plural);
+        self.resources.read().get(std::str::from_utf8(&place).ok()?).cloned()
+    }
+
     /// Drops the cache of a resource that is no longer served, with its history, unless the store still holds objects of it.
     /// Its watches end.
     pub fn retire(&self, place: &str) {
@@ -177,6 +184,13 @@ impl Cache {
     /// The resources that have a cache, in no order.
     pub fn places(&self) -> Vec<Arc<str>> {
         self.resources.read().keys().cloned().collect()
+    }
+
+    /// The number of objects of each resource that has a cache, in no order.
+    pub fn sizes(&self) -> Vec<(Arc<str>, usize)> {
+        let caches: Vec<_> =
+            self.resources.read().iter().map(|(place, it)| (Arc::clone(place), Arc::clone(it))).collect();
+        caches.into_iter().map(|(place, cache)| (place, cache.state.read().objects.len())).collect()
     }
 
     /// The revision up to which everything has been absorbed.

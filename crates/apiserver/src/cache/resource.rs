@@ -14,8 +14,8 @@ use storage::{Change, Revision};
 use super::committed::Committed;
 use super::log::{Cursors, Events, HISTORY, HISTORY_BYTES, Log};
 use super::unreadable::Unreadable;
-use crate::keys;
-use crate::snapshot::Snapshot;
+use crate::cache::keys;
+use crate::cache::snapshot::Snapshot;
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub struct ResourceCache {
     place: Arc<str>,
     /// Locked before `state` and `log`, in this order, where more than one is.
     cursors: Mutex<Cursors>,
-    state: RwLock<State>,
+    pub(super) state: RwLock<State>,
     log: RwLock<Log>,
     /// The position of the next change, for a look without a lock.
     end: AtomicU64,
@@ -65,8 +65,8 @@ pub struct ResourceCache {
 
 type Lists = HashMap<Option<Box<str>>, (u64, Weak<Snapshot>)>;
 
-struct State {
-    objects: BTreeMap<ObjectKey, Arc<Object>>,
+pub(super) struct State {
+    pub(super) objects: BTreeMap<ObjectKey, Arc<Object>>,
     unreadable: Unreadable,
     /// The newest change in `objects`; it may be ahead of the server's progress and of the log for a moment.
     newest: Revision,
@@ -340,6 +340,16 @@ impl ResourceCache {
         retires
     }
 
+    /// The number of objects.
+    pub(crate) fn len(&self) -> usize {
+        self.state.read().objects.len()
+    }
+
+    /// The number of watches.
+    pub(crate) fn watches(&self) -> usize {
+        self.cursors.lock().len()
+    }
+
     /// Every readable object, for what may miss some.
     pub(super) fn readable(&self) -> Vec<Arc<Object>> {
         self.state.read().objects.values().cloned().collect()
@@ -369,132 +379,4 @@ fn bounds(namespace: Option<&str>) -> (Bound<ObjectKey>, Bound<ObjectKey>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::log::{BACKLOG_BYTES, LAG, LAG_BYTES};
-    use super::*;
-
-    #[test]
-    fn pages_stay_in_their_namespace_with_any_token() {
-        let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
-        let object = || Object::parse("{}").expect("an object").shared();
-        let keys = ["a", "a-b", "b", "c"].map(|ns| ["x", "y", "z"].map(|name| ObjectKey::namespaced(ns, name)));
-        cache.load(keys.iter().flatten().map(|key| (key.clone(), object())), 1);
-        let page = |ns: Option<&str>, after: Option<&ObjectKey>| {
-            let (items, rest, _) = cache.list(ns, after, 2, |_| true).expect("all can be read");
-            (items.len(), rest)
-        };
-        assert_eq!(page(None, None), (2, 10));
-        assert_eq!(page(Some("a"), None), (2, 1));
-        assert_eq!(page(Some("a"), Some(&keys[0][1])), (1, 0));
-        assert_eq!(page(Some("b"), Some(&keys[2][2])), (0, 0));
-        assert_eq!(page(None, Some(&keys[1][2])), (2, 4));
-        for foreign in [&keys[1][0], &keys[3][2], &ObjectKey::cluster("x"), &ObjectKey::namespaced("a\0", "")] {
-            assert_eq!(page(Some("a"), Some(foreign)), (0, 0), "{foreign}");
-        }
-        assert_eq!(cache.subscribe(Some("a"), 1).expect("all can be read").initial.len(), 3);
-        assert_eq!(cache.subscribe(None, 1).expect("all can be read").initial.len(), 12);
-    }
-
-    fn change(cache: &Arc<ResourceCache>, revision: Revision, size: usize) {
-        let value =
-            format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"a"}},"data":"{}"}}"#, "x".repeat(size));
-        let current = storage::KeyValue {
-            key: "/registry/core/xs/a".into(),
-            value: value.into(),
-            create_revision: 1,
-            mod_revision: revision,
-            lease: None,
-        };
-        let change = Change::Put { current, previous: None };
-        let event = cache.absorb(ObjectKey::cluster("a"), revision, &change).expect("an object");
-        cache.deliver(event);
-    }
-
-    fn position(events: &mut Events) -> Option<Option<Revision>> {
-        events.now().map(|event| event.map(|event| event.revision))
-    }
-
-    #[test]
-    fn a_watcher_that_reads_nothing_ends_and_another_misses_nothing() {
-        // Many small changes, and few large ones.
-        for (size, count) in [(1, LAG as u64 + 100), (LAG_BYTES / 20, 30)] {
-            let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
-            let [mut slow, mut quick] = [(); 2].map(|()| cache.subscribe(None, 1).expect("all can be read"));
-            for revision in 2..count {
-                change(&cache, revision, size);
-                assert_eq!(position(&mut quick.events), Some(Some(revision)));
-                let (events, bytes) = cache.log().held();
-                assert!(events <= LAG && bytes <= LAG_BYTES, "{events} changes of {bytes} bytes");
-            }
-            assert_eq!(position(&mut slow.events), Some(None));
-            assert_eq!(position(&mut quick.events), None);
-            drop(slow);
-            let (events, bytes) = cache.log().held();
-            assert!(events <= HISTORY && bytes <= HISTORY_BYTES, "{events} changes of {bytes} bytes");
-        }
-    }
-
-    #[test]
-    fn a_thousand_watchers_that_read_nothing_keep_what_one_does() {
-        let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
-        let watchers: Vec<_> = (0..1000).map(|_| cache.subscribe(None, 1).expect("all can be read")).collect();
-        (2..100).for_each(|revision| change(&cache, revision, HISTORY_BYTES / 10));
-        assert_eq!(cache.log().held().0, 98, "nothing is dropped that one of them may still read");
-        assert!(watchers.iter().all(|watcher| watcher.initial.is_empty()));
-        drop(watchers);
-        assert!(cache.log().held().0 <= 10);
-    }
-
-    #[test]
-    fn slow_watchers_of_many_resources_share_one_bound() {
-        let backlog = Arc::new(AtomicUsize::new(0));
-        let mut all = Vec::new();
-        for n in 0..5 {
-            let cache = Arc::new(ResourceCache::new(format!("core/r{n}").into(), 1, Arc::clone(&backlog)));
-            let slow = cache.subscribe(None, 1).expect("all can be read");
-            (2..50).for_each(|revision| change(&cache, revision, 1 << 20));
-            all.push((cache, slow));
-        }
-        let held: usize = all.iter().map(|(cache, _)| cache.log().held().1).sum();
-        assert!(held <= BACKLOG_BYTES + all.len() * 3 * HISTORY_BYTES, "{held} bytes");
-        assert!(held > BACKLOG_BYTES / 2, "{held} bytes");
-        drop(all);
-        assert_eq!(backlog.load(std::sync::atomic::Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn deletions_weigh_what_they_keep_alive() {
-        let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
-        for revision in (2..100).step_by(2) {
-            change(&cache, revision, HISTORY_BYTES / 10);
-            let previous = storage::KeyValue {
-                key: "/registry/core/xs/a".into(),
-                value: Default::default(),
-                create_revision: 1,
-                mod_revision: revision,
-                lease: None,
-            };
-            let deleted =
-                cache.absorb(ObjectKey::cluster("a"), revision + 1, &Change::Delete { previous }).expect("it is gone");
-            cache.deliver(deleted);
-        }
-        assert!(cache.log().held().0 <= 10);
-    }
-
-    #[test]
-    fn history_is_bounded_in_number_and_in_bytes() {
-        for (size, at_most) in [(1, HISTORY), (HISTORY_BYTES / 10, 10)] {
-            let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
-            let last = at_most as u64 + 100;
-            (2..=last).for_each(|revision| change(&cache, revision, size));
-            let (events, _) = cache.log().held();
-            assert!(events <= at_most && events + 1 >= at_most, "{events}");
-            assert!(cache.state.read().objects.values().all(|object| object.size() > size), "what is kept can be read");
-            // A watch from the oldest revision that is covered sees all that came after it.
-            let from = cache.log().from;
-            let mut watch = cache.subscribe_after(from, last);
-            assert_eq!(watch.revision, from);
-            assert!((from + 1..=last).all(|revision| position(&mut watch.events) == Some(Some(revision))));
-        }
-    }
-}
+mod tests;

@@ -56,11 +56,7 @@ fn status(place: &str, key: &ObjectKey, why: &str) -> Status {
         causes: vec![StatusCause { reason: UNREADABLE.into(), message: why.to_owned(), field: String::new() }],
         ..StatusDetails::default()
     };
-    Status::internal(format!(
-        "{resource} \"{}\"{scope} cannot be read: {why}; restore the store from a backup",
-        key.name
-    ))
-    .with_details(details)
+    Status::internal(format!("{resource} \"{}\"{scope} cannot be read: {why}", key.name)).with_details(details)
 }
 
 #[cfg(test)]
@@ -71,7 +67,7 @@ mod tests {
     fn the_status_names_the_object() {
         let mut unreadable = Unreadable::default();
         let key = ObjectKey::namespaced("ns", "a");
-        unreadable.insert(key.clone(), "it is damaged".into());
+        unreadable.insert(key.clone(), "it is damaged; restore the store from a backup".into());
         let status = unreadable.check("core/configmaps", &key).unwrap_err();
         assert_eq!(
             (status.code, status.message.as_str()),

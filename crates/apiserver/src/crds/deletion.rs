@@ -12,7 +12,7 @@ use serde_json::Value;
 use transport::{ApiService, Identity, Request, Response};
 
 use super::Definitions;
-use crate::keys;
+use crate::cache::keys;
 
 /// Concurrent deletions for one definition.
 const CONCURRENT: usize = 32;

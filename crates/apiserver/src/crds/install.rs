@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use storage::{Guard, Op, Txn, TxnOutcome};
 
 use super::{Definitions, GROUP, InstallError, PLURAL};
-use crate::keys;
+use crate::cache::keys;
 
 /// Bytes of definitions in one transaction: a third of the 1.5 MiB that every engine takes, etcd included.
 const BATCH: usize = 512 * 1024;

@@ -12,11 +12,14 @@ use transport::{Body, Payload, Response};
 
 use super::Call;
 use super::ownership::{Proposal, odd_finalizers, unique_owners};
-use crate::admission::{AdmissionRequest, Operation};
-use crate::authz::{self, Attributes};
-use crate::kinds::namespaces;
+use crate::admit::lifecycle;
+use crate::admit::{AdmissionRequest, Operation};
+use crate::auth::authz::{self, Attributes};
+use crate::cache::keys;
+use crate::conversion;
+use crate::errors;
 use crate::request::options::Write;
-use crate::{errors, keys, respond};
+use crate::wire::respond;
 
 /// Tries to find a free generated name; kube-apiserver's count.
 const NAME_TRIES: usize = 8;
@@ -122,7 +125,7 @@ impl Call<'_> {
         self.server.cache.catch_up().await?;
         let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
         let mut request = AdmissionRequest { generated_name, owners: Some(&owners), ..request };
-        self.server.admit(&mut request).await?;
+        self.server.admission.mutate(&mut request).await?;
         if request.rounds.is_changed_by_user {
             prepare(&mut object);
         }
@@ -138,14 +141,14 @@ impl Call<'_> {
         let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
         let request = AdmissionRequest { repeats, generated_name, owners: Some(&owners), ..request };
         self.validate_status_of(&request).await?;
-        self.server.validate(&request).await?;
-        let mut warnings = self.server.warnings(&request);
+        self.server.admission.validate(&request).await?;
+        let mut warnings = self.server.admission.warnings(&request);
         warnings.extend(strategy.warnings(&object));
         warnings.extend(duplicates);
         if self.resource.info.custom {
             warnings.extend(odd_finalizers(None, &object));
         }
-        strategy.to_stored(&mut object)?;
+        conversion::to_stored(&self.server.conversions, self.resource, &mut object).await?;
         let encoded = keys::encode_with(&object, &owners).map_err(Status::internal)?;
         if dry_run {
             if self.cache().get(&key)?.is_some() {
@@ -153,17 +156,17 @@ impl Call<'_> {
             }
             self.check_joint(&key, None, &encoded)?;
             let object = Object::parse_valid(encoded).map_err(errors::document)?;
-            return Ok((self.served(object.shared())?, warnings));
+            return Ok((self.served(object.shared()).await?, warnings));
         }
         let object = match self.store_new(&key, &encoded).await {
             // Whether a store that fails has stored it is not known.
             Err(status) if status.code < 500 && !repeats => {
-                self.server.undo(&self.admission(operation, &key, None, Some(&mut object), dry_run)).await;
+                self.server.admission.undo(&self.admission(operation, &key, None, Some(&mut object), dry_run)).await;
                 return Err(status);
             }
             other => other?,
         };
-        Ok((self.served(object)?, warnings))
+        Ok((self.served(object).await?, warnings))
     }
 
     /// Of a kind whose definition is being deleted nothing new comes: else who puts back what is deleted would hold the
@@ -188,7 +191,7 @@ impl Call<'_> {
         let lease = self.lease().await?;
         for _ in 0..NAMESPACE_TRIES {
             let mut guards = vec![Guard::Absent(place.clone())];
-            guards.extend(namespaces::open(self.server, &self.resource.info, key)?);
+            guards.extend(lifecycle::open(&self.server.cache, &self.resource.info, key)?);
             let op = Op::Put { key: place.clone(), value: encoded.clone(), lease };
             match self.commit(key, guards, op, None).await? {
                 TxnOutcome::Committed { revision } => {
@@ -216,12 +219,12 @@ impl Call<'_> {
     }
 
     /// An update or an apply that makes its object is a create, too: the right to change what exists is not enough.
-    pub(super) fn check_may_create(&self) -> Result<(), Status> {
+    pub(super) async fn check_may_create(&self) -> Result<(), Status> {
         let mut wanted = self.info.attributes();
         if let Attributes::Resource(wanted) = &mut wanted {
             "create".clone_into(&mut wanted.verb);
         }
-        authz::check(self.server.authorizer.as_ref(), self.user, &wanted)
+        authz::check(self.server.authorizer.as_ref(), self.user, &wanted).await
     }
 
     fn exists(&self, key: &ObjectKey) -> Status {

@@ -14,10 +14,14 @@ use super::Call;
 use super::options::DeleteOptions;
 use super::read::Page;
 use super::update::raced;
-use crate::admission::{AdmissionRequest, Operation};
+use crate::admit::{AdmissionRequest, Operation};
+use crate::cache::keys;
+use crate::cache::snapshot::Snapshot;
+use crate::conversion;
+use crate::errors;
 use crate::request::options::{ListOptions, Options};
-use crate::snapshot::Snapshot;
-use crate::{errors, keys, respond};
+use crate::wire::body;
+use crate::wire::respond;
 
 const TRIES: usize = 5;
 /// Deletions of one deletecollection under way at once, each with its own checks and revision. The store makes those
@@ -38,13 +42,14 @@ pub(crate) enum Deleted {
 
 impl Call<'_> {
     pub(super) async fn delete(&self, body: Body) -> Result<Response, Status> {
-        let options = self.delete_options(&super::body::read(body).await?)?;
+        let options = self.delete_options(&body::read(body).await?)?;
         self.server.cache.catch_up().await?;
         let named = &self.resource.info.resource;
         match self.delete_object(&self.key(), &options).await? {
             Deleted::Gone(object) if self.shared => {
                 Ok(respond::object(StatusCode::OK, &object, self.accepted.encoding, true))
             }
+            Deleted::Gone(object) if self.resource.strategy.returns_deleted() => self.reply(StatusCode::OK, &object),
             Deleted::Gone(object) => {
                 let status = Status::deleted(&named.group, &named.plural, object.name(), object.uid());
                 Ok(respond::negotiated(StatusCode::OK, &json!(status), self.headers))
@@ -60,7 +65,7 @@ impl Call<'_> {
     pub(super) async fn delete_collection(&self, body: Body) -> Result<Response, Status> {
         let mut list = ListOptions::parse(&self.info.query, false)?;
         let filter = self.filter()?;
-        let options = self.delete_options(&super::body::read(body).await?)?;
+        let options = self.delete_options(&body::read(body).await?)?;
         let wants_one_page = list.limit > 0;
         if !wants_one_page {
             list.limit = PAGE;
@@ -115,13 +120,13 @@ impl Call<'_> {
         options: &DeleteOptions,
     ) -> Result<Result<Deleted, Option<Arc<Object>>>, Status> {
         self.check_delete_preconditions(stored, options)?;
-        let served = self.served(Arc::clone(stored))?;
+        let served = self.served(Arc::clone(stored)).await?;
         let old = served.to_value().map_err(errors::document)?;
         let document = || options.document();
         let request = self.admission(Operation::Delete, key, Some(&old), None, options.is_dry_run());
         let mut request = AdmissionRequest { options: Options::Deletion(&document), ..request };
-        self.server.admit(&mut request).await?;
-        self.server.validate(&request).await?;
+        self.server.admission.mutate(&mut request).await?;
+        self.server.admission.validate(&request).await?;
         let place = keys::object_key(&self.resource.info.resource, key);
         let marked = self.marked(&old, options);
         if marked.as_ref() == Some(&old) {
@@ -130,7 +135,7 @@ impl Call<'_> {
         let (op, waiting) = match marked {
             None => (Op::Delete { key: place.clone() }, None),
             Some(mut new) => {
-                self.resource.strategy.to_stored(&mut new)?;
+                conversion::to_stored(&self.server.conversions, self.resource, &mut new).await?;
                 let value = keys::encode(&new).map_err(Status::internal)?;
                 (Op::Put { key: place.clone(), value: value.clone(), lease: None }, Some(value))
             }
@@ -148,7 +153,7 @@ impl Call<'_> {
             None => Deleted::Gone(served),
             Some(value) => {
                 let object = keys::with_revision(&value, revision).map_err(errors::document)?;
-                Deleted::Waiting(self.served(object.shared())?)
+                Deleted::Waiting(self.served(object.shared()).await?)
             }
         }))
     }

@@ -5,7 +5,7 @@ use apimachinery::{GroupVersionKind, Object, Status, strict};
 use serde_json::Value;
 
 use super::Call;
-use crate::admission::{Face, Operation};
+use crate::admit::{Face, Operation};
 use crate::errors;
 
 /// The server sets these after mutation, also when a program has written them.

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use transport::{BoxError, WatchEvent, WatchStream};
 use world::World;
 
-use crate::negotiate::{Encoding, Shape};
-use crate::respond::no_protobuf;
-use crate::shape::{self, Form};
+use crate::metrics::streams::Watched;
+use crate::wire::negotiate::{Encoding, Shape};
+use crate::wire::respond::no_protobuf;
+use crate::wire::shape::{self, Form};
 
 /// Events that are there at once go out together until they are this many bytes: a write to the socket costs as much as
 /// several events.
@@ -22,11 +23,11 @@ const TOGETHER: usize = 32 << 10;
 pub(super) fn stream(events: WatchStream, frames: Frames) -> impl Stream<Item = Result<Bytes, BoxError>> + Send {
     futures::stream::unfold((events, Box::new(frames)), async |(mut events, mut frames)| {
         let mut out = Vec::new();
-        frames.put(events.next().await?, &mut out);
+        frames.count_and_put(events.next().await?, &mut out);
         while out.len() < TOGETHER
             && let Some(Some(event)) = events.next().now_or_never()
         {
-            frames.put(event, &mut out);
+            frames.count_and_put(event, &mut out);
         }
         Some((Ok(out.into()), (events, frames)))
     })
@@ -41,6 +42,7 @@ pub(super) struct Frames {
     pub world: World,
     /// The first table names the columns.
     pub first: bool,
+    pub watched: Watched,
 }
 
 impl Frames {
@@ -49,6 +51,12 @@ impl Frames {
             Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
             Encoding::Json | Encoding::Yaml => "application/json",
         }
+    }
+
+    fn count_and_put(&mut self, event: WatchEvent, out: &mut Vec<u8>) {
+        let before = out.len();
+        self.put(event, out);
+        self.watched.sent(out.len() - before);
     }
 
     /// Appends the frame of an event.

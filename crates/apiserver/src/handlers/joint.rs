@@ -1,35 +1,18 @@
 //! Commits a write in one transaction with the writes of other objects that plugins join to it.
 
-use apimachinery::resource::ResourceInfo;
 use apimachinery::{Object, ObjectKey, Status};
 use bytes::Bytes;
 use storage::{Guard, KeyValue, Op, Txn, TxnOutcome};
 
 use super::Call;
-use super::together::Seat;
-use crate::admission::{Admission, AdmissionRequest, Change, JointWrite, Operation};
-use crate::fairness::writers::Writing;
-use crate::server::Shared;
-use crate::{errors, keys};
+use crate::admit::{Admission, AdmissionRequest, Change, JointWrite, Operation};
+use crate::cache::keys;
+use crate::commit::together::Seat;
+use crate::errors;
+use crate::limits::fairness::writers::Writing;
 
 /// Writers of a joined object that get in between. Those of this process follow each other, so these are other processes.
 const TRIES: usize = 16;
-
-impl Shared {
-    fn joining<'s>(&'s self, info: &'s ResourceInfo) -> impl Iterator<Item = &'s dyn Admission> + use<'s> {
-        let named = &info.resource;
-        let plugins = self.admission().iter().map(|plugin| &**plugin);
-        plugins.filter(move |plugin| plugin.has_joint_writes(&named.group, &named.plural))
-    }
-
-    fn joint_writes(&self, change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
-        let mut writes = Vec::new();
-        for plugin in self.joining(change.info) {
-            writes.extend(plugin.joint_writes(change)?);
-        }
-        Ok(writes)
-    }
-}
 
 impl Call<'_> {
     /// Commits one operation on the object `key`. If one of `guards` fails, [`TxnOutcome::Failed`] lists their keys first.
@@ -40,15 +23,15 @@ impl Call<'_> {
         op: Op,
         old: Option<&Object>,
     ) -> Result<TxnOutcome, Status> {
-        if self.server.joining(&self.resource.info).next().is_none() {
+        if self.server.admission.joining(&self.resource.info).next().is_none() {
             return self.transact(guards, vec![op]).await;
         }
         let new = match &op {
             Op::Put { value, .. } => Some(parsed(value)?),
             Op::Delete { .. } => None,
         };
-        let change = Change { server: self.server, info: &self.resource.info, key, old, new: new.as_ref() };
-        let mut joint = self.server.joint_writes(&change)?;
+        let change = Change { cache: &self.server.cache, info: &self.resource.info, key, old, new: new.as_ref() };
+        let mut joint = self.server.admission.joint_writes(&change)?;
         if joint.is_empty() {
             return self.transact(guards, vec![op]).await;
         }
@@ -57,7 +40,7 @@ impl Call<'_> {
         let _turns = self.follow_joint_writers(&joint).await;
         for _ in 0..TRIES {
             self.server.cache.catch_up().await?;
-            joint = self.server.joint_writes(&change)?;
+            joint = self.server.admission.joint_writes(&change)?;
             let (mut all_guards, mut ops) = (guards.clone(), vec![op.clone()]);
             for write in &joint {
                 let place = keys::group_resource(write.group, write.plural);
@@ -83,7 +66,7 @@ impl Call<'_> {
             let is_seen = |plugin: &std::sync::Arc<dyn Admission>| {
                 plugin.runs_user_programs() && plugin.concerns(write.group, write.plural)
             };
-            if !self.server.admission().iter().any(is_seen) {
+            if !self.server.admission.plugins().iter().any(is_seen) {
                 continue;
             }
             let (served, version) = (self.server.registry.snapshot(), write.based_on.gvk().version);
@@ -94,26 +77,39 @@ impl Call<'_> {
             let request = call.admission(Operation::Update, &key, Some(&old), Some(&mut new), false);
             let subresource = if is_of_status { "status" } else { "" };
             let request = AdmissionRequest { subresource, notes: &self.notes, ..request };
-            self.server.validate_by_user_programs(&request).await?;
+            self.server.admission.validate_by_user_programs(&request).await?;
         }
         Ok(())
     }
 
     /// Whether plugins would let a dry run be committed.
     pub(super) fn check_joint(&self, key: &ObjectKey, old: Option<&Object>, new: &Bytes) -> Result<(), Status> {
-        if self.server.joining(&self.resource.info).next().is_none() {
+        if self.server.admission.joining(&self.resource.info).next().is_none() {
             return Ok(());
         }
         let new = parsed(new)?;
-        let change = Change { server: self.server, info: &self.resource.info, key, old, new: Some(&new) };
-        self.server.joint_writes(&change).map(drop)
+        let change = Change { cache: &self.server.cache, info: &self.resource.info, key, old, new: Some(&new) };
+        self.server.admission.joint_writes(&change).map(drop)
     }
 
-    pub(super) async fn transact(&self, guards: Vec<Guard>, ops: Vec<Op>) -> Result<TxnOutcome, Status> {
-        if let Some(seat) = self.seat {
-            return seat.commit(guards, ops).await;
+    pub(super) async fn transact(&self, mut guards: Vec<Guard>, mut ops: Vec<Op>) -> Result<TxnOutcome, Status> {
+        let store = self.server.cache.store();
+        let claims = if store.is_shared() { self.notes.claims() } else { Vec::new() };
+        // Committed, the object itself holds what was claimed.
+        ops.extend(claims.iter().map(|claim| Op::Delete { key: claim.key().clone() }));
+        guards.extend(claims.iter().cloned());
+        let outcome = match self.seat {
+            Some(seat) => seat.commit(guards, ops).await?,
+            None => store.txn(Txn { guards, ops }).await.map_err(errors::store)?,
+        };
+        match &outcome {
+            TxnOutcome::Failed { current, .. } if !claims.iter().rev().zip(current.iter().rev()).all(holds) => {
+                let named = &self.resource.info.resource;
+                let why = "it was not stored in time, and its addresses may belong to another service; try again";
+                Err(Status::conflict(&named.group, &named.plural, &self.info.name, why))
+            }
+            _ => Ok(outcome),
         }
-        self.server.cache.store().txn(Txn { guards, ops }).await.map_err(errors::store)
     }
 
     /// Waits for the other writers of joined objects, in the order of their keys, so that two writes never wait for each

@@ -11,7 +11,7 @@ use transport::{Body, Identity, Response};
 
 use super::Call;
 use crate::request::RequestInfo;
-use crate::server::Shared;
+use crate::state::Shared;
 
 /// Answers a request for a subresource of its own.
 pub(crate) type AnswerPart = for<'a> fn(&'a Call<'_>, Body) -> BoxFuture<'a, Result<Response, Status>>;

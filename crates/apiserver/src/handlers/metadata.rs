@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::Call;
 use super::status::named;
-use crate::{errors, keys};
+use crate::cache::keys;
+use crate::errors;
 
 /// The metadata fields that can be changed without the rest.
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
@@ -21,7 +22,10 @@ impl Call<'_> {
     pub(super) async fn patch_metadata(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
         let info = &self.resource.info;
         let Some((metadata, fields)) = parts(patch) else { return Ok(None) };
-        if !self.shared || !self.info.subresource.is_empty() || !self.server.leaves_metadata_alone(info, &fields) {
+        if !self.shared
+            || !self.info.subresource.is_empty()
+            || !self.server.admission.leaves_metadata_alone(info, &fields)
+        {
             return Ok(None);
         }
         let key = self.key();

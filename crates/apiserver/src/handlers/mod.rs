@@ -1,6 +1,6 @@
 //! One handler for every resource: the resource's description determines what a verb does.
 
-pub(crate) mod body;
+mod body;
 mod create;
 mod delete;
 mod elements;
@@ -10,14 +10,13 @@ mod joint;
 mod kind;
 mod metadata;
 mod options;
-mod ownership;
+pub(crate) mod ownership;
 mod patch;
 mod read;
 pub(crate) mod review;
 mod scale;
 mod scale_owners;
 mod status;
-pub(crate) mod together;
 mod type_meta;
 mod types;
 mod update;
@@ -32,16 +31,19 @@ use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use transport::{Body, Draft, Identity, NewObjects, Response};
 
-use crate::admission::{AdmissionRequest, Notes, Operation};
+use crate::admit::{AdmissionRequest, Notes, Operation};
 use crate::audit::Recording;
-use crate::budget::Wire;
 use crate::cache::ResourceCache;
-use crate::negotiate::{self, Accepted, Shape};
+use crate::commit::together::Seat;
+use crate::conversion;
+use crate::errors::{method_not_allowed, no_such_resource};
+use crate::limits::budget::Wire;
 use crate::request::RequestInfo;
 use crate::request::options::Options;
-use crate::respond;
-use crate::server::Shared;
-use crate::shape::{self, Include};
+use crate::state::Shared;
+use crate::wire::negotiate::{self, Accepted, Shape};
+use crate::wire::respond;
+use crate::wire::shape::{self, Include};
 
 pub(crate) use kind::Kind;
 pub(crate) use ownership::{Live, Proposal};
@@ -64,7 +66,7 @@ pub(crate) struct Call<'a> {
     /// Objects that a caller in this process creates without a body.
     pub new_objects: Option<NewObjects>,
     /// Its part of a transaction of several writes.
-    pub seat: Option<&'a together::Seat>,
+    pub seat: Option<&'a Seat>,
     /// The connection of a caller outside this process.
     pub wire: Option<&'a Wire>,
     pub accepted: Accepted,
@@ -200,17 +202,6 @@ impl Call<'_> {
     }
 }
 
-/// The answer to a method that a resource or path does not have.
-pub fn method_not_allowed() -> Status {
-    Status::failure(StatusReason::MethodNotAllowed, "the server does not allow this method on the requested resource")
-        .with_details(apimachinery::status::StatusDetails::default())
-}
-
-pub(crate) fn no_such_resource() -> Status {
-    Status::failure(StatusReason::NotFound, "the server could not find the requested resource")
-        .with_details(apimachinery::status::StatusDetails::default())
-}
-
 impl Call<'_> {
     /// Waits until the client may be sent another response. Called where the response is produced right after it.
     async fn admit(&self) -> Result<(), Status> {
@@ -262,13 +253,13 @@ impl Call<'_> {
     pub(crate) fn cache(&self) -> &Arc<ResourceCache> {
         self.cache.get_or_init(|| {
             let named = &self.resource.info.resource;
-            self.server.cache.resource(&crate::keys::group_resource(&named.group, &named.plural))
+            self.server.cache.resource(&crate::cache::keys::group_resource(&named.group, &named.plural))
         })
     }
 
     /// The form in which this version serves a stored object.
-    fn served(&self, stored: Arc<Object>) -> Result<Arc<Object>, Status> {
-        Ok(self.resource.strategy.served_form(&stored)?.map_or(stored, Object::shared))
+    async fn served(&self, stored: Arc<Object>) -> Result<Arc<Object>, Status> {
+        conversion::served(&self.server.conversions, self.resource, stored).await
     }
 
     fn context(&self, dry_run: bool) -> RequestContext {
@@ -290,7 +281,7 @@ impl Call<'_> {
         dry_run: bool,
     ) -> AdmissionRequest<'a> {
         AdmissionRequest {
-            server: self.server,
+            known: self.server.known(),
             operation,
             info: &self.resource.info,
             key,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::request::options::{Write, WriteOptions, dry_run_errors, integer};
+use crate::wire::body;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -87,7 +88,7 @@ impl Call<'_> {
                 ..DeleteOptions::default()
             }
         } else {
-            let tree: Value = super::body::decode(self.headers, body)?;
+            let tree: Value = body::decode(self.headers, body)?;
             serde_json::from_value(tree)
                 .map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?
         };

@@ -6,12 +6,14 @@ use std::sync::LazyLock;
 use apimachinery::managed_fields::{self, EntryError, FieldSet, ManagerContext, NO_FIELDS, Owners};
 use apimachinery::object::Apart;
 use apimachinery::{Status, names};
+use http::HeaderMap;
 use http::header::USER_AGENT;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Call;
 use crate::errors;
+use crate::request::RequestInfo;
 
 /// Names longer than this are cut; kube-apiserver's bound.
 const MAX_MANAGER: usize = 128;
@@ -68,12 +70,16 @@ impl From<Value> for Proposal {
     }
 }
 
+/// `fieldManager`, or the User-Agent up to its first slash.
+pub(crate) fn manager(info: &RequestInfo, headers: &HeaderMap) -> String {
+    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
+    let name = info.query.text("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or(agent));
+    name.chars().take(MAX_MANAGER).collect()
+}
+
 impl Call<'_> {
-    /// `fieldManager`, or the User-Agent up to its first slash.
     fn manager(&self) -> String {
-        let agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
-        let name = self.info.query.text("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or(agent));
-        name.chars().take(MAX_MANAGER).collect()
+        manager(self.info, self.headers)
     }
 
     /// Runs `with` in the context of this request's manager.

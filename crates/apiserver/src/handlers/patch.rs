@@ -16,7 +16,8 @@ use super::ownership::Proposal;
 use super::type_meta::{Misfit, kindless};
 use super::types::Mismatch;
 use crate::request::options::{FieldValidation, Write, WriteOptions};
-use crate::respond;
+use crate::wire::body;
+use crate::wire::respond;
 
 /// The media type of server-side apply.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -77,7 +78,7 @@ impl Patch {
 
 impl Call<'_> {
     pub(crate) async fn patch(&self, body: Body) -> Result<Response, Status> {
-        if super::body::media_type(self.headers) == APPLY {
+        if body::media_type(self.headers) == APPLY {
             return self.apply(body).await;
         }
         let options = self.write_options(Write::Patch)?;
@@ -192,15 +193,15 @@ impl Call<'_> {
         if let Some(draft) = self.draft.and_then(Draft::take) {
             return self.drafted_patch(draft);
         }
-        let bytes = super::body::read(body).await?;
+        let bytes = body::read(body).await?;
         let (tree, mut duplicates) = strict::decode_reporting_duplicates(&bytes).map_or_else(
-            |error| (Err(super::body::json_error(&bytes, &error)), Vec::new()),
+            |error| (Err(body::json_error(&bytes, &error)), Vec::new()),
             |(tree, duplicates)| (Ok(tree), duplicates),
         );
         if validation == FieldValidation::Ignore {
             duplicates.clear();
         }
-        if super::body::media_type(self.headers) == JSON_PATCH {
+        if body::media_type(self.headers) == JSON_PATCH {
             if validation != FieldValidation::Ignore {
                 duplicates = odd_members(duplicates, &bytes);
             }
@@ -212,7 +213,7 @@ impl Call<'_> {
 
     /// A patch that was never encoded.
     fn drafted_patch(&self, mut draft: Value) -> Result<Patch, Status> {
-        let document = if super::body::media_type(self.headers) == JSON_PATCH {
+        let document = if body::media_type(self.headers) == JSON_PATCH {
             Document::Json(json_patch::from_value(&draft).map_err(|e| e.to_status())?)
         } else {
             let tree = strict::adopt_untyped(&mut draft).map(|()| draft);
@@ -233,7 +234,7 @@ impl Call<'_> {
             }
         };
         // Custom resources have no strategies; Karmada's own natively served kinds take strategic patches.
-        Ok(match super::body::media_type(self.headers) {
+        Ok(match body::media_type(self.headers) {
             "application/merge-patch+json" => match object()? {
                 Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
                 patch => Document::Merge(patch),
@@ -275,7 +276,7 @@ impl Call<'_> {
             if !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
             }
-            self.check_may_create()?;
+            self.check_may_create().await?;
             self.refuse_foreign_uid(&patch)?;
             let (mut object, owners) = merge(None)?;
             if let Some(wrong) = self.mistyped(&mut object) {
@@ -321,8 +322,8 @@ impl Call<'_> {
                 (draft, Vec::new())
             }
             None => {
-                let bytes = super::body::read(body).await?;
-                apimachinery::yaml::to_json_value_warned(super::body::first_document(&bytes))
+                let bytes = body::read(body).await?;
+                apimachinery::yaml::to_json_value_warned(body::first_document(&bytes))
                     .map_err(|e| undecodable(e.to_string()))?
             }
         };

@@ -16,14 +16,17 @@ use storage::{KeyRange, RangeRequest};
 use transport::{ObjectList, Payload, Response};
 
 use super::Call;
-use crate::fairness::give_way;
-use crate::negotiate::{Encoding, Shape};
+use crate::cache::keys;
+use crate::cache::snapshot::Snapshot;
+use crate::conversion;
+use crate::errors;
+use crate::limits::fairness::give_way;
 use crate::request::Query;
 use crate::request::options::{self, ListOptions, VersionMatch};
-use crate::rows::Rows;
-use crate::snapshot::Snapshot;
-use crate::splice::Splice;
-use crate::{errors, keys, respond, shape};
+use crate::wire::negotiate::{Encoding, Shape};
+use crate::wire::rows::Rows;
+use crate::wire::splice::Splice;
+use crate::wire::{respond, shape};
 
 /// Go ignores the surplus bits at the end.
 const TOKENS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
@@ -193,7 +196,7 @@ impl Call<'_> {
         }
         self.admit().await?;
         let stored = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
-        self.reply(StatusCode::OK, &self.served(stored)?)
+        self.reply(StatusCode::OK, &self.served(stored).await?)
     }
 
     pub(super) async fn list(&self) -> Result<Response, Status> {
@@ -367,7 +370,7 @@ impl Call<'_> {
     pub(super) async fn reply_list(&self, page: Page, filter: &Filter) -> Result<Response, Status> {
         let token = self.token_after(&page);
         let Page { items, remaining, revision } = page;
-        let items = items.converted(|item| self.resource.strategy.served_form(item))?;
+        let items = conversion::served_list(&self.server.conversions, self.resource, items).await?;
         let remaining = (remaining > 0 && filter.is_everything()).then_some(remaining as u64);
         if self.shared {
             let list =

@@ -7,12 +7,13 @@ use serde_json::Value;
 use transport::{Body, Identity};
 
 use super::{Call, Kind, no_such_resource};
-use crate::negotiate::{self, Subject};
 use crate::request::RequestInfo;
 use crate::request::options::Write;
-use crate::server::Shared;
+use crate::state::Shared;
+use crate::wire::negotiate::{self, Subject};
 
-/// The review that was posted, and what its author should be warned of. It is read as every other object is.
+/// The review that was posted, and what its author should be warned of. It is read as every other object is, and its
+/// author owns its fields, except for reviews of one's own identity and rules, whose fields the server fills in.
 pub(crate) async fn read(
     server: &Shared,
     info: &RequestInfo,
@@ -45,5 +46,9 @@ pub(crate) async fn read(
         notes: Default::default(),
     };
     let options = call.write_options(Write::Create)?;
-    call.object(body, options.field_validation).await
+    let (mut review, warnings) = call.object(body, options.field_validation).await?;
+    if !named.plural.starts_with("selfsubjectr") {
+        call.track(None, &mut review).put(&mut review);
+    }
+    Ok((review, warnings))
 }

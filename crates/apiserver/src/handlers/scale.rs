@@ -18,7 +18,8 @@ use super::scale_owners::{self, Replicas};
 use super::{Call, Kind};
 use crate::errors;
 use crate::request::options::{FieldValidation, Write};
-use crate::respond;
+use crate::wire::body;
+use crate::wire::respond;
 
 static NAMESPACED: LazyLock<Option<Resource>> = LazyLock::new(|| kubernetes_api::scale(true));
 static CLUSTER: LazyLock<Option<Resource>> = LazyLock::new(|| kubernetes_api::scale(false));
@@ -45,7 +46,7 @@ impl Call<'_> {
         if self.info.verb == "get" {
             self.server.cache.catch_up().await?;
             let stored = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
-            let served = self.served(stored)?;
+            let served = self.served(stored).await?;
             let shown = self.scale_of(&served)?;
             if shown["spec"]["replicas"].is_null() {
                 let why = format!("the spec replicas field {:?} does not exist", self.scale_paths()?.replicas);
@@ -53,7 +54,7 @@ impl Call<'_> {
             }
             return scale.shown(shown);
         }
-        let is_apply = super::body::media_type(self.headers) == APPLY;
+        let is_apply = body::media_type(self.headers) == APPLY;
         let (write, owners) = match self.info.verb {
             "update" => (Write::Update, "update"),
             _ if is_apply => (Write::Apply, "apply"),

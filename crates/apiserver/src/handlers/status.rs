@@ -9,13 +9,14 @@ use serde_json::{Map, Value, json};
 use storage::TxnOutcome;
 
 use super::Call;
-use crate::{errors, keys};
+use crate::cache::keys;
+use crate::errors;
 
 impl Call<'_> {
     /// Executes a merge patch of the status; `None` when that requires the whole object, and then nothing was done.
     pub(super) async fn patch_status(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
         let info = &self.resource.info;
-        if self.info.subresource != "status" || !self.server.leaves_status_alone(info) {
+        if self.info.subresource != "status" || !self.server.admission.leaves_status_alone(info) {
             return Ok(None);
         }
         let Some((metadata, change)) = parts(patch) else { return Ok(None) };

@@ -7,7 +7,7 @@ use apimachinery::{GroupVersionKind, Status};
 use serde_json::Value;
 
 use super::Call;
-use crate::negotiate::go_package;
+use crate::wire::negotiate::go_package;
 
 /// The Go type in the messages of upstream's reader of kind and version.
 const READ_INTO: &str =

@@ -12,10 +12,13 @@ use transport::{Body, Response};
 
 use super::Call;
 use super::ownership::{Live, Proposal, odd_finalizers, unique_owners};
-use crate::admission::{AdmissionRequest, Operation};
-use crate::fairness::writers::Writing;
+use crate::admit::{AdmissionRequest, Operation};
+use crate::cache::keys;
+use crate::conversion;
+use crate::errors;
+use crate::limits::fairness::writers::Writing;
 use crate::request::options::Write;
-use crate::{errors, keys, respond};
+use crate::wire::respond;
 
 /// Concurrent writers that get in between; kube-apiserver gives a patch as many tries.
 const TRIES: usize = 5;
@@ -39,7 +42,7 @@ impl Call<'_> {
             if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
             }
-            self.check_may_create()?;
+            self.check_may_create().await?;
             self.refuse_foreign_uid(&object)?;
             let (created, more) = self.create_object(object.into(), dry_run).await?;
             warnings.extend(more);
@@ -125,7 +128,7 @@ impl Call<'_> {
         self.server.cache.catch_up().await?;
         let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
-            let served = self.served(Arc::clone(&stored))?;
+            let served = self.served(Arc::clone(&stored)).await?;
             let json = served.json();
             let live = Live::of(&json)?;
             let new = change(&live)?;
@@ -226,7 +229,7 @@ impl Call<'_> {
         let (owners_seen, old_owners) = (Some(&owners), live.list());
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         let mut request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
-        self.server.admit(&mut request).await?;
+        self.server.admission.mutate(&mut request).await?;
         if request.rounds.is_changed_by_user {
             self.restore(old, &mut new);
             strategy.prepare_update(&context, old, &mut new);
@@ -238,11 +241,12 @@ impl Call<'_> {
         }
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         // A later time alone is no change.
-        if new == *old && live.owners().is_ok_and(|known| owners.equal_but_times(&known)) {
+        let is_unchanged = new == *old && live.owners().is_ok_and(|known| owners.equal_but_times(&known));
+        if is_unchanged && !self.is_stale(key).await {
             self.refuse_invalid(&key.name, &strategy.validate_unchanged(&new))?;
             let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
             let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
-            self.server.validate_by_user_programs(&request).await?;
+            self.server.admission.validate_by_user_programs(&request).await?;
             return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }
         let mut wrong = self.metadata_errors(old, &new);
@@ -254,19 +258,19 @@ impl Call<'_> {
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
         self.validate_status_of(&request).await?;
-        self.server.validate(&request).await?;
-        let mut warnings = self.server.warnings(&request);
+        self.server.admission.validate(&request).await?;
+        let mut warnings = self.server.admission.warnings(&request);
         warnings.extend(strategy.warnings(&new));
         warnings.extend(duplicates);
         if self.resource.info.custom {
             warnings.extend(odd_finalizers(Some(old), &new));
         }
-        strategy.to_stored(&mut new)?;
+        conversion::to_stored(&self.server.conversions, self.resource, &mut new).await?;
         let encoded = keys::encode_with(&new, &owners).map_err(Status::internal)?;
         if dry_run {
             self.check_joint(key, Some(stored), &encoded)?;
             let object = keys::with_revision(&encoded, stored.revision()).map_err(errors::document)?;
-            return Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }));
+            return Ok(Written::Done(Changed { object: self.served(object.shared()).await?, warnings }));
         }
         let outcome = self.replace(key, stored, &encoded, self.is_finished(&new)).await;
         // Whether a store that fails has stored it is not known.
@@ -275,21 +279,27 @@ impl Call<'_> {
             Err(status) => status.code < 500,
         };
         if is_refused {
-            self.server.undo(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await;
+            self.server.admission.undo(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await;
         }
         match outcome? {
             TxnOutcome::Committed { revision } => {
                 let object = self.cache().committed(key, &encoded, revision).map_err(errors::document)?;
-                Ok(Written::Done(Changed { object: self.served(object)?, warnings }))
+                Ok(Written::Done(Changed { object: self.served(object).await?, warnings }))
             }
             TxnOutcome::Failed { current, .. } => Ok(Written::Raced(raced(current)?)),
         }
     }
 
+    /// Whether the stored value of the object is to be written again although nothing changes.
+    async fn is_stale(&self, key: &ObjectKey) -> bool {
+        let place = keys::object_key(&self.resource.info.resource, key);
+        self.server.cache.store().is_stale(place).await
+    }
+
     /// To programs of users, a write of an object and its status is one of each.
     pub(super) async fn validate_status_of(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
         let named = &self.resource.info.resource;
-        if !self.with_status || !self.server.has_user_programs_for_status(&named.group, &named.plural) {
+        if !self.with_status || !self.server.admission.has_user_programs_for_status(&named.group, &named.plural) {
             return Ok(());
         }
         let (old, new) = (request.old.map(|old| &old["status"]), request.object.as_deref());
@@ -299,7 +309,7 @@ impl Call<'_> {
         let mut new = new.cloned();
         let of_status = self.admission(Operation::Update, request.key, request.old, new.as_mut(), request.dry_run);
         let of_status = AdmissionRequest { subresource: "status", ..of_status };
-        self.server.validate_by_user_programs(&of_status).await
+        self.server.admission.validate_by_user_programs(&of_status).await
     }
 
     /// Puts an encoded object in the place of the stored one, if that is still the newest. The last finalizer of a deleted

@@ -16,15 +16,15 @@ use world::Level;
 use super::Call;
 use super::frames::{self, Frames};
 use super::read::Filter;
+use crate::cache::keys;
+use crate::cache::snapshot::Snapshot;
 use crate::cache::{Event, Events, Replay};
-use crate::keys;
+use crate::conversion::{self, Conversions};
 use crate::request::options::ListOptions;
-use crate::respond;
-use crate::shape::Form;
-use crate::snapshot::Snapshot;
+use crate::state::ending::Share;
+use crate::wire::respond;
+use crate::wire::shape::Form;
 
-/// kube-apiserver's `--min-request-timeout`; watches without a time-out end after one to two of these.
-const MIN_TIMEOUT: u64 = 1800;
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// Before the end of a watch; kube-apiserver's margin.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -70,6 +70,7 @@ impl Call<'_> {
         let deadline = begun + self.watch_timeout(&options);
         let watcher = Watcher {
             resource: self.resource.clone(),
+            conversions: Arc::clone(&self.server.conversions),
             filter,
             namespace: self.namespace().map(str::to_owned),
             initial: subscription.initial,
@@ -83,7 +84,8 @@ impl Call<'_> {
             progress: self.server.cache.progress(),
             next_bookmark: Box::pin(tokio::time::sleep_until(bookmark_after(begun, deadline))),
             deadline: Box::pin(tokio::time::sleep_until(deadline)),
-            ending: Box::pin(self.server.ending.clone().cancelled_owned()),
+            ending: Box::pin(self.server.ending.token().cancelled_owned()),
+            leaves_after: self.server.ending.share(&self.server.world),
         };
         Ok(self.stream(watcher.into_stream(), form))
     }
@@ -103,8 +105,10 @@ impl Call<'_> {
     }
 
     fn watch_timeout(&self, options: &ListOptions) -> Duration {
+        // Watches that begin together do not end together.
+        let least = self.server.flow.min_request_timeout().as_secs().clamp(1, MAX_TIMEOUT);
         Duration::from_secs(match options.timeout_seconds {
-            0 => MIN_TIMEOUT + self.server.world.random_u64() % MIN_TIMEOUT,
+            0 => least + self.server.world.random_u64() % least,
             asked => asked.min(MAX_TIMEOUT),
         })
     }
@@ -119,6 +123,7 @@ impl Call<'_> {
             encoding: self.accepted.encoding,
             world: self.server.world.clone(),
             first: true,
+            watched: self.server.counted.streams.watched(self.info),
         };
         let content_type = HeaderValue::from_static(frames.content_type());
         let mut response = Response::new(transport::stream(frames::stream(events, frames)));
@@ -144,6 +149,7 @@ fn bookmark_after(now: Instant, deadline: Instant) -> Instant {
 
 struct Watcher {
     resource: Resource,
+    conversions: Arc<Conversions>,
     filter: Filter,
     namespace: Option<String>,
     initial: Arc<Snapshot>,
@@ -160,7 +166,13 @@ struct Watcher {
     deadline: Pin<Box<Sleep>>,
     /// The server shuts down: the stream ends after a whole event, and the client goes elsewhere.
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// When it ends after that; `None` once it is known.
+    leaves_after: Option<Share>,
 }
+
+type Make = fn(Arc<Object>) -> WatchEvent;
+/// A stored object, and the event that it becomes.
+type Translated = Result<(Arc<Object>, Make), Status>;
 
 impl Watcher {
     fn into_stream(self) -> WatchStream {
@@ -175,7 +187,8 @@ impl Watcher {
         while let Some(object) = self.initial.get(self.begun) {
             self.begun += 1;
             if self.accepts(object) {
-                return Some(self.event(Arc::clone(object), WatchEvent::Added));
+                let object = Arc::clone(object);
+                return Some(self.serve(Ok((object, WatchEvent::Added))).await);
             }
         }
         if self.begun > 0 {
@@ -187,8 +200,8 @@ impl Watcher {
         while let Some(replay) = &mut self.replay {
             match replay.next().await {
                 Some(Ok(event)) => {
-                    if let Some(event) = self.translate(&event) {
-                        return Some(event);
+                    if let Some(change) = self.translate(&event) {
+                        return Some(self.serve(change).await);
                     }
                 }
                 Some(Err(status)) => {
@@ -202,7 +215,15 @@ impl Watcher {
             let event = tokio::select! {
                 biased;
                 event = self.events.recv() => event?,
-                () = self.ending.as_mut() => return None,
+                () = self.ending.as_mut(), if self.leaves_after.is_some() => {
+                    let wait = self.leaves_after.take().map_or(Duration::ZERO, |share| share.wait());
+                    if wait.is_zero() {
+                        return None;
+                    }
+                    let end = (Instant::now() + wait).min(self.deadline.deadline());
+                    self.deadline.as_mut().reset(end);
+                    continue;
+                }
                 () = self.deadline.as_mut() => return None,
                 () = self.next_bookmark.as_mut(), if self.bookmarks => {
                     let next = bookmark_after(Instant::now(), self.deadline.deadline());
@@ -216,36 +237,52 @@ impl Watcher {
                 }
             };
             if event.revision > self.start
-                && let Some(event) = self.translate(&event)
+                && let Some(change) = self.translate(&event)
             {
-                return Some(event);
+                return Some(self.serve(change).await);
             }
         }
     }
 
     /// The event of a change for this watcher: an object may start or stop matching its selectors.
-    fn translate(&self, event: &Event) -> Option<WatchEvent> {
+    fn translate(&self, event: &Event) -> Option<Translated> {
         let is = event.current.as_ref().filter(|object| self.accepts(object));
         let was = event.previous.as_ref().filter(|object| self.accepts(object));
-        Some(match (was, is) {
+        Some(Ok(match (was, is) {
             (None, None) => return None,
-            (None, Some(object)) => self.event(Arc::clone(object), WatchEvent::Added),
-            (Some(_), Some(object)) => self.event(Arc::clone(object), WatchEvent::Modified),
+            (None, Some(object)) => (Arc::clone(object), WatchEvent::Added),
+            (Some(_), Some(object)) => (Arc::clone(object), WatchEvent::Modified),
             (Some(object), None) => match keys::at_revision(object, event.revision) {
-                Ok(object) => self.event(object.shared(), WatchEvent::Deleted),
-                Err(error) => WatchEvent::Error(Box::new(crate::errors::document(error))),
+                Ok(object) => (object.shared(), WatchEvent::Deleted),
+                Err(error) => return Some(Err(crate::errors::document(error))),
             },
-        })
+        }))
     }
 
     fn accepts(&self, object: &Object) -> bool {
         self.namespace.as_deref().is_none_or(|ns| object.namespace() == Some(ns)) && self.filter.accepts(object)
     }
 
-    fn event(&self, object: Arc<Object>, make: fn(Arc<Object>) -> WatchEvent) -> WatchEvent {
-        match self.resource.strategy.served_form(&object) {
-            Ok(converted) => make(converted.map_or(object, Object::shared)),
-            Err(status) => WatchEvent::Error(Box::new(status)),
+    /// The event in the version of this watcher. Not a function of `&self`: streams of the store cannot be shared.
+    fn serve(&self, change: Translated) -> impl Future<Output = WatchEvent> + Send + use<> {
+        let webhook = change.is_ok() && self.conversions.has(&self.resource.info);
+        let done = match change {
+            Ok(change) if webhook => Err((change, Arc::clone(&self.conversions), self.resource.clone())),
+            Ok((object, make)) => {
+                let form = self.resource.strategy.served_form(&object);
+                Ok(form.map(|form| make(form.map_or(object, Object::shared))))
+            }
+            Err(status) => Ok(Err(status)),
+        };
+        async move {
+            let event = match done {
+                Ok(event) => event,
+                // Boxed: few watches convert in this way, and all would have room for it.
+                Err(((object, make), conversions, resource)) => {
+                    Box::pin(conversion::served_to_watchers(&conversions, &resource, object)).await.map(make)
+                }
+            };
+            event.unwrap_or_else(|status| WatchEvent::Error(Box::new(status)))
         }
     }
 }

@@ -1,23 +1,17 @@
-//! Restrictions on certificate signing requests: authorization to approve and sign, and the fields that each endpoint
-//! may change. A controller does the signing.
+//! Certificate signing requests: the fields that each endpoint may change. `admit::certificates` decides who may approve and
+//! sign, a controller signs.
 
 use apimachinery::Status;
 use apimachinery::meta::Time;
-use apimachinery::resource::ResourceInfo;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use transport::{Body, Identity, Response};
 
-use crate::admission::{AdmissionRequest, Operation};
-use crate::authz::{Attributes, Authorizer, ResourceAttributes};
-use crate::handlers::{Call, Kind, method_not_allowed};
-use crate::server::Shared;
+use crate::errors::method_not_allowed;
+use crate::handlers::{Call, Kind};
 
 const GROUP: &str = "certificates.k8s.io";
-const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// Decisions, which only the `approval` endpoint takes. It sets other conditions too; signers set theirs by `status`.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
@@ -29,10 +23,6 @@ pub(super) const ROW: Kind = Kind {
     part: Some(approval),
     ..Kind::ORDINARY
 };
-
-fn are(info: &ResourceInfo) -> bool {
-    info.resource.group == ROW.group && info.resource.plural == ROW.plural
-}
 
 /// `approval` is read and written like the object.
 fn approval<'a>(call: &'a Call<'_>, body: Body) -> BoxFuture<'a, Result<Response, Status>> {
@@ -110,76 +100,4 @@ fn set_times(condition: &mut Value, old: &[Value], now: Time) {
             condition.insert(field.into(), time.unwrap_or_else(|| json!(now)));
         }
     }
-}
-
-/// The admission plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction, and the rule that a
-/// decision stands.
-pub(crate) fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    let Some(object) = request.object.as_deref().filter(|_| are(request.info)) else { return Ok(()) };
-    let signer = object["spec"]["signerName"].as_str().unwrap_or_default();
-    let forbidden = |why: &str| Status::forbidden(GROUP, "certificatesigningrequests", &request.key.name, why);
-    match (request.operation, request.old) {
-        (Operation::Create, _)
-            if server.has("CertificateSubjectRestriction") && signer == CLIENT_SIGNER && requests_masters(object) =>
-        {
-            Err(forbidden("use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"))
-        }
-        (Operation::Update, Some(old)) => {
-            let needed = match request.subresource {
-                "approval" if server.has("CertificateApproval") => Some("approve"),
-                "status" if server.has("CertificateSigning") && old["status"] != object["status"] => Some("sign"),
-                _ => None,
-            };
-            if let Some(verb) = needed.filter(|verb| !may(server.authorizer.as_ref(), request.user, verb, signer)) {
-                return Err(forbidden(&format!("user not permitted to {verb} requests with signerName {signer:?}")));
-            }
-            check_decisions(request, old, object)
-        }
-        _ => Ok(()),
-    }
-}
-
-fn requests_masters(object: &Value) -> bool {
-    let encoded = object["spec"]["request"].as_str().unwrap_or_default();
-    let pem = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let request = pem.and_then(|pem| pki::request::read(&pem).ok());
-    request.is_some_and(|request| request.organizations.iter().any(|group| group == crate::authz::MASTERS))
-}
-
-/// A right on one signer, or on all of its domain.
-fn may(authorizer: &dyn Authorizer, user: &Identity, verb: &str, signer: &str) -> bool {
-    let domain = signer.split_once('/').map(|(domain, _)| format!("{domain}/*"));
-    [Some(signer.to_owned()), domain].into_iter().flatten().any(|name| {
-        let wanted = ResourceAttributes {
-            verb: verb.to_owned(),
-            group: GROUP.to_owned(),
-            version: "*".to_owned(),
-            resource: "signers".to_owned(),
-            name,
-            ..ResourceAttributes::default()
-        };
-        authorizer.authorize(user, &Attributes::Resource(wanted)).is_allowed()
-    })
-}
-
-fn check_decisions(request: &AdmissionRequest<'_>, old: &Value, new: &Value) -> Result<(), Status> {
-    let has = |object: &Value, type_: &str| {
-        let conditions = object["status"]["conditions"].as_array();
-        conditions.is_some_and(|conditions| conditions.iter().any(|condition| condition["type"] == type_))
-    };
-    let path = apimachinery::field::Path::new("status");
-    let refuse = |field: &str, why: String| {
-        let error = apimachinery::field::Error::forbidden(&path.child(field), &why);
-        Err(Status::invalid(GROUP, "CertificateSigningRequest", &request.key.name, &[error]))
-    };
-    for type_ in ["Approved", "Denied", "Failed"] {
-        if has(old, type_) && !has(new, type_) {
-            return refuse("conditions", format!("updates may not remove a condition of type {type_:?}"));
-        }
-    }
-    let certificate = |object: &Value| object["status"]["certificate"].as_str().unwrap_or_default().to_owned();
-    if !certificate(old).is_empty() && certificate(old) != certificate(new) {
-        return refuse("certificate", "updates may not modify existing certificate content".to_owned());
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The kinds that are not like others: one row each, of hooks that the generic handlers call.
 
-pub(crate) mod certificates;
-pub(crate) mod namespaces;
+mod certificates;
+mod namespaces;
 mod pods;
 
 use std::time::Duration;

@@ -1,21 +1,15 @@
-//! The namespace lifecycle for writes: new namespaces get a finalizer, and nothing is created in a namespace that is
-//! missing or terminating. A controller deletes the content of a terminating one.
+//! Namespaces: new ones get a finalizer, and a controller deletes the content of a terminating one. `admit::lifecycle` refuses
+//! new objects in it.
 
-use apimachinery::resource::ResourceInfo;
-use apimachinery::status::StatusCause;
 use apimachinery::{ObjectKey, Status};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use storage::Guard;
 use transport::{Body, Response};
 
-use crate::admission::{AdmissionRequest, Operation};
-use crate::handlers::{Call, Kind, method_not_allowed, put_back};
-use crate::keys;
-use crate::server::Shared;
+use crate::errors::method_not_allowed;
+use crate::handlers::{Call, Kind, put_back};
 
-const PLACE: &str = "core/namespaces";
 /// Kept until the namespace is empty.
 const FINALIZER: &str = "kubernetes";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -30,7 +24,7 @@ pub(super) const ROW: Kind = Kind {
     restore: |subresource, old, new, _| restore(subresource, old, new),
     may_delete,
     is_held: |object| object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()),
-    mark_deleted: |object| object["status"]["phase"] = "Terminating".into(),
+    mark_deleted,
     part: Some(finalize),
     ..Kind::ORDINARY
 };
@@ -40,6 +34,16 @@ fn may_delete(key: &ObjectKey) -> Result<(), Status> {
         true => Err(Status::forbidden("", "namespaces", &key.name, "this namespace may not be deleted")),
         false => Ok(()),
     }
+}
+
+/// A namespace waits for its content, not for a grace period.
+fn mark_deleted(object: &mut Value) {
+    if (ROW.is_held)(object)
+        && let Some(metadata) = object["metadata"].as_object_mut()
+    {
+        metadata.remove("deletionGracePeriodSeconds");
+    }
+    object["status"]["phase"] = "Terminating".into();
 }
 
 /// `finalize` is written as a whole, and not read.
@@ -87,42 +91,4 @@ fn restore(subresource: &str, old: &Value, new: &mut Value) {
         "" => new["spec"] = old["spec"].clone(),
         _ => {}
     }
-}
-
-/// A create is refused in a namespace that does not exist or is being deleted. The cache has caught up with the store since
-/// the request began.
-pub(crate) fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    if request.operation == Operation::Create {
-        open(server, request.info, request.key)?;
-    }
-    Ok(())
-}
-
-/// The guard of a create: the namespace is as the cache has it, and is not being deleted. So nothing slips into a namespace
-/// after its content was deleted.
-pub(crate) fn open(server: &Shared, info: &ResourceInfo, key: &ObjectKey) -> Result<Option<Guard>, Status> {
-    let Some(name) = key.namespace() else { return Ok(None) };
-    let namespace = ObjectKey::cluster(name);
-    match server.cache.resource(PLACE).get(&namespace)? {
-        None => Err(Status::not_found("", "namespaces", name)),
-        Some(object) if object.is_deleting() => Err(terminating(info, &key.name, name)),
-        Some(object) => {
-            let revision = object.revision();
-            Ok(Some(Guard::ModRevision(format!("{}{PLACE}/{name}", keys::ROOT).into(), revision)))
-        }
-    }
-}
-
-fn terminating(info: &ResourceInfo, name: &str, namespace: &str) -> Status {
-    let named = &info.resource;
-    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-    let mut status = Status::forbidden(&named.group, &named.plural, name, &why);
-    if let Some(details) = &mut status.details {
-        details.causes.push(StatusCause {
-            reason: "NamespaceTerminating".into(),
-            message: format!("namespace {namespace} is being terminated"),
-            field: "metadata.namespace".into(),
-        });
-    }
-    status
 }

@@ -12,11 +12,15 @@ use serde_json::Value;
 use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Identity, Response};
 
-use crate::handlers::{self, Call, Kind, Live, Proposal, body as content, method_not_allowed, set_or_remove};
+use crate::cache::keys;
+use crate::errors;
+use crate::errors::method_not_allowed;
+use crate::handlers::{self, Call, Kind, Live, Proposal, set_or_remove};
 use crate::request::RequestInfo;
 use crate::request::options::Write;
-use crate::server::Shared;
-use crate::{errors, keys, respond};
+use crate::state::Shared;
+use crate::wire::body as content;
+use crate::wire::respond;
 
 /// Evictions that spend the same budget at once.
 const TRIES: usize = 5;
@@ -84,7 +88,7 @@ async fn bind_named(
         ..RequestInfo::default()
     };
     let served = server.registry.snapshot();
-    let pods = served.get("", &info.version, "pods").ok_or_else(handlers::no_such_resource)?;
+    let pods = served.get("", &info.version, "pods").ok_or_else(crate::errors::no_such_resource)?;
     let kind = super::of(&pods.info.resource);
     handlers::handle(server, &target, (pods, kind), user, parts, transport::full(bytes)).await
 }

@@ -5,10 +5,20 @@ use apimachinery::field::{Error as FieldError, Path};
 use serde_json::{Value, json};
 
 use super::Query;
-use crate::admission::Operation;
 
 /// Bytes in a field manager's name.
 const MAX_MANAGER: usize = 128;
+
+/// What a write does, as admission plugins distinguish it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// The object is new.
+    Create,
+    /// The object exists; this includes patches.
+    Update,
+    /// The object is to be deleted.
+    Delete,
+}
 
 /// The options of a write, as admission sees them: built from the request only if a user's program needs them.
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body as _, Frame, SizeHint};
 use transport::{Body, BoxError, Response};
 
-use crate::budget::{Accounts, Billed, Lease, PIECE, Produced, Room, Stream, Ticket, Wire};
+use crate::limits::budget::{Accounts, Billed, Lease, PIECE, Produced, Room, Stream, Ticket, Wire};
 
 /// Bytes of finished responses that a connection may have in flight. A response that would exceed it ends only when the
 /// client has taken it, so that it can still be cut.
@@ -212,7 +212,7 @@ mod tests {
     use http_body_util::{BodyExt as _, StreamBody};
 
     use super::*;
-    use crate::budget::Budgets;
+    use crate::limits::budget::Budgets;
 
     #[test]
     fn a_body_that_has_ended_is_not_polled_while_its_client_takes_the_rest() {

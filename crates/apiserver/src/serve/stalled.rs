@@ -12,8 +12,8 @@ use pin_project_lite::pin_project;
 use tokio::task::futures::TaskLocalFuture;
 use tokio::time::{Instant, Sleep};
 
-use crate::budget::{Stream, Wire};
-use crate::fairness::in_turns;
+use crate::limits::budget::{Stream, Wire};
+use crate::limits::fairness::in_turns;
 
 /// Checks the progress of a client this many times within the time limit.
 const LOOKS: u32 = 4;

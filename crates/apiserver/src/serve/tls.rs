@@ -31,6 +31,61 @@ impl TlsError {
     }
 }
 
+/// The ciphers of TLS 1.2 that Go's crypto/tls knows and this server does not offer: without forward secrecy, or with CBC or
+/// RC4.
+const UNSAFE_SUITES: &[&str] = &[
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_RSA_WITH_RC4_128_SHA",
+];
+
+/// A cipher suite of `--tls-cipher-suites`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suite(CipherSuite);
+
+impl std::str::FromStr for Suite {
+    type Err = String;
+
+    /// By the name that Go uses.
+    fn from_str(name: &str) -> Result<Self, String> {
+        if UNSAFE_SUITES.contains(&name) {
+            return Err(
+                "it is not offered, because it has no forward secrecy or no authenticated encryption".to_owned()
+            );
+        }
+        // Go's names of TLS 1.3 suites lack the version, and those with ChaCha20 may lack the hash.
+        let is = |suite: &CipherSuite| {
+            let known = suite.as_str().map(|known| known.replacen("TLS13_", "TLS_", 1)).unwrap_or_default();
+            known == name
+                || known.strip_suffix("_SHA256").is_some_and(|short| short.ends_with("POLY1305") && short == name)
+        };
+        let mut offered = rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES.iter().map(|suite| suite.suite());
+        offered.find(is).map(Self).ok_or_else(|| "it is unknown".to_owned())
+    }
+}
+
+/// The protocol that a server offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Protocol {
+    /// Refuse TLS 1.2.
+    pub only_13: bool,
+    /// The suites of TLS 1.2; empty are all safe ones. Those of TLS 1.3 cannot be chosen.
+    pub suites: Vec<Suite>,
+}
+
 /// How a server presents itself. The certificate can be replaced while it serves.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {
@@ -44,23 +99,22 @@ impl TlsConfig {
     /// # Errors
     /// When the certificate or the key cannot be read, or they do not belong together.
     pub fn new(certificate: &str, key: &str) -> Result<Self, TlsError> {
-        Self::of_versions(certificate, key, rustls::ALL_VERSIONS)
+        Self::of_protocol(certificate, key, &Protocol::default())
     }
 
-    /// As [`TlsConfig::new`], without TLS 1.2.
+    /// As [`TlsConfig::new`], with other versions and cipher suites.
     ///
     /// # Errors
     /// As [`TlsConfig::new`].
-    pub fn newest(certificate: &str, key: &str) -> Result<Self, TlsError> {
-        Self::of_versions(certificate, key, &[&rustls::version::TLS13])
-    }
-
-    fn of_versions(
-        certificate: &str,
-        key: &str,
-        versions: &[&'static rustls::SupportedProtocolVersion],
-    ) -> Result<Self, TlsError> {
-        let provider = Arc::new(provider());
+    pub fn of_protocol(certificate: &str, key: &str, protocol: &Protocol) -> Result<Self, TlsError> {
+        let versions: &[&rustls::SupportedProtocolVersion] =
+            if protocol.only_13 { &[&rustls::version::TLS13] } else { rustls::ALL_VERSIONS };
+        let mut provider = provider();
+        if !protocol.suites.is_empty() {
+            let is_chosen = |suite: CipherSuite| protocol.suites.contains(&Suite(suite));
+            provider.cipher_suites.retain(|suite| suite.tls13().is_some() || is_chosen(suite.suite()));
+        }
+        let provider = Arc::new(provider);
         let verifier = Arc::new(AnyHolder { algorithms: provider.signature_verification_algorithms });
         let certificate = Certificate::new(certificate, key)?;
         let config = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
@@ -109,26 +163,80 @@ fn provider() -> CryptoProvider {
     provider
 }
 
-/// The certificate a server shows on the next connection.
+/// The certificates a server shows on the next connection: one, or that of the name which the client requests.
 #[derive(Clone, Debug)]
-pub struct Certificate(Arc<RwLock<Arc<CertifiedKey>>>);
+pub struct Certificate(Arc<RwLock<Shown>>);
+
+#[derive(Debug)]
+struct Shown {
+    usual: Arc<CertifiedKey>,
+    named: Vec<Named>,
+}
+
+/// A certificate for certain names (`--tls-sni-cert-key`).
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// Lower case; `*.` before a name stands for one label.
+    names: Vec<String>,
+    /// The names were chosen; others are those of the certificate.
+    is_explicit: bool,
+    certified: Arc<CertifiedKey>,
+}
+
+impl Named {
+    /// A certificate with its key for names. The one with this very name is shown, or else one with `*.`; chosen names
+    /// (`is_explicit`) have precedence over those of a certificate.
+    ///
+    /// # Errors
+    /// As [`TlsConfig::new`].
+    pub fn new(names: &[String], is_explicit: bool, certificate: &str, key: &str) -> Result<Self, TlsError> {
+        let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Ok(Self { names, is_explicit, certified: certified(certificate, key)? })
+    }
+
+    /// How well the names fit: by this very name or by a pattern, chosen or not.
+    fn fit(&self, requested: &str) -> Option<(bool, bool)> {
+        let fit = |name: &String| match (name.strip_prefix("*."), requested.split_once('.')) {
+            (Some(domain), Some((_, rest))) if domain == rest => Some(false),
+            _ => (name == requested).then_some(true),
+        };
+        self.names.iter().filter_map(fit).max().map(|is_exact| (is_exact, self.is_explicit))
+    }
+}
 
 impl Certificate {
     fn new(certificate: &str, key: &str) -> Result<Self, TlsError> {
-        Ok(Self(Arc::new(RwLock::new(certified(certificate, key)?))))
+        Ok(Self(Arc::new(RwLock::new(Shown { usual: certified(certificate, key)?, named: Vec::new() }))))
+    }
+
+    /// The certificates for certain names, instead of the present ones.
+    pub fn replace_named(&self, named: Vec<Named>) {
+        self.0.write().named = named;
     }
 
     /// # Errors
     /// When the new one is invalid; the old one stays then.
     pub fn replace(&self, certificate: &str, key: &str) -> Result<(), TlsError> {
-        *self.0.write() = certified(certificate, key)?;
+        let usual = certified(certificate, key)?;
+        self.0.write().usual = usual;
         Ok(())
     }
 }
 
 impl ResolvesServerCert for Certificate {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read()))
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let shown = self.0.read();
+        let named = hello.server_name().filter(|_| !shown.named.is_empty()).and_then(|requested| {
+            let requested = requested.to_ascii_lowercase();
+            // Of several that fit equally well the first is shown.
+            shown
+                .named
+                .iter()
+                .rev()
+                .filter_map(|named| Some((named.fit(&requested)?, named)))
+                .max_by_key(|(fit, _)| *fit)
+        });
+        Some(Arc::clone(named.map_or(&shown.usual, |(_, named)| &named.certified)))
     }
 }
 
@@ -196,5 +304,109 @@ impl ClientCertVerifier for AnyHolder {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_have_the_names_of_go() {
+        for (name, expected) in [
+            ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", Ok(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256)),
+            ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", Ok(CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384)),
+            ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", Ok(CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256)),
+            (
+                "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+                Ok(CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+            ),
+            ("TLS_AES_128_GCM_SHA256", Ok(CipherSuite::TLS13_AES_128_GCM_SHA256)),
+            ("TLS_RSA_WITH_AES_128_GCM_SHA256", Err("it is not offered, because")),
+            ("TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA", Err("it is not offered, because")),
+            ("tls_aes_128_gcm_sha256", Err("it is unknown")),
+            ("", Err("it is unknown")),
+        ] {
+            match (name.parse::<Suite>(), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found.0, expected, "{name}"),
+                (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{name}: {found}"),
+                (found, expected) => panic!("{name}: {found:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    /// The certificate and the suite of a connection whose client requests a name.
+    fn handshake(tls: &TlsConfig, roots: &str, name: &str, only_12: bool) -> (Vec<u8>, CipherSuite) {
+        let mut trusted = rustls::RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(roots.as_bytes()) {
+            trusted.add(root.expect("a certificate")).expect("an authority");
+        }
+        let versions: &[&rustls::SupportedProtocolVersion] =
+            if only_12 { &[&rustls::version::TLS12] } else { rustls::ALL_VERSIONS };
+        let config =
+            rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+        let config = config.with_protocol_versions(versions).expect("versions");
+        let config = config.with_root_certificates(trusted).with_no_client_auth();
+        let name = name.to_owned().try_into().expect("a name");
+        let mut client = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
+        let mut server = rustls::ServerConnection::new(Arc::clone(&tls.config)).expect("a server");
+        while client.is_handshaking() || server.is_handshaking() {
+            let mut sent = Vec::new();
+            client.write_tls(&mut sent).expect("written");
+            server.read_tls(&mut sent.as_slice()).expect("read");
+            server.process_new_packets().expect("valid");
+            let mut sent = Vec::new();
+            server.write_tls(&mut sent).expect("written");
+            client.read_tls(&mut sent.as_slice()).expect("read");
+            client.process_new_packets().expect("valid");
+        }
+        let shown = client.peer_certificates().expect("a certificate")[0].to_vec();
+        (shown, client.negotiated_cipher_suite().expect("a suite").suite())
+    }
+
+    #[test]
+    fn connections_get_the_certificate_of_their_name_and_the_chosen_suites() {
+        let world = world::World::system();
+        let (authority, _) = pki::Authority::generate("ca", &world).expect("an authority");
+        let issue = |name: &str| {
+            let names = pki::ServerNames { common_name: "s".into(), dns: vec![name.to_owned()], addresses: Vec::new() };
+            authority.issue_server(&names, &world).expect("a pair")
+        };
+        let (usual, other, wild) = (issue("a.example"), issue("b.example"), issue("*.b.example"));
+        let suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384";
+        let protocol = Protocol { only_13: false, suites: vec![suite.parse().expect("a suite")] };
+        let tls = TlsConfig::of_protocol(&usual.certificate, &usual.key, &protocol).expect("a server");
+        let named = |pair: &pki::KeyPairPem, name: &str| {
+            Named::new(&[name.to_owned()], false, &pair.certificate, &pair.key).expect("a certificate")
+        };
+        tls.certificate().replace_named(vec![named(&wild, "*.b.example"), named(&other, "b.example")]);
+        for (name, expected) in [("a.example", &usual), ("b.example", &other), ("x.b.example", &wild)] {
+            let (shown, _) = handshake(&tls, authority.certificate(), name, false);
+            assert_eq!(pki::holder::der_to_pem("CERTIFICATE", &shown), expected.certificate, "{name}");
+        }
+        let (_, chosen) = handshake(&tls, authority.certificate(), "a.example", true);
+        assert_eq!(chosen, CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384);
+        let all = TlsConfig::new(&usual.certificate, &usual.key).expect("a server");
+        let (_, chosen) = handshake(&all, authority.certificate(), "a.example", true);
+        assert_eq!(chosen, CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256);
+    }
+
+    #[test]
+    fn certificates_are_for_names() {
+        let world = world::World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+        let (authority, _) = pki::Authority::generate("ca", &world).expect("an authority");
+        let pair = authority.issue_client("a", &[], &world).expect("a pair");
+        let names = ["API.example.com", "*.apps.example.com"].map(str::to_owned);
+        let named = Named::new(&names, true, &pair.certificate, &pair.key).expect("a certificate");
+        for (requested, expected) in [
+            ("api.example.com", Some((true, true))),
+            ("www.apps.example.com", Some((false, true))),
+            ("apps.example.com", None),
+            ("a.b.apps.example.com", None),
+            ("x.api.example.com", None),
+            ("example.com", None),
+        ] {
+            assert_eq!(named.fit(requested), expected, "{requested}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::AbortHandle;
 use parking_lot::Mutex;
 
-use crate::fairness::Place;
+use crate::limits::fairness::Place;
 
 /// Connections that are searched for an idle one; if all of them are busy, the oldest is closed.
 const LOOKED_AT: usize = 64;

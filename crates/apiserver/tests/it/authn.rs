@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey, Status};
-use apiserver::authn::{
+use apiserver::Peer;
+use apiserver::auth::authn::{
     Authentication, BootstrapTokens, ClientAuthority, Lookup, ServiceAccountTokens, StaticTokens, impersonate,
 };
-use apiserver::authz::{Rbac, Table};
-use apiserver::serve::Peer;
+use apiserver::auth::authz::{Attributes, Rbac, ResourceAttributes, Table};
 use base64::Engine as _;
 use futures::future::{BoxFuture, FutureExt};
 use pki::token::{Bound, Reference};
@@ -113,6 +113,7 @@ async fn credentials_name_their_holder_or_are_refused() {
         service_accounts: Some(ServiceAccountTokens::new(verifier, issuer.clone(), issuer, objects.clone())),
         bootstrap_tokens: Some(BootstrapTokens::new(objects)),
         anonymous: true,
+        others: None,
     };
     let robot =
         "system:serviceaccount:ns:robot [system:serviceaccounts system:serviceaccounts:ns system:authenticated]";
@@ -160,20 +161,37 @@ async fn credentials_name_their_holder_or_are_refused() {
     assert!(authentication.authenticate(&request(None, Some(&ann)), now + eleven_years).await.is_err());
 }
 
-#[test]
-fn impersonation_needs_every_permission() {
+#[tokio::test]
+async fn impersonation_needs_every_permission() {
     let rbac = Rbac::default();
     let put = |table: &mut Table, value: serde_json::Value| table.put(&Object::from_value(&value).expect("an object"));
     rbac.update(|table| {
         put(table, json!({"kind": "ClusterRole", "metadata": {"name": "imp"}, "rules": [
             {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users", "groups"], "resourceNames": ["tom", "devs"]},
             {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["serviceaccounts"]},
-            {"verbs": ["impersonate"], "apiGroups": ["authentication.k8s.io"], "resources": ["userextras/a/b"]}]}));
+            {"verbs": ["impersonate"], "apiGroups": ["authentication.k8s.io"], "resources": ["userextras/a/b"]},
+            {"verbs": ["impersonate-on:user-info:list"], "apiGroups": [""], "resources": ["pods"]},
+            {"verbs": ["impersonate:user-info"], "apiGroups": ["authentication.k8s.io"], "resources": ["users", "groups"],
+             "resourceNames": ["kim", "ops"]}]}));
         put(table, json!({"kind": "ClusterRoleBinding", "metadata": {"name": "imp"},
             "roleRef": {"kind": "ClusterRole", "name": "imp"}, "subjects": [{"kind": "User", "name": "bob"}]}));
     });
-    let cases: [(&[(&str, &str)], &str); 8] = [
+    let listing = || {
+        Attributes::Resource(ResourceAttributes {
+            verb: "list".into(),
+            version: "v1".into(),
+            resource: "pods".into(),
+            ..ResourceAttributes::default()
+        })
+    };
+    let cases: [(&[(&str, &str)], &str); 10] = [
         (&[], "bob []"),
+        // For lists of pods alone.
+        (&[("impersonate-user", "kim"), ("impersonate-group", "ops")], "kim [ops system:authenticated]"),
+        (
+            &[("impersonate-user", "kim"), ("impersonate-group", "devs")],
+            r#"groups.authentication.k8s.io "devs" is forbidden: User "bob" cannot impersonate:user-info resource "groups" in API group "authentication.k8s.io" at the cluster scope"#,
+        ),
         (&[("impersonate-user", "tom")], "tom [system:authenticated]"),
         (&[("impersonate-user", "tom"), ("impersonate-group", "devs")], "tom [devs system:authenticated]"),
         (&[("impersonate-user", "tom"), ("impersonate-extra-a%2FB", "x")], "tom [system:authenticated]"),
@@ -183,11 +201,11 @@ fn impersonation_needs_every_permission() {
         ),
         (
             &[("impersonate-user", "zed")],
-            r#"users "zed" is forbidden: User "bob" cannot impersonate resource "users" in API group "" at the cluster scope"#,
+            r#"users.authentication.k8s.io "zed" is forbidden: User "bob" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope"#,
         ),
         (
             &[("impersonate-user", "tom"), ("impersonate-group", "system:masters")],
-            r#"groups "system:masters" is forbidden: User "bob" cannot impersonate resource "groups" in API group "" at the cluster scope"#,
+            r#"users.authentication.k8s.io "tom" is forbidden: User "bob" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope"#,
         ),
         (&[("impersonate-group", "devs")], r#"requested [group "devs"] without impersonating a user name"#),
     ];
@@ -198,7 +216,7 @@ fn impersonation_needs_every_permission() {
             map.append(name, value.parse().expect("a value"));
         }
         let bob = Identity { user: "bob".into(), ..Identity::default() };
-        let answer = match impersonate(&mut map, bob, &rbac) {
+        let answer = match impersonate(&mut map, bob, &rbac, listing).await {
             Ok(identity) => {
                 assert!(map.is_empty());
                 format!("{} [{}]", identity.user, identity.groups.join(" "))
@@ -207,6 +225,20 @@ fn impersonation_needs_every_permission() {
         };
         assert_eq!(answer, expected);
     }
+    // Another request as the same user: neither right is there.
+    let mut map = http::HeaderMap::new();
+    map.append("impersonate-user", "kim".parse().expect("a value"));
+    let bob = Identity { user: "bob".into(), ..Identity::default() };
+    let namespaces = || {
+        let attributes =
+            ResourceAttributes { verb: "list".into(), resource: "namespaces".into(), ..Default::default() };
+        Attributes::Resource(attributes)
+    };
+    let refused = impersonate(&mut map, bob, &rbac, namespaces).await.expect_err("forbidden");
+    assert_eq!(
+        refused.message,
+        r#"namespaces is forbidden: User "bob" cannot impersonate-on:user-info:list resource "namespaces" in API group "" at the cluster scope"#
+    );
 }
 
 #[tokio::test]

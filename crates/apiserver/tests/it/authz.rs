@@ -1,7 +1,7 @@
 //! RBAC decisions, one row per case.
 
 use apimachinery::Object;
-use apiserver::authz::{Attributes, Authorizer, PolicyRule, Rbac, ResourceAttributes, check, rbac};
+use apiserver::auth::authz::{Attributes, Authorizer, PolicyRule, Rbac, ResourceAttributes, check, rbac};
 use serde_json::{Value, json};
 use transport::Identity;
 
@@ -31,6 +31,7 @@ fn wants(text: &str) -> Attributes {
         subresource: subresource.into(),
         namespace: namespace.into(),
         name: name.into(),
+        ..ResourceAttributes::default()
     })
 }
 
@@ -128,8 +129,8 @@ fn rules_grant_their_permissions_and_no_others() {
     }
 }
 
-#[test]
-fn refusals_and_reasons_read_as_kube_apiservers() {
+#[tokio::test]
+async fn refusals_and_reasons_read_as_kube_apiservers() {
     let rbac = table();
     let bob = user("bob", &["devs"]);
     for (request, text) in [
@@ -147,7 +148,7 @@ fn refusals_and_reasons_read_as_kube_apiservers() {
         ),
         ("get /debug", r#"forbidden: User "bob" cannot get path "/debug""#),
     ] {
-        let status = check(&rbac, &bob, &wants(request)).expect_err("forbidden");
+        let status = check(&rbac, &bob, &wants(request)).await.expect_err("forbidden");
         assert_eq!((status.code, status.message.as_str()), (403, text));
     }
     assert_eq!(

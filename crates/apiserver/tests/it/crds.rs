@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
-use apiserver::authn::Authentication;
+use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig, StartError};
 use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
 use futures::StreamExt;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, ObjectKey};
-use apiserver::admission::Admission;
-use apiserver::authn::Authentication;
+use apiserver::admit::Admission;
+use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::{Client, DeleteOptions, Error, ListOptions, Patch, PatchOptions, WatchOptions};
 use http_body_util::BodyExt;
@@ -121,7 +121,8 @@ async fn damaged(
     others: &[(&ApiResource, serde_json::Value)],
 ) -> Client {
     let plugins = || {
-        apiserver::plugins::built_in(Default::default(), &World::system(), &Default::default()).expect("the plugins")
+        apiserver::admit::plugins::built_in(Default::default(), &World::system(), &Default::default())
+            .expect("the plugins")
     };
     let (store, server, client) = start_with(dir, plugins()).await;
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::resource::Resource;
 use apimachinery::{ApiResource, ObjectKey, StatusReason};
-use apiserver::authn::Authentication;
+use apiserver::auth::authn::Authentication;
 use apiserver::{Admission, ApiServer, Authorization, ServerConfig};
 use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
 use futures::StreamExt;

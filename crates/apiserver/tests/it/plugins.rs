@@ -2,7 +2,7 @@
 
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::ApiServer;
-use apiserver::plugins::{self, Switches};
+use apiserver::admit::plugins::{self, Switches};
 use client::{Client, Patch, PatchOptions};
 use serde_json::{Value, json};
 use storage::memory::MemoryStore;

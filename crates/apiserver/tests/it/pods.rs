@@ -34,7 +34,7 @@ async fn post(client: &Client, name: &str, subresource: &str, body: &Value) -> R
 
 #[tokio::test]
 async fn a_bound_pod_is_given_time_and_an_unbound_one_is_not() {
-    let (_server, client) = server().await;
+    let (server, client) = server().await;
     let created = create_pod(&client, "p").await;
     assert_eq!(created["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
@@ -54,7 +54,8 @@ async fn a_bound_pod_is_given_time_and_an_unbound_one_is_not() {
     assert!(client.get_opt(&pods(), &key("p")).await.expect("get").is_none());
 
     create_pod(&client, "q").await;
-    client.delete(&pods(), &key("q"), &DeleteOptions::default()).await.expect("delete");
+    let gone = crate::parity::send(&server, "DELETE", "/api/v1/namespaces/default/pods/q", &[], "").await.json();
+    assert_eq!((&gone["kind"], &gone["metadata"]["name"]), (&json!("Pod"), &json!("q")), "the pod is returned: {gone}");
     assert!(client.get_opt(&pods(), &key("q")).await.expect("get").is_none());
 }
 

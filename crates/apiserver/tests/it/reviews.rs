@@ -1,10 +1,12 @@
 //! Reviews, tokens, health and the bootstrap policy: pure answers to pure questions.
 
 use apimachinery::{Object, ObjectKey};
-use apiserver::authz::{Rbac, escalation};
+use apiserver::admit::escalation;
+use apiserver::auth::authz::{Attributes, Authorizer, Decision, Rbac};
+use apiserver::auth::reviews;
+use apiserver::auth::tokens::Issuer;
+use apiserver::bootstrap;
 use apiserver::health::Health;
-use apiserver::tokens::Issuer;
-use apiserver::{bootstrap_policy, reviews};
 use pki::{Signer, Verifier};
 use serde_json::{Value, json};
 use transport::Identity;
@@ -13,9 +15,9 @@ use world::World;
 /// A server with its bootstrap policy; bob may edit in `dev`.
 fn bootstrapped() -> Rbac {
     let rbac = Rbac::default();
-    let mut objects = bootstrap_policy::cluster_roles();
-    objects.extend(bootstrap_policy::cluster_role_bindings());
-    objects.extend(bootstrap_policy::namespaced());
+    let mut objects = bootstrap::policy::cluster_roles();
+    objects.extend(bootstrap::policy::cluster_role_bindings());
+    objects.extend(bootstrap::policy::namespaced());
     objects.push(json!({"kind": "RoleBinding", "metadata": {"name": "bob", "namespace": "dev"},
         "roleRef": {"kind": "ClusterRole", "name": "admin"}, "subjects": [{"kind": "User", "name": "bob"}]}));
     rbac.update(|table| {
@@ -30,8 +32,8 @@ fn bob() -> Identity {
     Identity { user: "bob".into(), groups: vec!["system:authenticated".into()], ..Identity::default() }
 }
 
-#[test]
-fn access_reviews_answer_and_refuse_what_is_ambiguous() {
+#[tokio::test]
+async fn access_reviews_answer_and_refuse_what_is_ambiguous() {
     let rbac = bootstrapped();
     let cases = [
         (
@@ -51,14 +53,14 @@ fn access_reviews_answer_and_refuse_what_is_ambiguous() {
         (json!({"resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"verb": "get"}}), "422"),
     ];
     for (spec, expected) in cases {
-        let answer = match reviews::self_subject_access_review(&rbac, &bob(), json!({"spec": spec})) {
+        let answer = match reviews::self_subject_access_review(&rbac, &bob(), json!({"spec": spec})).await {
             Ok(review) => review["status"]["allowed"].to_string(),
             Err(status) => status.code.to_string(),
         };
         assert_eq!(answer, expected, "{spec}");
     }
     let spec = json!({"user": "bob", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "dev"}});
-    let review = reviews::subject_access_review(&rbac, json!({"spec": spec})).expect("answered");
+    let review = reviews::subject_access_review(&rbac, json!({"spec": spec})).await.expect("answered");
     assert_eq!(
         review["status"]["reason"],
         r#"RBAC: allowed by RoleBinding "bob/dev" of ClusterRole "admin" to User "bob""#
@@ -69,46 +71,48 @@ fn access_reviews_answer_and_refuse_what_is_ambiguous() {
     assert_eq!(rules["status"]["incomplete"], false);
 }
 
-#[test]
-fn escalation_is_refused_in_upstreams_words() {
+#[tokio::test]
+async fn escalation_is_refused_in_upstreams_words() {
     let rbac = bootstrapped();
+    let bob = bob();
+    let granting = escalation::Granting { authorizer: &rbac, rules: &rbac, user: &bob };
     let key = ObjectKey::namespaced("dev", "r");
     let role =
         |verbs: Value, resource: &str| json!({"rules": [{"verbs": verbs, "apiGroups": [""], "resources": [resource]}]});
-    escalation::check_role(&rbac, &bob(), &key, None, &role(json!(["get", "create"]), "pods")).expect("held");
+    escalation::check_role(granting, &key, None, &role(json!(["get", "create"]), "pods")).await.expect("held");
     let refused = role(json!(["get", "update"]), "nodes");
-    let status = escalation::check_role(&rbac, &bob(), &key, None, &refused).expect_err("not held");
+    let status = escalation::check_role(granting, &key, None, &refused).await.expect_err("not held");
     assert_eq!(
         status.message,
         "roles.rbac.authorization.k8s.io \"r\" is forbidden: user \"bob\" (groups=[\"system:authenticated\"]) is \
          attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"nodes\"], \
          Verbs:[\"get\", \"update\"]}"
     );
-    escalation::check_role(&rbac, &bob(), &key, Some(&refused), &refused).expect("nothing is added");
+    escalation::check_role(granting, &key, Some(&refused), &refused).await.expect("nothing is added");
     let bind = |role: &str| json!({"roleRef": {"kind": "ClusterRole", "name": role}, "subjects": []});
     let table = rbac.snapshot();
     for (role, expected) in [("view", "ok"), ("admin", "ok"), ("cluster-admin", "403"), ("none", "404")] {
-        let answer = escalation::check_binding(&rbac, &table, &bob(), &key, None, &bind(role));
+        let answer = escalation::check_binding(granting, &table, &key, None, &bind(role)).await;
         assert_eq!(answer.map_or_else(|status| status.code.to_string(), |()| "ok".into()), expected, "{role}");
     }
 }
 
 #[test]
 fn bootstrap_objects_are_completed_and_never_cut() {
-    for wanted in bootstrap_policy::cluster_roles().into_iter().chain(bootstrap_policy::cluster_role_bindings()) {
-        assert_eq!(bootstrap_policy::reconcile(&wanted, &wanted), None, "{}", wanted["metadata"]["name"]);
+    for wanted in bootstrap::policy::cluster_roles().into_iter().chain(bootstrap::policy::cluster_role_bindings()) {
+        assert_eq!(bootstrap::policy::reconcile(&wanted, &wanted), None, "{}", wanted["metadata"]["name"]);
     }
-    let roles = bootstrap_policy::cluster_roles();
+    let roles = bootstrap::policy::cluster_roles();
     let wanted = roles.iter().find(|role| role["metadata"]["name"] == "system:basic-user").expect("it exists");
     let mut live = wanted.clone();
     live["rules"] = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["own"]}]);
     live["metadata"]["labels"]["mine"] = "yes".into();
-    let next = bootstrap_policy::reconcile(&live, wanted).expect("rules are missing");
+    let next = bootstrap::policy::reconcile(&live, wanted).expect("rules are missing");
     assert_eq!(next["rules"][0], live["rules"][0]);
     assert_eq!(next["metadata"]["labels"]["mine"], "yes");
-    assert_eq!(bootstrap_policy::reconcile(&next, wanted), None);
+    assert_eq!(bootstrap::policy::reconcile(&next, wanted), None);
     live["metadata"]["annotations"]["rbac.authorization.kubernetes.io/autoupdate"] = "false".into();
-    assert_eq!(bootstrap_policy::reconcile(&live, wanted), None);
+    assert_eq!(bootstrap::policy::reconcile(&live, wanted), None);
 }
 
 #[tokio::test]
@@ -118,7 +122,8 @@ async fn tokens_are_issued_as_requested_or_refused() {
     let signer = Signer::from_pem(&key).expect("signer");
     let verifier = Verifier::from_pems([signer.public_pem()]).expect("verifier");
     let signer = std::sync::Arc::new(pki::Signers::new(signer));
-    let issuer = Issuer { signer, url: "https://i".into(), audiences: vec!["https://i".into()], extend: true };
+    let issuer =
+        Issuer { signer, url: "https://i".into(), audiences: vec!["https://i".into()], extend: true, longest: None };
     let object = |kind: &str, name: &str| {
         let metadata = json!({"name": name, "namespace": "ns", "uid": format!("uid-{name}")});
         Object::from_value(&json!({"kind": kind, "metadata": metadata})).expect("an object")
@@ -161,6 +166,54 @@ async fn tokens_are_issued_as_requested_or_refused() {
         let expected = expected.map(|why| format!(r#"TokenRequest.authentication.k8s.io "robot" is invalid: {why}"#));
         assert_eq!(answer.err().map(|status| status.message), expected);
     }
+    let short = Issuer { longest: Some(3600), ..issuer };
+    let warning = "requested expiration of 7200 seconds shortened to 3600 seconds";
+    for (asked, expected, text) in [(7200, 3600, Some(warning)), (1800, 1800, None)] {
+        let mut request = json!({"spec": {"expirationSeconds": asked}});
+        assert_eq!(short.shorten(&mut request).as_deref(), text);
+        let reply = short.issue(&account, None, request, &world).expect("a token");
+        let claims = verifier.verify(reply["status"]["token"].as_str().expect("a token")).expect("genuine");
+        assert_eq!((claims.exp, &reply["spec"]["expirationSeconds"]), (Some(now + expected), &json!(expected)));
+    }
+    let spec = json!({"spec": {"expirationSeconds": 3607, "boundObjectRef": to_pod}});
+    let reply = short.issue(&account, Some(&pod), spec, &world).expect("a token");
+    let claims = verifier.verify(reply["status"]["token"].as_str().expect("a token")).expect("genuine");
+    assert_eq!(claims.exp, Some(now + 3600), "an extended token does not outlive the longest one");
+}
+
+/// Access reviews of authorizers that deny, and that read selectors.
+#[tokio::test]
+async fn reviews_report_denials_and_pass_selectors() {
+    struct Selecting;
+    impl Authorizer for Selecting {
+        fn authorize(&self, _: &Identity, attributes: &Attributes) -> Decision {
+            let Attributes::Resource(wanted) = attributes else { return Decision::NoOpinion(String::new()) };
+            match &wanted.selectors {
+                Some(selectors) => Decision::Deny(format!("{} | {}", selectors.field, selectors.label)),
+                None => Decision::Allow(String::new()),
+            }
+        }
+    }
+    let attributes = |field: serde_json::Value, label: serde_json::Value| json!({"verb": "list", "resource": "pods", "fieldSelector": field, "labelSelector": label});
+    for (attributes, expected) in [
+        (attributes(json!(null), json!(null)), json!({"allowed": true})),
+        (
+            attributes(json!({"rawSelector": "spec.nodeName=a"}), json!({"rawSelector": "x"})),
+            json!({"allowed": false, "denied": true, "reason": "spec.nodeName=a | x"}),
+        ),
+        (
+            attributes(
+                json!({"requirements": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}),
+                json!({"requirements": [{"key": "x", "operator": "In", "values": ["a", "b"]},
+                                        {"key": "y", "operator": "DoesNotExist"}]}),
+            ),
+            json!({"allowed": false, "denied": true, "reason": "metadata.name!=a | x in (a,b),!y"}),
+        ),
+    ] {
+        let review = json!({"spec": {"resourceAttributes": attributes}});
+        let answer = reviews::self_subject_access_review(&Selecting, &bob(), review).await.expect("answered");
+        assert_eq!(answer["status"], expected);
+    }
 }
 
 #[tokio::test]
@@ -183,5 +236,20 @@ async fn readiness_follows_its_gates() {
     assert!(health.is_ready());
     assert_eq!(ask("/readyz", "verbose").await, (200, "[+]ping ok\n[+]store ok\nreadyz check passed\n".into()));
     assert_eq!(ask("/readyz/none", "").await.0, 404);
+    // Kube-apiserver's order, whatever the order of registration; names may be percent-encoded.
+    let shutdown = health.ready_gate("shutdown");
+    health.passed(&["poststarthook/rbac/bootstrap-roles", "etcd"]);
+    health.live_gate("a-part");
+    let listed = "[+]ping ok\n[+]etcd ok\n[+]poststarthook/rbac/bootstrap-roles ok\n[+]store ok\n[+]a-part ok\n";
+    let failed = format!("{listed}[-]shutdown failed: reason withheld\nreadyz check failed\n");
+    assert_eq!(ask("/readyz", "verbose").await, (500, failed));
+    let why = "internal server error: process is shutting down\n";
+    assert_eq!(ask("/readyz/shutdown", "").await, (500, why.into()));
+    shutdown.set(true);
+    let query = "verbose&exclude=poststarthook%2Frbac%2Fbootstrap-roles&exclude=none&exclude=etcd";
+    let listed = "[+]ping ok\n[+]etcd excluded: ok\n[+]poststarthook/rbac/bootstrap-roles excluded: ok\n\
+                  [+]a-part ok\nwarn: some health checks cannot be excluded: no matches for \"none\"\nlivez check passed\n";
+    assert_eq!(ask("/livez", query).await, (200, listed.into()));
+    assert_eq!(ask("/healthz/ping", "").await, (200, "ok".into()));
     assert!(health.answer("/api", "").is_none());
 }

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use apiserver::serve::{self, Limits, Peer, TlsConfig};
+use apiserver::Peer;
+use apiserver::serve::{self, Limits, TlsConfig};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

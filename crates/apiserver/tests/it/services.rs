@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, ObjectKey};
-use apiserver::services::ServiceAddresses;
+use apiserver::admit::services::ServiceAddresses;
 use client::{DeleteOptions, Patch, PatchOptions};
 use serde_json::{Value, json};
 use storage::memory::MemoryStore;

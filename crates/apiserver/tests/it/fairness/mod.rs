@@ -7,7 +7,7 @@ mod writes;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use apiserver::authn::{Authentication, StaticTokens};
+use apiserver::auth::authn::{Authentication, StaticTokens};
 use apiserver::serve::{self, Limits};
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use bytes::Bytes;

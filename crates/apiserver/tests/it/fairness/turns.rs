@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use apiserver::fairness::{Place, Turns, give_way, in_turns};
+use apiserver::limits::fairness::{Place, Turns, give_way, in_turns};
 use apiserver::serve::Limits;
 use parking_lot::Mutex;
 use storage::memory::MemoryStore;

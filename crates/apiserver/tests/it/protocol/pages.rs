@@ -19,7 +19,7 @@ async fn start(store: &Arc<MemoryStore>) -> ApiServer {
         world: World::system(),
         resources: kubernetes_api::resources(),
         admission: Vec::new(),
-        authentication: Box::new(|_| apiserver::authn::Authentication::default()),
+        authentication: Box::new(|_| apiserver::auth::authn::Authentication::default()),
         authorization: Authorization::AlwaysAllow,
         routes: Vec::new(),
         crds: Vec::new(),

@@ -155,3 +155,19 @@ async fn a_scale_is_written_in_every_way() {
         (&json!("applier"), &json!("scale"), &json!("apps/v1"), &json!("Apply"))
     );
 }
+
+#[tokio::test]
+async fn a_client_gets_the_scale_that_it_patched() {
+    let (_server, client) = crate::objects::server().await;
+    let deployments = apimachinery::ApiResource::namespaced("apps", "v1", "Deployment", "deployments");
+    let object = json!({"metadata": {"name": "d", "namespace": "default"}, "spec": {"replicas": 2,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    client.create(&deployments, &object).await.expect("created");
+    let key = apimachinery::ObjectKey::namespaced("default", "d");
+    let options = client::PatchOptions { subresource: Some("scale"), ..client::PatchOptions::default() };
+    let patch = client::Patch::Merge(json!({"spec": {"replicas": 5}}));
+    let scale = client.patch(&deployments, &key, &patch, &options).await.expect("the scale");
+    let scale = scale.to_value().expect("an object");
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(5)));
+}

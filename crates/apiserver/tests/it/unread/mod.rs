@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::ApiServer;
-use apiserver::budget::{Budgets, Bytes};
-use apiserver::serve::{self, Limits, Peer};
+use apiserver::Peer;
+use apiserver::limits::budget::{Budgets, Bytes};
+use apiserver::serve::{self, Limits};
 use bytes::Bytes as Data;
 use client::Client;
 use http_body_util::{BodyExt, Empty};

@@ -1,0 +1,422 @@
+//! Admission: changes and checks of a write after authorization. In-process plugins run in the order of their
+//! registration, first all mutations, then, on the final object, all validations.
+
+mod certificates;
+mod chain;
+pub(crate) mod claims;
+pub mod durations;
+pub mod escalation;
+pub(crate) mod lifecycle;
+pub mod plugins;
+pub mod priority;
+pub mod services;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use apimachinery::managed_fields::Owners;
+use apimachinery::meta::Time;
+use apimachinery::resource::{Resource, ResourceInfo};
+use apimachinery::{GroupVersionKind, Object, ObjectKey, Status};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use storage::Guard;
+use transport::Identity;
+
+pub(crate) use chain::Chain;
+
+use crate::auth::authz::{self, Attributes, Authorizer, ResourceAttributes};
+use crate::cache::{Cache, Event, keys};
+use crate::conversion::{self, Conversions};
+
+use crate::registry::{Registry, Served};
+pub use crate::request::options::Operation;
+use crate::request::options::Options;
+
+/// What admission reads of the server.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub cache: &'a Cache,
+    pub registry: &'a Registry,
+    pub authorizer: &'a Arc<dyn Authorizer>,
+    pub conversions: &'a Conversions,
+}
+
+/// One write during admission.
+pub struct AdmissionRequest<'a> {
+    /// What the server has stored and serves. Everything acknowledged before the request began is visible.
+    pub(crate) known: Known<'a>,
+    /// The operation.
+    pub operation: Operation,
+    /// The resource.
+    pub info: &'a ResourceInfo,
+    /// The object's namespace and name.
+    pub key: &'a ObjectKey,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    /// The stored object; `None` on create.
+    pub old: Option<&'a Value>,
+    /// The object to be stored; `None` on delete.
+    pub object: Option<&'a mut Value>,
+    /// The requesting user.
+    pub user: &'a Identity,
+    /// Whether nothing is to be stored.
+    pub dry_run: bool,
+    /// It is to create an object that is known to exist. Validation records nothing for that.
+    pub(crate) repeats: bool,
+    /// The moment the request was received.
+    pub now: Time,
+    /// The server generated the name from `generateName`.
+    pub generated_name: bool,
+    /// The request deletes a collection; it names no object.
+    pub collection: bool,
+    pub(crate) options: Options<'a>,
+    /// The owners of the fields of `object`, which has no list of its own.
+    pub(crate) owners: Option<&'a Owners>,
+    /// The list of `old`, which has none of its own.
+    pub(crate) old_owners: Option<&'a RawValue>,
+    pub(crate) face: &'a dyn Face,
+    pub(crate) notes: &'a Notes,
+    /// The state of mutation.
+    pub rounds: Rounds,
+}
+
+/// The mutations of one request. A plugin that calls programs of users requests a second round when they have changed the
+/// object: plugins that ran before them then see the result.
+#[derive(Default)]
+pub struct Rounds {
+    /// Whether this is the second round.
+    pub is_second: bool,
+    /// Whether a second round is requested.
+    pub is_second_requested: bool,
+    /// The object was changed by a program that does not know which fields the server populates.
+    pub is_changed_by_user: bool,
+    /// State that a plugin keeps from the first round for the second one, by the plugin's name.
+    pub kept: Vec<(&'static str, Box<dyn Any + Send + Sync>)>,
+}
+
+/// What admission adds to a reply, whether the write succeeds or not.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    warnings: Mutex<Vec<String>>,
+    annotations: Mutex<Vec<(String, String)>>,
+    claims: Mutex<Vec<Guard>>,
+}
+
+impl Notes {
+    /// The claims that the write is committed with, see [`claims`].
+    pub(crate) fn claims(&self) -> Vec<Guard> {
+        self.claims.lock().clone()
+    }
+
+    fn set_claims(&self, claims: Vec<Guard>) {
+        *self.claims.lock() = claims;
+    }
+
+    /// The warnings of the request, within kube-apiserver's bounds.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        bounded(std::mem::take(&mut *self.warnings.lock()))
+    }
+
+    /// The audit annotations of the request.
+    pub(crate) fn take_annotations(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut *self.annotations.lock())
+    }
+}
+
+/// Characters of all warnings of a reply; headers have little room.
+const MAX_WARNINGS: usize = 4 * 1024;
+/// Characters of a warning, if there are more than [`MAX_WARNINGS`] in all.
+const MAX_WARNING: usize = 256;
+
+/// Cuts warnings that are too long together, and drops those that still do not fit.
+fn bounded(warnings: Vec<String>) -> Vec<String> {
+    let length = |text: &String| text.chars().count();
+    if warnings.iter().map(length).sum::<usize>() <= MAX_WARNINGS {
+        return warnings;
+    }
+    let cut = warnings.into_iter().map(|text| text.chars().take(MAX_WARNING).collect::<String>());
+    let mut written = 0;
+    cut.take_while(|text| {
+        written += length(text);
+        written <= MAX_WARNINGS
+    })
+    .collect()
+}
+
+/// The form of an object in a request: the object itself, or the Scale of a Deployment.
+pub(crate) trait Face: Sync {
+    fn kind(&self) -> GroupVersionKind;
+
+    /// # Errors
+    /// If the object has no such form.
+    fn show(&self, object: &Value) -> Result<Value, Status>;
+
+    /// Puts a changed form into its object.
+    ///
+    /// # Errors
+    /// If it is no longer of the resource.
+    fn put_back(&self, operation: Operation, shown: Value, object: &mut Value) -> Result<(), Status>;
+}
+
+impl AdmissionRequest<'_> {
+    /// Whether it is about objects of this resource themselves, not about a subresource.
+    pub fn is_for(&self, group: &str, plural: &str) -> bool {
+        let named = &self.info.resource;
+        named.group == group && named.plural == plural && self.subresource.is_empty()
+    }
+
+    /// Fails if an object of `place` (`GROUP/PLURAL`) and a namespace (`None`: any) cannot be read: a plugin that decides
+    /// by these objects does not know all of them.
+    pub(crate) fn all_known(&self, place: &str, namespace: Option<&str>) -> Result<(), Status> {
+        let cache = &self.known.cache;
+        if cache.is_sound() { Ok(()) } else { cache.resource(place).check_scope(namespace) }
+    }
+
+    /// Whether the user of the request is authorized for something else.
+    pub async fn is_allowed(&self, wanted: ResourceAttributes) -> bool {
+        authz::decide(self.known.authorizer.as_ref(), self.user, &Attributes::Resource(wanted)).await.is_allowed()
+    }
+
+    /// Decides on requests of any user.
+    pub fn authorizer(&self) -> Arc<dyn Authorizer> {
+        Arc::clone(self.known.authorizer)
+    }
+
+    /// A stored object of another resource. Everything acknowledged before the request began is found.
+    ///
+    /// # Errors
+    /// If the object cannot be read.
+    pub fn stored(&self, group: &str, plural: &str, key: &ObjectKey) -> Result<Option<Arc<Object>>, Status> {
+        self.known.cache.resource(&keys::group_resource(group, plural)).get(key)
+    }
+
+    /// The stored objects of another resource, in a namespace or in all.
+    ///
+    /// # Errors
+    /// If one of them cannot be read.
+    pub fn others(&self, group: &str, plural: &str, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, Status> {
+        let place = keys::group_resource(group, plural);
+        let (objects, ..) = self.known.cache.resource(&place).list(namespace, None, 0, |_| true)?;
+        Ok(objects)
+    }
+
+    /// The resources that the server serves.
+    pub fn served(&self) -> Arc<Served> {
+        self.known.registry.snapshot()
+    }
+
+    /// An object of one version of a resource in another one; a webhook may convert it.
+    ///
+    /// # Errors
+    /// A conversion that fails.
+    pub async fn converted(&self, versions: (&Resource, &Resource), document: Value) -> Result<Value, Status> {
+        conversion::between(self.known.conversions, versions, document).await
+    }
+
+    /// The kind of the objects in the request: of the subresource, if it has a kind of its own.
+    pub fn kind(&self) -> GroupVersionKind {
+        self.face.kind()
+    }
+
+    /// A copy of the new object as clients see it.
+    ///
+    /// # Errors
+    /// If the object has no such subresource.
+    pub fn object_document(&self) -> Result<Option<Value>, Status> {
+        let Some(object) = self.object.as_deref() else { return Ok(None) };
+        let mut document = self.face.show(object)?;
+        if let Some(owners) = self.owners.filter(|_| self.subresource != "scale") {
+            owners.put(&mut document);
+        }
+        Ok(Some(document))
+    }
+
+    /// A copy of the stored object as clients see it.
+    ///
+    /// # Errors
+    /// If the object has no such subresource.
+    pub fn old_document(&self) -> Result<Option<Value>, Status> {
+        let Some(old) = self.old else { return Ok(None) };
+        let mut document = self.face.show(old)?;
+        let list = self.old_owners.filter(|_| self.subresource != "scale");
+        let list = list.and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
+        if let (Some(list), Some(metadata)) = (list, document.get_mut("metadata").and_then(Value::as_object_mut)) {
+            metadata.insert("managedFields".into(), list);
+        }
+        Ok(Some(document))
+    }
+
+    /// Replaces the object by a document of a user's program. Fields that the server populates keep their values, as do
+    /// the owners of fields; missing fields get their defaults.
+    ///
+    /// # Errors
+    /// If the document is no longer of the resource.
+    pub fn replace_object(&mut self, document: Value) -> Result<(), Status> {
+        let Some(object) = self.object.as_deref_mut() else { return Ok(()) };
+        self.face.put_back(self.operation, document, object)?;
+        self.rounds.is_changed_by_user = true;
+        self.rounds.is_second_requested = true;
+        Ok(())
+    }
+
+    /// The options of the request: CreateOptions, UpdateOptions or DeleteOptions of `meta.k8s.io/v1`.
+    pub fn options(&self) -> Value {
+        self.options.document(self.operation)
+    }
+
+    /// Adds a `Warning` header to the reply, also to a refusal.
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.notes.warnings.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// Adds an annotation to the audit event of the request.
+    pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.notes.annotations.lock().push((key.into(), value.into()));
+    }
+
+    /// The refusal of a plugin: 403, as all of upstream's.
+    pub fn forbidden(&self, why: &str) -> Status {
+        let named = &self.info.resource;
+        Status::forbidden(&named.group, &named.plural, &self.key.name, why)
+    }
+}
+
+/// One object's change, right before it is committed. Both states are in the stored version, which need not be the version
+/// of the request.
+pub struct Change<'a> {
+    pub(crate) cache: &'a Cache,
+    /// The resource.
+    pub info: &'a ResourceInfo,
+    /// The object's namespace and name.
+    pub key: &'a ObjectKey,
+    /// `None` on create.
+    pub old: Option<&'a Object>,
+    /// `None` if the object is removed.
+    pub new: Option<&'a Object>,
+}
+
+impl Change<'_> {
+    /// The stored objects of another resource in a namespace.
+    ///
+    /// # Errors
+    /// If one of them cannot be read.
+    pub fn others(&self, group: &str, plural: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
+        let place = keys::group_resource(group, plural);
+        let (objects, ..) = self.cache.resource(&place).list(Some(namespace), None, 0, |_| true)?;
+        Ok(objects)
+    }
+}
+
+/// A new state of another object, committed in the transaction of a [`Change`] or not at all.
+pub struct JointWrite {
+    /// The group of the object's resource.
+    pub group: &'static str,
+    /// The plural of the object's resource.
+    pub plural: &'static str,
+    /// The state that the new one was computed from. The transaction fails if it is no longer the newest.
+    pub based_on: Arc<Object>,
+    /// The new state.
+    pub object: Value,
+}
+
+/// An in-process admission plugin.
+pub trait Admission: Send + Sync + 'static {
+    /// The name by which its durations are counted; `None`: it counts them itself, or does nothing.
+    fn name(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether it handles this resource; it is not called for others.
+    fn concerns(&self, _group: &str, _plural: &str) -> bool {
+        true
+    }
+
+    /// Whether it handles writes of the status of such a resource.
+    fn concerns_status(&self, group: &str, plural: &str) -> bool {
+        self.concerns(group, plural)
+    }
+
+    /// Whether it handles writes of these metadata fields alone of such a resource.
+    fn concerns_metadata(&self, group: &str, plural: &str, _fields: &[&str]) -> bool {
+        self.concerns(group, plural)
+    }
+
+    /// Whether mutation runs again when a user's program has changed the object.
+    fn runs_again(&self) -> bool {
+        true
+    }
+
+    /// Whether it runs programs of users. These validate every write: also one that changes nothing, one of the status
+    /// together with the object, and one that is joined to another.
+    fn runs_user_programs(&self) -> bool {
+        false
+    }
+
+    /// Whether it runs after all plugins that do not.
+    fn runs_last(&self) -> bool {
+        false
+    }
+
+    /// Names of built-in plugins of the server to disable.
+    fn switches_off(&self) -> &[&'static str] {
+        &[]
+    }
+
+    /// May change the object.
+    fn mutate<'a>(&'a self, _request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Called with every change in the store, in order, before readers see it; at the start, with all objects.
+    fn observe(&self, _place: &str, _event: &Event) {}
+
+    /// May only refuse.
+    fn validate<'a>(&'a self, _request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Texts for `Warning` headers about an object that was validated.
+    fn warnings(&self, _request: &AdmissionRequest<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether it changes other objects together with objects of this resource, see [`Self::joint_writes`].
+    fn has_joint_writes(&self, _group: &str, _plural: &str) -> bool {
+        false
+    }
+
+    /// The writes that are committed together with a change. Called again if one of those objects has changed meanwhile, and
+    /// for dry runs. May refuse the change.
+    ///
+    /// # Errors
+    /// A Status that refuses the change.
+    fn joint_writes(&self, _change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
+        Ok(Vec::new())
+    }
+
+    /// Called when an object it validated was not stored: another plugin refused it, or another write came first.
+    /// Undoes the side effects of validation.
+    fn undo<'a>(&'a self, _request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_bounded() {
+        let of = |count: usize, length: usize| bounded(vec!["ä".repeat(length); count]);
+        assert_eq!(of(4, 1024), vec!["ä".repeat(1024); 4]);
+        assert_eq!(of(1, 5000), vec!["ä".repeat(256)]);
+        assert_eq!(of(100, 1000), vec!["ä".repeat(256); 16]);
+    }
+}

@@ -1,0 +1,177 @@
+//! Impersonation by the headers `Impersonate-User`, `-Group`, `-Uid` and `-Extra-KEY`. The caller must be authorized to
+//! impersonate each of them.
+
+use apimachinery::Status;
+use http::{HeaderMap, HeaderName};
+use transport::Identity;
+
+use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, account_groups, account_of};
+use crate::auth::authz::{self, Attributes, Authorizer, ResourceAttributes};
+
+const PREFIX: &str = "impersonate-";
+const EXTRA: &str = "impersonate-extra-";
+const GROUP: &str = "authentication.k8s.io";
+
+/// The identity to act as: the caller's own without such headers. The headers are removed, so that nothing behind
+/// takes them for its own. `request` is what the caller does as that identity.
+///
+/// The right to act as a user for certain requests only (constrained impersonation) is checked first, the right to act as a
+/// user for all requests (`impersonate`) if it is missing, as in kube-apiserver.
+///
+/// # Errors
+/// 403 when the caller may not impersonate the user, a group, the UID or an extra field; 400 for groups, a UID or extra
+/// fields without a user.
+pub async fn impersonate(
+    headers: &mut HeaderMap,
+    caller: Identity,
+    authorizer: &dyn Authorizer,
+    request: impl FnOnce() -> Attributes,
+) -> Result<Identity, Status> {
+    let wanted = read(headers)?;
+    remove(headers);
+    let Some(wanted) = wanted else { return Ok(caller) };
+    let refused = match constrained(&wanted, &request()) {
+        Some(rights) => match check_all(authorizer, &caller, rights).await {
+            Ok(()) => return Ok(complete(wanted)),
+            Err(refused) => Some(refused),
+        },
+        None => None,
+    };
+    let classic = needed(&wanted, "impersonate").into_iter().map(Attributes::Resource);
+    match check_all(authorizer, &caller, classic.collect()).await {
+        Ok(()) => Ok(complete(wanted)),
+        Err(classic) => Err(refused.unwrap_or(classic)),
+    }
+}
+
+async fn check_all(authorizer: &dyn Authorizer, caller: &Identity, rights: Vec<Attributes>) -> Result<(), Status> {
+    for right in &rights {
+        authz::check(authorizer, caller, right).await?;
+    }
+    Ok(())
+}
+
+/// The rights to act as this user for this request alone: on the request, then on each claimed part of the identity. `None`
+/// for identities that can only be impersonated as a whole: nodes, and service accounts with parts of their own.
+fn constrained(wanted: &Identity, request: &Attributes) -> Option<Vec<Attributes>> {
+    const NODES: &str = "system:node:";
+    let is_account = account_of(&wanted.user).is_some();
+    let has_parts = !wanted.groups.is_empty() || !wanted.uid.is_empty() || !wanted.extra.is_empty();
+    if wanted.user.starts_with(NODES) || (is_account && has_parts) {
+        return None;
+    }
+    let mode = if is_account { "serviceaccount" } else { "user-info" };
+    let on = |verb: &str| format!("impersonate-on:{mode}:{verb}");
+    let mut rights = vec![match request {
+        Attributes::Resource(request) => {
+            Attributes::Resource(ResourceAttributes { verb: on(&request.verb), ..request.clone() })
+        }
+        Attributes::Path { verb, path } => Attributes::Path { verb: on(verb), path: path.clone() },
+    }];
+    let parts = needed(wanted, &format!("impersonate:{mode}")).into_iter();
+    rights.extend(parts.map(|part| Attributes::Resource(ResourceAttributes { group: GROUP.into(), ..part })));
+    Some(rights)
+}
+
+fn read(headers: &HeaderMap) -> Result<Option<Identity>, Status> {
+    let all = |name: &str| -> Result<Vec<String>, Status> {
+        let text = |value: &http::HeaderValue| value.to_str().map(str::to_owned);
+        headers
+            .get_all(name)
+            .iter()
+            .map(|value| text(value).map_err(|_| Status::bad_request(format!("header {name} is not text"))))
+            .collect()
+    };
+    let first = |name: &str| all(name).map(|values| values.into_iter().next().unwrap_or_default());
+    let mut wanted = Identity {
+        user: first("impersonate-user")?,
+        uid: first("impersonate-uid")?,
+        groups: all("impersonate-group")?,
+        extra: Vec::new(),
+    };
+    for name in headers.keys() {
+        if let Some(key) = name.as_str().strip_prefix(EXTRA) {
+            wanted.extra.push((percent_decode(key).to_lowercase(), all(name.as_str())?));
+        }
+    }
+    if wanted == Identity::default() {
+        return Ok(None);
+    }
+    if wanted.user.is_empty() {
+        let mut parts = wanted.groups.iter().map(|group| format!("group {group:?}")).collect::<Vec<_>>();
+        parts.extend((!wanted.uid.is_empty()).then(|| format!("uid {:?}", wanted.uid)));
+        parts.extend(wanted.extra.iter().map(|(key, _)| format!("extra {key:?}")));
+        let parts = parts.join(", ");
+        return Err(Status::bad_request(format!("requested [{parts}] without impersonating a user name")));
+    }
+    Ok(Some(wanted))
+}
+
+fn remove(headers: &mut HeaderMap) {
+    let names: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
+/// One permission for each thing that is claimed.
+fn needed(wanted: &Identity, verb: &str) -> Vec<ResourceAttributes> {
+    let attributes = |group: &str, resource: &str, name: &str| ResourceAttributes {
+        verb: verb.into(),
+        group: group.into(),
+        version: "v1".into(),
+        resource: resource.into(),
+        name: name.into(),
+        ..ResourceAttributes::default()
+    };
+    let mut needed = vec![match account_of(&wanted.user) {
+        Some((namespace, name)) => {
+            ResourceAttributes { namespace: namespace.into(), ..attributes("", "serviceaccounts", name) }
+        }
+        None => attributes("", "users", &wanted.user),
+    }];
+    needed.extend(wanted.groups.iter().map(|group| attributes("", "groups", group)));
+    if !wanted.uid.is_empty() {
+        needed.push(attributes(GROUP, "uids", &wanted.uid));
+    }
+    for (key, values) in &wanted.extra {
+        needed.extend(
+            values
+                .iter()
+                .map(|value| ResourceAttributes { subresource: key.clone(), ..attributes(GROUP, "userextras", value) }),
+        );
+    }
+    needed
+}
+
+fn complete(mut wanted: Identity) -> Identity {
+    if let (true, Some((namespace, _))) = (wanted.groups.is_empty(), account_of(&wanted.user)) {
+        wanted.groups = account_groups(namespace);
+    }
+    let own = if wanted.user == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    if !wanted.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
+        wanted.groups.push(own.into());
+    }
+    wanted
+}
+
+/// Header names cannot carry every character of a key. What is not a valid escape stays as it is.
+pub(super) fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let escape = (*first == b'%').then(|| tail.get(..2)).flatten();
+        let decoded = escape.and_then(|digits| hex::decode(digits).ok()).and_then(|decoded| decoded.first().copied());
+        match decoded {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}

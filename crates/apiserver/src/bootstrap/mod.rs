@@ -1,0 +1,4 @@
+//! The objects that every server has from its first start.
+
+pub mod objects;
+pub mod policy;

@@ -1,0 +1,3 @@
+//! Transactions of several writes.
+
+pub(crate) mod together;

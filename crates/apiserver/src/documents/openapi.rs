@@ -1,0 +1,314 @@
+//! `/openapi/v2` and `/openapi/v3`, rendered from the types of the served resources.
+//!
+//! Nothing is rendered before a client requests it; what was rendered is kept, compressed, as long as its snapshot. The hashes in the v3
+//! index are of what goes into a document, so that the index does not cost the rendering of all of them.
+
+mod descriptions;
+mod foreign;
+mod paths;
+mod protobuf;
+mod protobuf_v3;
+mod rendered;
+mod schema;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use apimachinery::GroupVersion;
+use apimachinery::resource::Resource;
+use http::{HeaderValue, StatusCode, header};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use sha2::Digest;
+use transport::Response;
+
+use crate::documents::discovery::{Apis, is_current, negotiated};
+pub use foreign::ForeignSpec;
+use rendered::Rendered;
+use schema::{Dialect, Renderer};
+
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+
+/// OpenAPI documents of one snapshot.
+pub struct OpenApi {
+    /// By the path below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
+    groups: BTreeMap<String, GroupDocument>,
+    /// By the same path: the documents of other servers.
+    foreign: BTreeMap<String, Foreign>,
+    version: String,
+    /// When what is served became as it is, as HTTP writes it.
+    modified: String,
+    etag: OnceLock<String>,
+    v2_json: OnceLock<Rendered>,
+    v2_protobuf: OnceLock<Rendered>,
+    rendered: Mutex<BTreeMap<String, Rendered>>,
+}
+
+/// The documents of a group version that another server serves.
+struct Foreign {
+    v3_url: Option<String>,
+    v2: Option<Arc<ForeignSpec>>,
+}
+
+struct GroupDocument {
+    group_version: GroupVersion,
+    resources: Vec<Resource>,
+    hash: OnceLock<String>,
+}
+
+impl OpenApi {
+    /// `version` is the server's `gitVersion`; it stands in the documents and in their hashes. `now` is when the
+    /// resources came to be served.
+    pub fn new(resources: impl IntoIterator<Item = Resource>, version: &str, now: jiff::Timestamp) -> Self {
+        let mut groups: BTreeMap<String, GroupDocument> = BTreeMap::new();
+        for resource in resources {
+            let group_version = resource.info.resource.group_version();
+            let path = group_version.url_prefix().trim_start_matches('/').to_owned();
+            let document = groups.entry(path).or_insert_with(|| GroupDocument {
+                group_version,
+                resources: Vec::new(),
+                hash: OnceLock::new(),
+            });
+            document.resources.push(resource);
+        }
+        Self {
+            groups,
+            foreign: BTreeMap::new(),
+            version: version.to_owned(),
+            modified: now.strftime(HTTP_DATE).to_string(),
+            etag: OnceLock::new(),
+            v2_json: OnceLock::new(),
+            v2_protobuf: OnceLock::new(),
+            rendered: Mutex::default(),
+        }
+    }
+
+    /// With the documents of other servers.
+    #[must_use]
+    pub fn beside(mut self, apis: &Apis) -> Self {
+        for ((group, version), foreign) in &apis.foreign {
+            let documents = Foreign { v3_url: foreign.v3_url.clone(), v2: foreign.v2.clone() };
+            self.foreign.insert(format!("apis/{group}/{version}"), documents);
+        }
+        self
+    }
+
+    /// Answers a GET below `/openapi`, `None` when the path is not one that is served.
+    pub fn get(&self, uri: &http::Uri, headers: &http::HeaderMap) -> Option<Response> {
+        match uri.path().strip_prefix("/openapi/")? {
+            "v2" => Some(self.v2(headers)),
+            "v3" | "v3/" => Some(self.v3_index()),
+            path => self.v3(path.strip_prefix("v3/")?, uri.query().unwrap_or_default(), headers),
+        }
+    }
+
+    fn hash(&self, document: &GroupDocument) -> String {
+        document.hash.get_or_init(|| fingerprint(&self.version, &document.resources)).clone()
+    }
+
+    fn etag(&self) -> &str {
+        self.etag.get_or_init(|| {
+            let mut hashes: Vec<String> = self.groups.values().map(|document| self.hash(document)).collect();
+            hashes.extend(self.foreign.values().filter_map(|it| Some(it.v2.as_ref()?.hash().to_owned())));
+            crate::documents::discovery::entity_tag(hashes.concat().as_bytes())
+        })
+    }
+
+    fn v2(&self, headers: &http::HeaderMap) -> Response {
+        let Some(protobuf) = wants_protobuf(headers, V2_PROTOBUF) else {
+            let mut response = http::Response::new(transport::empty());
+            *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+            return response;
+        };
+        let mut response = if self.is_known(headers, self.etag()) {
+            let mut response = http::Response::new(transport::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        } else if protobuf {
+            let document = || Rendered::new(protobuf::encode_document(&self.v2_document()));
+            self.v2_protobuf.get_or_init(document).response(V2_PROTOBUF, headers)
+        } else {
+            let document = || Rendered::new(self.v2_document().to_string().into());
+            self.v2_json.get_or_init(document).response("application/json", headers)
+        };
+        let headers = response.headers_mut();
+        headers.append(header::VARY, HeaderValue::from_static("Accept"));
+        if let Ok(etag) = HeaderValue::from_str(self.etag()) {
+            headers.insert(header::ETAG, etag);
+        }
+        self.date(&mut response);
+        response
+    }
+
+    /// Whether the client has the document already. With an etag, the date is ignored.
+    fn is_known(&self, headers: &http::HeaderMap, etag: &str) -> bool {
+        let since = headers.get(header::IF_MODIFIED_SINCE).and_then(|value| value.to_str().ok());
+        is_current(headers, etag)
+            || (!headers.contains_key(header::IF_NONE_MATCH) && since.is_some_and(|since| since == self.modified))
+    }
+
+    fn date(&self, response: &mut Response) {
+        if let Ok(modified) = HeaderValue::from_str(&self.modified) {
+            response.headers_mut().insert(header::LAST_MODIFIED, modified);
+        }
+    }
+
+    fn v2_document(&self) -> Value {
+        let mut renderer = Renderer::new(Dialect::V2);
+        let mut paths = Map::new();
+        for document in self.groups.values() {
+            for resource in &document.resources {
+                paths::add(resource, &mut renderer, &mut paths);
+            }
+        }
+        let mut document = json!({
+            "swagger": "2.0", "info": {"title": "Kubernetes", "version": self.version},
+            "paths": paths, "definitions": renderer.finish(),
+        });
+        for (path, foreign) in &self.foreign {
+            if let Some(other) = foreign.v2.as_ref().and_then(|spec| spec.read()) {
+                foreign::merge(&mut document, other, &format!("/{path}"));
+            }
+        }
+        document
+    }
+
+    fn v3_index(&self) -> Response {
+        let own = self.groups.iter().map(|(path, document)| {
+            let url = format!("/openapi/v3/{path}?hash={}", self.hash(document));
+            (path, url)
+        });
+        let foreign = self.foreign.iter().filter_map(|(path, foreign)| Some((path, foreign.v3_url.clone()?)));
+        let entry = |(path, url): (&String, String)| (path.clone(), json!({"serverRelativeURL": url}));
+        let paths: Map<String, Value> = own.chain(foreign).map(entry).collect();
+        // Upstream names no type here, and Go's guess is text.
+        let body = json!({"paths": paths}).to_string().into();
+        let mut response = negotiated(StatusCode::OK, "text/plain; charset=utf-8", body);
+        self.date(&mut response);
+        response
+    }
+
+    fn v3(&self, path: &str, query: &str, headers: &http::HeaderMap) -> Option<Response> {
+        let document = self.groups.get(path)?;
+        let Some(protobuf) = wants_protobuf(headers, V3_PROTOBUF) else {
+            let mut response = http::Response::new(transport::empty());
+            *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+            return Some(response);
+        };
+        let hash = self.hash(document);
+        let asked = query.split('&').find_map(|pair| pair.strip_prefix("hash="));
+        if asked.is_some_and(|asked| asked != hash) {
+            let location = format!("/openapi/v3/{path}?hash={hash}");
+            let link = format!("<a href=\"{location}\">Moved Permanently</a>.\n\n");
+            let mut response = negotiated(StatusCode::MOVED_PERMANENTLY, "text/html; charset=utf-8", link.into());
+            response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
+            return Some(response);
+        }
+        let etag = format!("\"{hash}\"");
+        let mut response = if self.is_known(headers, &etag) {
+            let mut response = http::Response::new(transport::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        } else if protobuf {
+            // Few clients request it, and each once.
+            Rendered::new(protobuf_v3::encode_document(&self.v3_value(document))).response(V3_PROTOBUF, headers)
+        } else {
+            self.v3_document(path, document).response("application/json", headers)
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::ETAG, HeaderValue::from_str(&etag).ok()?);
+        headers.append(header::VARY, HeaderValue::from_static("Accept"));
+        // With the hash in its address the document cannot change.
+        let caching = if asked.is_some() { "public, immutable" } else { "no-cache, private" };
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+        if asked.is_some() {
+            headers.insert(header::EXPIRES, HeaderValue::from_static(NEVER));
+        }
+        self.date(&mut response);
+        Some(response)
+    }
+
+    fn v3_document(&self, path: &str, document: &GroupDocument) -> Rendered {
+        if let Some(rendered) = self.rendered.lock().get(path) {
+            return rendered.clone();
+        }
+        let rendered = Rendered::new(self.v3_value(document).to_string().into());
+        self.rendered.lock().insert(path.to_owned(), rendered.clone());
+        rendered
+    }
+
+    fn v3_value(&self, document: &GroupDocument) -> Value {
+        let mut renderer = Renderer::new(Dialect::V3);
+        let mut paths = Map::new();
+        for resource in &document.resources {
+            paths::add(resource, &mut renderer, &mut paths);
+        }
+        json!({
+            "openapi": "3.0.0",
+            "info": {"title": format!("Kubernetes {}", document.group_version), "version": self.version},
+            "paths": paths, "components": {"schemas": renderer.finish()},
+        })
+    }
+}
+
+const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
+
+/// When a document that cannot change goes out of date.
+const NEVER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
+
+/// The client's preferred one of the two forms; `None`: neither is acceptable.
+fn wants_protobuf(headers: &http::HeaderMap, ours: &str) -> Option<bool> {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accept.trim().is_empty() {
+        return Some(false);
+    }
+    // Older clients write the version with an `@`.
+    let is_ours = |name: &str| name.replacen('@', ".", 1) == ours;
+    let mut best: Option<(f32, bool)> = None;
+    for alternative in accept.split(',') {
+        let mut parts = alternative.split(';').map(str::trim);
+        let form = match parts.next().unwrap_or_default() {
+            name if is_ours(name) => true,
+            "application/json" | "application/*" | "*/*" => false,
+            _ => continue,
+        };
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0);
+        if best.is_none_or(|(known, _)| weight > known) {
+            best = Some((weight, form));
+        }
+    }
+    best.map(|(_, form)| form)
+}
+
+/// A hash of everything a document is made from. Built-in types change with the version only; custom ones are walked.
+fn fingerprint(version: &str, resources: &[Resource]) -> String {
+    use std::fmt::Write;
+    struct Sink(sha2::Sha256);
+    impl Write for Sink {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0.update(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut sink = Sink(sha2::Sha256::new());
+    let mut feed = |arguments: std::fmt::Arguments<'_>| {
+        // Writing into a hash cannot fail.
+        let _ = sink.write_fmt(arguments);
+    };
+    feed(format_args!("{version}\n"));
+    for resource in resources {
+        let info = &resource.info;
+        feed(format_args!("{:?} {:?} {:?}\n", info.resource, info.verbs, info.subresources));
+        if info.custom {
+            feed(format_args!("{:?}\n", info.selectable_fields));
+            for (id, node) in info.schema.schemas.iter() {
+                feed(format_args!("{id:?} {node:?}\n"));
+            }
+        }
+    }
+    hex::encode_upper(sink.0.finalize())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The OpenAPI v2 documents of other servers, merged into this server's.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::rendered::Rendered;
+
+/// An OpenAPI v2 document of another server, compressed.
+#[derive(Debug, PartialEq)]
+pub struct ForeignSpec {
+    document: Rendered,
+    hash: String,
+}
+
+impl ForeignSpec {
+    /// # Errors
+    /// The document is not JSON.
+    pub fn new(document: Vec<u8>) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice::<serde::de::IgnoredAny>(&document)?;
+        let hash = crate::documents::discovery::entity_tag(&document);
+        Ok(Self { document: Rendered::new(document), hash })
+    }
+
+    pub(super) fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    pub(super) fn read(&self) -> Option<Value> {
+        serde_json::from_slice(&self.document.plain().ok()?).ok()
+    }
+}
+
+const DEFINITIONS: &str = "#/definitions/";
+const KINDS: &str = "x-kubernetes-group-version-kind";
+
+/// Adds the paths of `other` below `prefix`, and the definitions that they use. A definition that differs from a known one
+/// of its name is renamed.
+pub(super) fn merge(into: &mut Value, mut other: Value, prefix: &str) {
+    let Some(Value::Object(paths)) = other.get_mut("paths").map(Value::take) else { return };
+    let below = |path: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let mut paths: Map<String, Value> = paths.into_iter().filter(|(path, _)| below(path)).collect();
+    let Some(Value::Object(definitions)) = other.get_mut("definitions").map(Value::take) else {
+        return add_all(into, "paths", paths);
+    };
+    let mut wanted = Vec::new();
+    let mut used = BTreeSet::new();
+    paths.values().for_each(|path| references(path, &mut wanted));
+    while let Some(name) = wanted.pop() {
+        if let Some(definition) = definitions.get(&name)
+            && used.insert(name)
+        {
+            references(definition, &mut wanted);
+        }
+    }
+    let mut added: Map<String, Value> = definitions.into_iter().filter(|(name, _)| used.contains(name)).collect();
+    let renamed = conflicts(&into["definitions"], &mut added);
+    if !renamed.is_empty() {
+        paths.values_mut().chain(added.values_mut()).for_each(|value| rename(value, &renamed));
+        added = added.into_iter().map(|(name, value)| (renamed.get(&name).cloned().unwrap_or(name), value)).collect();
+    }
+    add_all(into, "paths", paths);
+    add_all(into, "definitions", added);
+}
+
+/// Removes from `added` what is known, and returns new names for what differs.
+fn conflicts(known: &Value, added: &mut Map<String, Value>) -> std::collections::BTreeMap<String, String> {
+    let mut renamed = std::collections::BTreeMap::new();
+    added.retain(|name, definition| match known.get(name) {
+        Some(own) => {
+            let is_same = is_same(own, definition);
+            if !is_same {
+                let free = (2..).map(|number| format!("{name}_v{number}")).find(|other| known.get(other).is_none());
+                renamed.extend(free.map(|free| (name.clone(), free)));
+            }
+            !is_same
+        }
+        None => true,
+    });
+    renamed
+}
+
+/// Whether two definitions are equal, except for the kinds that they belong to.
+fn is_same(one: &Value, other: &Value) -> bool {
+    let (Value::Object(one), Value::Object(other)) = (one, other) else { return one == other };
+    let fields = |map: &Map<String, Value>| map.keys().filter(|name| *name != KINDS).count();
+    fields(one) == fields(other)
+        && one.iter().filter(|(name, _)| *name != KINDS).all(|(name, value)| other.get(name) == Some(value))
+}
+
+/// Present entries stay.
+fn add_all(into: &mut Value, field: &str, entries: Map<String, Value>) {
+    if let Some(known) = into[field].as_object_mut() {
+        for (name, value) in entries {
+            known.entry(name).or_insert(value);
+        }
+    }
+}
+
+fn references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            let reference = map.get("$ref").and_then(Value::as_str);
+            found.extend(reference.and_then(|it| it.strip_prefix(DEFINITIONS)).map(str::to_owned));
+            map.values().for_each(|value| references(value, found));
+        }
+        Value::Array(list) => list.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+fn rename(value: &mut Value, names: &std::collections::BTreeMap<String, String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get_mut("$ref")
+                && let Some(name) = reference.strip_prefix(DEFINITIONS).and_then(|name| names.get(name))
+            {
+                *reference = format!("{DEFINITIONS}{name}");
+            }
+            map.values_mut().for_each(|value| rename(value, names));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| rename(value, names)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn foreign_paths_come_with_what_they_use() {
+        let of = |name: &str| json!({"$ref": format!("#/definitions/{name}")});
+        let mut document = json!({
+            "paths": {"/api/v1/": 1},
+            "definitions": {"meta": {"type": "object"}, "other": {"type": "string", KINDS: [1]}, "other_v2": {}},
+        });
+        let foreign = json!({
+            "paths": {
+                "/apis/g/v1/xs": {"get": of("x")},
+                "/apis/g/v10/ys": {"get": of("y")},
+                "/api/v1/": 2,
+            },
+            "definitions": {
+                "x": {"properties": {"meta": of("meta"), "other": of("other"), "next": of("x")}},
+                "y": {},
+                "meta": {"type": "object", KINDS: [2]},
+                "other": {"type": "integer"},
+            },
+        });
+        merge(&mut document, foreign, "/apis/g/v1");
+        let expected = json!({
+            "paths": {"/api/v1/": 1, "/apis/g/v1/xs": {"get": of("x")}},
+            "definitions": {
+                "meta": {"type": "object"},
+                "other": {"type": "string", KINDS: [1]},
+                "other_v2": {},
+                "other_v3": {"type": "integer"},
+                "x": {"properties": {"meta": of("meta"), "other": of("other_v3"), "next": of("x")}},
+            },
+        });
+        assert_eq!(document, expected);
+    }
+
+    #[test]
+    fn odd_documents_add_nothing() {
+        for foreign in [json!(3), json!({"paths": []}), json!({"paths": {"/apis/h/v1": {}}, "definitions": 3})] {
+            let mut document = json!({"paths": {}, "definitions": {}});
+            merge(&mut document, foreign.clone(), "/apis/g/v1");
+            assert_eq!(document, json!({"paths": {}, "definitions": {}}), "{foreign}");
+        }
+        assert!(ForeignSpec::new(b"{".to_vec()).is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! Documents about the API: discovery, OpenAPI, `/version` and the list of paths.
+
+use std::sync::Arc;
+
+use apimachinery::resource::Resource;
+use apimachinery::{GroupVersion, Status};
+use arc_swap::ArcSwapOption;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use serde_json::{Value, json};
+use transport::{Identity, Request, Response};
+use world::World;
+
+use crate::documents::discovery::{Apis, Discovery};
+use crate::documents::openapi::OpenApi;
+use crate::documents::version::VersionInfo;
+use crate::registry::Served;
+use crate::request::RequestInfo;
+use crate::state::{Route, Shared};
+use crate::wire::respond;
+
+/// The documents of the resources served at one moment.
+struct Snapshot {
+    /// Of the served resources, and of other servers' group versions.
+    generations: (u64, u64),
+    discovery: Discovery,
+    openapi: OpenApi,
+}
+
+/// The route of all documents. Each is rendered on its first request and kept until the served resources change.
+pub struct Documents {
+    version: VersionInfo,
+    current: ArcSwapOption<Snapshot>,
+}
+
+impl Documents {
+    /// The route, with this document at `/version`.
+    pub fn new(version: VersionInfo) -> Self {
+        Self { version, current: ArcSwapOption::empty() }
+    }
+
+    fn snapshot(&self, served: &Served, apis: &Apis, world: &World) -> Arc<Snapshot> {
+        let generations = (served.generation, apis.generation);
+        if let Some(current) = self.current.load_full().filter(|current| current.generations == generations) {
+            return current;
+        }
+        let is_own = |resource: &&Resource| {
+            let named = &resource.info.resource;
+            !apis.is_foreign(&named.group, &named.version)
+        };
+        let own = || served.iter().filter(is_own).cloned();
+        let fresh = Arc::new(Snapshot {
+            generations,
+            discovery: Discovery::with(own(), apis),
+            openapi: OpenApi::new(own(), &self.version.git_version, world.now()).beside(apis),
+        });
+        self.current.store(Some(Arc::clone(&fresh)));
+        fresh
+    }
+
+    fn answer(&self, server: &Shared, request: &Request) -> Option<Response> {
+        let uri = request.uri();
+        let (served, apis) = (server.registry.snapshot(), server.apis.load());
+        match uri.path() {
+            "/version" | "/version/" => {
+                Some(respond::value(StatusCode::OK, &serde_json::to_value(&self.version).unwrap_or(Value::Null)))
+            }
+            "/" => Some(respond::value(StatusCode::OK, &paths(&served, &apis))),
+            path if path.starts_with("/openapi/") => {
+                self.snapshot(&served, &apis, &server.world).openapi.get(uri, request.headers())
+            }
+            path => self.snapshot(&served, &apis, &server.world).discovery.get(path, host(request), request.headers()),
+        }
+    }
+}
+
+impl Route for Documents {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        let path = info.path.as_str();
+        let known =
+            |prefix: &str| path == prefix || path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+        !info.is_resource && (path == "/" || ["/api", "/apis", "/openapi", "/version"].into_iter().any(known))
+    }
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        _info: &'a RequestInfo,
+        _user: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        let answer = self.answer(server, &request).unwrap_or_else(respond::page_not_found);
+        // Known paths are read only; paths that are not are unknown to every method.
+        let found = answer.status() != StatusCode::NOT_FOUND && request.method() != http::Method::GET;
+        let response = if found { Err(crate::errors::method_not_allowed()) } else { Ok(answer) };
+        Box::pin(async move { response })
+    }
+}
+
+/// The address a client called, as it called it.
+fn host(request: &Request) -> Option<&str> {
+    let named = || request.headers().get(http::header::HOST).and_then(|value| value.to_str().ok());
+    request.uri().authority().map(http::uri::Authority::as_str).or_else(named)
+}
+
+/// Every path without parameters, sorted.
+fn paths(served: &Served, apis: &Apis) -> Value {
+    let fixed = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+    let mut paths: std::collections::BTreeSet<String> = fixed.map(str::to_owned).into();
+    let own = served.iter().map(|resource| resource.info.resource.group_version());
+    let foreign = apis.foreign.keys().map(|(group, version)| GroupVersion::new(group.as_str(), version.as_str()));
+    for group_version in own.chain(foreign) {
+        paths.insert(group_version.url_prefix());
+        paths.insert(format!("/openapi/v3{}", group_version.url_prefix()));
+        if !group_version.group.is_empty() {
+            paths.insert(format!("/apis/{}", group_version.group));
+        }
+    }
+    json!({"paths": paths})
+}

@@ -1,0 +1,311 @@
+//! The way of a request through the server, from its URL to its response.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use apimachinery::{Status, StatusReason};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::{CACHE_CONTROL, HeaderValue};
+use transport::{Identity, Request, Response};
+
+use crate::audit::Recording;
+use crate::auth::authn::{expiry, impersonate};
+use crate::auth::authz::{self, Attributes, ResourceAttributes};
+use crate::commit::together;
+use crate::errors::{method_not_allowed, no_such_resource};
+use crate::flow::{self, Entry};
+use crate::handlers;
+use crate::limits::budget::Wire;
+use crate::limits::fairness;
+use crate::request::RequestInfo;
+use crate::request::log::Watched;
+use crate::request::peer::Peer;
+use crate::state::Shared;
+use crate::state::ending;
+use crate::wire::respond;
+
+pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
+    let info = RequestInfo::parse(request.method(), request.uri());
+    let mut audit_id = request.headers().get("audit-id").cloned();
+    // Writes that are stored together are recorded each by itself.
+    let is_apart = request.extensions().get::<transport::Together>().is_some();
+    let recording = server.auditor.get().filter(|_| !is_apart).map(|auditor| {
+        let given = audit_id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let id = given.unwrap_or_else(|| server.world.uuid());
+        audit_id = HeaderValue::from_str(&id).ok();
+        auditor.begin(&info, &request, id, &server.world)
+    });
+    let long = info.is_long_running();
+    if server.refuses.load(Ordering::Acquire)
+        && let Some(refusal) = ending::refusal(&info, &request)
+    {
+        return refusal;
+    }
+    let started = tokio::time::Instant::now();
+    let underway = (!long).then(|| server.counted.begin(&info));
+    // A caller in this process takes the objects themselves.
+    let shared = request.extensions().get::<transport::AcceptPayload>().is_some();
+    let preferences =
+        if shared { Default::default() } else { crate::wire::finish::Preferences::of(request.headers(), &info.query) };
+    let encoding = crate::wire::negotiate::error_encoding(request.headers());
+    let classified = OnceLock::new();
+    let outcome = match time_limit(server, &info) {
+        Err(status) => Ok(Ok(Err(status))),
+        Ok(limit) => {
+            let bounds = Bounds { started, limit, classified: &classified };
+            let answer = answer(server, &info, request, bounds, recording.as_ref());
+            let answer = std::panic::AssertUnwindSafe(answer).catch_unwind();
+            if long { Ok(answer.await) } else { tokio::time::timeout(limit, answer).await }
+        }
+    };
+    let elapsed = outcome.is_err();
+    let mut response = match outcome {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Err(status))) => respond::failure_as(&status, encoding),
+        Ok(Err(_panic)) => {
+            tracing::error!(verb = info.verb, path = info.path, "Request handler panicked; report this");
+            if let Some(recording) = &recording {
+                recording.panicked().await;
+            }
+            respond::failure(&Status::internal("the request handler failed unexpectedly"))
+        }
+        Err(_elapsed) => respond::failure(&Status::failure(
+            StatusReason::Timeout,
+            "Timeout: request did not complete within requested timeout - context deadline exceeded",
+        )),
+    };
+    drop(underway);
+    let known =
+        info.is_resource && server.registry.snapshot().get(&info.group, &info.version, &info.resource).is_some();
+    if elapsed {
+        server.counted.terminated(&info, known, response.status());
+    }
+    server.counted.end(&info, known, response.status(), (!long).then(|| started.elapsed()));
+    if let Some(transport::Payload::Created(outcomes)) = response.extensions().get() {
+        server.counted.more(&info, known, outcomes);
+    }
+    if let Some(recording) = &recording {
+        response = recording.clone().responded(response, long).await;
+    }
+    let headers = response.headers_mut();
+    flow::mark(headers, &classified);
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    if !long {
+        response = crate::wire::finish::finish(response, preferences).await;
+    }
+    if known && !long && !shared {
+        response = server.counted.bodies.responded(&info, response);
+    }
+    if let Some(mut id) = audit_id.or_else(|| HeaderValue::from_str(&server.world.uuid()).ok()) {
+        // No other response has it: HTTP/2 need not remember it for those.
+        id.set_sensitive(true);
+        response.headers_mut().insert("audit-id", id);
+    }
+    response
+}
+
+/// The time limit of a request: its `timeout`, but no longer than the server allows. Watches have parameters of their
+/// own.
+fn time_limit(server: &Shared, info: &RequestInfo) -> Result<Duration, Status> {
+    let most = server.flow.request_timeout();
+    let Some(text) = info.query.text("timeout").filter(|_| !info.is_long_running()) else { return Ok(most) };
+    let asked = text.parse::<apimachinery::duration::Duration>().map_err(|_| {
+        let why = format!("invalid timeout specified in the request URL - time: invalid duration {text:?}");
+        Status::bad_request(why)
+    })?;
+    Ok(asked.to_std().filter(|asked| !asked.is_zero()).unwrap_or(most).min(most))
+}
+
+/// What bounds a request.
+#[derive(Clone, Copy)]
+struct Bounds<'r> {
+    started: tokio::time::Instant,
+    /// The longest time that it may take.
+    limit: Duration,
+    /// Set where it was classified.
+    classified: &'r OnceLock<Arc<flow::Schema>>,
+}
+
+async fn answer(
+    server: &Shared,
+    info: &RequestInfo,
+    request: Request,
+    bounds: Bounds<'_>,
+    recording: Option<&Recording>,
+) -> Result<Response, Status> {
+    let (mut parts, body) = request.into_parts();
+    let now = server.world.now().as_second();
+    // Callers in this process have an identity.
+    let over_socket = parts.extensions.get::<Identity>().is_none();
+    let authenticated = server.authentication.authenticate(&parts, now).await;
+    if over_socket {
+        server.counted.access.authenticated(&authenticated, bounds.started.elapsed());
+        if info.is_resource {
+            server.counted.bodies.requested(info, &parts.headers);
+        }
+    }
+    let caller = match (authenticated, recording) {
+        (Err(status), Some(recording)) => {
+            recording.unauthenticated(info, &parts.headers, parts.extensions.get::<Peer>(), &status).await;
+            return Err(status);
+        }
+        (caller, _) => caller?,
+    };
+    if let Some(recording) = recording {
+        recording.received(info, &caller).await?;
+    }
+    fairness::identify(&parts.extensions, &caller);
+    let peer = parts.extensions.get::<Peer>();
+    if let Some(left) = peer.and_then(|peer| expiry::counted(peer, &caller, now)) {
+        server.counted.expiration(left);
+    }
+    let warning = peer.and_then(|peer| expiry::warning(peer, &caller, now));
+    let acts = recording.map(|recording| (recording, caller.clone()));
+    let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref(), || info.attributes()).await?;
+    if let Some((recording, caller)) = acts {
+        if user != caller {
+            recording.acts_as(&user);
+        }
+        parts.extensions.insert(recording.clone());
+    }
+    let mut watched = server.requests.watch(info, &user, bounds.started);
+    let wire = parts.extensions.get::<Wire>();
+    let billed = wire.and_then(|wire| wire.billed(&user.user));
+    // Held until the response begins: what a client has not read is bounded by `budget`.
+    let seat = match wire {
+        // A caller in this process.
+        None => None,
+        Some(_) => match server.flow.enter(&server.cache, info, &user, bounds.limit, bounds.classified) {
+            Entry::Runs(seat) => seat,
+            Entry::Waits(wait) => Some(refused_in(&mut watched, wait.await)?),
+            Entry::Refused(status) => return refused_in(&mut watched, Err(status)),
+        },
+    };
+    let together = parts.extensions.get::<transport::Together>().map(transport::Together::take);
+    let mut answer = match together {
+        Some(requests) => write_together(server, &user, requests).await,
+        None => answer_to(server, info, &user, parts, body).await,
+    };
+    drop(seat);
+    watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
+    if let (Ok(response), Some(warning)) = (&mut answer, warning) {
+        respond::warn(response, &[warning]);
+    }
+    if let (Ok(response), Some(billed)) = (&mut answer, billed) {
+        response.extensions_mut().insert(billed);
+    }
+    answer
+}
+
+/// Notes a refusal for the log.
+fn refused_in<T>(watched: &mut Watched<'_>, outcome: Result<T, Status>) -> Result<T, Status> {
+    outcome.inspect_err(|status| watched.status = Some(status.code))
+}
+
+/// Boxed: every request would have room for what few do.
+fn write_together<'a>(
+    server: &'a Shared,
+    user: &'a Identity,
+    requests: Vec<Request>,
+) -> BoxFuture<'a, Result<Response, Status>> {
+    let answer: together::Answer<'a> = Box::new(move |info, request| {
+        async move {
+            let auditor = server.auditor.get();
+            let recording = auditor.map(|auditor| auditor.begin(&info, &request, server.world.uuid(), &server.world));
+            let (mut parts, body) = request.into_parts();
+            let Some(recording) = recording else { return answer_to(server, &info, user, parts, body).await };
+            recording.received(&info, user).await?;
+            parts.extensions.insert(recording.clone());
+            let answer = answer_to(server, &info, user, parts, body).await;
+            match answer {
+                Ok(response) => Ok(recording.responded(response, false).await),
+                Err(status) => {
+                    recording.responded(respond::failure(&status), false).await;
+                    Err(status)
+                }
+            }
+        }
+        .boxed()
+    });
+    together::write(server, user, requests, answer).boxed()
+}
+
+/// The answer to a request of an authenticated user.
+async fn answer_to(
+    server: &Shared,
+    info: &RequestInfo,
+    user: &Identity,
+    parts: http::request::Parts,
+    body: transport::Body,
+) -> Result<Response, Status> {
+    let instead = server.routes.iter().filter(|route| route.takes(info)).find_map(|route| route.instead(info));
+    let recording = parts.extensions.get::<Recording>();
+    let mut attributes = info.attributes();
+    let begun = parts.extensions.get::<Wire>().map(|_| tokio::time::Instant::now());
+    let mut decision = authz::decide(server.authorizer.as_ref(), user, &attributes).await;
+    if let Some(other) = instead.filter(|_| !decision.is_allowed()) {
+        decision = authz::decide(server.authorizer.as_ref(), user, &other).await;
+        attributes = other;
+    }
+    if let Some(begun) = begun {
+        server.counted.access.authorized(&decision, begun.elapsed());
+    }
+    if let Some(recording) = recording {
+        recording.decided(&decision);
+    }
+    if !decision.is_allowed() {
+        return Err(authz::forbidden(user, &attributes, decision.reason()));
+    }
+    if parts.extensions.get::<transport::WatchEverything>().is_some() {
+        return everything(server, user).await;
+    }
+    if let Some(response) = server.health.answer(&info.path, parts.uri.query().unwrap_or_default()) {
+        return Ok(response);
+    }
+    if info.path == "/metrics" && parts.method == http::Method::GET {
+        server.budgets.report();
+        return Ok(respond::text(server.metrics.text()));
+    }
+    if let Some(route) = server.routes.iter().find(|route| route.takes(info)) {
+        if let (Some(wire), "get" | "list") = (parts.extensions.get::<Wire>(), info.verb) {
+            wire.admit(&user.user).await?;
+        }
+        together::check_route(&parts)?;
+        return route.call(server, info, user, Request::from_parts(parts, body)).await;
+    }
+    if !info.is_resource {
+        return Ok(respond::page_not_found());
+    }
+    if parts.method == http::Method::HEAD {
+        return Err(method_not_allowed());
+    }
+    let served = server.registry.snapshot();
+    match served.get(&info.group, &info.version, &info.resource) {
+        Some(resource) => {
+            let body = match recording {
+                Some(recording) => recording.request_body(&parts, body).await?,
+                None => body,
+            };
+            let kind = crate::kinds::of(&resource.info.resource);
+            handlers::handle(server, info, (resource, kind), user, &parts, body).await
+        }
+        None if served.has_version(&info.group, &info.version) => Err(no_such_resource()),
+        None => Ok(respond::page_not_found()),
+    }
+}
+
+/// For callers in this process: the extension that requests it cannot arrive over a socket.
+async fn everything(server: &Shared, user: &Identity) -> Result<Response, Status> {
+    for verb in ["list", "watch"] {
+        let all =
+            ResourceAttributes { verb: verb.into(), group: "*".into(), resource: "*".into(), ..Default::default() };
+        authz::check(server.authorizer.as_ref(), user, &Attributes::Resource(all)).await?;
+    }
+    let (initial, mut receiver) = server.cache.follow()?;
+    let following = Box::pin(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
+    let changes = transport::Changes { initial, following };
+    let payload = transport::Payload::Everything(Arc::new(parking_lot::Mutex::new(Some(changes))));
+    Ok(respond::payload(http::StatusCode::OK, payload))
+}

@@ -1,0 +1,115 @@
+//! Request bodies: size limit, media types, decoding.
+
+use apimachinery::{Status, StatusReason};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body_util::BodyExt;
+use kubernetes_api::protobuf::ProtobufError;
+use serde_json::Value;
+use transport::Body;
+
+use crate::request::options::FieldValidation;
+
+/// client-go sends built-in kinds this way, kubectl since 1.32 included.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The prefix of every Kubernetes protobuf document.
+pub(crate) const MAGIC: &[u8] = b"k8s\0";
+
+/// Bytes of a body that an error shows.
+const SHOWN: usize = 30;
+
+/// kube-apiserver's bound on request bodies.
+const LIMIT: usize = 3 * 1024 * 1024;
+
+/// The whole body. Most come in one piece, which is not copied.
+pub(crate) async fn read(mut body: Body) -> Result<Bytes, Status> {
+    let (mut first, mut whole) = (Bytes::new(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| Status::bad_request(format!("reading the request body: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + whole.len() + data.len() > LIMIT {
+            return Err(Status::failure(
+                StatusReason::RequestEntityTooLarge,
+                format!("Request entity too large: limit is {LIMIT}"),
+            ));
+        }
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+            continue;
+        }
+        whole.extend_from_slice(&std::mem::take(&mut first));
+        whole.extend_from_slice(&data);
+    }
+    Ok(if whole.is_empty() { first } else { whole.into() })
+}
+
+/// The media type without parameters; JSON when the header is absent.
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
+    text.split(';').next().unwrap_or(text).trim()
+}
+
+/// Decodes an object in any of the accepted forms.
+pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status> {
+    match media_type(headers) {
+        "application/json" | "" => serde_json::from_slice(bytes).map_err(|e| {
+            Status::bad_request(format!("error decoding the request body as JSON: {}", json_error(bytes, &e)))
+        }),
+        "application/yaml" => yaml(bytes),
+        PROTOBUF => kubernetes_api::protobuf::decode(bytes).map_err(|error| match error {
+            ProtobufError::UnknownKind(_) => {
+                Status::failure(StatusReason::UnsupportedMediaType, format!("cannot decode {PROTOBUF}: {error}"))
+            }
+            other => Status::bad_request(format!("error decoding the request body as protobuf: {other}")),
+        }),
+        _ => Err(Status::failure(
+            StatusReason::UnsupportedMediaType,
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
+    }
+}
+
+/// Go's message for malformed JSON; serde's where the syntax is valid.
+pub(crate) fn json_error(json: &[u8], error: &serde_json::Error) -> String {
+    apimachinery::go_json::syntax_error(json).unwrap_or_else(|| error.to_string())
+}
+
+/// The start of a body, as kube-apiserver shows one that it cannot read.
+pub(crate) fn summary(bytes: &[u8]) -> String {
+    let (head, more) = if bytes.len() > SHOWN { (&bytes[..SHOWN], " ...") } else { (bytes, "") };
+    match bytes.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
+    }
+}
+
+fn yaml(bytes: &[u8]) -> Result<Value, Status> {
+    apimachinery::yaml::to_json_value(first_document(bytes)).map_err(|e| Status::bad_request(e.to_string()))
+}
+
+/// Go reads the first document of a stream and does not look at the others.
+pub(crate) fn first_document(stream: &[u8]) -> &[u8] {
+    let (mut at, mut begun) = (0, false);
+    for line in stream.split_inclusive(|byte| *byte == b'\n') {
+        let text = line.trim_ascii();
+        let is_mark =
+            |mark: &[u8]| line.strip_prefix(mark).is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace));
+        if begun && (is_mark(b"---") || is_mark(b"...")) {
+            return &stream[..at];
+        }
+        begun |= !text.is_empty() && !text.starts_with(b"#") && !text.starts_with(b"%");
+        at += line.len();
+    }
+    stream
+}
+
+/// A refusal quotes the YAML reader; of warnings each is one.
+pub(crate) fn yaml_findings(twice: Vec<String>, unknown: Vec<String>, validation: FieldValidation) -> Vec<String> {
+    if twice.is_empty() || validation != FieldValidation::Strict {
+        return [twice, unknown].concat();
+    }
+    [vec![format!("yaml: unmarshal errors:\n  {}", twice.join("\n  "))], unknown].concat()
+}
