@@ -1,0 +1,159 @@
+//! The conditions, the events and the status of a FederatedHPA, with upstream's reasons and messages.
+
+use apimachinery::meta::Time;
+use karmada_api::autoscaling::v1alpha1::{FederatedHPAStatus, HorizontalPodAutoscalerCondition};
+use serde_json::Value;
+
+/// Whether the scale can be read and written.
+pub const ABLE_TO_SCALE: &str = "AbleToScale";
+/// Whether the metrics yield a number of replicas.
+pub const SCALING_ACTIVE: &str = "ScalingActive";
+/// Whether a bound or a rate changed that number.
+pub const SCALING_LIMITED: &str = "ScalingLimited";
+
+/// A condition without its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// One of the three types.
+    pub type_: &'static str,
+    /// Its status.
+    pub is_true: bool,
+    /// In one word.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl Condition {
+    pub(crate) fn new(type_: &'static str, is_true: bool, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { type_, is_true, reason, message: message.into() }
+    }
+}
+
+/// An event about a FederatedHPA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Warning or Normal.
+    pub is_warning: bool,
+    /// In one word.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl Notice {
+    pub(crate) fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { is_warning: true, reason, message: message.into() }
+    }
+}
+
+/// What kept a FederatedHPA from a decision before any metric was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The target's kind or its scale cannot be read, in the control plane or in all members.
+    Scale(String),
+    /// The target itself cannot be read.
+    Target(String),
+    /// It has no binding.
+    Binding(String),
+    /// Its binding has no cluster that is ready.
+    Clusters(String),
+}
+
+/// The binding has clusters, and none of them is ready.
+pub const NO_CLUSTERS: &str = "binding has no schedulable clusters";
+/// No binding was found.
+pub const NO_BINDING: &str = "length of binding list is zero";
+/// No member answered, or none has replicas.
+pub const NO_REPLICAS: &str =
+    "failed to get replicas in any of clusters, possibly because all of clusters are not ready";
+
+impl Obstacle {
+    /// The condition and the event. Their reasons differ for bindings, as upstream.
+    pub fn report(&self) -> (Condition, Notice) {
+        let (condition, event, attempt, error) = match self {
+            Self::Scale(error) => ("FailedGetScale", "FailedGetScale", "get the target's current scale", error),
+            Self::Target(error) => {
+                ("FailedGetScaleTargetRef", "FailedGetScaleTargetRef", "get the target reference object", error)
+            }
+            Self::Binding(error) => {
+                ("FailedGetBinding", "FailedGetBindings", "get the binding by scaleTargetRef", error)
+            }
+            Self::Clusters(error) => {
+                ("FailedGetTargetClusters", "FailedGetTargetClusters", "get the target clusters", error)
+            }
+        };
+        let message = format!("the HPA controller was unable to {attempt}: {error}");
+        (Condition::new(ABLE_TO_SCALE, false, condition, message), Notice::warning(event, error))
+    }
+}
+
+/// Sets conditions; the time of one changes with its status only.
+pub fn set(status: &mut FederatedHPAStatus, conditions: &[Condition], now: Time) {
+    for condition in conditions {
+        let text = if condition.is_true { "True" } else { "False" };
+        let known = status.conditions.iter().position(|it| it.type_ == condition.type_);
+        let position = known.unwrap_or_else(|| {
+            let new = HorizontalPodAutoscalerCondition {
+                type_: condition.type_.to_owned(),
+                ..HorizontalPodAutoscalerCondition::default()
+            };
+            status.conditions.push(new);
+            status.conditions.len() - 1
+        });
+        let Some(stored) = status.conditions.get_mut(position) else { continue };
+        if stored.status != text {
+            text.clone_into(&mut stored.status);
+            stored.last_transition_time = Some(now);
+        }
+        condition.reason.clone_into(&mut stored.reason);
+        stored.message.clone_from(&condition.message);
+    }
+}
+
+/// The status after a decision. `metrics` are kept where the decision has none.
+pub(crate) fn status(
+    old: &FederatedHPAStatus,
+    current: i32,
+    desired: Option<i32>,
+    metrics: Option<Vec<Value>>,
+    conditions: &[Condition],
+    now: Time,
+) -> FederatedHPAStatus {
+    let mut status = old.clone();
+    status.current_replicas = current;
+    status.desired_replicas = desired.unwrap_or(old.desired_replicas);
+    if let Some(metrics) = metrics {
+        status.current_metrics = (!metrics.is_empty()).then_some(Value::Array(metrics));
+    }
+    set(&mut status, conditions, now);
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_condition_follows_its_status() {
+        let time = |second| Time::new(jiff::Timestamp::from_second(second).expect("a time"));
+        let mut status = FederatedHPAStatus::default();
+        let condition = |is_true, message: &str| Condition::new(ABLE_TO_SCALE, is_true, "R", message);
+        set(&mut status, &[condition(true, "a")], time(1));
+        set(&mut status, &[condition(true, "b")], time(2));
+        assert_eq!(status.conditions[0].last_transition_time, Some(time(1)));
+        assert_eq!(status.conditions[0].message, "b");
+        set(&mut status, &[condition(false, "b")], time(3));
+        assert_eq!(status.conditions[0].last_transition_time, Some(time(3)));
+        assert_eq!(status.conditions.len(), 1);
+    }
+
+    #[test]
+    fn obstacles() {
+        let (condition, event) = Obstacle::Binding(NO_BINDING.to_owned()).report();
+        assert_eq!((condition.reason, event.reason), ("FailedGetBinding", "FailedGetBindings"));
+        assert_eq!(event.message, "length of binding list is zero");
+        let (condition, _) = Obstacle::Scale("no".to_owned()).report();
+        assert_eq!(condition.message, "the HPA controller was unable to get the target's current scale: no");
+    }
+}
