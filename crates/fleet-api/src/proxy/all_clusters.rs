@@ -5,8 +5,8 @@
 
 use apimachinery::{ObjectKey, Status, StatusReason};
 use apiserver::RequestInfo;
+use apiserver::Shared;
 use apiserver::respond;
-use apiserver::server::Shared;
 use futures::StreamExt;
 use futures::future::{BoxFuture, join_all};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};

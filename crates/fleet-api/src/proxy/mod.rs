@@ -10,7 +10,6 @@ mod all_clusters;
 mod clusters;
 mod outgoing;
 mod tunnel;
-mod upgrade;
 
 pub(crate) use all_clusters::{read_body, target_of};
 pub(crate) use clusters::Clusters;
@@ -24,7 +23,8 @@ use std::time::Duration;
 use ::tunnel::Tunnels;
 use ::tunnel::decide::no_endpoint;
 use apimachinery::{ApiResource, Object, ObjectKey, Status, StatusReason};
-use apiserver::server::Shared;
+use apiserver::Shared;
+use apiserver::forwarding;
 use apiserver::{RequestInfo, Route};
 use base64::Engine as _;
 use client::{Client, Endpoint};
@@ -47,7 +47,7 @@ pub struct ClusterProxy {
     connector: Connector,
     /// `--allow-http-member-endpoints`
     allow_http: bool,
-    joins: upgrade::Joins,
+    joins: forwarding::Joins,
     /// The tunnels of members in Pull mode.
     tunnels: Tunnels,
     /// Connections by cluster, with the endpoints that they were made from. All users share them.
@@ -71,7 +71,7 @@ impl ClusterProxy {
         Self {
             connector,
             allow_http,
-            joins: upgrade::Joins::default(),
+            joins: forwarding::Joins::default(),
             tunnels: Tunnels::default(),
             connected: Mutex::default(),
             own: OnceLock::new(),
@@ -159,15 +159,15 @@ impl ClusterProxy {
         let request = request.map_err(|e| Status::bad_request(format!("cannot request {}: {e}", outgoing.target)))?;
         let lasting = RequestInfo::parse(request.method(), request.uri()).is_long_running();
         let mut response = send(&client, request, cluster, lasting).await?;
-        let headers = outgoing::answer_headers(response.status(), response.headers());
+        let headers = forwarding::answer_headers(response.status(), response.headers());
         *response.headers_mut() = headers;
-        apiserver::budget::passed_on(&mut response);
+        apiserver::limits::budget::passed_on(&mut response);
         if response.status().is_redirection() && response.headers().contains_key(http::header::LOCATION) {
             let why = "the backend attempted to redirect this request, which is not permitted";
             return Err(failed(format!("cluster {cluster}: {why}")));
         }
         if let (StatusCode::SWITCHING_PROTOCOLS, Some((caller, permit))) = (response.status(), joining) {
-            upgrade::join(cluster, caller, &mut response, permit);
+            forwarding::join(cluster, caller, &mut response, permit);
         }
         Ok(response)
     }

@@ -3,29 +3,14 @@
 //! Not here: the credential. The connection to the member adds it, and no header of the client can replace it.
 
 use apimachinery::{Status, StatusReason};
-use apiserver::authn::{AUTHENTICATED, UNAUTHENTICATED};
-use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HOST, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use apiserver::auth::authn::{AUTHENTICATED, UNAUTHENTICATED};
+use apiserver::forwarding;
+use http::header::{AUTHORIZATION, EXPECT, HOST, UPGRADE};
+use http::{HeaderMap, HeaderValue, Uri};
 use transport::Identity;
 
 /// `apis`, group, version, `clusters`, NAME, `proxy`: the segments before the member's path.
 const PREFIX_SEGMENTS: usize = 6;
-
-/// Headers that concern one connection only (RFC 9110, 7.6.1), besides those that `Connection` names.
-const HOP_BY_HOP: [&str; 9] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
-/// WebSocket clients that cannot set headers send their bearer token as a subprotocol.
-const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 #[derive(Debug)]
 pub struct Outgoing {
@@ -45,21 +30,14 @@ pub fn outgoing(uri: &Uri, headers: &HeaderMap, user: &Identity) -> Result<Outgo
         None => path.to_owned(),
     };
     let upgrade = headers.contains_key(UPGRADE);
-    let mut kept = end_to_end(headers, upgrade);
+    let mut kept = forwarding::end_to_end(headers, upgrade);
     for name in [AUTHORIZATION, HOST, EXPECT] {
         kept.remove(name);
     }
-    remove_prefixed(&mut kept, &["impersonate-", "x-remote-"]);
-    remove_token_protocol(&mut kept);
+    forwarding::remove_prefixed(&mut kept, &["impersonate-", "x-remote-"]);
+    forwarding::remove_token_protocol(&mut kept);
     impersonate(&mut kept, user)?;
     Ok(Outgoing { target, headers: kept, upgrade })
-}
-
-/// The end-to-end headers of the member's response. Cross-origin rules are those of our server.
-pub fn answer_headers(code: StatusCode, headers: &HeaderMap) -> HeaderMap {
-    let mut kept = end_to_end(headers, code == StatusCode::SWITCHING_PROTOCOLS);
-    remove_prefixed(&mut kept, &["access-control-"]);
-    kept
 }
 
 /// The path after `/proxy`, with its escapes; `/` if it is empty.
@@ -75,59 +53,11 @@ fn member_path(path: &str) -> Result<&str, Status> {
         // The legacy form `/watch/clusters/...` does not exist for proxies.
         return Err(Status::failure(StatusReason::NotFound, "the server could not find the requested resource"));
     }
-    let dots = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
-    if rest.split('/').any(dots) {
+    if rest.split('/').any(forwarding::is_dots) {
         // `..` would leave the path of the endpoint.
         return Err(Status::bad_request("the path of a proxied request must not hold the segments . and .."));
     }
     Ok(if rest.is_empty() { "/" } else { rest })
-}
-
-fn end_to_end(headers: &HeaderMap, upgrade: bool) -> HeaderMap {
-    let named: Vec<String> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(',').map(|name| name.trim().to_ascii_lowercase()))
-        .collect();
-    let mut kept = HeaderMap::with_capacity(headers.len());
-    for (name, value) in headers {
-        if !HOP_BY_HOP.contains(&name.as_str()) && !named.iter().any(|other| other == name.as_str()) {
-            kept.append(name.clone(), value.clone());
-        }
-    }
-    if let (true, Some(protocol)) = (upgrade, headers.get(UPGRADE)) {
-        kept.insert(UPGRADE, protocol.clone());
-        kept.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    }
-    kept
-}
-
-fn remove_prefixed(headers: &mut HeaderMap, prefixes: &[&str]) {
-    let matches = |name: &&HeaderName| prefixes.iter().any(|prefix| name.as_str().starts_with(prefix));
-    let names: Vec<HeaderName> = headers.keys().filter(matches).cloned().collect();
-    for name in names {
-        headers.remove(name);
-    }
-}
-
-fn remove_token_protocol(headers: &mut HeaderMap) {
-    let offered: Vec<String> = headers
-        .get_all(SEC_WEBSOCKET_PROTOCOL)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(',').map(|protocol| protocol.trim().to_owned()))
-        .collect();
-    if !offered.iter().any(|protocol| protocol.starts_with(TOKEN_PROTOCOL)) {
-        return;
-    }
-    headers.remove(SEC_WEBSOCKET_PROTOCOL);
-    let rest: Vec<String> = offered.into_iter().filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
-    if let Ok(value) = HeaderValue::from_str(&rest.join(", "))
-        && !rest.is_empty()
-    {
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, value);
-    }
 }
 
 /// The member authorizes this user with its own rules. UID and extras are not sent: impersonating them needs rights that
@@ -150,6 +80,7 @@ fn impersonate(headers: &mut HeaderMap, user: &Identity) -> Result<(), Status> {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
+    use http::HeaderName;
 
     use super::*;
 
@@ -250,16 +181,5 @@ mod tests {
         let uri: Uri = format!("{BASE}/api").parse().expect("a URL");
         let refused = outgoing(&uri, &HeaderMap::new(), &Identity::default()).expect_err("no user");
         assert_eq!((refused.code, refused.message.as_str()), (500, "no user found for request"));
-    }
-
-    #[test]
-    fn headers_of_the_members_connection_are_removed() {
-        let given = headers(&[
-            ("content-type", "application/json"),
-            ("access-control-allow-origin", "*"),
-            ("connection", "close"),
-            ("upgrade", "h2c"),
-        ]);
-        assert_eq!(shown(&answer_headers(StatusCode::OK, &given)), "content-type: application/json\n");
     }
 }

@@ -1,8 +1,8 @@
 //! `clusters/NAME/tunnel`: an agent opens the tunnel of its member with an upgraded request.
 
 use apimachinery::{Status, StatusReason};
+use apiserver::Shared;
 use apiserver::cache::Event;
-use apiserver::server::Shared;
 use apiserver::{Admission, RequestInfo, method_not_allowed};
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, StatusCode};

@@ -18,10 +18,11 @@ use std::time::Duration;
 
 use apimachinery::selector::{FieldSelector, Selector};
 use apimachinery::{ApiResource, GroupVersionResource, Object, Status, StatusReason};
-use apiserver::authz::{Attributes, ResourceAttributes};
+use apiserver::Shared;
+use apiserver::auth::authz::{Attributes, ResourceAttributes};
 use apiserver::cache::Cache;
-use apiserver::server::Shared;
-use apiserver::{RequestInfo, Route, method_not_allowed, respond};
+use apiserver::respond;
+use apiserver::{RequestInfo, Route, method_not_allowed};
 use client::Mapper;
 use controllers::Members;
 use futures::future::{BoxFuture, join_all};

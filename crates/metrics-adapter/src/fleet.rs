@@ -1,0 +1,34 @@
+//! The members, as the route needs them.
+
+use apimachinery::Status;
+use fleet_metrics::resource::Wanted;
+use readings::Connect;
+
+/// A cluster of the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// Why it is not read; `None` if it is.
+    pub excluded: Option<String>,
+}
+
+impl Target {
+    /// A cluster that is read.
+    pub fn ready(name: &str) -> Self {
+        Self { name: name.to_owned(), excluded: None }
+    }
+}
+
+/// The clusters and their members.
+pub trait Fleet: Connect + 'static {
+    /// All clusters, by name.
+    ///
+    /// # Errors
+    /// They are not known yet.
+    fn clusters(&self) -> Result<Vec<Target>, Status>;
+
+    /// Whether a member may have an object of the request; `true` if it is not known. Callers skip members that have none, as
+    /// upstream does.
+    fn may_have(&self, cluster: &str, wanted: &Wanted) -> bool;
+}
