@@ -7,24 +7,24 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use apimachinery::ObjectKey;
+use karmada_api::identity::{BindingKey, ClusterName};
 use karmada_api::work::v1alpha2::{Component, ResourceBindingSpec, TargetCluster};
 use scheduling::Estimates;
 use scheduling::accurate::AssumedWorkload;
 use scheduling::estimate::added;
 
-use crate::queue::Moment;
+use crate::pacing::Moment;
 
 /// Replicas that did not become healthy within this time no longer count.
 const EXPIRY: Duration = Duration::from_secs(300);
 
 /// The assumed replicas of one binding, by cluster.
-pub type AssumedReplicas = BTreeMap<String, Assumed>;
+pub type AssumedReplicas = BTreeMap<ClusterName, Assumed>;
 
 /// Bounded by the results of the bindings there are.
 #[derive(Debug, Default)]
 pub struct Assumptions {
-    bindings: BTreeMap<ObjectKey, AssumedReplicas>,
+    bindings: BTreeMap<BindingKey, AssumedReplicas>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl Assumptions {
     /// Takes over a result; returns what was assumed before, for [`Assumptions::restore`].
     pub fn assume(
         &mut self,
-        key: &ObjectKey,
+        key: &BindingKey,
         spec: &ResourceBindingSpec,
         result: &[TargetCluster],
         now: Moment,
@@ -64,7 +64,7 @@ impl Assumptions {
                 Some(earlier) if earlier.components == components => earlier.until,
                 _ => now + EXPIRY,
             };
-            after.insert(target.name.clone(), Assumed { base, components, until });
+            after.insert(ClusterName::from(&target.name), Assumed { base, components, until });
         }
         if !after.is_empty() {
             self.bindings.insert(key.clone(), after);
@@ -72,12 +72,12 @@ impl Assumptions {
         before
     }
 
-    pub fn known(&self, key: &ObjectKey) -> Option<AssumedReplicas> {
+    pub fn known(&self, key: &BindingKey) -> Option<AssumedReplicas> {
         self.bindings.get(key).cloned()
     }
 
     /// The result did not come to be.
-    pub fn restore(&mut self, key: &ObjectKey, before: Option<AssumedReplicas>) {
+    pub fn restore(&mut self, key: &BindingKey, before: Option<AssumedReplicas>) {
         match before {
             Some(before) => self.bindings.insert(key.clone(), before),
             None => self.bindings.remove(key),
@@ -85,7 +85,7 @@ impl Assumptions {
     }
 
     /// It runs there.
-    pub fn arrived(&mut self, key: &ObjectKey, cluster: &str) {
+    pub fn arrived(&mut self, key: &BindingKey, cluster: &str) {
         if let Some(known) = self.bindings.get_mut(key) {
             known.remove(cluster);
             if known.is_empty() {
@@ -94,12 +94,12 @@ impl Assumptions {
         }
     }
 
-    pub fn forget(&mut self, key: &ObjectKey) {
+    pub fn forget(&mut self, key: &BindingKey) {
         self.bindings.remove(key);
     }
 
     /// The assumed replicas of all other bindings; expired ones are dropped.
-    pub fn others(&mut self, own: &ObjectKey, now: Moment) -> Others {
+    pub fn others(&mut self, own: &BindingKey, now: Moment) -> Others {
         self.bindings.retain(|_, known| {
             known.retain(|_, assumed| assumed.until > now);
             !known.is_empty()
@@ -118,7 +118,7 @@ impl Assumptions {
 
 /// The assumed replicas of each cluster.
 #[derive(Debug, Default)]
-pub struct Others(HashMap<String, There>);
+pub struct Others(HashMap<ClusterName, There>);
 
 /// Two lists of the same length.
 #[derive(Debug, Default)]
@@ -173,13 +173,13 @@ mod tests {
 
     /// Assumed replicas of bindings other than `own` in m1 and m2.
     fn seen(assumptions: &mut Assumptions, own: &str, now: Moment) -> [i32; 2] {
-        let others = assumptions.others(&ObjectKey::cluster(own), now);
+        let others = assumptions.others(&BindingKey::cluster(own), now);
         ["m1", "m2"].map(|cluster| others.assumed(cluster).iter().flatten().map(|component| component.replicas).sum())
     }
 
     #[test]
     fn only_added_replicas_are_assumed() {
-        let (mut assumptions, key) = (Assumptions::default(), ObjectKey::cluster("a"));
+        let (mut assumptions, key) = (Assumptions::default(), BindingKey::cluster("a"));
         assumptions.assume(&key, &spec(&[("m1", 2)]), &targets(&[("m1", 5), ("m2", 1)]), at(0));
         assert_eq!(seen(&mut assumptions, "b", at(1)), [3, 1]);
         assert_eq!(seen(&mut assumptions, "a", at(1)), [0, 0], "a binding's own assumptions do not count");
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn it_expires_and_is_forgotten() {
-        let (mut assumptions, key) = (Assumptions::default(), ObjectKey::cluster("a"));
+        let (mut assumptions, key) = (Assumptions::default(), BindingKey::cluster("a"));
         assumptions.assume(&key, &spec(&[]), &targets(&[("m1", 1)]), at(0));
         // The same result again does not prolong it.
         assumptions.assume(&key, &spec(&[("m1", 1)]), &targets(&[("m1", 1)]), at(100));

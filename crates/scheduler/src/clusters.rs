@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::identity::ClusterName;
 use scheduling::{Member, Snapshot};
 
 use crate::triggers::Change;
@@ -11,17 +12,16 @@ use crate::triggers::Change;
 /// Follows the Cluster objects; a heartbeat costs nothing but its decoding.
 #[derive(Debug, Default)]
 pub struct Clusters {
-    members: BTreeMap<String, Arc<Member>>,
+    members: BTreeMap<ClusterName, Arc<Member>>,
     snapshot: Option<Arc<Snapshot>>,
 }
 
 impl Clusters {
     /// Stores a new state, and calls `then` with the change if it matters.
     pub fn put(&mut self, cluster: Arc<Cluster>, then: impl FnOnce(&Change<'_>)) {
-        let name = &cluster.metadata.name;
-        let old = self.members.get(name).cloned();
+        let old = self.members.get(cluster.metadata.name.as_str()).cloned();
         let Some(change) = Change::between(old.as_deref().map(Member::cluster), Some(&cluster)) else { return };
-        self.members.insert(name.clone(), Arc::new(Member::new(cluster.clone())));
+        self.members.insert(ClusterName::of(&cluster), Arc::new(Member::new(cluster.clone())));
         self.snapshot = None;
         then(&change);
     }

@@ -14,6 +14,7 @@ use estimator::wire::ObjectReference;
 use estimator::{Answer, Estimators, Query, Target};
 use futures::future::BoxFuture;
 use karmada_api::constants::events;
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use metrics::Registry;
 use scheduling::descheduling::{self, Moved};
@@ -22,7 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use crate::pass;
+use crate::shared::involved;
 
 const COMPONENT: &str = "karmada-descheduler";
 
@@ -86,7 +87,7 @@ pub fn deschedule<'a>(
                 let total: i64 = moved.taken.iter().map(|(_, count)| count).sum();
                 left -= if written.is_ok() { total } else { 0 };
                 log(&failures, &binding, &moved, &written);
-                for involved in pass::involved(&object, &binding) {
+                for involved in involved(&object, &binding) {
                     match &written {
                         Ok(()) => {
                             recorder.normal(involved, events::DESCHEDULE_BINDING_SUCCEED, descheduling::event(&moved));
@@ -100,12 +101,7 @@ pub fn deschedule<'a>(
 }
 
 /// Each eviction, and a write that fails once.
-fn log(
-    failures: &Failures<apimachinery::ObjectKey>,
-    binding: &Binding,
-    moved: &Moved,
-    written: &Result<(), client::Error>,
-) {
+fn log(failures: &Failures<BindingKey>, binding: &Binding, moved: &Moved, written: &Result<(), client::Error>) {
     let key = binding.key();
     match written {
         Ok(()) => {

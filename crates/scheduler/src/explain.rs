@@ -1,18 +1,19 @@
 //! Explanations of placements. Pure: the same functions that decide also explain, so that the two cannot differ.
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::Object;
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::Binding;
 use scheduling::{Decision, Estimates, Problem, ScheduleType, Snapshot, Verdict};
 
 use crate::peers::Neighbours;
 use crate::queue::Standing;
-use crate::scheduler::Options;
+use crate::shared::Options;
 use crate::triggers::{self, LeftAlone};
 use crate::writes;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    pub key: ObjectKey,
+    pub key: BindingKey,
     pub generation: i64,
     /// Whether and when the scheduler processes it again; times count from now.
     pub standing: Standing,
@@ -49,5 +50,5 @@ pub(crate) fn explain(
             Findings { needed: needed.or(again), decision, clusters }
         }),
     };
-    Explanation { key: object.key(), generation: object.generation(), standing, findings }
+    Explanation { key: BindingKey::of(object), generation: object.generation(), standing, findings }
 }

@@ -3,6 +3,7 @@
 
 use apimachinery::Object;
 use apimachinery::meta::Time;
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::Binding;
 use scheduling::{Decision, ScheduleType, outcome};
 use serde_json::Value;
@@ -65,7 +66,7 @@ impl FirstDecision {
     pub fn created(self, object: &Object) {
         let shared = &self.scheduler.0;
         shared.counted.attempt("scheduled", self.why.as_str(), self.started.elapsed());
-        shared.journal.scheduled(&object.key(), self.decision.result().unwrap_or_default());
+        shared.journal.scheduled(&BindingKey::of(object), self.decision.result().unwrap_or_default());
         pass::record_events(shared, object, &self.binding, &self.decision, outcome::SUCCESS);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::queue::Moment;
+/// Time since some origin that all calls share.
+pub type Moment = Duration;
 
 /// The first pause doubles with each further failure of the same key, up to the longest. A bucket, if there is one, holds
 /// failures of all keys together down.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use apimachinery::Object;
 use apimachinery::meta::Time;
-use apimachinery::{Object, ObjectKey};
 use client::{Patch, PatchOptions};
-use controller_runtime::Involved;
 use karmada_api::constants::events;
-use karmada_api::scope::{Binding, Scope};
+use karmada_api::identity::BindingKey;
+use karmada_api::scope::Binding;
 use scheduling::outcome::{self, WriteError};
 use scheduling::record::Record;
 use scheduling::{Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
@@ -19,7 +19,7 @@ use crate::metrics::{Counted, Stopwatch};
 use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
 use crate::roster::Lack;
-use crate::scheduler::Shared;
+use crate::shared::{Shared, involved};
 use crate::triggers::{self, LeftAlone};
 use crate::writes;
 
@@ -65,7 +65,7 @@ impl From<client::Error> for Interrupted {
     }
 }
 
-pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
+pub(crate) async fn run(shared: &Shared, key: &BindingKey) -> Ended {
     let mut object = shared.newest(key);
     for _ in 0..ATTEMPTS {
         let Some(current) = object else { return Ended::done(0) };
@@ -78,7 +78,7 @@ pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
             }
             Err(Interrupted::Gone) => return Ended::done(current.revision()),
             Err(Interrupted::Failed(error)) => error,
-            Err(Interrupted::Conflict) => match shared.client.get_opt(&resource(key), key).await {
+            Err(Interrupted::Conflict) => match shared.client.get_opt(&key.resource(), key).await {
                 Ok(live) => {
                     object = live;
                     continue;
@@ -99,10 +99,6 @@ pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
 fn is_terminating(error: &client::Error) -> bool {
     let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
     causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating")
-}
-
-fn resource(key: &ObjectKey) -> apimachinery::ApiResource {
-    Binding::api_resource(Scope::of(key))
 }
 
 async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interrupted> {
@@ -149,7 +145,7 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     }
     // A result that was not written is not assumed.
     if shared.options.overcommit_protection && !matches!(ended, Ok(Ended { outcome: Outcome::Done, .. })) {
-        shared.assumptions.lock().restore(&object.key(), before);
+        shared.assumptions.lock().restore(&BindingKey::of(object), before);
     }
     ended
 }
@@ -185,7 +181,7 @@ async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, pla
     match plan {
         Plan::Nothing => Ok(Ended::done(object.revision())),
         Plan::Observed(patch) => {
-            let written = write(shared, &object.key(), patch, &PatchOptions::status()).await?;
+            let written = write(shared, &BindingKey::of(object), patch, &PatchOptions::status()).await?;
             Ok(Ended::done(written.revision()))
         }
         Plan::Decided { decision, record, fresh, why: _ } => {
@@ -258,7 +254,7 @@ async fn commit(
     record: Option<&str>,
     fresh: bool,
 ) -> Result<Ended, Interrupted> {
-    let key = object.key();
+    let key = BindingKey::of(object);
     let mut live = binding.clone();
     let (mut current, mut refused, mut written) = (object.clone(), Vec::new(), false);
     let mut with_result = None;
@@ -330,7 +326,7 @@ pub(crate) fn verdict<'a>(
 /// meanwhile, the status is left to the pass that this change brings.
 async fn settle(
     shared: &Shared,
-    key: &ObjectKey,
+    key: &BindingKey,
     mut live: Binding,
     verdict: &writes::Verdict<'_>,
     mut end: u64,
@@ -344,7 +340,7 @@ async fn settle(
             Err(Interrupted::Conflict) if verdict.written => {}
             Err(interrupted) => return Err(interrupted),
         }
-        let Some(newer) = shared.client.get_opt(&resource(key), key).await? else { return Err(Interrupted::Gone) };
+        let Some(newer) = shared.client.get_opt(&key.resource(), key).await? else { return Err(Interrupted::Gone) };
         if newer.generation() != live.metadata.generation {
             return Ok((false, end));
         }
@@ -355,10 +351,10 @@ async fn settle(
     Err(Interrupted::Conflict)
 }
 
-async fn write(shared: &Shared, key: &ObjectKey, patch: Value, options: &PatchOptions) -> client::Result<Arc<Object>> {
-    let (resource, patch) = (resource(key), Patch::Merge(patch));
+async fn write(shared: &Shared, key: &BindingKey, patch: Value, options: &PatchOptions) -> client::Result<Arc<Object>> {
+    let (resource, patch) = (key.resource(), Patch::Merge(patch));
     let request = shared.client.patch(&resource, key, &patch, options);
-    match shared.written(Scope::of(key)) {
+    match shared.written(key.scope()) {
         Some(overlay) => Ok(overlay.write(key, request).await?.object),
         None => request.await,
     }
@@ -395,18 +391,4 @@ pub(crate) fn record_events(shared: &Shared, object: &Object, binding: &Binding,
         }
         _ => shared.warn(object, binding, message.to_owned()),
     }
-}
-
-/// Events are recorded for the binding and for its template.
-pub(crate) fn involved(object: &Object, binding: &Binding) -> [Involved; 2] {
-    let template = &binding.spec.resource;
-    let template = Involved {
-        api_version: template.api_version.clone(),
-        kind: template.kind.clone(),
-        namespace: template.namespace.clone(),
-        name: template.name.clone(),
-        uid: template.uid.clone(),
-        resource_version: String::new(),
-    };
-    [Involved::from(object), template]
 }

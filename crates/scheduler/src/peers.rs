@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::Object;
 use controller_runtime::{Cache, Event};
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::TargetCluster;
 use scheduling::Peers;
@@ -34,7 +35,7 @@ pub(crate) fn index(bindings: &Cache) {
 }
 
 /// Those whose chances may be better after a change of a binding of their group.
-pub(crate) fn affected(bindings: &Cache, event: &Event) -> Vec<ObjectKey> {
+pub(crate) fn affected(bindings: &Cache, event: &Event) -> Vec<BindingKey> {
     let old = match event {
         Event::Updated { old, .. } if event.changes_generation() => Some(old),
         Event::Updated { .. } => return Vec::new(),
@@ -44,9 +45,10 @@ pub(crate) fn affected(bindings: &Cache, event: &Event) -> Vec<ObjectKey> {
     let named = states.filter_map(|object| Some(groups(&Binding::decode(object).ok()?)));
     let members = named.flat_map(|groups| [TOGETHER, APART].into_iter().zip(groups)).flat_map(|(index, group)| {
         let found = group.map(|group| bindings.by_index(index, &group)).unwrap_or_default();
-        found.into_iter().map(|object| object.key())
+        found.into_iter().map(|object| BindingKey::of(&object))
     });
-    let mut keys: Vec<ObjectKey> = members.filter(|key| *key != event.object().key()).collect();
+    let own = BindingKey::of(event.object());
+    let mut keys: Vec<BindingKey> = members.filter(|key| *key != own).collect();
     keys.sort();
     keys.dedup();
     keys
@@ -61,11 +63,11 @@ pub(crate) struct Neighbours {
 
 impl Neighbours {
     /// `newest` answers with what was written last where the cache lags behind.
-    pub fn of(binding: &Binding, bindings: &Cache, newest: impl Fn(&ObjectKey) -> Option<Arc<Object>>) -> Self {
+    pub fn of(binding: &Binding, bindings: &Cache, newest: impl Fn(&BindingKey) -> Option<Arc<Object>>) -> Self {
         let own = binding.key();
         let results = |index: &str, group: Option<String>| -> Vec<Vec<TargetCluster>> {
             let members = group.map(|group| bindings.by_index(index, &group)).unwrap_or_default();
-            let others = members.iter().map(|object| object.key()).filter(|key| *key != own);
+            let others = members.iter().map(|object| BindingKey::of(object)).filter(|key| *key != own);
             others.filter_map(|key| Some(Binding::decode(&*newest(&key)?).ok()?.spec.clusters)).collect()
         };
         let [together, apart] = groups(binding);

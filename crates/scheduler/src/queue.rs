@@ -12,13 +12,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::pacing::Pacing;
+use crate::pacing::{Moment, Pacing};
 
 /// Unschedulable bindings are tried again after this time even if nothing seems to have changed.
 const UNSCHEDULABLE: Duration = Duration::from_secs(300);
-
-/// Time since some origin that all calls share.
-pub type Moment = Duration;
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

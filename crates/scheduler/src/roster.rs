@@ -4,7 +4,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::Object;
+use karmada_api::identity::BindingKey;
 
 use crate::outline::Outline;
 use crate::triggers::{self, Change, LeftAlone, Reaction, Requirements};
@@ -14,7 +15,7 @@ use crate::triggers::{self, Change, LeftAlone, Reaction, Requirements};
 pub struct Roster {
     scheduler: String,
     by_priority: bool,
-    entries: HashMap<ObjectKey, Entry>,
+    entries: HashMap<BindingKey, Entry>,
     groups: HashMap<Arc<str>, Group>,
 }
 
@@ -31,7 +32,7 @@ struct Entry {
 #[derive(Debug)]
 struct Group {
     requirements: Requirements,
-    keys: BTreeSet<ObjectKey>,
+    keys: BTreeSet<BindingKey>,
 }
 
 /// The missing resource of a binding that failed.
@@ -56,8 +57,8 @@ pub enum Step {
 /// The consequence of a change of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    pub push: Vec<(ObjectKey, i32)>,
-    pub wake: Vec<ObjectKey>,
+    pub push: Vec<(BindingKey, i32)>,
+    pub wake: Vec<BindingKey>,
 }
 
 impl Roster {
@@ -68,7 +69,6 @@ impl Roster {
 
     /// A binding that appeared or changed. Changes of status do not count, nor do those this scheduler made (`is_own`).
     pub fn changed(&mut self, old: Option<&Object>, new: &Object, is_own: bool) -> Step {
-        let key = new.key();
         let version = new.revision();
         let same_spec = old.is_some_and(|old| old.generation() == new.generation() && old.uid() == new.uid());
         let same_owner = old.is_some_and(|old| triggers::is_claimed(old) == triggers::is_claimed(new));
@@ -80,6 +80,7 @@ impl Roster {
         if same_spec && same_owner {
             return Step::Nothing;
         }
+        let key = BindingKey::of(new);
         let Some((group, priority)) = self.admit(new) else {
             self.removed(&key);
             return Step::Remove;
@@ -122,7 +123,7 @@ impl Roster {
     }
 
     /// Returns up to which version there is nothing to do.
-    fn enter(&mut self, key: ObjectKey, group: Arc<str>, priority: i32) -> u64 {
+    fn enter(&mut self, key: BindingKey, group: Arc<str>, priority: i32) -> u64 {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.priority = priority;
             if entry.group == group {
@@ -140,13 +141,13 @@ impl Roster {
         0
     }
 
-    fn join(&mut self, group: &Arc<str>, key: ObjectKey) {
+    fn join(&mut self, group: &Arc<str>, key: BindingKey) {
         if let Some(group) = self.groups.get_mut(group) {
             group.keys.insert(key);
         }
     }
 
-    fn leave(&mut self, name: &Arc<str>, key: &ObjectKey) {
+    fn leave(&mut self, name: &Arc<str>, key: &BindingKey) {
         if let Some(group) = self.groups.get_mut(name) {
             group.keys.remove(key);
             if group.keys.is_empty() {
@@ -155,7 +156,7 @@ impl Roster {
         }
     }
 
-    pub fn removed(&mut self, key: &ObjectKey) {
+    pub fn removed(&mut self, key: &BindingKey) {
         if let Some(entry) = self.entries.remove(key) {
             self.leave(&entry.group, key);
         }
@@ -185,7 +186,7 @@ impl Roster {
     }
 
     /// A pass ended that has dealt with the binding up to `version`.
-    pub fn handled(&mut self, key: &ObjectKey, version: u64, lacks: Option<Lack>) {
+    pub fn handled(&mut self, key: &BindingKey, version: u64, lacks: Option<Lack>) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.handled = entry.handled.max(version);
             entry.lacks = lacks;
@@ -218,8 +219,8 @@ mod tests {
         Object::from_value(&value).expect("a binding").shared()
     }
 
-    fn key(name: &str) -> ObjectKey {
-        ObjectKey::namespaced("a", name)
+    fn key(name: &str) -> BindingKey {
+        BindingKey::namespaced("a", name)
     }
 
     #[test]

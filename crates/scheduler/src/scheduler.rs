@@ -5,75 +5,31 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use apimachinery::{Object, ObjectKey};
 use client::Client;
 use controller_runtime::metrics::Steps;
-use controller_runtime::{Event, EventRecorder, Informer, InformerSet, Origin, Overlay};
-use estimator::Estimators;
+use controller_runtime::{Event, EventRecorder, InformerSet, Origin, Overlay};
 use futures::FutureExt;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::constants::events;
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ResourceHealth;
-use metrics::Registry;
 use parking_lot::Mutex;
-use scheduling::{Gates, Snapshot};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use crate::assumptions::Assumptions;
-use crate::clusters::Clusters;
 use crate::explain::{self, Explanation};
 use crate::journal::Journal;
 use crate::metrics::{Counted, PENDING};
-use crate::pacing::Pacing;
 use crate::pass::{self, Ended};
-use crate::peers::{self, Neighbours};
+use crate::peers;
 use crate::queue::{Depths, Outcome};
 use crate::roster::{Roster, Step};
-use crate::triggers::{self, Change, DEFAULT_SCHEDULER};
+use crate::shared::{Followed, Options, Shared};
+use crate::triggers::{self, Change};
 use crate::waiting::WaitingQueue;
-
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// `--scheduler-name`: bindings that name another scheduler are left alone. Also the component of events.
-    pub name: String,
-    /// Passes at once. A pass computes for microseconds and then waits for two writes to be durable, which a store makes
-    /// durable together.
-    pub workers: usize,
-    pub gates: Gates,
-    /// `PriorityBasedScheduling`: bindings of higher priority go first, and not those that came first.
-    pub by_priority: bool,
-    /// Between failed passes.
-    pub pacing: Pacing,
-    /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
-    pub overcommit_protection: bool,
-    /// `--enable-scheduler-estimator`: the estimators to use besides the clusters' own summaries.
-    pub estimators: Option<Estimators>,
-    /// `--disable-scheduler-estimator-in-pull-mode`: not those of clusters whose agent reports them.
-    pub spare_pull_estimators: bool,
-    /// The registry of the scheduler's metrics.
-    pub metrics: Registry,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            name: DEFAULT_SCHEDULER.to_owned(),
-            workers: 64,
-            gates: Gates::default(),
-            by_priority: true,
-            pacing: Pacing::default(),
-            overcommit_protection: false,
-            estimators: None,
-            spare_pull_estimators: false,
-            metrics: Registry::default(),
-        }
-    }
-}
 
 /// The queue's name in upstream's metrics.
 const QUEUE: &str = "scheduler-queue";
@@ -84,34 +40,6 @@ const ANY_VERSION: u64 = u64::MAX;
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Scheduler(pub(crate) Arc<Shared>);
-
-pub(crate) struct Shared {
-    pub options: Options,
-    pub client: Client,
-    pub world: World,
-    pub recorder: EventRecorder,
-    pub counted: Counted,
-    pub journal: Journal,
-    /// The metrics of the queue; set once the queue exists.
-    steps: OnceLock<Steps>,
-    pub roster: Mutex<Roster>,
-    pub clusters: Mutex<Clusters>,
-    pub assumptions: Mutex<Assumptions>,
-    pub queue: WaitingQueue<ObjectKey>,
-    /// Held while a binding is scheduled that has a group.
-    pub turn: tokio::sync::Mutex<()>,
-    bindings: [Followed; 2],
-    cluster_objects: Informer,
-    /// All bindings and clusters are known, and the scheduler has not been stopped.
-    deciding: AtomicBool,
-}
-
-/// The bindings of a scope, with what this scheduler wrote to them.
-pub(crate) struct Followed {
-    scope: Scope,
-    informer: Informer,
-    written: Overlay,
-}
 
 /// Starts a scheduler over informers that others share. The task ends after `stop`, when the running passes have ended.
 /// Must be called inside a tokio runtime.
@@ -184,7 +112,7 @@ impl Scheduler {
 
     /// Why a binding is where it is: the decision as it would be made now, cluster by cluster, and what the scheduler is
     /// about to do. None when there is no such binding.
-    pub fn explain(&self, key: &ObjectKey) -> Option<Explanation> {
+    pub fn explain(&self, key: &BindingKey) -> Option<Explanation> {
         let object = self.0.newest(key)?;
         let binding = Binding::decode(&object).ok()?;
         let (standing, neighbours) = (self.0.queue.standing(key), self.0.neighbours(&binding));
@@ -199,15 +127,6 @@ impl Scheduler {
 }
 
 impl Shared {
-    async fn synced(&self) -> bool {
-        for informer in self.bindings.iter().map(|it| &it.informer).chain([&self.cluster_objects]) {
-            if !informer.synced().await {
-                return false;
-            }
-        }
-        true
-    }
-
     /// Nothing is decided before all clusters and all bindings are known.
     async fn run(self: Arc<Self>, stop: CancellationToken) {
         if !self.synced().await {
@@ -235,11 +154,7 @@ impl Shared {
         let _ = slots.acquire_many(all).await;
     }
 
-    pub(crate) fn is_deciding(&self) -> bool {
-        self.deciding.load(Ordering::Relaxed)
-    }
-
-    async fn pass(&self, key: &ObjectKey) {
+    async fn pass(&self, key: &BindingKey) {
         let ended = AssertUnwindSafe(pass::run(self, key)).catch_unwind().await.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -259,9 +174,10 @@ impl Shared {
             Event::Added { object, .. } => (None, object),
             Event::Updated { old, new } => (Some(&**old), new),
             Event::Deleted(object) => {
-                self.roster.lock().removed(&object.key());
-                self.queue.remove(&object.key());
-                self.journal.forget(&object.key());
+                let key = BindingKey::of(object);
+                self.roster.lock().removed(&key);
+                self.queue.remove(&key);
+                self.journal.forget(&key);
                 return;
             }
         };
@@ -273,11 +189,12 @@ impl Shared {
                 let backlog = matches!(event, Event::Added { initial: true, .. }) && triggers::was_placed(new);
                 let priority = if backlog { priority.saturating_sub(i32::MAX) } else { priority };
                 self.steps.get().iter().for_each(|steps| steps.added());
-                self.queue.push(new.key(), priority, version);
+                self.queue.push(BindingKey::of(new), priority, version);
             }
             Step::Remove => {
-                self.queue.remove(&new.key());
-                self.journal.forget(&new.key());
+                let key = BindingKey::of(new);
+                self.queue.remove(&key);
+                self.journal.forget(&key);
             }
             Step::Nothing => {}
         }
@@ -299,7 +216,7 @@ impl Shared {
         let (old, new) = match event {
             Event::Added { .. } => return,
             Event::Updated { old, new } => (old, new),
-            Event::Deleted(object) => return self.assumptions.lock().forget(&object.key()),
+            Event::Deleted(object) => return self.assumptions.lock().forget(&BindingKey::of(object)),
         };
         let (Ok(old), Ok(new)) = (Binding::decode(old), Binding::decode(new)) else { return };
         let healthy = |binding: &Binding| -> BTreeSet<String> {
@@ -311,22 +228,6 @@ impl Shared {
         for cluster in healthy(&new).difference(&healthy(&old)) {
             assumptions.arrived(&new.key(), cluster);
         }
-    }
-
-    pub(crate) fn neighbours(&self, binding: &Binding) -> Neighbours {
-        match self.informer(binding.scope) {
-            Some(bindings) => Neighbours::of(binding, bindings.cache(), |key| self.newest(key)),
-            None => Neighbours::default(),
-        }
-    }
-
-    fn informer(&self, scope: Scope) -> Option<&Informer> {
-        self.bindings.iter().find(|it| it.scope == scope).map(|it| &it.informer)
-    }
-
-    /// An overlay of this scheduler's writes to bindings of a scope.
-    pub(crate) fn written(&self, scope: Scope) -> Option<&Overlay> {
-        self.bindings.iter().find(|it| it.scope == scope).map(|it| &it.written)
     }
 
     fn cluster_changed(&self, event: &Event) {
@@ -354,19 +255,5 @@ impl Shared {
             self.queue.push(key, priority, ANY_VERSION);
         }
         self.queue.wake(&touched.wake);
-    }
-
-    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        self.clusters.lock().snapshot()
-    }
-
-    pub(crate) fn newest(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.written(Scope::of(key))?.get(key)
-    }
-
-    pub(crate) fn warn(&self, object: &Object, binding: &Binding, text: String) {
-        for involved in pass::involved(object, binding) {
-            self.recorder.warning(involved, events::SCHEDULE_BINDING_FAILED, text.clone());
-        }
     }
 }

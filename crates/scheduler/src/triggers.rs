@@ -206,7 +206,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::outline::Outline;
 
     fn cluster(value: Value) -> Cluster {
         serde_json::from_value(value).expect("a cluster")
@@ -300,31 +299,6 @@ mod tests {
             assert_eq!(change.reaction(&requirements("Deployment", json!({}))), Reaction::Push);
             let elsewhere = json!({"clusterAffinity": {"exclude": ["m1"]}});
             assert_eq!(change.reaction(&requirements("Deployment", elsewhere)), Reaction::None);
-        }
-    }
-
-    #[test]
-    fn ownership() {
-        for (change, expected) in [
-            (json!({}), None),
-            (json!({"spec": {"schedulerName": "default-scheduler", "suspension": {"scheduling": false}}}), None),
-            (json!({"spec": {"suspension": {"dispatching": true}}}), None),
-            (json!({"spec": {"schedulerName": "other"}}), Some(LeftAlone::OtherScheduler("other".into()))),
-            (json!({"spec": {"suspension": {"scheduling": true}}}), Some(LeftAlone::Suspended)),
-            (json!({"spec": {"placement": null}}), Some(LeftAlone::Unplaced)),
-            (json!({"metadata": {"deletionTimestamp": "2026-11-21T00:00:00Z"}}), Some(LeftAlone::Deleting)),
-            (json!({"metadata": {"labels": null}}), Some(LeftAlone::Unclaimed)),
-            (json!({"metadata": {"labels": null}, "spec": {"placement": null}}), Some(LeftAlone::Unplaced)),
-        ] {
-            let mut value =
-                json!({"metadata": {"name": "a", "labels": {labels::POLICY_ID: "p"}}, "spec": {"placement": {}}});
-            apimachinery::merge_patch::apply(&mut value, &change);
-            let object = Object::from_value(&value).expect("an object");
-            let binding = Binding::decode(&object).expect("a binding");
-            assert_eq!(left_alone(&object, &binding, DEFAULT_SCHEDULER), expected, "{change}");
-            let json = object.json();
-            let outline = Outline::of(&json).expect("a binding");
-            assert_eq!(left_alone(&object, outline.stance(), DEFAULT_SCHEDULER), expected, "{change}");
         }
     }
 }

@@ -4,8 +4,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::pacing::Pacing;
-use crate::queue::{Depths, Moment, Outcome, Queue, Standing, Taken};
+use crate::pacing::{Moment, Pacing};
+use crate::queue::{Depths, Outcome, Queue, Standing, Taken};
 
 /// Dropping what is waited for loses no key.
 pub struct WaitingQueue<K> {

@@ -25,7 +25,8 @@ use crate::error::AssignError;
 use crate::estimate::{Assumed, Demand, Estimator};
 use crate::filter::Previous;
 use crate::problem::{Gates, Problem};
-use crate::select::{Selection, select};
+use crate::select::select;
+use crate::selection::Selection;
 use crate::snapshot::Snapshot;
 
 /// Why a document of cases cannot be solved.

@@ -9,13 +9,14 @@ use crate::assign::{Assignment, Share, assign};
 use crate::candidate::Candidate;
 use crate::error::{AssignError, Class, ScheduleError};
 use crate::estimate::{Assumed, Demand, Estimator, UNLIMITED};
-use crate::explain::Trace;
 use crate::filter::{Filter, Previous, Tiers, diagnosis};
-use crate::labels::Matcher;
+use crate::matcher::Matcher;
 use crate::plugins::Plugin;
 use crate::problem::{Gates, Problem, Step, Strategy, ignores_constraints, places_sets};
-use crate::select::{Selection, select};
+use crate::select::select;
+use crate::selection::Selection;
 use crate::snapshot::Snapshot;
+use crate::trace::Trace;
 
 /// The score of a cluster that already runs the workload.
 const HOSTING: i64 = 100;

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use karmada_api::work::v1alpha2::TargetCluster;
 
-use crate::candidate::Candidate;
 use crate::decide::{Decision, decide_traced};
-use crate::filter::Rejection;
 use crate::problem::{Gates, Problem};
 use crate::snapshot::{Member, Snapshot};
+use crate::trace::Trace;
 
 /// The result for a cluster in the last term that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,59 +50,6 @@ pub struct Numbers {
     pub overflow_order: u32,
 }
 
-/// Observations of one attempt; each attempt starts with empty ones.
-#[derive(Debug, Default)]
-pub(crate) struct Trace {
-    rejected: Vec<(u32, Rejection)>,
-    candidates: Vec<Candidate>,
-    selected: Vec<u32>,
-}
-
-impl Trace {
-    pub fn start(&mut self) {
-        *self = Self::default();
-    }
-
-    pub fn reject(&mut self, place: u32, rejection: Rejection) {
-        self.rejected.push((place, rejection));
-    }
-
-    pub fn measured(&mut self, candidates: &[Candidate]) {
-        self.candidates = candidates.to_vec();
-    }
-
-    pub fn selected(&mut self, selected: &[Candidate]) {
-        self.selected = selected.iter().map(|it| it.place).collect();
-        self.selected.sort_unstable();
-    }
-
-    fn verdict(&self, place: u32, member: &Member, targets: &HashMap<&str, &TargetCluster>) -> Verdict {
-        let target = targets.get(member.name());
-        // Both lists are sorted by place.
-        let rejection = self.rejected.binary_search_by_key(&place, |(rejected, _)| *rejected);
-        let rejection = rejection.ok().and_then(|index| self.rejected.get(index));
-        let candidate = self.candidates.binary_search_by_key(&place, |candidate| candidate.place);
-        let candidate = candidate.ok().and_then(|index| self.candidates.get(index));
-        Verdict {
-            cluster: member.name().to_owned(),
-            chosen: target.is_some(),
-            replicas: target.map_or(0, |target| target.replicas.into()),
-            selected: self.selected.binary_search(&place).is_ok(),
-            rejected_by: rejection.map(|(_, rejection)| RejectedBy {
-                plugin: rejection.plugin().name(),
-                reason: rejection.reason(member),
-                field: rejection.field(),
-            }),
-            numbers: candidate.map(|it| Numbers {
-                score: it.score,
-                allocatable: it.allocatable,
-                available: it.available(),
-                overflow_order: it.tier,
-            }),
-        }
-    }
-}
-
 /// Makes the decision of [`crate::decide`] and reports what happened to each cluster, sorted by name.
 pub fn explain(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> (Decision, Vec<Verdict>) {
     let mut trace = Trace::default();
@@ -111,6 +57,32 @@ pub fn explain(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> (De
     let members = (0_u32..).zip(snapshot.members());
     let targets = decision.clusters.as_deref().unwrap_or_default();
     let targets = targets.iter().map(|target| (target.name.as_str(), target)).collect();
-    let verdicts = members.map(|(place, member)| trace.verdict(place, member, &targets)).collect();
+    let verdicts = members.map(|(place, member)| verdict(&trace, place, member, &targets)).collect();
     (decision, verdicts)
+}
+
+fn verdict(trace: &Trace, place: u32, member: &Member, targets: &HashMap<&str, &TargetCluster>) -> Verdict {
+    let target = targets.get(member.name());
+    // Both lists are sorted by place.
+    let rejection = trace.rejected.binary_search_by_key(&place, |(rejected, _)| *rejected);
+    let rejection = rejection.ok().and_then(|index| trace.rejected.get(index));
+    let candidate = trace.candidates.binary_search_by_key(&place, |candidate| candidate.place);
+    let candidate = candidate.ok().and_then(|index| trace.candidates.get(index));
+    Verdict {
+        cluster: member.name().to_owned(),
+        chosen: target.is_some(),
+        replicas: target.map_or(0, |target| target.replicas.into()),
+        selected: trace.selected.binary_search(&place).is_ok(),
+        rejected_by: rejection.map(|(_, rejection)| RejectedBy {
+            plugin: rejection.plugin().name(),
+            reason: rejection.reason(member),
+            field: rejection.field(),
+        }),
+        numbers: candidate.map(|it| Numbers {
+            score: it.score,
+            allocatable: it.allocatable,
+            available: it.available(),
+            overflow_order: it.tier,
+        }),
+    }
 }

@@ -7,7 +7,7 @@ use karmada_api::work::v1alpha2::TargetCluster;
 use propagation::cluster::Affinity;
 use smallvec::SmallVec;
 
-use crate::labels::Matcher;
+use crate::matcher::Matcher;
 use crate::plugins::Plugin;
 use crate::problem::{Gates, Problem, Step, Steps};
 use crate::snapshot::{Glance, Member, Serving, Snapshot};

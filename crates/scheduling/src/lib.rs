@@ -54,6 +54,7 @@ mod fingerprint;
 pub mod forecast;
 mod groups;
 mod labels;
+mod matcher;
 mod needed;
 mod nodes;
 pub mod outcome;
@@ -63,10 +64,12 @@ pub mod record;
 mod repair;
 pub mod report;
 mod select;
+mod selection;
 mod snapshot;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 pub use capacity::Capacity;
 pub use decide::{Decision, TermFailure, clusters_to_estimate, decide, demand};

@@ -176,7 +176,10 @@ impl Snapshot {
     }
 
     pub(crate) fn labels(&self) -> &Labels {
-        self.labels.get_or_init(|| Labels::of(&self.members))
+        self.labels.get_or_init(|| {
+            let labels: Vec<_> = self.members.iter().map(|member| &member.cluster.metadata.labels).collect();
+            Labels::of(&labels)
+        })
     }
 
     /// The number of a member's region, 0 for none. Regions are numbered in the order of their names.

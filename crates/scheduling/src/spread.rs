@@ -8,7 +8,7 @@ use crate::choice::{Group, choose};
 use crate::error::SelectError;
 use crate::problem::Bounds;
 use crate::repair::repair;
-use crate::select::Selection;
+use crate::selection::Selection;
 
 mod together;
 

@@ -14,7 +14,8 @@ use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::labels;
-use karmada_api::scope::{Binding, Scope};
+use karmada_api::identity::BindingKey;
+use karmada_api::scope::Binding;
 use scheduler::{Options, Scheduler};
 use scheduling::record::{ANNOTATION, Record};
 use serde_json::{Value, json};
@@ -154,8 +155,8 @@ impl Plane {
     }
 
     /// A binding of a Deployment as the detector makes it; `spec` is merged over it.
-    pub async fn bind(&self, key: &ObjectKey, spec: Value) {
-        let scope = Scope::of(key);
+    pub async fn bind(&self, key: &BindingKey, spec: Value) {
+        let scope = key.scope();
         let mut object = json!({
             "apiVersion": "work.karmada.io/v1alpha2", "kind": Binding::kind(scope),
             "metadata": {"name": key.name, "labels": {labels::POLICY_ID: "p"}},
@@ -172,28 +173,28 @@ impl Plane {
         self.create(&Binding::api_resource(scope), object).await;
     }
 
-    pub async fn change(&self, key: &ObjectKey, spec: Value) {
+    pub async fn change(&self, key: &BindingKey, spec: Value) {
         let patch = json!({"spec": spec});
-        self.merge(&Binding::api_resource(Scope::of(key)), key, patch, PatchOptions::default()).await;
+        self.merge(&key.resource(), key, patch, PatchOptions::default()).await;
     }
 
     pub async fn merge(&self, resource: &ApiResource, key: &ObjectKey, patch: Value, options: PatchOptions) {
         self.client.patch(resource, key, &Patch::Merge(patch), &options).await.expect("the patch");
     }
 
-    pub async fn get(&self, key: &ObjectKey) -> Value {
-        let resource = Binding::api_resource(Scope::of(key));
+    pub async fn get(&self, key: &BindingKey) -> Value {
+        let resource = key.resource();
         let object = self.client.get(&resource, key).await.expect("the binding");
         object.to_value().expect("a binding")
     }
 
     /// Why it is where it is, as the scheduler wrote it down.
-    pub async fn record(&self, key: &ObjectKey) -> Option<Record> {
+    pub async fn record(&self, key: &BindingKey) -> Option<Record> {
         Record::parse(self.get(key).await["metadata"]["annotations"][ANNOTATION].as_str()?)
     }
 
     /// The binding's clusters as `m1:2 m2:2`, and the condition as `True Success` or `False reason: message`.
-    pub async fn state(&self, key: &ObjectKey) -> String {
+    pub async fn state(&self, key: &BindingKey) -> String {
         let binding = self.get(key).await;
         let clusters = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
         let clusters = clusters.iter().map(|target| {
@@ -212,7 +213,7 @@ impl Plane {
 
     /// Waits until everything under way has come to rest, then compares the state.
     #[track_caller]
-    pub fn expect<'a>(&'a self, key: &'a ObjectKey, expected: &'a str) -> impl Future<Output = ()> + 'a {
+    pub fn expect<'a>(&'a self, key: &'a BindingKey, expected: &'a str) -> impl Future<Output = ()> + 'a {
         let at = std::panic::Location::caller();
         async move {
             self.settle().await;
@@ -221,7 +222,7 @@ impl Plane {
     }
 
     /// The messages of the events about a binding, each once, with their reasons, in the order of their texts.
-    pub async fn events(&self, key: &ObjectKey) -> Vec<String> {
+    pub async fn events(&self, key: &BindingKey) -> Vec<String> {
         let resource = ApiResource::namespaced("", "v1", "Event", "events");
         let list = self.client.list(&resource, None, &Default::default()).await.expect("the events");
         let mut texts = std::collections::BTreeSet::new();
@@ -268,6 +269,6 @@ pub fn room(pods: u32) -> Value {
     json!({"allocatable": {"pods": pods.to_string(), "cpu": "1000"}})
 }
 
-pub fn key(name: &str) -> ObjectKey {
-    ObjectKey::namespaced("demo", name)
+pub fn key(name: &str) -> BindingKey {
+    BindingKey::namespaced("demo", name)
 }

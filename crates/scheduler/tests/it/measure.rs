@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::ObjectKey;
+use karmada_api::identity::BindingKey;
 use serde_json::{Value, json};
 use storage::embedded::{EmbeddedStore, Options};
 
@@ -33,7 +33,7 @@ async fn the_cost_of_a_binding() {
                 plane.join(&format!("m{index}"), json!({"status": {"resourceSummary": room(1_000_000)}})).await;
             }
             plane.stop();
-            let names: Vec<ObjectKey> = (0..BINDINGS).map(|index| key(&format!("web-{index}"))).collect();
+            let names: Vec<BindingKey> = (0..BINDINGS).map(|index| key(&format!("web-{index}"))).collect();
             for name in &names {
                 plane.bind(name, json!({"placement": placement, "replicas": 10})).await;
             }
@@ -84,7 +84,7 @@ async fn ten_thousand_bindings_through_the_store_on_disk() {
     }
     plane.stop();
     let (_, placement) = placements().into_iter().nth(2).expect("shares by room");
-    let names: Vec<ObjectKey> = (0..QUEUE).map(|index| key(&format!("web-{index}"))).collect();
+    let names: Vec<BindingKey> = (0..QUEUE).map(|index| key(&format!("web-{index}"))).collect();
     for some in names.chunks(200) {
         let bind = |name| plane.bind(name, json!({"placement": placement, "replicas": 10}));
         futures::future::join_all(some.iter().map(bind)).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apimachinery::ObjectKey;
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use scheduler::{Gates, Options};
 use serde_json::json;
@@ -14,7 +14,7 @@ async fn both_kinds_of_binding_are_scheduled_alike() {
     let plane = Plane::start().await;
     plane.join("m1", json!({})).await;
     plane.join("m2", json!({})).await;
-    for key in [key("web"), ObjectKey::cluster("web")] {
+    for key in [key("web"), BindingKey::cluster("web")] {
         let before = plane.writes();
         plane.bind(&key, json!({})).await;
         plane.expect(&key, "m1:2 m2:2 | True Success").await;

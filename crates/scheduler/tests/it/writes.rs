@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use apimachinery::ObjectKey;
 use client::{Patch, PatchOptions};
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ async fn a_restart_writes_nothing() {
     plane.bind(&key("nowhere"), json!({"placement": {"clusterAffinity": {"clusterNames": ["m9"]}}})).await;
     plane
         .bind(
-            &ObjectKey::cluster("config"),
+            &BindingKey::cluster("config"),
             json!({"replicas": 0, "resource": {"apiVersion": "v1", "kind": "ConfigMap"}}),
         )
         .await;

@@ -8,7 +8,7 @@ use crate::candidate::{Candidate, rank};
 use crate::error::SelectError;
 use crate::groups::Grouping;
 use crate::problem::Bounds;
-use crate::select::Selection;
+use crate::selection::Selection;
 
 /// With more groups than this, combinations are not tried: at most 4,096 attempts of some microseconds.
 const MOST_GROUPS: usize = 12;

@@ -11,10 +11,11 @@ use proptest::prelude::*;
 use crate::candidate::{Candidate, rank, total};
 use crate::choice::{Group, choose};
 use crate::error::SelectError;
-use crate::labels::Matcher;
+use crate::matcher::Matcher;
 use crate::problem::Bounds;
 use crate::repair::repair;
-use crate::select::{Selection, select};
+use crate::select::select;
+use crate::selection::Selection;
 use crate::snapshot::Snapshot;
 
 /// Enumerates all combinations in upstream's order; of the heaviest one it returns the shortest prefix that also

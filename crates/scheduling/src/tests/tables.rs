@@ -18,7 +18,8 @@ use crate::error::AssignError;
 use crate::estimate::{Assumed, Demand, Estimator, UNLIMITED};
 use crate::filter::Previous;
 use crate::problem::{Gates, Problem};
-use crate::select::{Selection, select};
+use crate::select::select;
+use crate::selection::Selection;
 use crate::snapshot::Snapshot;
 
 /// A cluster of a row: `m1=40/s20/t1/R1`.

@@ -14,7 +14,8 @@ use crate::decide::targets;
 use crate::error::{AssignError, ScheduleError, SelectError, Step};
 use crate::filter::Previous;
 use crate::problem::{Gates, Problem};
-use crate::select::{Selection, select};
+use crate::select::select;
+use crate::selection::Selection;
 use crate::snapshot::Snapshot;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
