@@ -6,57 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey};
-use karmada_api::ApiType;
-use karmada_api::names;
-use karmada_api::work::v1alpha1::Work;
+use apimachinery::Object;
+use karmada_api::identity::{BindingKey, WorkKey};
 use karmada_api::work::v1alpha2::{AggregatedStatusItem, ObjectReference};
 
-use crate::status::{Standing, item, ordinal};
-
-/// The part of one Work.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Contribution {
-    /// The key of the Work.
-    pub work: ObjectKey,
-    /// The status item of its cluster.
-    pub item: AggregatedStatusItem,
-    /// Where the copy stands.
-    pub standing: Standing,
-}
-
-/// Why a Work does not contribute to its binding's status.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages describe the variants")]
-pub enum Error {
-    #[error("work {work} cannot be decoded: {source}")]
-    Decode { work: ObjectKey, source: serde_json::Error },
-    #[error("work {work} has no manifest of {resource}")]
-    NoManifest { work: ObjectKey, resource: String },
-    #[error("work {work} is not in an execution namespace")]
-    Namespace { work: ObjectKey },
-}
-
-impl Contribution {
-    /// `None` for a Work that is being deleted.
-    ///
-    /// # Errors
-    /// A Work that does not hold the binding's resource, or is in no execution namespace.
-    pub fn of(resource: &ObjectReference, work: &Work) -> Result<Option<Self>, Error> {
-        if work.metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
-        let key = work.key();
-        let ObjectReference { api_version, kind, namespace, name, .. } = resource;
-        let Some(ordinal) = ordinal(work, api_version, kind, namespace, name) else {
-            return Err(Error::NoManifest { work: key, resource: format!("{kind} {namespace}/{name}") });
-        };
-        let Some(cluster) = names::cluster_of_namespace(&work.metadata.namespace) else {
-            return Err(Error::Namespace { work: key });
-        };
-        Ok(Some(Self { work: key, item: item(cluster, ordinal, work), standing: Standing::of(work) }))
-    }
-}
+use crate::status::{Contribution, ContributionError, Standing};
 
 /// The items of a binding's status.
 pub fn items(contributions: &[Arc<Contribution>]) -> Vec<AggregatedStatusItem> {
@@ -72,7 +26,7 @@ pub fn standings(contributions: &[Arc<Contribution>]) -> BTreeMap<&str, Standing
 #[derive(Debug, Default)]
 pub struct Contributions {
     resource: ObjectReference,
-    works: HashMap<ObjectKey, Known>,
+    works: HashMap<WorkKey, Known>,
     decoded: u64,
 }
 
@@ -92,7 +46,7 @@ impl Contributions {
         &mut self,
         resource: &ObjectReference,
         works: &[Arc<Object>],
-    ) -> Result<Vec<Arc<Contribution>>, Error> {
+    ) -> Result<Vec<Arc<Contribution>>, ContributionError> {
         if self.resource != *resource {
             self.works.clear();
             self.resource = resource.clone();
@@ -103,14 +57,17 @@ impl Contributions {
             let key = object.key();
             let is_current =
                 |known: &Known| known.resource_version == object.resource_version() && known.uid == object.uid();
-            let known = match before.remove(&key).filter(is_current) {
-                Some(known) => known,
+            let (key, known) = match before.remove_entry(&key).filter(|(_, known)| is_current(known)) {
+                Some(entry) => entry,
                 None => {
                     self.decoded += 1;
-                    let decode = |source| Error::Decode { work: key.clone(), source };
+                    let decode = |source| ContributionError::Decode { work: key.clone(), source };
                     let contribution = Contribution::of(resource, &object.decode().map_err(decode)?)?.map(Arc::new);
+                    let work = contribution.as_ref().map(|it| it.work.clone());
+                    // One outside the execution namespaces that is being deleted contributes nothing.
+                    let Some(work) = work.or_else(|| WorkKey::try_from(key).ok()) else { continue };
                     let (uid, resource_version) = (object.uid().to_owned(), object.resource_version().to_owned());
-                    Known { uid, resource_version, contribution }
+                    (work, Known { uid, resource_version, contribution })
                 }
             };
             contributions.extend(known.contribution.clone());
@@ -135,21 +92,21 @@ const MOST: usize = 16_384;
 /// The contributions of the bindings that were aggregated last.
 #[derive(Debug, Default)]
 pub struct Recent {
-    bindings: HashMap<ObjectKey, (u64, Contributions)>,
+    bindings: HashMap<BindingKey, (u64, Contributions)>,
     works: usize,
     uses: u64,
 }
 
 impl Recent {
     /// Takes the contributions of a binding out, to be updated and given back.
-    pub fn take(&mut self, binding: &ObjectKey) -> Contributions {
+    pub fn take(&mut self, binding: &BindingKey) -> Contributions {
         let Some((_, contributions)) = self.bindings.remove(binding) else { return Contributions::default() };
         self.works -= contributions.works.len();
         contributions
     }
 
     /// Keeps the contributions of a binding. Beyond [`MOST`] Works those that were not used for longest are dropped.
-    pub fn keep(&mut self, binding: &ObjectKey, contributions: Contributions) {
+    pub fn keep(&mut self, binding: &BindingKey, contributions: Contributions) {
         self.forget(binding);
         if contributions.works.len() <= FEW {
             return;
@@ -165,7 +122,7 @@ impl Recent {
     }
 
     /// Drops what is known of a deleted binding.
-    pub fn forget(&mut self, binding: &ObjectKey) {
+    pub fn forget(&mut self, binding: &BindingKey) {
         drop(self.take(binding));
     }
 }
@@ -194,7 +151,7 @@ mod tests {
     fn a_rollout_decodes_each_version_of_a_work_once() {
         const CLUSTERS: usize = 100;
         const CHANGES: usize = 3;
-        let (mut recent, binding) = (Recent::default(), ObjectKey::namespaced("ns", "a-configmap"));
+        let (mut recent, binding) = (Recent::default(), BindingKey::namespaced("ns", "a-configmap"));
         let mut works: Vec<_> = (0..CLUSTERS).map(|cluster| work(cluster, 1, &json!({}))).collect();
         let statuses = [
             json!({"conditions": [{"type": "Applied", "status": "True", "reason": "r", "message": "m"}]}),
@@ -247,7 +204,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let mut recent = Recent::default();
-        let key = |n: usize| ObjectKey::namespaced("ns", format!("b{n}"));
+        let key = |n: usize| BindingKey::namespaced("ns", format!("b{n}"));
         let of = |works: usize| {
             let works: Vec<_> = (0..works).map(|cluster| work(cluster, 1, &json!({}))).collect();
             let mut contributions = Contributions::default();

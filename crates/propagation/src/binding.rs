@@ -1,9 +1,9 @@
 //! From a template and its policy to the binding.
 
-use apimachinery::ObjectKey;
 use apimachinery::meta::OwnerReference;
 use interpreter::{Interpreter, Kind, Operation};
 use karmada_api::Scope;
+use karmada_api::identity::BindingKey;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Policy};
 use karmada_api::work::v1alpha2::{
@@ -41,12 +41,12 @@ pub enum Error {
         "failed to update binding due to different owner reference UID: {key} belongs to an object with UID {owner}, the \
          template has {template}; it is updated once the old binding is collected"
     )]
-    OtherOwner { key: ObjectKey, owner: String, template: String },
+    OtherOwner { key: BindingKey, owner: String, template: String },
 }
 
 /// The key of a template's binding.
-pub fn key(template: Template<'_>) -> ObjectKey {
-    ObjectKey::namespaced(template.namespace(), names::binding_name(template.kind(), template.name()))
+pub fn key(template: Template<'_>) -> BindingKey {
+    BindingKey::namespaced(template.namespace(), names::binding_name(template.kind(), template.name()))
 }
 
 /// How a template's resource requirements are determined: by its components, by its replicas, or not at all.
@@ -86,14 +86,7 @@ pub fn build(
     binding.metadata.owner_references = vec![owner(template)];
     let spec = &policy.spec;
     binding.spec = ResourceBindingSpec {
-        resource: ObjectReference {
-            api_version: template.api_version().to_owned(),
-            kind: template.kind().to_owned(),
-            name: template.name().to_owned(),
-            namespace: template.namespace().to_owned(),
-            resource_version: template.resource_version().to_owned(),
-            uid: template.uid().to_owned(),
-        },
+        resource: reference(template),
         replicas,
         replica_requirements: requirements,
         components,
@@ -133,12 +126,25 @@ fn count_in_quotas(requirements: &mut ReplicaRequirements, template: Template<'_
     }
 }
 
+/// The template as a binding names it.
+pub fn reference(template: Template<'_>) -> ObjectReference {
+    ObjectReference {
+        api_version: template.api_version().to_owned(),
+        kind: template.kind().to_owned(),
+        name: template.name().to_owned(),
+        namespace: template.namespace().to_owned(),
+        resource_version: template.resource_version().to_owned(),
+        uid: template.uid().to_owned(),
+    }
+}
+
 /// The annotation with a digest of the template as of the last pass, without its status and without the metadata that
 /// every write changes. After a start it shows that a template is unchanged although its resource version differs
 /// because of a status update.
 pub const CONTENT: &str = "karmada-rs.io/template";
 
-fn content(template: Template<'_>) -> String {
+/// The value of [`CONTENT`] for a template.
+pub fn content(template: Template<'_>) -> String {
     let mut digest = Digest::default();
     let fields = template.0.as_object().into_iter().flatten().filter(|(name, _)| *name != "status");
     for (name, field) in fields {
@@ -271,6 +277,7 @@ fn suspension(existing: Option<BindingSuspension>, policy: Option<BindingSuspens
 
 #[cfg(test)]
 mod tests {
+    use karmada_api::identity::PolicyKey;
     use karmada_api::work::v1alpha2::TargetCluster;
     use serde_json::json;
 
@@ -278,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_version_alone_is_distinguished_from_other_changes() {
-        let mut binding = Binding::named(&apimachinery::ObjectKey::namespaced("ns", "a"));
+        let mut binding = Binding::named(&BindingKey::namespaced("ns", "a"));
         binding.spec.resource.resource_version = "7".into();
         let mut newer = binding.clone();
         newer.spec.resource.resource_version = "8".into();
@@ -300,7 +307,7 @@ mod tests {
     }
 
     fn policy(spec: Value) -> Policy {
-        let mut policy = Policy::named(&ObjectKey::namespaced("ns", "pp"));
+        let mut policy = Policy::named(&PolicyKey::namespaced("ns", "pp"));
         policy.metadata.labels.insert(policy.scope.policy_id_label().to_owned(), "id".to_owned());
         policy.spec = serde_json::from_value(spec).unwrap();
         policy
@@ -315,7 +322,7 @@ mod tests {
         let spec = json!({"suspension": {"dispatching": true}, "placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}});
         let context = Context { schedule_priority: Some(9), workload_affinity: true, ..Context::default() };
         let binding = build_with(&policy(spec), &context);
-        assert_eq!(binding.key(), ObjectKey::namespaced("ns", "web-deployment"));
+        assert_eq!(binding.key(), BindingKey::namespaced("ns", "web-deployment"));
         assert_eq!(binding.spec.replicas, 3);
         assert_eq!(binding.spec.replica_requirements.unwrap().resource_request["cpu"].as_str(), "100m");
         assert_eq!(binding.spec.suspension.unwrap().dispatching, Some(true));
@@ -403,7 +410,7 @@ mod tests {
         existing.spec.components = vec![karmada_api::work::v1alpha2::Component::default()];
         existing.metadata.owner_references[0].controller = None;
         existing.metadata.finalizers.clear();
-        claim::marks(&Policy::named(&ObjectKey::cluster("wide"))).apply_typed(&mut existing.metadata);
+        claim::marks(&Policy::named(&PolicyKey::cluster("wide"))).apply_typed(&mut existing.metadata);
         assert_eq!(merge(&existing, wanted.clone()).unwrap(), Some(wanted));
     }
 
@@ -411,11 +418,11 @@ mod tests {
     fn what_concerns_bindings_of_a_namespace_alone() {
         let mut role = template();
         role["metadata"].as_object_mut().unwrap().remove("namespace");
-        let mut wide = Policy::named(&ObjectKey::cluster("wide"));
+        let mut wide = Policy::named(&PolicyKey::cluster("wide"));
         wide.spec = policy(json!({"placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}})).spec;
         let context = Context { schedule_priority: Some(9), workload_affinity: true, ..Context::default() };
         let built = build(&wide, Template(&role), &Interpreter::default(), &context).unwrap();
-        assert_eq!(built.key(), ObjectKey::cluster("web-deployment"));
+        assert_eq!(built.key(), BindingKey::cluster("web-deployment"));
         assert_eq!((built.spec.schedule_priority, built.spec.workload_affinity_groups), (None, None));
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::Object;
 use karmada_api::Scope;
 use karmada_api::constants::{annotations, labels};
+use karmada_api::identity::PolicyKey;
 use karmada_api::scope::Policy;
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use crate::template::Template;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The claiming policy; its scope is the key's.
-    pub policy: ObjectKey,
+    pub policy: PolicyKey,
     /// The permanent id of the policy.
     pub policy_id: String,
 }
@@ -22,7 +23,7 @@ pub struct Claim {
 impl Claim {
     /// The scope of the policy.
     pub fn scope(&self) -> Scope {
-        Scope::of(&self.policy)
+        self.policy.scope()
     }
 }
 
@@ -104,7 +105,7 @@ fn claim_in<'a>(
     let namespaced = || {
         Some(Claim {
             policy_id: present(label(labels::POLICY_ID))?.to_owned(),
-            policy: ObjectKey::namespaced(
+            policy: PolicyKey::namespaced(
                 present(annotation(annotations::POLICY_NAMESPACE))?,
                 present(annotation(annotations::POLICY_NAME))?,
             ),
@@ -113,7 +114,7 @@ fn claim_in<'a>(
     let cluster = || {
         Some(Claim {
             policy_id: present(label(labels::CLUSTER_POLICY_ID))?.to_owned(),
-            policy: ObjectKey::cluster(present(annotation(annotations::CLUSTER_POLICY_NAME))?),
+            policy: PolicyKey::cluster(present(annotation(annotations::CLUSTER_POLICY_NAME))?),
         })
     };
     namespaced().or_else(cluster)
@@ -176,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    fn policy(key: &ObjectKey) -> Policy {
+    fn policy(key: &PolicyKey) -> Policy {
         let mut policy = Policy::named(key);
         policy.metadata.labels.insert(policy.scope.policy_id_label().to_owned(), "id".to_owned());
         policy
@@ -184,17 +185,17 @@ mod tests {
 
     #[test]
     fn claims_are_made_once_and_taken_over() {
-        let namespaced = policy(&ObjectKey::namespaced("ns", "pp"));
-        let cluster = policy(&ObjectKey::cluster("cpp"));
+        let namespaced = policy(&PolicyKey::namespaced("ns", "pp"));
+        let cluster = policy(&PolicyKey::cluster("cpp"));
         let mut object = json!({"metadata": {"name": "a"}});
         assert_eq!(claimed_by(Template(&object)), None);
 
         claim(&cluster, Template(&object)).unwrap().apply(&mut object);
-        assert_eq!(claimed_by(Template(&object)).unwrap().policy, ObjectKey::cluster("cpp"));
+        assert_eq!(claimed_by(Template(&object)).unwrap().policy, PolicyKey::cluster("cpp"));
         assert_eq!(claim(&cluster, Template(&object)), None);
 
         claim(&namespaced, Template(&object)).unwrap().apply(&mut object);
-        assert_eq!(claimed_by(Template(&object)).unwrap().policy, ObjectKey::namespaced("ns", "pp"));
+        assert_eq!(claimed_by(Template(&object)).unwrap().policy, PolicyKey::namespaced("ns", "pp"));
         assert!(Template(&object).label(labels::CLUSTER_POLICY_ID).is_none());
         assert_eq!(claim(&namespaced, Template(&object)), None);
 
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn whose_claim_it_is() {
         let [namespaced, cluster] =
-            [ObjectKey::namespaced("ns", "pp"), ObjectKey::cluster("cpp")].map(|key| policy(&key));
+            [PolicyKey::namespaced("ns", "pp"), PolicyKey::cluster("cpp")].map(|key| policy(&key));
         let mut object = json!({"metadata": {"name": "a"}});
         marks(&namespaced).apply(&mut object);
         marks(&cluster).apply(&mut object);

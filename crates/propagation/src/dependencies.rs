@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use apimachinery::ObjectKey;
 use apimachinery::hash::{fnv1a32, safe_encode};
 use apimachinery::selector::Selector;
 use karmada_api::Scope;
 use karmada_api::config::v1alpha1::DependentObjectReference;
 use karmada_api::constants::{annotations, labels};
+use karmada_api::identity::BindingKey;
 use karmada_api::names;
 use karmada_api::policy::v1alpha1::ConflictResolution;
 use karmada_api::scope::Binding;
@@ -25,11 +25,11 @@ pub enum Error {
         "failed to update resourceBinding({key}) due to different owner reference UID, will retry later after binding is \
          garbage collected"
     )]
-    OtherOwner { key: ObjectKey },
+    OtherOwner { key: BindingKey },
 }
 
 /// The label by which an attached binding names an independent one; its value is that binding's permanent id.
-pub fn depended_by_label(independent: &ObjectKey) -> String {
+pub fn depended_by_label(independent: &BindingKey) -> String {
     format!("{}{}", labels::DEPENDED_BY_PREFIX, safe_encode(fnv1a32(independent.to_string().as_bytes())))
 }
 
@@ -79,7 +79,7 @@ pub fn means(
 /// The binding of a dependency for one independent binding. It has no placement: the scheduler leaves it alone.
 pub fn attached(independent: &Binding, dependency: Template<'_>) -> Binding {
     let name = names::binding_name(dependency.kind(), dependency.name());
-    let mut binding = Binding::named(&ObjectKey::namespaced(independent.metadata.namespace.as_str(), name));
+    let mut binding = Binding::named(&BindingKey::namespaced(independent.metadata.namespace.as_str(), name));
     let label = depended_by_label(&independent.key());
     binding.metadata.labels.insert(label, independent.permanent_id().to_owned());
     binding.metadata.finalizers = vec![Scope::Namespaced.binding_finalizer().to_owned()];
@@ -129,7 +129,7 @@ fn is_of(snapshot: &BindingSnapshot, namespace: &str, name: &str) -> bool {
 }
 
 /// The binding without the independent one; its policy is not settled yet, see [`settle`].
-pub fn detach(existing: &Binding, independent: &ObjectKey) -> Binding {
+pub fn detach(existing: &Binding, independent: &BindingKey) -> Binding {
     let mut left = existing.clone();
     left.metadata.labels.remove(&depended_by_label(independent));
     let namespace = independent.namespace().unwrap_or_default();
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn independent(name: &str, clusters: &[&str], policy: Value) -> Binding {
-        let mut binding = Binding::named(&ObjectKey::namespaced("ns", name));
+        let mut binding = Binding::named(&BindingKey::namespaced("ns", name));
         binding.spec = serde_json::from_value(policy).unwrap();
         binding.metadata.labels.insert(Scope::Namespaced.binding_id_label().to_owned(), format!("id-{name}"));
         let target = |name: &&str| TargetCluster { name: (*name).to_owned(), ..Default::default() };
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn labels_and_annotations() {
-        let label = depended_by_label(&ObjectKey::namespaced("default", "nginx-deployment"));
+        let label = depended_by_label(&BindingKey::namespaced("default", "nginx-deployment"));
         assert_eq!(label, "resourcebinding.karmada.io/depended-by-5bdc5c4dcf");
         assert_eq!(annotation(Vec::new()), "null");
         let text = annotation(vec![reference("b", Value::Null), reference("a", Value::Null)]);
@@ -235,7 +235,7 @@ mod tests {
             independent("a", &["m1"], json!({"conflictResolution": "Overwrite", "preserveResourcesOnDeletion": true}));
         let b = independent("b", &["m2"], json!({}));
         let first = attached(&a, Template(&config("u")));
-        assert_eq!(first.key(), ObjectKey::namespaced("ns", "c-configmap"));
+        assert_eq!(first.key(), BindingKey::namespaced("ns", "c-configmap"));
         assert!(first.spec.placement.is_none());
 
         let mut both = attach(&first, attached(&b, Template(&config("u")))).unwrap();
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(again.spec.resource.resource_version, "9");
         assert_eq!(again.spec.required_by.len(), 1);
         // A binding of the same name elsewhere is another.
-        assert_eq!(detach(&first, &ObjectKey::namespaced("other", "a")).spec.required_by, first.spec.required_by);
+        assert_eq!(detach(&first, &BindingKey::namespaced("other", "a")).spec.required_by, first.spec.required_by);
         assert_eq!(detach(&first, &a.key()).spec.required_by, []);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use apimachinery::meta::OwnerReference;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{labels, namespaces};
+use karmada_api::identity::ClusterName;
 use karmada_api::scope::Override;
 use karmada_api::work::v1alpha1::Work;
 
@@ -37,8 +38,9 @@ pub fn work(namespace: Template<'_>, cluster: &Cluster, overrides: &[Override]) 
         conflict_resolution: None,
         applied: &applied,
     };
-    let mut work = works::work(&cluster.metadata.name, object, &metadata)
-        .map_err(|source| works::Error::Encode { cluster: cluster.metadata.name.clone(), source })?;
+    let name = ClusterName::of(cluster);
+    let mut work = works::work(&name, object, &metadata)
+        .map_err(|source| works::Error::Encode { cluster: name.clone(), source })?;
     work.metadata.owner_references = vec![owner(namespace)];
     work.spec.suspend_dispatching = Some(false);
     work.spec.preserve_resources_on_deletion = Some(false);

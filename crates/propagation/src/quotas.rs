@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use apimachinery::quantity::Quantity;
 use karmada_api::constants::labels;
+use karmada_api::identity::ClusterName;
 use karmada_api::kubernetes::ResourceList;
 use karmada_api::names;
 use karmada_api::policy::v1alpha1::{ClusterQuotaStatus, FederatedResourceQuota};
@@ -24,13 +25,14 @@ const KIND: &str = "ResourceQuota";
 pub fn works(
     quota: &FederatedResourceQuota,
     exists: impl Fn(&str) -> bool,
-) -> Result<BTreeMap<String, Work>, works::Error> {
+) -> Result<BTreeMap<ClusterName, Work>, works::Error> {
     let (mut works, applied) = (BTreeMap::new(), AppliedOverrides::new());
     for assignment in &quota.spec.static_assignments {
-        let cluster = &assignment.cluster_name;
-        if works.contains_key(cluster) || !exists(cluster) {
+        let name = assignment.cluster_name.as_str();
+        if works.contains_key(name) || !exists(name) {
             continue;
         }
+        let cluster = ClusterName::from(name);
         let manifest = json!({"apiVersion": "v1", "kind": KIND,
             "metadata": {"name": quota.metadata.name, "namespace": quota.metadata.namespace, "uid": quota.metadata.uid},
             "spec": {"hard": assignment.hard}});
@@ -40,9 +42,9 @@ pub fn works(
             conflict_resolution: None,
             applied: &applied,
         };
-        let work = works::work(cluster, manifest, &metadata)
+        let work = works::work(&cluster, manifest, &metadata)
             .map_err(|source| works::Error::Encode { cluster: cluster.clone(), source })?;
-        works.insert(cluster.clone(), work);
+        works.insert(cluster, work);
     }
     Ok(works)
 }

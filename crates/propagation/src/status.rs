@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use apimachinery::ObjectKey;
 use apimachinery::meta::{Condition, Time};
 use interpreter::{Interpreter, Operation};
 use karmada_api::ApiType;
 use karmada_api::constants::{conditions, messages, reasons};
+use karmada_api::identity::{ClusterName, OutsideExecution, WorkKey};
 use karmada_api::raw::RawJson;
 use karmada_api::work::v1alpha1::{ManifestStatus, ResourceIdentifier, Work};
-use karmada_api::work::v1alpha2::{AggregatedStatusItem, ResourceBindingSpec, ResourceHealth};
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, ObjectReference, ResourceBindingSpec, ResourceHealth};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -93,7 +95,7 @@ struct IdentityMeta {
 }
 
 /// The index of an object's manifest in a Work.
-pub(crate) fn ordinal(work: &Work, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
+fn ordinal(work: &Work, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
     work.spec.workload.manifests.iter().position(|manifest| {
         manifest.decode::<Identity>().is_ok_and(|it| {
             it.api_version == api_version
@@ -166,7 +168,7 @@ fn health(object: &Value, interpreter: &Interpreter) -> (ResourceHealth, Option<
     }
 }
 
-pub(crate) fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStatusItem {
+fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStatusItem {
     let condition = work.status.conditions.iter().find(|it| it.type_ == conditions::APPLIED);
     let mut item = AggregatedStatusItem {
         cluster_name: cluster.to_owned(),
@@ -219,14 +221,59 @@ impl Standing {
     }
 }
 
+/// The part of one Work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contribution {
+    /// The key of the Work.
+    pub work: WorkKey,
+    /// The status item of its cluster.
+    pub item: AggregatedStatusItem,
+    /// Where the copy stands.
+    pub standing: Standing,
+}
+
+/// Why a Work does not contribute to its binding's status.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants")]
+pub enum ContributionError {
+    #[error("work {work} cannot be decoded: {source}")]
+    Decode { work: ObjectKey, source: serde_json::Error },
+    #[error("work {work} has no manifest of {resource}")]
+    NoManifest { work: ObjectKey, resource: String },
+    #[error(transparent)]
+    Namespace(#[from] OutsideExecution),
+}
+
+impl Contribution {
+    /// `None` for a Work that is being deleted.
+    ///
+    /// # Errors
+    /// A Work that does not hold the binding's resource, or is in no execution namespace.
+    pub fn of(resource: &ObjectReference, work: &Work) -> Result<Option<Self>, ContributionError> {
+        if work.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let ObjectReference { api_version, kind, namespace, name, .. } = resource;
+        let Some(ordinal) = ordinal(work, api_version, kind, namespace, name) else {
+            return Err(ContributionError::NoManifest {
+                work: work.key(),
+                resource: format!("{kind} {namespace}/{name}"),
+            });
+        };
+        let key = WorkKey::of_work(work)?;
+        let item = item(key.cluster(), ordinal, work);
+        Ok(Some(Self { work: key, item, standing: Standing::of(work) }))
+    }
+}
+
 /// Marks the clusters whose Work cannot be rendered as it should be. What a cluster still has from before keeps its
 /// status.
-pub fn mark_unrendered(items: &mut Vec<AggregatedStatusItem>, unrendered: &BTreeMap<String, String>) {
+pub fn mark_unrendered(items: &mut Vec<AggregatedStatusItem>, unrendered: &BTreeMap<ClusterName, String>) {
     for (cluster, why) in unrendered {
         match items.iter_mut().find(|item| item.cluster_name == *cluster) {
             Some(item) => (item.applied, item.applied_message) = (false, why.clone()),
             None => items.push(AggregatedStatusItem {
-                cluster_name: cluster.clone(),
+                cluster_name: cluster.to_string(),
                 applied_message: why.clone(),
                 health: Some(ResourceHealth::Unknown),
                 ..AggregatedStatusItem::default()
@@ -241,7 +288,7 @@ pub fn mark_unrendered(items: &mut Vec<AggregatedStatusItem>, unrendered: &BTree
 pub fn fully_applied(
     spec: &ResourceBindingSpec,
     standings: &BTreeMap<&str, Standing>,
-    unrendered: &BTreeMap<String, String>,
+    unrendered: &BTreeMap<ClusterName, String>,
 ) -> Condition {
     let expected = expected_clusters(spec);
     let no = |message: String| condition(conditions::FULLY_APPLIED, false, reasons::NOT_FULLY_APPLIED, message);

@@ -7,6 +7,7 @@ use interpreter::{Interpreter, Operation};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, finalizers, labels};
+use karmada_api::identity::{ClusterName, WorkKey};
 use karmada_api::manifest::{metadata_map, prune_for_work, record_managed};
 use karmada_api::names;
 use karmada_api::policy::v1alpha1::{ConflictResolution, PurgeMode, ReplicaSchedulingType};
@@ -26,27 +27,29 @@ use crate::template::Template;
 #[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum Error {
     #[error("cluster {0} of the binding does not exist")]
-    NoCluster(String),
+    NoCluster(ClusterName),
     #[error("revising the replicas for cluster {cluster}: {source}")]
-    Replicas { cluster: String, source: interpreter::Error },
+    Replicas { cluster: ClusterName, source: interpreter::Error },
     #[error("no completions found for cluster {0}")]
-    Completions(String),
+    Completions(ClusterName),
     #[error(transparent)]
     Override(#[from] overrides::Error),
     #[error("work {0} is being deleted")]
     Deleting(ObjectKey),
     #[error("encoding the work for cluster {cluster}: {source}")]
-    Encode { cluster: String, source: serde_json::Error },
+    Encode { cluster: ClusterName, source: serde_json::Error },
+    #[error("encoding the manifest of work {work}: {source}")]
+    Manifest { work: ObjectKey, source: serde_json::Error },
 }
 
 impl Error {
     /// The cluster that goes without, where something has to be corrected: a template, a policy or a customization.
-    pub fn uncorrected(&self) -> Option<&str> {
+    pub fn uncorrected(&self) -> Option<&ClusterName> {
         match self {
             Self::Replicas { cluster, .. } | Self::Completions(cluster) | Self::Encode { cluster, .. } => Some(cluster),
             Self::Override(error) => Some(&error.cluster),
             // These pass by themselves.
-            Self::NoCluster(_) | Self::Deleting(_) => None,
+            Self::NoCluster(_) | Self::Deleting(_) | Self::Manifest { .. } => None,
         }
     }
 }
@@ -69,37 +72,21 @@ pub fn expected_clusters(spec: &ResourceBindingSpec) -> BTreeSet<&str> {
     spec.clusters.iter().chain(dependents).map(|target| target.name.as_str()).chain(leaving).collect()
 }
 
-/// The orphaned Works of a binding (by key), which are to be deleted. The error names a Work outside any execution
-/// namespace.
-///
-/// # Errors
-/// The message names a Work outside any execution namespace.
-pub fn orphans<'a>(
-    spec: &ResourceBindingSpec,
-    works: impl IntoIterator<Item = &'a ObjectKey>,
-) -> Result<Vec<&'a ObjectKey>, String> {
+/// The orphaned Works of a binding (by key), which are to be deleted.
+pub fn orphans<'a>(spec: &ResourceBindingSpec, works: impl IntoIterator<Item = &'a WorkKey>) -> Vec<&'a WorkKey> {
     let expected = expected_clusters(spec);
-    let mut orphans = Vec::new();
-    for work in works {
-        let cluster = work.namespace().and_then(names::cluster_of_namespace);
-        let cluster = cluster.ok_or_else(|| format!("work {work} is not in an execution namespace"))?;
-        if !expected.contains(cluster) {
-            orphans.push(work);
-        }
-    }
-    Ok(orphans)
+    works.into_iter().filter(|work| !expected.contains(work.cluster())).collect()
 }
 
 /// Whether Works must wait: an old copy that is purged directly is still there.
-pub fn waits_for_purge<'a>(spec: &ResourceBindingSpec, works: impl IntoIterator<Item = &'a ObjectKey>) -> bool {
+pub fn waits_for_purge<'a>(spec: &ResourceBindingSpec, works: impl IntoIterator<Item = &'a WorkKey>) -> bool {
     let leaving: BTreeSet<&str> = spec
         .graceful_eviction_tasks
         .iter()
         .filter(|task| task.purge_mode == Some(PurgeMode::Directly))
         .map(|task| task.from_cluster.as_str())
         .collect();
-    let mut clusters = works.into_iter().filter_map(|work| work.namespace().and_then(names::cluster_of_namespace));
-    !leaving.is_empty() && clusters.any(|cluster| leaving.contains(cluster))
+    !leaving.is_empty() && works.into_iter().any(|work| leaving.contains(work.cluster()))
 }
 
 /// All that rendering needs besides the binding and the template.
@@ -108,7 +95,7 @@ pub struct Inputs<'a> {
     /// The interpreter of kinds.
     pub interpreter: &'a Interpreter,
     /// By name; every target should be here.
-    pub clusters: &'a BTreeMap<String, std::sync::Arc<Cluster>>,
+    pub clusters: &'a BTreeMap<ClusterName, std::sync::Arc<Cluster>>,
     /// Override policies of the template's namespace and of the cluster scope.
     pub overrides: &'a [Override],
     /// Whether a copy that takes over from a failed one gets that one's state (gate StatefulFailoverInjection).
@@ -119,7 +106,7 @@ pub struct Inputs<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// The cluster.
-    pub cluster: String,
+    pub cluster: ClusterName,
     /// Without the permanent ids that admission adds; see [`merge`].
     pub work: Work,
     /// The overrides that were applied.
@@ -159,16 +146,17 @@ fn render_one(
     completions: &BTreeMap<String, i64>,
     inputs: Inputs<'_>,
 ) -> Result<Rendered, Error> {
-    let cluster = inputs.clusters.get(&target.name).ok_or_else(|| Error::NoCluster(target.name.clone()))?;
+    let known = inputs.clusters.get_key_value(target.name.as_str());
+    let (name, cluster) = known.ok_or_else(|| Error::NoCluster(ClusterName::from(&target.name)))?;
     let mut object = template.0.clone();
     if binding.is_workload() && inputs.interpreter.enabled_for(&object, Operation::ReviseReplica) {
         inputs
             .interpreter
             .revise_replica(&mut object, target.replicas)
-            .map_err(|source| Error::Replicas { cluster: target.name.clone(), source })?;
+            .map_err(|source| Error::Replicas { cluster: name.clone(), source })?;
     }
     if !completions.is_empty() {
-        let share = completions.get(&target.name).ok_or_else(|| Error::Completions(target.name.clone()))?;
+        let share = completions.get(&target.name).ok_or_else(|| Error::Completions(name.clone()))?;
         object["spec"]["completions"] = json!(share);
     }
     let applied = overrides::apply(inputs.overrides, cluster, &mut object)?;
@@ -192,12 +180,11 @@ fn render_one(
     }
     let suspended = suspended(&binding.spec, &target.name);
     let preserve = binding.spec.preserve_resources_on_deletion.unwrap_or_default();
-    let mut work = work(&target.name, object, &metadata)
-        .map_err(|source| Error::Encode { cluster: target.name.clone(), source })?;
+    let mut work = work(name, object, &metadata).map_err(|source| Error::Encode { cluster: name.clone(), source })?;
     server_side::carry(&binding.metadata.annotations, &mut work.metadata.annotations);
     work.spec.suspend_dispatching = Some(suspended);
     work.spec.preserve_resources_on_deletion = Some(preserve);
-    Ok(Rendered { cluster: target.name.clone(), work, applied })
+    Ok(Rendered { cluster: name.clone(), work, applied })
 }
 
 /// Labels kept from the copy that left last, for the one cluster that takes over. A cluster that had a copy before has a
@@ -256,8 +243,8 @@ pub struct WorkMetadata<'a> {
 ///
 /// # Errors
 /// When the manifest or the record of its overrides cannot be encoded.
-pub fn work(cluster: &str, mut object: Value, metadata: &WorkMetadata<'_>) -> Result<Work, serde_json::Error> {
-    let namespace = names::execution_namespace(cluster);
+pub fn work(cluster: &ClusterName, mut object: Value, metadata: &WorkMetadata<'_>) -> Result<Work, serde_json::Error> {
+    let namespace = cluster.execution_namespace();
     let (kind, name, uid, object_namespace) = {
         let template = Template(&object);
         (
@@ -301,7 +288,7 @@ pub fn work(cluster: &str, mut object: Value, metadata: &WorkMetadata<'_>) -> Re
 /// never taken away (but the one of [`server_side`]); the manifest gets the Work's permanent id.
 ///
 /// # Errors
-/// `Deleting` when the existing Work is being deleted, `Encode` when its manifest cannot be encoded.
+/// `Deleting` when the existing Work is being deleted, `Manifest` when its manifest cannot be encoded.
 pub fn merge(existing: &Work, rendered: Work) -> Result<Option<Work>, Error> {
     if existing.metadata.deletion_timestamp.is_some() {
         return Err(Error::Deleting(existing.key()));
@@ -321,7 +308,7 @@ pub fn merge(existing: &Work, rendered: Work) -> Result<Option<Work>, Error> {
     merged.spec = rendered.spec;
     let id = merged.metadata.labels.get(labels::WORK_ID).map_or("", String::as_str);
     for manifest in &mut merged.spec.workload.manifests {
-        let encode = |source| Error::Encode { cluster: existing.metadata.namespace.clone(), source };
+        let encode = |source| Error::Manifest { work: existing.key(), source };
         let mut object = manifest.to_value().map_err(encode)?;
         record_managed(&mut object, id);
         *manifest = RawJson::from_value(&object);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::constants::evictions;
+use karmada_api::identity::ClusterName;
 use karmada_api::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceBindingSpec, ResourceHealth};
@@ -15,7 +16,7 @@ use super::{clusters_of, leave, state};
 const TOLERATION: i32 = 300;
 
 /// Since when the copy in a cluster has been seen unhealthy.
-pub type Sightings = BTreeMap<String, Timestamp>;
+pub type Sightings = BTreeMap<ClusterName, Timestamp>;
 
 /// The unhealthy copies of a binding, and which of them are to be evicted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,7 +24,7 @@ pub struct Decision {
     /// The unhealthy copies, and since when.
     pub seen: Sightings,
     /// The clusters whose copies have been unhealthy for too long.
-    pub due: Vec<String>,
+    pub due: Vec<ClusterName>,
     /// When the next one is, if nothing changes.
     pub next: Option<Duration>,
 }
@@ -53,13 +54,14 @@ pub fn decide(
         if !fails || !is_target || is_leaving(cluster) {
             continue;
         }
-        let since = seen.get(cluster).copied().unwrap_or(now);
+        let known = seen.get_key_value(cluster.as_str());
+        let (cluster, since) = known.map_or_else(|| (ClusterName::from(cluster), now), |(it, at)| (it.clone(), *at));
         decision.seen.insert(cluster.clone(), since);
         match Duration::try_from(toleration - now.duration_since(since)) {
             Ok(left) if !left.is_zero() => {
                 decision.next = Some(decision.next.map_or(left, |next| next.min(left)));
             }
-            _ => decision.due.push(cluster.clone()),
+            _ => decision.due.push(cluster),
         }
     }
     decision
@@ -108,7 +110,7 @@ pub fn evicted(
     let mut spec = binding.spec.clone();
     for cluster in &decision.due {
         let mut task = GracefulEvictionTask {
-            from_cluster: cluster.clone(),
+            from_cluster: cluster.to_string(),
             purge_mode: Some(mode),
             reason: evictions::APPLICATION_FAILURE.to_owned(),
             producer: producer(binding.scope).to_owned(),
@@ -180,7 +182,7 @@ mod tests {
             binding.spec.graceful_eviction_tasks = serde_json::from_value(tasks).unwrap();
             binding.status.aggregated_status[0].health = serde_json::from_value(json!(health)).unwrap();
             let time = |time: &str| format!("2026-01-01T{time}Z").parse::<Timestamp>().unwrap();
-            let before: Sightings = seen.map(|at| ("m1".to_owned(), time(at))).into_iter().collect();
+            let before: Sightings = seen.map(|at| (ClusterName::from("m1"), time(at))).into_iter().collect();
             let found = decide(&binding, self::behavior(&binding).unwrap(), &before, now, &|_| ready);
             let mut texts: Vec<String> =
                 found.seen.values().map(|since| format!("since {}", since.strftime("%H:%M:%S"))).collect();
@@ -239,8 +241,8 @@ mod tests {
             ),
         ] {
             let binding = failing(failover.clone());
-            let seen = [("m1".to_owned(), now)].into();
-            let decision = Decision { seen, due: vec!["m1".to_owned()], next: None };
+            let seen = [(ClusterName::from("m1"), now)].into();
+            let decision = Decision { seen, due: vec![ClusterName::from("m1")], next: None };
             let found = evicted(&binding, behavior(&binding).unwrap(), &decision, now, options);
             let found = found.map(|spec| {
                 assert_eq!(clusters_of(&spec), ["m2"]);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use apimachinery::meta::Time;
 use jiff::Timestamp;
+use karmada_api::identity::ClusterName;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 
@@ -35,7 +36,7 @@ pub struct Assessment {
     /// The tasks that are left; `None` when they are as they were.
     pub tasks: Option<Vec<GracefulEvictionTask>>,
     /// The clusters whose tasks ended.
-    pub ended: Vec<(String, Ending)>,
+    pub ended: Vec<(ClusterName, Ending)>,
     /// When a task ends even if nothing changes.
     pub next: Option<Duration>,
 }
@@ -47,6 +48,7 @@ pub fn assess(binding: &Binding, circumstances: Circumstances<'_>) -> Assessment
     let replaced = !tasks.is_empty() && is_replaced(binding, circumstances.is_ready);
     let mut assessment = Assessment::default();
     let mut left = Vec::with_capacity(tasks.len());
+    let from = |task: &GracefulEvictionTask| ClusterName::from(&task.from_cluster);
     for task in tasks {
         let mut task = task.clone();
         let Some(created) = task.creation_timestamp else {
@@ -62,9 +64,9 @@ pub fn assess(binding: &Binding, circumstances: Circumstances<'_>) -> Assessment
                 }
                 left.push(task);
             }
-            (Some(false), _) => assessment.ended.push((task.from_cluster, Ending::Confirmed)),
-            (None, None) => assessment.ended.push((task.from_cluster, Ending::Overdue)),
-            (None, Some(_)) if replaced => assessment.ended.push((task.from_cluster, Ending::Replaced)),
+            (Some(false), _) => assessment.ended.push((from(&task), Ending::Confirmed)),
+            (None, None) => assessment.ended.push((from(&task), Ending::Overdue)),
+            (None, Some(_)) if replaced => assessment.ended.push((from(&task), Ending::Replaced)),
             (None, Some(remaining)) => {
                 assessment.next = Some(assessment.next.map_or(remaining, |next| next.min(remaining)));
                 left.push(task);
@@ -265,11 +267,14 @@ mod tests {
             tasks.map(|task| (task.from_cluster.clone(), !task.preserved_label_state.is_empty())).collect()
         };
         let found = assessed(spec.clone(), status("Unhealthy"), &["m2"]);
-        assert_eq!(found.ended, [("m1".to_owned(), Ending::Overdue)]);
+        assert_eq!(found.ended, [(ClusterName::from("m1"), Ending::Overdue)]);
         assert_eq!(left(&found), [("m4".to_owned(), true), ("m3".to_owned(), true)]);
         assert_eq!(found.next, Some(Duration::from_secs(541)));
         let found = assessed(spec, status("Healthy"), &["m2"]);
-        assert_eq!(found.ended, [("m1".to_owned(), Ending::Overdue), ("m4".to_owned(), Ending::Replaced)]);
+        assert_eq!(
+            found.ended,
+            [(ClusterName::from("m1"), Ending::Overdue), (ClusterName::from("m4"), Ending::Replaced)]
+        );
         assert_eq!(left(&found), [("m3".to_owned(), false)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use apiextensions::jsonpath::JsonPath;
+use apimachinery::jsonpath::Template;
 use apimachinery::names::is_label_value;
 use karmada_api::policy::v1alpha1::StatePreservationRule;
 use karmada_api::scope::Binding;
@@ -53,38 +53,14 @@ fn value(rule: &StatePreservationRule, status: &Value, cluster: &str) -> Result<
     let (name, path) = (&rule.alias_label_name, &rule.json_path);
     let malformed = |why: String| Error::Template { rule: name.clone(), path: path.clone(), why };
     let missing = || Error::Missing { rule: name.clone(), path: path.clone(), cluster: cluster.to_owned() };
-    let mut value = String::new();
-    let mut rest = path.as_str();
-    while let Some(start) = rest.find('{') {
-        value.push_str(&rest[..start]);
-        let (action, after) =
-            rest[start + 1..].split_once('}').ok_or_else(|| malformed("unclosed action".to_owned()))?;
-        rest = after;
-        let action = action.trim();
-        let action = action.strip_prefix(['$', '@']).unwrap_or(action);
-        let parsed = JsonPath::parse(action).map_err(|error| malformed(error.to_string()))?;
-        let found = parsed.find(status);
-        if found.is_empty() {
-            return Err(missing());
-        }
-        value.push_str(&found.into_iter().map(printed).collect::<Vec<_>>().join(" "));
+    let template = Template::parse(path).map_err(|error| malformed(error.to_string()))?;
+    if template.misses(status) {
+        return Err(missing());
     }
-    value.push_str(rest);
+    let value = template.render(status);
     match is_label_value(&value).into_iter().next() {
         None => Ok(value),
         Some(why) => Err(Error::Label { rule: name.clone(), value, why }),
-    }
-}
-
-/// As kubectl prints it: texts without quotes, whole numbers without decimals.
-fn printed(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21 => format!("{float:.0}"),
-            _ => number.to_string(),
-        },
-        other => other.to_string(),
     }
 }
 
@@ -112,6 +88,7 @@ mod tests {
             ("{.conditions[0].status}", "True"),
             (r#"{.conditions[?(@.type=="Ready")].status}"#, "True"),
             ("plain", "plain"),
+            ("{..id}", "a-1"),
             (
                 "{.absent}",
                 "statePreservation rule kept: \"{.absent}\" finds nothing in the status reported by cluster m1",
@@ -122,7 +99,7 @@ mod tests {
             let found = found.map(|labels| labels["kept"].clone()).unwrap_or_else(|error| error.to_string());
             assert_eq!(found, expected, "{path}");
         }
-        for path in ["{.replicas", "{..x}", "{.text}", "{.job}"] {
+        for path in ["{.replicas", "{.a[}", "{.text}", "{.job}"] {
             let rules = [StatePreservationRule { alias_label_name: "kept".to_owned(), json_path: path.to_owned() }];
             let found = preserved(&binding(json!({}), items.clone()), "m1", &rules);
             assert!(matches!(found, Err(Error::Template { .. } | Error::Label { .. })), "{path}: {found:?}");

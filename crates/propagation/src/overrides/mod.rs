@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use karmada_api::Scope;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::identity::ClusterName;
 use karmada_api::policy::v1alpha1::{Overriders, RuleWithCluster};
 use karmada_api::scope::Override;
 use serde::Serialize;
@@ -40,7 +41,7 @@ pub struct Error {
     /// The policy.
     pub policy: apimachinery::ObjectKey,
     /// The cluster.
-    pub cluster: String,
+    pub cluster: ClusterName,
     /// The failed overrider.
     pub source: OverrideError,
 }
@@ -115,7 +116,7 @@ pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Re
                 apply_overriders(rule, object).map_err(|source| Error {
                     scope,
                     policy: policy.key(),
-                    cluster: cluster.metadata.name.clone(),
+                    cluster: ClusterName::of(cluster),
                     source,
                 })?;
                 rules.push(Applied { policy_name: policy.metadata.name.clone(), overriders: rule.clone() });

@@ -1,9 +1,7 @@
 use karmada_api::names;
-use karmada_api::work::v1alpha2::ObjectReference;
 use serde_json::json;
 
 use super::*;
-use crate::aggregation::Contribution;
 
 fn now() -> Time {
     Time::new("2026-01-02T03:04:05Z".parse().unwrap())
@@ -148,8 +146,8 @@ fn what_the_condition_names() {
             format!("Applied in 0 of 8 clusters; waiting for m0, m1, m2, m3, m4 and 3 more{details}"),
         ),
     ] {
-        let unrendered: BTreeMap<String, String> =
-            unrendered.split_whitespace().map(|cluster| (cluster.to_owned(), broken.to_owned())).collect();
+        let unrendered: BTreeMap<ClusterName, String> =
+            unrendered.split_whitespace().map(|cluster| (ClusterName::from(cluster), broken.to_owned())).collect();
         let targets = clusters.split_whitespace().map(|name| json!({"name": name})).collect::<Vec<_>>();
         let spec: ResourceBindingSpec = serde_json::from_value(json!({"clusters": targets})).unwrap();
         let condition = fully_applied(&spec, &standings(&works), &unrendered);
@@ -161,7 +159,7 @@ fn what_the_condition_names() {
 #[test]
 fn what_is_not_rendered_keeps_its_old_state() {
     let mut items = aggregate(&resource(), &[work("m2", Some(true))]).unwrap();
-    let why = |cluster: &str| (cluster.to_owned(), "broken".to_owned());
+    let why = |cluster: &str| (ClusterName::from(cluster), "broken".to_owned());
     mark_unrendered(&mut items, &[why("m1"), why("m2")].into_iter().collect());
     let short: Vec<_> = items
         .iter()
