@@ -10,6 +10,7 @@ use client::{DeleteOptions, Patch, PatchOptions};
 use controller_runtime::{Controller, Event, Involved, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::constants::{conditions, events};
+use karmada_api::identity::{BindingKey, ClusterName, WorkKey};
 use karmada_api::policy::v1alpha1::ResourceSelector;
 use karmada_api::scope::{Binding, Override, Scope};
 use karmada_api::work::v1alpha1::Work;
@@ -38,7 +39,7 @@ pub(crate) async fn run(context: Context) {
     let (keys, arriving, bindings) = (queue.clone(), strays.clone(), Scope::ALL.map(|scope| context.bindings(scope)));
     context.works.subscribe(move |event| {
         let Event::Added { object, .. } = event else { return };
-        let cached = |key: &ObjectKey| bindings.iter().find_map(|informer| informer.cache().get(key));
+        let cached = |key: &BindingKey| bindings.iter().find_map(|informer| informer.cache().get(key));
         if let Some(binding) = arriving.arrived(object, cached) {
             keys.add(binding);
         }
@@ -48,11 +49,11 @@ pub(crate) async fn run(context: Context) {
         context.bindings(scope).subscribe(move |event| {
             let initial = matches!(event, Event::Added { initial: true, .. });
             if initial && !is_fully_applied(event.object()) {
-                noting.unrendered.expect(event.object().key());
+                noting.unrendered.expect(BindingKey::of(event.object()));
             }
             if changes_desired_state(event) {
                 let priority = if initial { Priority::Low } else { Priority::Normal };
-                keys.add_with(event.object().key(), priority);
+                keys.add_with(BindingKey::of(event.object()), priority);
             }
         });
         let (keys, concerned) = (queue.clone(), context.clone());
@@ -82,7 +83,7 @@ pub(crate) async fn run(context: Context) {
 }
 
 /// Queues the bindings whose template an override policy selects.
-fn enqueue_concerned(context: &Context, policy: &Override, queue: &WorkQueue<ObjectKey>) {
+fn enqueue_concerned(context: &Context, policy: &Override, queue: &WorkQueue<BindingKey>) {
     let namespace = (policy.scope == Scope::Namespaced).then_some(policy.metadata.namespace.as_str());
     for object in Scope::ALL.into_iter().flat_map(|scope| context.bindings(scope).cache().list(namespace)) {
         let Ok(binding) = Binding::decode(&object) else { continue };
@@ -90,7 +91,7 @@ fn enqueue_concerned(context: &Context, policy: &Override, queue: &WorkQueue<Obj
         let concerned = may_concern(policy, resource)
             && templates::cached(context, resource).is_none_or(|template| selects(context, policy, &template));
         if concerned {
-            queue.add_with(object.key(), Priority::Low);
+            queue.add_with(BindingKey::of(&object), Priority::Low);
         }
     }
 }
@@ -127,9 +128,9 @@ fn is_fully_applied(binding: &Object) -> bool {
 }
 
 /// Bindings whose Works could not all be written in the last pass.
-type Failed = Mutex<BTreeSet<ObjectKey>>;
+type Failed = Mutex<BTreeSet<BindingKey>>;
 
-async fn reconcile(context: &Context, strays: &Strays, failed: &Failed, key: &ObjectKey) -> Result<Next> {
+async fn reconcile(context: &Context, strays: &Strays, failed: &Failed, key: &BindingKey) -> Result<Next> {
     let mut failures = Failures::new();
     let outcome = sync(context, strays, failed, key, &mut failures).await;
     context.unrendered.note(key, failures);
@@ -149,10 +150,10 @@ async fn sync(
     context: &Context,
     strays: &Strays,
     failed: &Failed,
-    key: &ObjectKey,
+    key: &BindingKey,
     failures: &mut Failures,
 ) -> Result<Next> {
-    let Some(object) = context.bindings(Scope::of(key)).cache().get(key) else {
+    let Some(object) = context.bindings(key.scope()).cache().get(key) else {
         context.journal.forget_binding(key);
         failed.lock().remove(key);
         return delete_strays(context, strays, key).await;
@@ -162,20 +163,21 @@ async fn sync(
     let binding = Binding::decode(&object)?;
     context.journal.binding(&binding);
     let works = works_of(context, &binding);
-    let keys: Vec<ObjectKey> = works.iter().map(|work| work.key()).collect();
     if object.is_deleting() {
         delete_works(context, works.iter()).await?;
         remove_finalizer(context, &binding).await?;
         return Ok(Next::Done);
     }
     let recorder = context.recorder.for_component(component(binding.scope));
-    let orphans = works::orphans(&binding.spec, &keys).map_err(Error::Wait)?;
+    let keyed = works.iter().map(|work| WorkKey::try_from(work.key()).map_err(|error| Error::Wait(error.to_string())));
+    let keys = keyed.collect::<Result<Vec<WorkKey>>>()?;
+    let orphans = works::orphans(&binding.spec, &keys);
     // The cache may be outdated, and a Work in it may be required again.
     if !orphans.is_empty() && !is_newest(context, &object).await? {
         return Err(Error::Wait(format!("{} {key} is newer than the cache", Binding::kind(binding.scope))));
     }
     let deleted = !orphans.is_empty();
-    let orphans = works.iter().filter(|work| orphans.contains(&&work.key()));
+    let orphans = works.iter().zip(&keys).filter(|(_, key)| orphans.contains(key)).map(|(work, _)| work);
     if let Err(error) = delete_works(context, orphans).await {
         recorder.warning(&*object, events::CLEANUP_WORK_FAILED, error.to_string());
         return Err(error);
@@ -256,13 +258,12 @@ async fn remove_finalizer(context: &Context, binding: &Binding) -> Result<()> {
 }
 
 /// Works that this process created for a binding that was gone when they came to be.
-async fn delete_strays(context: &Context, strays: &Strays, key: &ObjectKey) -> Result<Next> {
+async fn delete_strays(context: &Context, strays: &Strays, key: &BindingKey) -> Result<Next> {
     let found = strays.of(key);
     if found.is_empty() {
         return Ok(Next::Done);
     }
-    let scope = Scope::of(key);
-    let (resource, label) = (Binding::api_resource(scope), scope.binding_id_label());
+    let (resource, label) = (key.resource(), key.scope().binding_id_label());
     let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
     let mut left = Vec::new();
     for (work, id) in found {
@@ -287,9 +288,8 @@ async fn ensure_works(
 ) -> Result<bool> {
     let tree = decoded(template, template.to_tree())?;
     let targets = works::targets(&binding.spec).into_iter();
-    let known =
-        targets.filter_map(|target| Some((context.clusters.get(&ObjectKey::cluster(target.name.as_str()))?, target)));
-    let clusters: BTreeMap<_, _> = known.map(|(cluster, target)| (target.name, cluster)).collect();
+    let known = targets.filter_map(|target| Some((context.clusters.get(&target.name)?, target)));
+    let clusters: BTreeMap<_, _> = known.map(|(cluster, target)| (ClusterName::from(&target.name), cluster)).collect();
     let overrides = overrides_for(context, Template(&tree));
     let rendered = context.interpreting.decide(|interpreter| {
         let state_injection = context.settings.gates.stateful_failover;
@@ -299,7 +299,7 @@ async fn ensure_works(
     let rendered = rendered.await;
     for error in rendered.iter().filter_map(|rendered| rendered.as_ref().err()) {
         if let Some(cluster) = error.uncorrected() {
-            failures.insert(cluster.to_owned(), error.to_string());
+            failures.insert(cluster.clone(), error.to_string());
         }
         if let works::Error::Override(error) = error {
             record_override_failure(context, binding, template, &overrides, error);
@@ -316,8 +316,8 @@ async fn ensure_works(
             Err(error) => errors.push(error.to_string()),
         }
     }
-    let mut new: Vec<ObjectKey> = works.iter().map(Work::key).collect();
-    new.retain(|key| context.written_works.get(key).is_none());
+    let keyed = applied.iter().zip(&works).map(|((cluster, _), work)| WorkKey::new(cluster, &work.metadata.name));
+    let new: Vec<WorkKey> = keyed.filter(|key| context.written_works.get(key).is_none()).collect();
     new.iter().for_each(|key| strays.creating(key.clone(), origin(binding)));
     let written = work_writes::write_all(context, works).await;
     new.iter().for_each(|key| note_created(context, strays, key));
@@ -336,10 +336,10 @@ async fn ensure_works(
 }
 
 /// After the creation of a Work. The cache may have the Work before the answer comes.
-fn note_created(context: &Context, strays: &Strays, key: &ObjectKey) {
+fn note_created(context: &Context, strays: &Strays, key: &WorkKey) {
     let work = context.written_works.get(key).filter(|_| !context.written_works.is_unsure(key));
     strays.created(key, work.as_ref().map(|work| work.uid()));
-    let cached = |key: &ObjectKey| context.bindings(Scope::of(key)).cache().get(key);
+    let cached = |key: &BindingKey| context.bindings(key.scope()).cache().get(key);
     if let Some(work) = context.works.cache().get(key)
         && let Some(binding) = strays.arrived(&work, cached)
         && let Some(queue) = context.rendering.get()

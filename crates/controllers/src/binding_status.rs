@@ -10,11 +10,12 @@ use controller_runtime::{
     Acknowledged, Controller, Event, EventRecorder, Informer, Next, Origin, Overlay, Priority, run_workers,
 };
 use karmada_api::constants::{conditions, events};
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::{AggregatedStatusItem, ResourceBindingStatus};
 use parking_lot::Mutex;
-use propagation::aggregation::{self, Contribution, Recent};
-use propagation::status::{self, Standing};
+use propagation::aggregation::{self, Recent};
+use propagation::status::{self, Contribution, Standing};
 use serde_json::json;
 
 use crate::context::BindingOverlays;
@@ -52,15 +53,15 @@ pub(crate) async fn run(context: Context) {
         let (keys, statuses) = (queue.clone(), reporting.written.of(scope).clone());
         let (works, settling) = (context.works.clone(), context.clone());
         informer.subscribe(move |event| {
-            let (key, changed) = (event.object().key(), changes_report(event));
+            let (key, changed) = (|| BindingKey::of(event.object()), changes_report(event));
             let of_another = statuses.observe(event, changed) == Origin::Other && changed;
             match event {
-                Event::Added { object, initial: true } => keys.add_with(object.key(), Priority::Low),
+                Event::Added { initial: true, .. } => keys.add_with(key(), Priority::Low),
                 // Of a new binding there are no Works, and there is nothing to report.
                 Event::Added { object, .. } if !has_works(&works, label, object) => {}
                 Event::Deleted(_) => {}
-                _ if event.changes_generation() => keys.add_after(key, settling.settle()),
-                _ if of_another => keys.add_after(key, SECOND_LOOK),
+                _ if event.changes_generation() => keys.add_after(key(), settling.settle()),
+                _ if of_another => keys.add_after(key(), SECOND_LOOK),
                 _ => {}
             }
         });
@@ -79,7 +80,7 @@ pub(crate) async fn run(context: Context) {
             let Some(id) = event.object().label(scope.binding_id_label()) else { continue };
             let pause = pause(settle, settling.works.cache().count(scope.binding_id_label(), id));
             for binding in bindings.cache().by_index(BY_ID, id) {
-                keys.add_after(binding.key(), pause);
+                keys.add_after(BindingKey::of(&binding), pause);
             }
         }
     });
@@ -116,8 +117,8 @@ fn has_status(work: &Object) -> bool {
     work.member("status").is_some()
 }
 
-async fn reconcile(context: &Context, reporting: &Reporting, key: &ObjectKey) -> Result<Next> {
-    let scope = Scope::of(key);
+async fn reconcile(context: &Context, reporting: &Reporting, key: &BindingKey) -> Result<Next> {
+    let scope = key.scope();
     let (statuses, recent) = (reporting.written.of(scope), &reporting.recent);
     let Some(newest) = statuses.get(key) else {
         recent.lock().forget(key);
@@ -273,7 +274,7 @@ fn too_early(context: &Context, binding: &Binding, works: &[Arc<Contribution>]) 
 
 /// Whether a Work that no attempt was made for is about to be applied: dispatching is not suspended, and its cluster is ready.
 fn is_awaited(context: &Context, work: &Contribution) -> bool {
-    let cluster = context.clusters.get(&ObjectKey::cluster(work.item.cluster_name.as_str()));
+    let cluster = context.clusters.get(&work.item.cluster_name);
     work.standing == Standing::InFlight && cluster.is_some_and(|cluster| cluster.is_ready())
 }
 

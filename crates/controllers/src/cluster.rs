@@ -9,6 +9,7 @@ use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::constants::{events, finalizers, labels};
+use karmada_api::identity::ClusterName;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
@@ -29,11 +30,11 @@ fn namespaces() -> ApiResource {
 }
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<String>> = context.queue();
+    let queue: Arc<WorkQueue<ClusterName>> = context.queue();
     let keys = queue.clone();
     context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
         if !matches!(event, Event::Deleted(_)) {
-            keys.add(event.object().name().to_owned());
+            keys.add(ClusterName::from(event.object().name()));
         }
     });
     let keys = queue.clone();
@@ -41,7 +42,7 @@ pub(crate) async fn run(context: Context) {
         if let Event::Deleted(namespace) = event
             && let Some(cluster) = names::cluster_of_namespace(namespace.name())
         {
-            keys.add(cluster.to_owned());
+            keys.add(ClusterName::from(cluster));
         }
     });
     if !context.synced().await {
@@ -60,12 +61,12 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
-async fn reconcile(context: &Context, name: &str) -> Result<Next> {
-    let key = ObjectKey::cluster(name);
+async fn reconcile(context: &Context, name: &ClusterName) -> Result<Next> {
+    let key = ObjectKey::cluster(name.as_str());
     let Some(object) = context.control.informer(&Cluster::api_resource()).cache().get(&key) else {
         return Ok(Next::Done);
     };
-    let Some(cluster) = context.clusters.get(&key) else { return Ok(Next::Done) };
+    let Some(cluster) = context.clusters.get(name) else { return Ok(Next::Done) };
     if object.is_deleting() {
         return leave(context, &cluster, &object).await;
     }
@@ -74,8 +75,8 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     Ok(Next::Done)
 }
 
-async fn ensure_namespace(context: &Context, cluster: &str, object: &Object) -> Result<()> {
-    let name = names::execution_namespace(cluster);
+async fn ensure_namespace(context: &Context, cluster: &ClusterName, object: &Object) -> Result<()> {
+    let name = cluster.execution_namespace();
     if context.control.informer(&namespaces()).cache().get(&ObjectKey::cluster(name.as_str())).is_some() {
         return Ok(());
     }

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::ApiResource;
 use apimachinery::meta::{Condition, Time};
-use apimachinery::{ApiResource, ObjectKey};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use http::StatusCode;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel};
 use karmada_api::constants::{conditions, finalizers};
+use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use propagation::cluster_status::{self, Probe};
 use propagation::failover::brake::Sign;
@@ -34,10 +35,10 @@ struct Remembered {
     pods: Pods,
 }
 
-type Observations = Mutex<HashMap<String, Remembered>>;
+type Observations = Mutex<HashMap<ClusterName, Remembered>>;
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<String>> = context.queue();
+    let queue: Arc<WorkQueue<ClusterName>> = context.queue();
     context.definitions.recheck_with(queue.clone());
     let observations: Arc<Observations> = Arc::default();
     let (keys, forget, watched) = (queue.clone(), observations.clone(), context.clone());
@@ -52,7 +53,7 @@ pub(crate) async fn run(context: Context) {
             }
             // The finalizer is what a new cluster waits for.
             Event::Updated { old, new } if old.finalizers() == new.finalizers() && !event.changes_generation() => {}
-            _ => keys.add(name.to_owned()),
+            _ => keys.add(ClusterName::from(name)),
         }
     });
     if !context.synced().await {
@@ -72,8 +73,8 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
-async fn reconcile(context: &Context, observations: &Observations, name: &str) -> Result<Next> {
-    let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name)) else { return Ok(Next::Done) };
+async fn reconcile(context: &Context, observations: &Observations, name: &ClusterName) -> Result<Next> {
+    let Some(cluster) = context.clusters.get(name) else { return Ok(Next::Done) };
     let has_finalizer = cluster.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::CLUSTER);
     if !context.serves(&cluster) || !has_finalizer {
         return Ok(Next::Done);
@@ -87,7 +88,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     let now = context.now();
     let (ready, is_back) = {
         let mut observations = observations.lock();
-        let remembered = observations.entry(name.to_owned()).or_default();
+        let remembered = observations.entry(name.clone()).or_default();
         let current = cluster.condition(conditions::READY);
         let before = remembered.observation.as_ref();
         let (condition, observation) = readiness::settle(&probe, current, before, context.settings.thresholds, now);
@@ -135,9 +136,9 @@ async fn identified(context: &Context, member: &Member, cluster: &Cluster) -> Re
             Err(error) if error.is_conflict() => Err(error).during(|| format!("recording the ID of {}", member.name)),
             Err(error) => Ok(Probe::Unrecorded(error.to_string())),
         },
-        Err(MemberError::Refused { cluster, refusal }) => Ok(Probe::Refused { cluster, refusal }),
+        Err(MemberError::Refused { cluster, refusal }) => Ok(Probe::Refused { cluster: cluster.to_string(), refusal }),
         Err(error) => {
-            tracing::debug!(cluster = member.name, %error, "probe failed");
+            tracing::debug!(cluster = &*member.name, %error, "probe failed");
             Ok(Probe::Offline)
         }
     }
@@ -202,7 +203,7 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
             status.api_enablements = enablements;
             set_condition(&mut status.conditions, condition, now);
         }
-        Err(error) => tracing::debug!(cluster = member.name, err = %error, "Discovery failed"),
+        Err(error) => tracing::debug!(cluster = &*member.name, err = %error, "Discovery failed"),
     }
 }
 
@@ -231,7 +232,7 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
     let updated = known.update(&pods.cache().list(None));
     match updated.and_then(|()| resource_summary::summarize(&nodes, known, models)) {
         Ok(summary) => status.resource_summary = Some(summary),
-        Err(err) => tracing::warn!(cluster = name, err, "Resource summary cannot be computed; the last one stands"),
+        Err(err) => tracing::warn!(cluster = &**name, err, "Resource summary cannot be computed; the last one stands"),
     }
     if let Some(remembered) = observations.lock().get_mut(name) {
         remembered.summed = Some(state);
@@ -245,7 +246,7 @@ const OURS: [&str; 2] = [conditions::READY, conditions::COMPLETE_API_ENABLEMENTS
 /// Merges the collected status into the newest state: the collection takes time.
 async fn write(context: &Context, cluster: &Cluster, found: ClusterStatus) -> Result<()> {
     let (resource, key) = (Cluster::api_resource(), cluster.key());
-    let newest = context.clusters.get(&key).filter(|newest| newest.metadata.uid == cluster.metadata.uid);
+    let newest = context.clusters.get(&key.name).filter(|newest| newest.metadata.uid == cluster.metadata.uid);
     let Some(newest) = newest else { return Ok(()) };
     let known = newest.status.clone();
     let status = ClusterStatus {

@@ -3,13 +3,13 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use apimachinery::{ApiResource, Object, ObjectKey, merge_patch};
+use apimachinery::{ApiResource, Object, merge_patch};
 use client::{Client, Mapper, Patch, PatchOptions};
 use controller_runtime::{EventRecorder, Informer, InformerSet, Overlay, Selection, WorkQueue};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::config::v1alpha1::{ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration};
-use karmada_api::names;
+use karmada_api::identity::{BindingKey, ClusterName};
 use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use parking_lot::Mutex;
@@ -30,6 +30,7 @@ use crate::lease::{Monitoring, Renewal};
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
 use crate::resume::Resume;
+use crate::scaling::Scaling;
 use crate::skip::Skip;
 use crate::stores::Store;
 use crate::unrendered::Unrendered;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub eviction: Eviction,
     /// `--federated-resource-quota-sync-period`
     pub quota_sync_period: Duration,
+    /// `--horizontal-pod-autoscaler-*`
+    pub scaling: Scaling,
     /// The API server changes quotas in the transactions of bindings, so that only their count is left to the controllers.
     pub quotas_are_joint: bool,
     /// `--enable-cluster-resource-modeling`: nodes and pods of members are followed and summed up.
@@ -81,6 +84,7 @@ impl Default for Settings {
             monitoring: Monitoring::default(),
             eviction: Eviction::default(),
             quota_sync_period: Duration::from_secs(300),
+            scaling: Scaling::default(),
             quotas_are_joint: false,
             sums: true,
             settle: Duration::from_millis(100),
@@ -134,7 +138,7 @@ pub struct Shared {
     pub(crate) stop: CancellationToken,
     pub(crate) policies: Store<Policy>,
     pub(crate) overrides: Store<Override>,
-    pub(crate) clusters: Store<Cluster>,
+    pub(crate) clusters: Store<Cluster, ClusterName>,
     /// The Clusters this process knows: all, or the agent's own.
     pub(crate) cluster_informer: Informer,
     pub(crate) works: Informer,
@@ -143,7 +147,7 @@ pub struct Shared {
     /// Works with the statuses that this process wrote.
     pub(crate) reported_works: Overlay,
     /// The cluster whose agent this process is.
-    pub(crate) agent_of: Option<String>,
+    pub(crate) agent_of: Option<ClusterName>,
     /// The UID of the control plane's namespace kube-system.
     pub(crate) own_uid: tokio::sync::OnceCell<Option<String>>,
     pub(crate) recorder: EventRecorder,
@@ -155,7 +159,7 @@ pub struct Shared {
     /// How many keys wait for dispatch to members, by queue.
     backlogs: Mutex<Vec<Backlog>>,
     /// Bindings whose Works are to be rendered, where that is done in this process.
-    pub(crate) rendering: OnceLock<Arc<WorkQueue<ObjectKey>>>,
+    pub(crate) rendering: OnceLock<Arc<WorkQueue<BindingKey>>>,
     pub(crate) unrendered: Unrendered,
     first_decisions: OnceLock<DecideFirst>,
     pub(crate) definitions: Definitions,
@@ -200,11 +204,11 @@ impl Context {
     pub fn agent(
         client: Client,
         world: World,
-        own: (String, Client),
+        (cluster, member): (String, Client),
         settings: Settings,
         stop: CancellationToken,
     ) -> Self {
-        Self::of(client, world, Arc::new(|_| None), settings, stop, Some(own))
+        Self::of(client, world, Arc::new(|_| None), settings, stop, Some((ClusterName::from(&cluster), member)))
     }
 
     fn of(
@@ -213,7 +217,7 @@ impl Context {
         connector: Connector,
         settings: Settings,
         stop: CancellationToken,
-        own: Option<(String, Client)>,
+        own: Option<(ClusterName, Client)>,
     ) -> Self {
         let control = InformerSet::until(client.clone(), world.clone(), stop.clone());
         let both = |resource: fn(Scope) -> ApiResource| match own {
@@ -226,11 +230,11 @@ impl Context {
             None => Default::default(),
             Some((cluster, _)) => (
                 Selection { field_selector: Some(format!("metadata.name={cluster}")), ..Selection::default() },
-                Selection { namespace: Some(names::execution_namespace(cluster)), ..Selection::default() },
+                Selection { namespace: Some(cluster.execution_namespace()), ..Selection::default() },
             ),
         };
         let cluster_informer = control.selected(&Cluster::api_resource(), of_cluster);
-        let clusters = Store::follow(&[&cluster_informer], decode_cluster);
+        let clusters = Store::of_clusters(&cluster_informer, decode_cluster);
         cluster_informer.subscribe(journal::clusters(clusters.clone()));
         let works = control.selected(&Work::api_resource(), of_works);
         for scope in Scope::ALL {

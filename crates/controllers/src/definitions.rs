@@ -8,6 +8,7 @@ use std::time::Duration;
 use apimachinery::Object;
 use controller_runtime::{Event, WorkQueue};
 use karmada_api::cluster::v1alpha1::ApiEnablement;
+use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -21,9 +22,9 @@ type Served = (String, String);
 #[derive(Default)]
 pub(crate) struct Definitions {
     /// Clusters to look at, where that is done in this process.
-    looking: OnceLock<Arc<WorkQueue<String>>>,
+    looking: OnceLock<Arc<WorkQueue<ClusterName>>>,
     /// Kinds that are established and not known to be served, by cluster.
-    awaited: Mutex<HashMap<String, Awaited>>,
+    awaited: Mutex<HashMap<ClusterName, Awaited>>,
 }
 
 #[derive(Default)]
@@ -34,28 +35,28 @@ struct Awaited {
 }
 
 impl Definitions {
-    pub(crate) fn recheck_with(&self, queue: Arc<WorkQueue<String>>) {
+    pub(crate) fn recheck_with(&self, queue: Arc<WorkQueue<ClusterName>>) {
         // There is one such controller in the process.
         let _ = self.looking.set(queue);
     }
 
     /// Takes note of a definition in a member; `known` is what the member is known to serve.
-    pub(crate) fn note(&self, cluster: &str, event: &Event, known: &[ApiEnablement]) {
+    pub(crate) fn note(&self, cluster: &ClusterName, event: &Event, known: &[ApiEnablement]) {
         let Some(queue) = self.looking.get() else { return };
         if let Event::Deleted(_) = event {
-            return queue.add(cluster.to_owned());
+            return queue.add(cluster.clone());
         }
         let missing: Vec<Served> = established(event.object()).into_iter().filter(|it| !is_in(it, known)).collect();
         if missing.is_empty() {
             return;
         }
         let mut awaited = self.awaited.lock();
-        let awaited = awaited.entry(cluster.to_owned()).or_default();
+        let awaited = awaited.entry(cluster.clone()).or_default();
         let before = awaited.kinds.len();
         awaited.kinds.extend(missing);
         if awaited.kinds.len() > before {
             awaited.looks = 0;
-            queue.add(cluster.to_owned());
+            queue.add(cluster.clone());
         }
     }
 
@@ -154,8 +155,8 @@ mod tests {
             let definitions = Definitions::default();
             let queue = Arc::new(WorkQueue::new());
             definitions.recheck_with(queue.clone());
-            definitions.note("m1", &definition(established), &serving(known));
-            definitions.note("m1", &definition(established), &serving(known));
+            definitions.note(&ClusterName::from("m1"), &definition(established), &serving(known));
+            definitions.note(&ClusterName::from("m1"), &definition(established), &serving(known));
             assert_eq!(queue.metrics().adds, looks, "{established} {known}");
         }
     }
@@ -166,11 +167,11 @@ mod tests {
         definitions.recheck_with(Arc::new(WorkQueue::new()));
         let regular = Duration::from_secs(10);
         assert_eq!(definitions.again("m1", &[], regular), None);
-        definitions.note("m1", &definition("True"), &[]);
+        definitions.note(&ClusterName::from("m1"), &definition("True"), &[]);
         let pauses: Vec<u128> =
             std::iter::from_fn(|| definitions.again("m1", &[], regular)).map(|it| it.as_millis()).collect();
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000]);
-        definitions.note("m1", &definition("True"), &[]);
+        definitions.note(&ClusterName::from("m1"), &definition("True"), &[]);
         assert_eq!(definitions.again("m1", &serving("g/v1"), regular), None);
     }
 }

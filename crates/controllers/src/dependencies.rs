@@ -13,6 +13,7 @@ use controller_runtime::{Controller, Event, Next, Overlay, Priority, WorkQueue, 
 use interpreter::Operation;
 use karmada_api::config::v1alpha1::DependentObjectReference;
 use karmada_api::constants::{annotations, events, finalizers};
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ObjectReference;
 use parking_lot::Mutex;
@@ -31,13 +32,13 @@ const BY_DEPENDENT: &str = "depended-by";
 
 struct Distributor {
     context: Context,
-    queue: Arc<WorkQueue<ObjectKey>>,
+    queue: Arc<WorkQueue<BindingKey>>,
     /// Kinds ever seen as dependencies.
     followed: Mutex<BTreeSet<ApiResource>>,
     /// Bindings as they were written here.
     written: Overlay,
     /// The last reported disagreement among the parents of an attached binding; no more entries than conflicts.
-    conflicts: Mutex<HashMap<ObjectKey, String>>,
+    conflicts: Mutex<HashMap<BindingKey, String>>,
 }
 
 pub(crate) async fn run(context: Context) {
@@ -68,7 +69,7 @@ pub(crate) async fn run(context: Context) {
             // Those that require it bring it back, if its object is still there.
             let required = attached.spec.required_by.iter().filter(|it| it.name != object.name());
             for it in required {
-                keys.add(ObjectKey::namespaced(it.namespace.as_str(), it.name.as_str()));
+                keys.add(BindingKey::namespaced(it.namespace.as_str(), it.name.as_str()));
             }
         }
         let (concerned, priority) = match event {
@@ -85,7 +86,7 @@ pub(crate) async fn run(context: Context) {
             Event::Deleted(_) => (false, Priority::Normal),
         };
         if concerned {
-            keys.add_with(event.object().key(), priority);
+            keys.add_with(BindingKey::of(event.object()), priority);
         }
     });
     if !context.synced().await {
@@ -123,7 +124,7 @@ fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
 }
 
 impl Distributor {
-    async fn reconcile(self: &Arc<Self>, key: &ObjectKey) -> Result<Next> {
+    async fn reconcile(self: &Arc<Self>, key: &BindingKey) -> Result<Next> {
         let bindings = self.context.bindings(Scope::Namespaced);
         if bindings.cache().get(key).is_none() {
             return Ok(Next::Done);
@@ -303,7 +304,7 @@ impl Distributor {
     }
 
     /// Another disagreement is news also when it is settled as the last one was, which leaves the binding as it is.
-    fn report_conflict(&self, attached: &ObjectKey, conflict: Option<String>, changed: bool) {
+    fn report_conflict(&self, attached: &BindingKey, conflict: Option<String>, changed: bool) {
         let Some(conflict) = conflict else {
             self.conflicts.lock().remove(attached);
             return;
@@ -331,12 +332,12 @@ impl Distributor {
         }
         let mut referrers = Vec::new();
         for snapshot in &binding.spec.required_by {
-            let key = ObjectKey::namespaced(snapshot.namespace.as_str(), snapshot.name.as_str());
+            let key = BindingKey::namespaced(snapshot.namespace.as_str(), snapshot.name.as_str());
             if let Some(known) = known.filter(|known| known.key() == key) {
                 referrers.push(known.clone());
                 continue;
             }
-            let Some(object) = self.context.bindings(Scope::of(&key)).cache().get(&key) else {
+            let Some(object) = self.context.bindings(key.scope()).cache().get(&key) else {
                 return Err(Error::Wait(format!(
                     "ResourceBinding {key}, which requires {}, does not exist",
                     binding.key()
@@ -366,7 +367,7 @@ impl Distributor {
     }
 
     /// Takes the independent binding off the attached ones that `wanted` selects.
-    async fn detach_all(&self, independent: &Binding, wanted: impl Fn(&ObjectKey) -> bool) -> Result<()> {
+    async fn detach_all(&self, independent: &Binding, wanted: impl Fn(&BindingKey) -> bool) -> Result<()> {
         let mut errors = Vec::new();
         for existing in self.attached_to(independent)?.into_iter().filter(|binding| wanted(&binding.key())) {
             let mut left = detach(&existing, &independent.key());

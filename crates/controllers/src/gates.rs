@@ -27,6 +27,8 @@ pub struct Gates {
     pub stateful_failover: bool,
     /// `FederatedQuotaEnforcement`: bindings are counted against the quotas of their namespace.
     pub quota_enforcement: bool,
+    /// `MultiClusterService`: MultiClusterServices are reconciled.
+    pub multi_cluster_service: bool,
 }
 
 impl Default for Gates {
@@ -44,6 +46,7 @@ impl Default for Gates {
             graceful_eviction: true,
             stateful_failover: false,
             quota_enforcement: false,
+            multi_cluster_service: false,
         }
     }
 }
@@ -71,6 +74,7 @@ mod tests {
             (ours.graceful_eviction, gates::GRACEFUL_EVICTION),
             (ours.stateful_failover, gates::STATEFUL_FAILOVER_INJECTION),
             (ours.quota_enforcement, gates::FEDERATED_QUOTA_ENFORCEMENT),
+            (ours.multi_cluster_service, gates::MULTI_CLUSTER_SERVICE),
         ] {
             assert_eq!(open, upstreams.is_open(name), "{name}");
         }

@@ -9,6 +9,7 @@ use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, Patch, PatchOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use propagation::identity::{self, Other, Refusal};
 use serde_json::json;
@@ -101,7 +102,7 @@ pub(crate) async fn writable(context: &Context, cluster: &Cluster) -> Result<Arc
     match standing(context, &member, cluster).await? {
         Standing::Accepted => Ok(member),
         // The Cluster's status controller records it in a moment.
-        Standing::Unrecorded(_) => Err(MemberError::Unrecorded(cluster.metadata.name.clone())),
+        Standing::Unrecorded(_) => Err(MemberError::Unrecorded(ClusterName::of(cluster))),
     }
 }
 
@@ -116,11 +117,11 @@ pub(crate) enum Standing {
 /// # Errors
 /// It did not answer, or nothing may be written to it.
 pub(crate) async fn standing(context: &Context, member: &Member, cluster: &Cluster) -> Result<Standing, MemberError> {
-    let (name, recorded) = (&cluster.metadata.name, &cluster.spec.id);
+    let recorded = &cluster.spec.id;
     if member.identity.is_accepted_for(recorded) {
         return Ok(Standing::Accepted);
     }
-    let unidentified = |why| MemberError::Unidentified { cluster: name.clone(), why };
+    let unidentified = |why| MemberError::Unidentified { cluster: ClusterName::of(cluster), why };
     let uid = member.identity.learn(&member.client).await.map_err(unidentified)?;
     if let Some(uid) = uid {
         let own = own_uid(context).await.map_err(|why| unidentified(format!("of the control plane: {why}")))?;
@@ -140,7 +141,7 @@ pub(crate) async fn standing(context: &Context, member: &Member, cluster: &Clust
 }
 
 fn refused(cluster: &Cluster, refusal: Refusal) -> MemberError {
-    MemberError::Refused { cluster: cluster.metadata.name.clone(), refusal }
+    MemberError::Refused { cluster: ClusterName::of(cluster), refusal }
 }
 
 /// The UID of the control plane, read once in a process.

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use apimachinery::Object;
 use apimachinery::meta::Time;
-use apimachinery::{Object, ObjectKey};
 use controller_runtime::{Event, Failures, Next};
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::conditions;
-use karmada_api::names;
+use karmada_api::identity::{BindingKey, ClusterName, WorkKey};
 use karmada_api::scope::{Binding, Scope};
 use parking_lot::Mutex;
 
@@ -27,9 +27,9 @@ const EVICTING: usize = 10_000;
 
 /// The logged state, as far as later lines depend on it.
 pub(crate) struct Journal {
-    works: Failures<ObjectKey>,
-    evictions: Failures<(ObjectKey, String)>,
-    evicting: Mutex<BTreeMap<ObjectKey, BTreeSet<String>>>,
+    works: Failures<WorkKey>,
+    evictions: Failures<(BindingKey, ClusterName)>,
+    evicting: Mutex<BTreeMap<BindingKey, BTreeSet<ClusterName>>>,
     /// How many bindings that is, so that the others take no lock.
     evicted: AtomicUsize,
 }
@@ -47,12 +47,12 @@ impl Default for Journal {
 
 impl Journal {
     /// After a pass over a Work.
-    pub(crate) fn work(&self, context: &Context, key: &ObjectKey, outcome: &Result<Next>) {
-        let name = key.namespace().and_then(names::cluster_of_namespace).unwrap_or_default();
+    pub(crate) fn work(&self, context: &Context, key: &WorkKey, outcome: &Result<Next>) {
+        let name = key.cluster();
         match outcome {
             Ok(_) => {
                 // A pass that waits for its cluster has not tried anything.
-                let is_ready = || context.clusters.get(&ObjectKey::cluster(name)).is_some_and(|it| it.is_ready());
+                let is_ready = || context.clusters.get(name).is_some_and(|it| it.is_ready());
                 if self.works.is_quiet() || !is_ready() {
                     return;
                 }
@@ -79,7 +79,7 @@ impl Journal {
         }
     }
 
-    pub(crate) fn forget_work(&self, key: &ObjectKey) {
+    pub(crate) fn forget_work(&self, key: &WorkKey) {
         self.works.forget(key);
     }
 
@@ -90,16 +90,16 @@ impl Journal {
             return;
         }
         let (key, mut evicting) = (binding.key(), self.evicting.lock());
-        let now: BTreeSet<String> = tasks.iter().map(|task| task.from_cluster.clone()).collect();
+        let now: BTreeSet<ClusterName> = tasks.iter().map(|task| ClusterName::from(&task.from_cluster)).collect();
         let before = evicting.remove(&key).unwrap_or_default();
         for cluster in before.difference(&now) {
             if let Some(lasted) = self.evictions.succeeded(&(key.clone(), cluster.clone())) {
-                tracing::info!(binding = %key, cluster, duration = ?lasted, "Eviction finished");
+                tracing::info!(binding = %key, cluster = &**cluster, duration = ?lasted, "Eviction finished");
             }
         }
         for task in tasks {
             let (cluster, reason) = (&task.from_cluster, &task.reason);
-            if self.evictions.failed(&(key.clone(), cluster.clone()), "") {
+            if self.evictions.failed(&(key.clone(), ClusterName::from(cluster)), "") {
                 tracing::info!(binding = %key, cluster, reason, producer = task.producer, "Eviction started");
             }
         }
@@ -109,7 +109,7 @@ impl Journal {
         self.evicted.store(evicting.len(), Ordering::Relaxed);
     }
 
-    pub(crate) fn forget_binding(&self, key: &ObjectKey) {
+    pub(crate) fn forget_binding(&self, key: &BindingKey) {
         if self.evicted.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -134,8 +134,8 @@ fn binding_of(work: &Object) -> Option<String> {
 }
 
 /// Logs clusters that join, leave, and change their readiness. `clusters` follows the same informer, and was first.
-pub(crate) fn clusters(clusters: Store<Cluster>) -> impl Fn(&Event) + Send + Sync + 'static {
-    let known: Mutex<BTreeMap<String, Seen>> = Mutex::default();
+pub(crate) fn clusters(clusters: Store<Cluster, ClusterName>) -> impl Fn(&Event) + Send + Sync + 'static {
+    let known: Mutex<BTreeMap<ClusterName, Seen>> = Mutex::default();
     move |event| {
         let (object, mut known) = (event.object(), known.lock());
         let name = object.name();
@@ -143,13 +143,13 @@ pub(crate) fn clusters(clusters: Store<Cluster>) -> impl Fn(&Event) + Send + Syn
             known.remove(name);
             return tracing::info!(cluster = name, "Cluster was removed");
         }
-        let Some(cluster) = clusters.get(&object.key()) else { return };
+        let Some(cluster) = clusters.get(name) else { return };
         let now = Seen::of(&cluster);
         let initial = matches!(event, Event::Added { initial: true, .. });
         for line in lines(known.get(name), &now, initial) {
             line.write(&cluster);
         }
-        known.insert(name.to_owned(), now);
+        known.insert(ClusterName::from(name), now);
     }
 }
 

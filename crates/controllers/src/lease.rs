@@ -11,6 +11,7 @@ use controller_runtime::{Failures, Selection};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::constants::{conditions, namespaces};
+use karmada_api::identity::ClusterName;
 use propagation::failover::brake::Sign;
 use propagation::readiness::{Graces, LastSign, Signs, silence};
 use propagation::status::set_condition;
@@ -60,14 +61,14 @@ fn key(cluster: &str) -> ObjectKey {
 }
 
 /// Renews the Lease of the agent's cluster, from its first health on. A cluster that leaves is not renewed any more.
-pub(crate) async fn renew(context: Context, cluster: String) {
+pub(crate) async fn renew(context: Context, cluster: ClusterName) {
     let renewal = context.settings.renewal;
     let mut tick = tokio::time::interval(renewal.duration.mul_f64(renewal.fraction));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut begun, failures) = (false, Failures::lasting(Duration::ZERO));
     loop {
         tick.tick().await;
-        let Some(known) = context.clusters.get(&ObjectKey::cluster(cluster.as_str())) else { continue };
+        let Some(known) = context.clusters.get(&cluster) else { continue };
         begun |= known.is_ready();
         if !begun {
             // The first report of its health comes in a moment; the Lease should not wait for the next turn.
@@ -80,14 +81,14 @@ pub(crate) async fn renew(context: Context, cluster: String) {
         match write(&context, &known).await {
             Ok(()) => {
                 if let Some(lasted) = failures.succeeded(&()) {
-                    tracing::info!(cluster, duration = ?lasted, "Lease of the cluster is renewed again");
+                    tracing::info!(cluster = &*cluster, duration = ?lasted, "Lease of the cluster is renewed again");
                 }
             }
             Err(error) => {
                 let err = error.to_string();
                 if failures.failed(&(), &err) {
                     tracing::warn!(
-                        cluster,
+                        cluster = &*cluster,
                         err,
                         "Lease of the cluster cannot be renewed; without it the cluster becomes Unknown"
                     );

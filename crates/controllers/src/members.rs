@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::cluster::in_reach;
 use karmada_api::cluster::v1alpha1::{Cluster, ClusterSpec, SyncMode};
+use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use propagation::identity::Refusal;
 use serde::Deserialize;
@@ -33,43 +34,43 @@ pub type Ways = Arc<dyn Fn(&str) -> Option<Arc<dyn Dial>> + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
     #[error("cluster {0} does not exist")]
-    NoCluster(String),
+    NoCluster(ClusterName),
     #[error("cluster {0} is reached by its agent, not by the control plane")]
-    Pull(String),
+    Pull(ClusterName),
     #[error("cluster {0} has another agent")]
-    OfAnother(String),
+    OfAnother(ClusterName),
     #[error("the api endpoint of cluster {0} is empty")]
-    NoEndpoint(String),
+    NoEndpoint(ClusterName),
     #[error("cluster {0} does not have a secret")]
-    NoSecret(String),
+    NoSecret(ClusterName),
     #[error("the secret of cluster {cluster} cannot be read: {source}")]
-    Secret { cluster: String, source: client::Error },
+    Secret { cluster: ClusterName, source: client::Error },
     #[error("the secret {key} of cluster {cluster} has no usable {field}")]
-    Field { cluster: String, key: ObjectKey, field: &'static str },
+    Field { cluster: ClusterName, key: ObjectKey, field: &'static str },
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error("cannot connect to cluster {cluster}: {source}")]
-    Connect { cluster: String, source: client::Error },
+    Connect { cluster: ClusterName, source: client::Error },
     #[error("the identity of cluster {cluster} is unknown: {why}")]
-    Unidentified { cluster: String, why: String },
+    Unidentified { cluster: ClusterName, why: String },
     #[error("the ID of cluster {0} is not recorded yet")]
-    Unrecorded(String),
+    Unrecorded(ClusterName),
     #[error("the marker of cluster {cluster} cannot be read: {source}")]
-    Unmarked { cluster: String, source: client::Error },
+    Unmarked { cluster: ClusterName, source: client::Error },
     #[error("the list of incarnations cannot be read: {0}")]
     NoIncarnation(String),
     #[error("cluster {0} has the mark of an unknown incarnation; the list of incarnations is read again")]
-    Unlisted(String),
+    Unlisted(ClusterName),
     #[error("another process writes to cluster {0}")]
-    Superseded(String),
+    Superseded(ClusterName),
     /// Nothing may be written to it.
     #[error("{}", refusal.message(cluster))]
-    Refused { cluster: String, refusal: Refusal },
+    Refused { cluster: ClusterName, refusal: Refusal },
 }
 
 /// One member, connected.
 pub struct Member {
-    pub name: String,
+    pub name: ClusterName,
     pub client: Client,
     /// Caches of the member's objects.
     pub informers: InformerSet,
@@ -113,7 +114,7 @@ pub struct Members(Arc<Inner>);
 
 struct Inner {
     control: InformerSet,
-    clusters: Store<Cluster>,
+    clusters: Store<Cluster, ClusterName>,
     connector: Connector,
     world: World,
     qps: f64,
@@ -121,9 +122,9 @@ struct Inner {
     allow_http: bool,
     stop: CancellationToken,
     metrics: metrics::Registry,
-    connected: Mutex<HashMap<String, Connected>>,
+    connected: Mutex<HashMap<ClusterName, Connected>>,
     /// Members in Pull mode, of which nothing but [`Members::reading`] knows: their agents write to them.
-    read: Mutex<HashMap<String, Connected>>,
+    read: Mutex<HashMap<ClusterName, Connected>>,
     ways: OnceLock<Ways>,
     /// The only one there is, in its agent.
     own: Option<Arc<Member>>,
@@ -144,7 +145,7 @@ struct Connected {
 impl Members {
     pub(crate) fn new(
         control: InformerSet,
-        clusters: Store<Cluster>,
+        clusters: Store<Cluster, ClusterName>,
         connector: Connector,
         world: World,
         settings: &Settings,
@@ -185,14 +186,14 @@ impl Members {
     /// beside. Must be called inside a tokio runtime.
     pub fn follow(client: Client, world: World, settings: &Settings, stop: CancellationToken) -> Self {
         let control = InformerSet::until(client, world.clone(), stop.clone());
-        let clusters = Store::follow(&[&control.informer(&Cluster::api_resource())], crate::context::decode_cluster);
+        let clusters = Store::of_clusters(&control.informer(&Cluster::api_resource()), crate::context::decode_cluster);
         Self::new(control, clusters, Arc::new(|_| None), world, settings, stop)
     }
 
     /// The member alone whose agent this process is.
     pub(crate) fn alone(
         control: InformerSet,
-        (name, client): (String, Client),
+        (name, client): (ClusterName, Client),
         world: World,
         settings: &Settings,
         stop: CancellationToken,
@@ -231,6 +232,16 @@ impl Members {
         self.0.control.informer(&Cluster::api_resource())
     }
 
+    /// All Clusters, decoded; not sorted.
+    pub fn all_clusters(&self) -> Vec<Arc<Cluster>> {
+        self.0.clusters.all()
+    }
+
+    /// The connection to a member that is read, if there is one already.
+    pub fn read_connection(&self, name: &str) -> Option<Arc<Member>> {
+        self.connected(name).or_else(|| self.0.read.lock().get(name).map(|known| Arc::clone(&known.member)))
+    }
+
     /// The connection to a member; recreated when its Cluster or its secret changed.
     ///
     /// # Errors
@@ -238,12 +249,12 @@ impl Members {
     pub fn get<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Member>, MemberError>> {
         Box::pin(async move {
             if let Some(own) = &self.0.own {
-                let is_own = own.name == name;
-                return is_own.then(|| own.clone()).ok_or_else(|| MemberError::OfAnother(name.to_owned()));
+                let is_own = own.name == *name;
+                return is_own.then(|| own.clone()).ok_or_else(|| MemberError::OfAnother(ClusterName::from(name)));
             }
             let cluster = self.cluster(name)?;
             if cluster.spec.sync_mode == SyncMode::Pull {
-                return Err(MemberError::Pull(name.to_owned()));
+                return Err(MemberError::Pull(ClusterName::from(name)));
             }
             self.connection(name, cluster, None).await
         })
@@ -267,7 +278,7 @@ impl Members {
                 return self.connection(name, cluster, None).await;
             }
             let way = self.0.ways.get().and_then(|ways| ways(name));
-            let way = way.ok_or_else(|| MemberError::Pull(name.to_owned()))?;
+            let way = way.ok_or_else(|| MemberError::Pull(ClusterName::from(name)))?;
             self.connection(name, cluster, Some(way)).await
         })
     }
@@ -278,12 +289,11 @@ impl Members {
     }
 
     fn cluster(&self, name: &str) -> Result<Arc<Cluster>, MemberError> {
-        let cluster = self.0.clusters.get(&ObjectKey::cluster(name));
-        cluster.ok_or_else(|| MemberError::NoCluster(name.to_owned()))
+        self.0.clusters.get(name).ok_or_else(|| MemberError::NoCluster(ClusterName::from(name)))
     }
 
     /// The connections of a kind: over a way, or to members that the control plane writes to.
-    fn connections(&self, over_way: bool) -> &Mutex<HashMap<String, Connected>> {
+    fn connections(&self, over_way: bool) -> &Mutex<HashMap<ClusterName, Connected>> {
         if over_way { &self.0.read } else { &self.0.connected }
     }
 
@@ -339,7 +349,7 @@ impl Members {
         let caches =
             |client: Client| InformerSet::reaching(Arc::clone(&reach), client, world.clone(), stop.child_token());
         let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
-        let (name, watched, identity) = (name.to_owned(), Mutex::default(), Identity::default());
+        let (name, watched, identity) = (ClusterName::from(name), Mutex::default(), Identity::default());
         let probe = reach.caller("GET /readyz");
         let ledger = Ledger::default();
         Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe }
@@ -356,7 +366,7 @@ impl Members {
         &self,
         name: &str,
         cluster: &Arc<Cluster>,
-        connections: &Mutex<HashMap<String, Connected>>,
+        connections: &Mutex<HashMap<ClusterName, Connected>>,
     ) -> Option<Arc<Member>> {
         let reference = cluster.spec.secret_ref.as_ref()?;
         let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
@@ -374,7 +384,7 @@ impl Members {
     /// The connection if there is one.
     pub fn connected(&self, name: &str) -> Option<Arc<Member>> {
         if let Some(own) = &self.0.own {
-            return (own.name == name).then(|| own.clone());
+            return (own.name == *name).then(|| own.clone());
         }
         self.0.connected.lock().get(name).map(|known| known.member.clone())
     }
@@ -388,22 +398,21 @@ impl Members {
     }
 
     async fn endpoint(&self, cluster: &Cluster) -> Result<(Endpoint, Arc<Object>), MemberError> {
-        let name = &cluster.metadata.name;
-        let spec = &cluster.spec;
+        let (spec, name) = (&cluster.spec, || ClusterName::of(cluster));
         if spec.api_endpoint.is_empty() {
-            return Err(MemberError::NoEndpoint(name.clone()));
+            return Err(MemberError::NoEndpoint(name()));
         }
-        let reference = spec.secret_ref.as_ref().ok_or_else(|| MemberError::NoSecret(name.clone()))?;
+        let reference = spec.secret_ref.as_ref().ok_or_else(|| MemberError::NoSecret(name()))?;
         let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
-        let object = self.secret(name, &key).await?;
-        let unreadable = |_| MemberError::Field { cluster: name.clone(), key: key.clone(), field: "data" };
+        let object = self.secret(&cluster.metadata.name, &key).await?;
+        let unreadable = |_| MemberError::Field { cluster: name(), key: key.clone(), field: "data" };
         let secret: SecretData = object.decode().map_err(unreadable)?;
         let field = |field: &'static str| {
             let bytes = secret.data.get(field).and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
-            bytes.ok_or_else(|| MemberError::Field { cluster: name.clone(), key: key.clone(), field })
+            bytes.ok_or_else(|| MemberError::Field { cluster: name(), key: key.clone(), field })
         };
         let token = String::from_utf8(field("token")?).map_err(|_| MemberError::Field {
-            cluster: name.clone(),
+            cluster: name(),
             key: key.clone(),
             field: "token",
         })?;
@@ -434,7 +443,7 @@ impl Members {
             None => Client::from_endpoint(endpoint),
             Some(way) => Client::from_endpoint_over(endpoint, way),
         };
-        client.map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })
+        client.map_err(|source| MemberError::Connect { cluster: ClusterName::from(name), source })
     }
 
     async fn secret(&self, cluster: &str, key: &ObjectKey) -> Result<Arc<Object>, MemberError> {
@@ -442,7 +451,7 @@ impl Members {
             Some(object) => Ok(object),
             None => {
                 let live = self.0.control.client().get(&secrets(), key).await;
-                live.map_err(|source| MemberError::Secret { cluster: cluster.to_owned(), source })
+                live.map_err(|source| MemberError::Secret { cluster: ClusterName::from(cluster), source })
             }
         }
     }
@@ -455,6 +464,7 @@ pub fn endpoint_of(spec: &ClusterSpec, ca_bundle: Option<Vec<u8>>, token: &str) 
         server: spec.api_endpoint.clone(),
         ca_bundle,
         token: Some(token.to_owned()),
+        identity: None,
         insecure: spec.insecure_skip_tls_verification,
         proxy_url: (!spec.proxy_url.is_empty()).then(|| spec.proxy_url.clone()),
         proxy_headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),

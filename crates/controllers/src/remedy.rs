@@ -7,6 +7,7 @@ use client::{Patch, PatchOptions};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::identity::ClusterName;
 use karmada_api::remedy::v1alpha1::Remedy;
 use karmada_api::scope::DecodeError;
 use propagation::remedies;
@@ -17,19 +18,19 @@ use crate::error::{During, Result};
 use crate::stores::Store;
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<String>> = context.queue();
+    let queue: Arc<WorkQueue<ClusterName>> = context.queue();
     let informer = context.control.informer(&Remedy::api_resource());
     let remedies = Store::follow(&[&informer], decode);
     let (keys, clusters) = (queue.clone(), context.clusters.clone());
     informer.subscribe(move |event| {
         if event.changes_generation() {
-            clusters.all().iter().for_each(|cluster| keys.add(cluster.metadata.name.clone()));
+            clusters.all().iter().for_each(|cluster| keys.add(ClusterName::of(cluster)));
         }
     });
     let (keys, clusters) = (queue.clone(), context.control.informer(&Cluster::api_resource()));
     clusters.subscribe(move |event| {
         if !matches!(event, Event::Deleted(_)) {
-            keys.add(event.object().name().to_owned());
+            keys.add(ClusterName::from(event.object().name()));
         }
     });
     // Before all are known, an action that is due would be taken back.
@@ -48,9 +49,9 @@ fn decode(object: &Object) -> std::result::Result<Remedy, DecodeError> {
     object.decode().map_err(|source| DecodeError { kind: "Remedy".into(), key: object.key(), source })
 }
 
-async fn reconcile(context: &Context, remedies: &Store<Remedy>, name: &str) -> Result<Next> {
-    let key = ObjectKey::cluster(name);
-    let Some(cluster) = context.clusters.get(&key) else { return Ok(Next::Done) };
+async fn reconcile(context: &Context, remedies: &Store<Remedy>, name: &ClusterName) -> Result<Next> {
+    let key = ObjectKey::cluster(name.as_str());
+    let Some(cluster) = context.clusters.get(name) else { return Ok(Next::Done) };
     if cluster.metadata.deletion_timestamp.is_some() {
         return Ok(Next::Done);
     }

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::Object;
+use karmada_api::identity::{BindingKey, WorkKey};
 use parking_lot::Mutex;
 
 /// The binding that a Work was created for, and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    pub binding: ObjectKey,
+    pub binding: BindingKey,
     /// The binding's permanent id.
     pub id: String,
     pub generation: i64,
@@ -29,19 +30,19 @@ enum Stage {
 #[derive(Default)]
 pub(crate) struct Strays {
     /// By Work, until the cache has it: as many as there are creations under way, and those that never came to be.
-    created: Mutex<HashMap<ObjectKey, (Origin, Stage)>>,
+    created: Mutex<HashMap<WorkKey, (Origin, Stage)>>,
     /// By binding, the Works of bindings that have changed since, with the ids these were created for.
-    found: Mutex<HashMap<ObjectKey, BTreeSet<(ObjectKey, String)>>>,
+    found: Mutex<HashMap<BindingKey, BTreeSet<(WorkKey, String)>>>,
 }
 
 impl Strays {
     /// Before a Work is created.
-    pub(crate) fn creating(&self, work: ObjectKey, origin: Origin) {
+    pub(crate) fn creating(&self, work: WorkKey, origin: Origin) {
         self.created.lock().insert(work, (origin, Stage::Sent));
     }
 
     /// After it: with the UID of the Work, if the server answered.
-    pub(crate) fn created(&self, work: &ObjectKey, uid: Option<&str>) {
+    pub(crate) fn created(&self, work: &WorkKey, uid: Option<&str>) {
         if let Some((_, stage)) = self.created.lock().get_mut(work) {
             *stage = uid.map_or(Stage::Unsure, |uid| Stage::Created(uid.to_owned()));
         }
@@ -52,8 +53,8 @@ impl Strays {
     pub(crate) fn arrived(
         &self,
         work: &Object,
-        binding: impl FnOnce(&ObjectKey) -> Option<std::sync::Arc<Object>>,
-    ) -> Option<ObjectKey> {
+        binding: impl FnOnce(&BindingKey) -> Option<std::sync::Arc<Object>>,
+    ) -> Option<BindingKey> {
         let (uid, work) = (work.uid(), work.key());
         let origin = {
             let mut created = self.created.lock();
@@ -65,8 +66,9 @@ impl Strays {
             if !is_it {
                 return None;
             }
-            created.remove(&work)?.0
+            created.remove_entry(&work)
         };
+        let (work, (origin, _)) = origin?;
         let now = binding(&origin.binding);
         if now.is_some_and(|now| !now.is_deleting() && now.generation() == origin.generation) {
             return None;
@@ -77,11 +79,11 @@ impl Strays {
 
     /// The Works of a binding that is not there, each with the id it was created for. They stay known until
     /// [`Strays::forget`].
-    pub(crate) fn of(&self, binding: &ObjectKey) -> Vec<(ObjectKey, String)> {
+    pub(crate) fn of(&self, binding: &BindingKey) -> Vec<(WorkKey, String)> {
         self.found.lock().get(binding).into_iter().flatten().cloned().collect()
     }
 
-    pub(crate) fn forget(&self, binding: &ObjectKey) {
+    pub(crate) fn forget(&self, binding: &BindingKey) {
         self.found.lock().remove(binding);
     }
 }
@@ -94,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_work_that_comes_too_late_is_a_stray() {
-        let binding = ObjectKey::namespaced("ns", "b");
+        let binding = BindingKey::namespaced("ns", "b");
         let object = |metadata: &str| {
             let text = format!(r#"{{"metadata":{{"name":"b","namespace":"ns","generation":{metadata}}}}}"#);
             Some(Arc::new(Object::parse(text).expect("a document")))
@@ -111,7 +113,7 @@ mod tests {
                 Object::parse(text).expect("a document")
             };
             let origin = Origin { binding: binding.clone(), id: "id".to_owned(), generation: 3 };
-            let key = work("ours").key();
+            let key = WorkKey::of(&work("ours")).expect("a work");
             strays.creating(key.clone(), origin);
             assert_eq!(strays.arrived(&work("of another process"), |_| None), None);
             strays.created(&key, Some("ours"));
@@ -126,11 +128,12 @@ mod tests {
 
     #[test]
     fn a_work_whose_creation_failed_may_come_all_the_same() {
-        let (strays, binding) = (Strays::default(), ObjectKey::namespaced("ns", "b"));
+        let (strays, binding) = (Strays::default(), BindingKey::namespaced("ns", "b"));
         let text = r#"{"metadata":{"name":"w","namespace":"karmada-es-m1","uid":"u"}}"#;
         let work = Object::parse(text.to_owned()).expect("a document");
-        strays.creating(work.key(), Origin { binding: binding.clone(), id: "id".to_owned(), generation: 3 });
-        strays.created(&work.key(), None);
+        let key = WorkKey::of(&work).expect("a work");
+        strays.creating(key.clone(), Origin { binding: binding.clone(), id: "id".to_owned(), generation: 3 });
+        strays.created(&key, None);
         assert_eq!(strays.arrived(&work, |_| None), Some(binding));
     }
 }

@@ -8,6 +8,7 @@ use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::events;
+use karmada_api::identity::ClusterName;
 use karmada_api::policy::v1alpha1::ClusterTaintPolicy;
 use karmada_api::scope::DecodeError;
 use propagation::taints;
@@ -21,14 +22,14 @@ pub(crate) async fn run(context: Context) {
     if !context.settings.gates.failover {
         return;
     }
-    let queue: Arc<WorkQueue<String>> = context.queue();
+    let queue: Arc<WorkQueue<ClusterName>> = context.queue();
     let informer = context.control.informer(&ClusterTaintPolicy::api_resource());
     let policies = Store::follow(&[&informer], decode);
     let (keys, clusters) = (queue.clone(), context.clusters.clone());
     informer.subscribe(move |event| {
         // Taints of a deleted policy stay.
         if event.changes_generation() && !matches!(event, Event::Deleted(_)) {
-            clusters.all().iter().for_each(|cluster| keys.add(cluster.metadata.name.clone()));
+            clusters.all().iter().for_each(|cluster| keys.add(ClusterName::of(cluster)));
         }
     });
     let (keys, clusters) = (queue.clone(), context.clusters.clone());
@@ -39,12 +40,12 @@ pub(crate) async fn run(context: Context) {
             Event::Added { .. } => true,
             Event::Updated { old, new } => {
                 // The store has the new one already.
-                let new = clusters.get(&new.key()).map(|cluster| cluster.status.conditions.clone());
+                let new = clusters.get(new.name()).map(|cluster| cluster.status.conditions.clone());
                 new.is_none() || new != conditions(old)
             }
         };
         if changed {
-            keys.add(event.object().name().to_owned());
+            keys.add(ClusterName::from(event.object().name()));
         }
     });
     if !context.synced().await || !informer.synced().await {
@@ -62,12 +63,12 @@ fn decode(object: &Object) -> std::result::Result<ClusterTaintPolicy, DecodeErro
     object.decode().map_err(|source| DecodeError { kind: "ClusterTaintPolicy".into(), key: object.key(), source })
 }
 
-async fn reconcile(context: &Context, policies: &Store<ClusterTaintPolicy>, name: &str) -> Result<Next> {
-    let key = ObjectKey::cluster(name);
+async fn reconcile(context: &Context, policies: &Store<ClusterTaintPolicy>, name: &ClusterName) -> Result<Next> {
+    let key = ObjectKey::cluster(name.as_str());
     let Some(object) = context.control.informer(&Cluster::api_resource()).cache().get(&key) else {
         return Ok(Next::Done);
     };
-    let Some(cluster) = context.clusters.get(&key).filter(|it| it.metadata.deletion_timestamp.is_none()) else {
+    let Some(cluster) = context.clusters.get(name).filter(|it| it.metadata.deletion_timestamp.is_none()) else {
         return Ok(Next::Done);
     };
     let all = policies.all();

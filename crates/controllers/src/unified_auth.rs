@@ -9,6 +9,7 @@ use controller_runtime::{Controller, Event, Next, Priority, WorkQueue, run_worke
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{events, labels};
+use karmada_api::identity::ClusterName;
 use propagation::works::{self, WorkMetadata};
 use serde_json::{Value, json};
 
@@ -27,18 +28,18 @@ fn role_bindings() -> ApiResource {
 }
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<String>> = context.queue();
+    let queue: Arc<WorkQueue<ClusterName>> = context.queue();
     let keys = queue.clone();
     context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
         if event.changes_generation() {
-            keys.add_with(event.object().name().to_owned(), Priority::Low);
+            keys.add_with(ClusterName::from(event.object().name()), Priority::Low);
         }
     });
     for resource in [roles(), role_bindings()] {
         let (keys, clusters) = (queue.clone(), context.clusters.clone());
         context.control.informer(&resource).subscribe(move |event| {
             if !matches!(event, Event::Added { initial: true, .. }) {
-                clusters.all().iter().for_each(|cluster| keys.add_with(cluster.metadata.name.clone(), Priority::Low));
+                clusters.all().iter().for_each(|cluster| keys.add_with(ClusterName::of(cluster), Priority::Low));
             }
         });
     }
@@ -56,9 +57,9 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
-async fn reconcile(context: &Context, name: &str) -> Result<Next> {
-    let key = ObjectKey::cluster(name);
-    let Some(cluster) = context.clusters.get(&key) else { return Ok(Next::Done) };
+async fn reconcile(context: &Context, name: &ClusterName) -> Result<Next> {
+    let key = ObjectKey::cluster(name.as_str());
+    let Some(cluster) = context.clusters.get(name) else { return Ok(Next::Done) };
     let Some(reference) = &cluster.spec.impersonator_secret_ref else { return Ok(Next::Done) };
     if cluster.metadata.deletion_timestamp.is_some() {
         return Ok(Next::Done);
@@ -108,9 +109,9 @@ async fn sync(context: &Context, cluster: &Cluster, namespace: &str) -> Result<b
         conflict_resolution: None,
         applied: &BTreeMap::new(),
     };
-    let mut wrote = false;
+    let (to, mut wrote) = (ClusterName::of(cluster), false);
     for object in [role, role_binding] {
-        let work = works::work(name, object, &metadata);
+        let work = works::work(&to, object, &metadata);
         let mut work = work.map_err(|error| Error::Wait(format!("cluster {name}: {error}")))?;
         work.metadata.owner_references = vec![owner(cluster)];
         wrote |= work_writes::write(context, work).await?;

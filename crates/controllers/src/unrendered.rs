@@ -4,47 +4,47 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use apimachinery::ObjectKey;
 use controller_runtime::WorkQueue;
+use karmada_api::identity::{BindingKey, ClusterName};
 use parking_lot::Mutex;
 
 /// By cluster.
-pub(crate) type Failures = BTreeMap<String, String>;
+pub(crate) type Failures = BTreeMap<ClusterName, String>;
 
 #[derive(Default)]
 pub(crate) struct Unrendered {
     state: Mutex<State>,
     /// Bindings whose status is to be written, where that is done in this process.
-    reporting: OnceLock<Arc<WorkQueue<ObjectKey>>>,
+    reporting: OnceLock<Arc<WorkQueue<BindingKey>>>,
 }
 
 /// No more entries than bindings that fail.
 #[derive(Default)]
 struct State {
-    failures: HashMap<ObjectKey, Failures>,
+    failures: HashMap<BindingKey, Failures>,
     /// Not fully applied when this process started, and not rendered since: whether that is because of a failure is not
     /// known yet.
-    unchecked: HashSet<ObjectKey>,
+    unchecked: HashSet<BindingKey>,
 }
 
 impl Unrendered {
-    pub(crate) fn report_to(&self, queue: Arc<WorkQueue<ObjectKey>>) {
+    pub(crate) fn report_to(&self, queue: Arc<WorkQueue<BindingKey>>) {
         // There is one such controller in the process.
         let _ = self.reporting.set(queue);
     }
 
-    pub(crate) fn expect(&self, binding: ObjectKey) {
+    pub(crate) fn expect(&self, binding: BindingKey) {
         self.state.lock().unchecked.insert(binding);
     }
 
     /// The failures of a binding; `None` while they are unknown.
-    pub(crate) fn of(&self, binding: &ObjectKey) -> Option<Failures> {
+    pub(crate) fn of(&self, binding: &BindingKey) -> Option<Failures> {
         let state = self.state.lock();
         (!state.unchecked.contains(binding)).then(|| state.failures.get(binding).cloned().unwrap_or_default())
     }
 
     /// Records the failures of the last pass over a binding.
-    pub(crate) fn note(&self, binding: &ObjectKey, failures: Failures) {
+    pub(crate) fn note(&self, binding: &BindingKey, failures: Failures) {
         let mut state = self.state.lock();
         let awaited = state.unchecked.remove(binding);
         let changed = if failures.is_empty() {
@@ -71,8 +71,8 @@ mod tests {
         let unrendered = Unrendered::default();
         let queue = Arc::new(WorkQueue::new());
         unrendered.report_to(queue.clone());
-        let key = ObjectKey::namespaced("ns", "b");
-        let failed = |why: &str| Failures::from([("m1".to_owned(), why.to_owned())]);
+        let key = BindingKey::namespaced("ns", "b");
+        let failed = |why: &str| Failures::from([(ClusterName::from("m1"), why.to_owned())]);
         for (failures, adds) in
             [(Failures::new(), 0), (failed("a"), 1), (failed("a"), 1), (failed("b"), 2), (Failures::new(), 3)]
         {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
 use client::MapError;
 use controller_runtime::{Event, Failures, Next, Overlay, Priority, WorkQueue, run_workers};
+use karmada_api::identity::PolicyKey;
 use karmada_api::scope::{Binding, Policy, Scope};
 use parking_lot::Mutex;
 
@@ -43,7 +44,7 @@ type Waiting = Mutex<BTreeSet<(Arc<ApiResource>, ObjectKey)>>;
 struct Detector {
     context: Context,
     templates: Arc<WorkQueue<TemplateKey>>,
-    policies: Arc<WorkQueue<ObjectKey>>,
+    policies: Arc<WorkQueue<PolicyKey>>,
     /// Templates whose binding is gone: one that is still there needs another.
     unbound: Arc<WorkQueue<(GroupVersionKind, ObjectKey)>>,
     waiting: Waiting,
@@ -81,10 +82,10 @@ pub(crate) async fn run(context: Context) {
         let (queue, followed) = (detector.policies.clone(), Arc::downgrade(&detector));
         context.control.informer(&Policy::api_resource(scope)).subscribe(move |event| match event {
             Event::Added { object, initial } => {
-                queue.add_with(object.key(), if *initial { Priority::Low } else { Priority::Normal });
+                queue.add_with(PolicyKey::of(object), if *initial { Priority::Low } else { Priority::Normal });
             }
             Event::Updated { new, .. } if changes_desired_state(event) => {
-                queue.add(new.key());
+                queue.add(PolicyKey::of(new));
                 if let Some(detector) = followed.upgrade() {
                     detector.wake_contenders(event);
                 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
 use client::{ListOptions, MapError, Patch, PatchOptions};
 use controller_runtime::{Next, Priority};
+use karmada_api::identity::{BindingKey, PolicyKey};
 use karmada_api::policy::v1alpha1::ActivationPreference;
 use karmada_api::scope::{Binding, Policy, Scope};
 use propagation::template::Template;
@@ -18,7 +19,7 @@ use crate::error::{During, Result, all, decoded};
 use crate::templates;
 
 impl Detector {
-    pub(super) async fn reconcile_policy(&self, key: &ObjectKey) -> Result<Next> {
+    pub(super) async fn reconcile_policy(&self, key: &PolicyKey) -> Result<Next> {
         let Some(policy) = self.context.policies.get(key) else { return Ok(Next::Done) };
         if policy.metadata.deletion_timestamp.is_some() {
             self.release_all(&policy).await?;
@@ -74,7 +75,7 @@ impl Detector {
 
     async fn release(
         &self,
-        binding: &ObjectKey,
+        binding: &BindingKey,
         resource: &ApiResource,
         template: &ObjectKey,
         scope: Scope,
@@ -203,12 +204,12 @@ impl Detector {
     }
 
     /// Takes a policy's claim off a binding, if it still holds.
-    pub(super) async fn clean_binding(&self, key: &ObjectKey, scope: Scope, id: &str) -> Result<()> {
-        self.clean_template(&Binding::api_resource(Scope::of(key)), key, scope, id).await
+    pub(super) async fn clean_binding(&self, key: &BindingKey, scope: Scope, id: &str) -> Result<()> {
+        self.clean_template(&key.resource(), key, scope, id).await
     }
 }
 
-fn propagation_binding_key(resource: &ApiResource, template: &ObjectKey) -> ObjectKey {
+fn propagation_binding_key(resource: &ApiResource, template: &ObjectKey) -> BindingKey {
     let name = karmada_api::names::binding_name(&resource.kind, &template.name);
-    ObjectKey::namespaced(template.namespace().unwrap_or_default(), name)
+    BindingKey::namespaced(template.namespace().unwrap_or_default(), name)
 }

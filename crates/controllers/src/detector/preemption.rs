@@ -6,6 +6,7 @@ use apimachinery::{GroupVersionKind, ObjectKey};
 use client::MapError;
 use controller_runtime::Event;
 use karmada_api::constants::events;
+use karmada_api::identity::PolicyKey;
 use karmada_api::policy::v1alpha1::{PreemptionBehavior, ResourceSelector};
 use karmada_api::scope::{Policy, Scope};
 use propagation::template::Template;
@@ -21,8 +22,8 @@ fn always(policy: &Policy) -> bool {
 }
 
 /// `Propagation policy(ns/name)`; within a sentence without the capital.
-fn words(policy: &ObjectKey, first: bool) -> String {
-    let words = match (Scope::of(policy), first) {
+fn words(policy: &PolicyKey, first: bool) -> String {
+    let words = match (policy.scope(), first) {
         (Scope::Namespaced, true) => "Propagation policy",
         (Scope::Namespaced, false) => "propagation policy",
         (Scope::Cluster, true) => "Cluster propagation policy",

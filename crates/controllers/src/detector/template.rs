@@ -113,7 +113,7 @@ impl Detector {
         let (at, scope, id) = (binding::key(Template(tree)), claim.scope(), claim.policy_id.as_str());
         if policy.permanent_id() != id {
             self.clean_binding(&at, scope, id).await?;
-        } else if templates::fetch(&self.context, &Binding::api_resource(Scope::of(&at)), &at).await?.is_some() {
+        } else if templates::fetch(&self.context, &at.resource(), &at).await?.is_some() {
             return Ok(Next::Done);
         }
         self.clean_template(&key.resource, &key.key, scope, id).await?;
@@ -199,7 +199,7 @@ impl Detector {
     /// Whether the server of this process has no binding of a template, as far as the cache knows.
     fn has_no_binding(&self, tree: &Value) -> bool {
         let at = binding::key(Template(tree));
-        self.context.client.is_in_process() && self.written.of(Scope::of(&at)).get(&at).is_none()
+        self.context.client.is_in_process() && self.written.of(at.scope()).get(&at).is_none()
     }
 
     /// The binding of a claimed template, and how its replicas were counted. `None` if the policy waits for a change of the
@@ -380,7 +380,7 @@ impl Detector {
         };
         let (patch, options) = (patch.clone(), PatchOptions::default());
         let claim = Write::Patch { resource: &key.resource, key: &key.key, patch, options };
-        let places = [(claims.as_ref(), &key.key), (Some(self.written.of(built.scope)), &at)];
+        let places = [(claims.as_ref(), &key.key), (Some(self.written.of(built.scope)), &*at)];
         let request = self.context.client.write_together(vec![claim, create]);
         let written = Overlay::write_together(&places, request).await;
         let claimed = match &written {

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use super::{Detector, TemplateKey};
 use crate::stores::Store;
 use apimachinery::ObjectKey;
+use karmada_api::identity::BindingKey;
 use karmada_api::names;
 use karmada_api::scope::{Policy, Scope};
 
@@ -131,7 +132,7 @@ impl Detector {
         {
             // The store was restored. Works may have been rendered from the former state, which no binding shows.
             let binding = names::binding_name(new.kind(), new.name());
-            queue.add_with(ObjectKey::namespaced(new.namespace().unwrap_or_default(), binding), Priority::Low);
+            queue.add_with(BindingKey::namespaced(new.namespace().unwrap_or_default(), binding), Priority::Low);
         }
         let Some((by_us, priority)) = change else { return };
         let place = (resource.clone(), object.key());

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::WriteOptions;
+use karmada_api::ApiType;
 use karmada_api::raw::RawJson;
+use karmada_api::work::v1alpha1::Work;
 use propagation::retain::{Update, is_managed, plan_update};
 use propagation::template::Template;
 use serde_json::Value;
@@ -62,6 +64,7 @@ impl Manifest {
 pub(super) async fn apply(
     context: &Context,
     member: &Arc<Member>,
+    work: &Object,
     manifest: &Manifest,
     permit: &Permit,
     had: bool,
@@ -94,6 +97,9 @@ pub(super) async fn apply(
             return Ok(Applied::new(observed, false));
         }
         permit.allows(context, member, &observed)?;
+        if !is_managed(Template(&current)) {
+            is_current(context, work).await?;
+        }
         // A new mark alone is no reason for a write: what differs by defaults keeps the mark that it has.
         let mut desired = desired;
         if !is_covered {
@@ -160,6 +166,16 @@ async fn create(
         context.metrics.creates.increment(&labels);
     }
     created
+}
+
+/// An object that is not managed cannot be given back as it was: before it is taken over, the server confirms that the
+/// Work has not changed since it was read.
+pub(super) async fn is_current(context: &Context, work: &Object) -> Result<()> {
+    let live = context.live(&Work::api_resource(), work).await?;
+    match live {
+        Some(live) if !live.is_deleting() && live.generation() == work.generation() => Ok(()),
+        _ => Err(Error::Superseded(work.key().to_string())),
+    }
 }
 
 pub(super) async fn live(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {

@@ -18,7 +18,7 @@ use apimachinery::meta::Condition;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Controller, Event, Informer, Origin, Priority, Selection, Subject, WorkQueue, run_workers};
 use karmada_api::constants::{annotations, labels};
-use karmada_api::names;
+use karmada_api::identity::{ClusterName, WorkKey};
 use parking_lot::Mutex;
 use propagation::server_side::Mode;
 
@@ -31,10 +31,10 @@ pub(crate) struct Engine {
     dispatches: AtomicBool,
     reports: AtomicBool,
     started: AtomicBool,
-    queues: Mutex<HashMap<String, Arc<WorkQueue<ObjectKey>>>>,
-    records: Mutex<HashMap<ObjectKey, Record>>,
-    ready: Mutex<HashMap<String, bool>>,
-    parked: Mutex<HashMap<(String, ApiResource), Parked>>,
+    queues: Mutex<HashMap<ClusterName, Arc<WorkQueue<WorkKey>>>>,
+    records: Mutex<HashMap<WorkKey, Record>>,
+    ready: Mutex<HashMap<ClusterName, bool>>,
+    parked: Mutex<HashMap<(ClusterName, ApiResource), Parked>>,
     /// How many Works were dispatched whose first status is not written yet.
     unreported: AtomicUsize,
 }
@@ -63,7 +63,7 @@ impl Engine {
 /// Works that an earlier process had applied, waiting to be verified against the member's cache: they must not delay
 /// new Works.
 enum Parked {
-    Waiting(Vec<ObjectKey>),
+    Waiting(Vec<WorkKey>),
     /// They have been queued again, whether the cache was complete or not.
     Over,
 }
@@ -140,9 +140,8 @@ fn subscribe_again(context: &Context, member: &Arc<Member>, resources: &[ApiReso
 }
 
 /// Dispatches every Work of a member again.
-pub(crate) fn dispatch_all(context: &Context, cluster: &str) {
-    for work in context.works.cache().list(Some(&names::execution_namespace(cluster))) {
-        let key = work.key();
+pub(crate) fn dispatch_all(context: &Context, cluster: &ClusterName) {
+    for key in works_of(context, cluster) {
         if let Some(record) = context.engine.records.lock().get_mut(&key) {
             record.dirty = true;
         }
@@ -150,11 +149,22 @@ pub(crate) fn dispatch_all(context: &Context, cluster: &str) {
     }
 }
 
+/// The Works of a member, as the cache has them.
+fn works_of(context: &Context, cluster: &ClusterName) -> Vec<WorkKey> {
+    let works = context.works.cache().list(Some(&cluster.execution_namespace()));
+    works.iter().filter_map(|work| WorkKey::of(work)).collect()
+}
+
 fn note_work(context: &Context, event: &Event) {
-    let key = event.object().key();
     context.resume.saw(event.object().revision());
     let changed = changes_status(event);
     let origin = context.reported_works.observe(event, changed);
+    let (is_desired, is_reported) = (changes_desired_state(event), changed && origin == Origin::Other);
+    if !is_desired && !is_reported && !matches!(event, Event::Deleted(_)) {
+        return;
+    }
+    // A Work outside the execution namespaces is for no member.
+    let Some(key) = WorkKey::of(event.object()) else { return };
     if let Event::Deleted(_) = event {
         context.journal.forget_work(&key);
         context.resume.forget(event.object());
@@ -163,14 +173,12 @@ fn note_work(context: &Context, event: &Event) {
         }
         return;
     }
-    // Before the first pass there is nothing to compare with; that pass compares anyway.
-    let is_known = context.engine.records.lock().contains_key(&key);
-    let of_another = changed && origin == Origin::Other && is_known;
-    if changes_desired_state(event) {
+    if is_desired {
         let initial = matches!(event, Event::Added { initial: true, .. });
         enqueue(context, key, if initial { Priority::Low } else { Priority::Normal });
-    } else if of_another {
-        recheck_later(context, &key);
+    // Before the first pass there is nothing to compare with; that pass compares anyway.
+    } else if context.engine.records.lock().contains_key(&key) {
+        recheck_later(context, key);
     }
 }
 
@@ -179,10 +187,8 @@ fn changes_status(event: &Event) -> bool {
 }
 
 /// Compares the status of a Work with the expected one after a delay.
-fn recheck_later(context: &Context, key: &ObjectKey) {
-    if let Some(queue) = queue_of(context, key) {
-        queue.add_after(key.clone(), SECOND_LOOK);
-    }
+fn recheck_later(context: &Context, key: WorkKey) {
+    queue_of(context, &key).add_after(key, SECOND_LOOK);
 }
 
 /// Whether the desired state changed: the spec, or the annotation that selects how it is applied.
@@ -201,32 +207,28 @@ fn note_cluster(context: &Context, event: &Event) {
         }
         return;
     }
-    let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name)) else { return };
+    let Some(cluster) = context.clusters.get(name) else { return };
     let ready = cluster.is_ready();
-    let was = context.engine.ready.lock().insert(name.to_owned(), ready).unwrap_or(false);
+    let name = ClusterName::from(name);
+    let was = context.engine.ready.lock().insert(name.clone(), ready).unwrap_or(false);
     let leaves = matches!(event, Event::Updated { old, new } if old.is_deleting() != new.is_deleting());
     if (ready && !was) || leaves {
-        for work in context.works.cache().list(Some(&names::execution_namespace(name))) {
-            enqueue(context, work.key(), Priority::Low);
-        }
+        works_of(context, &name).into_iter().for_each(|work| enqueue(context, work, Priority::Low));
     }
 }
 
-fn enqueue(context: &Context, key: ObjectKey, priority: Priority) {
-    if let Some(queue) = queue_of(context, &key) {
-        queue.add_with(key, priority);
-    }
+fn enqueue(context: &Context, key: WorkKey, priority: Priority) {
+    queue_of(context, &key).add_with(key, priority);
 }
 
-/// The queue of a Work's member, with its workers; `None` for a Work outside the execution namespaces.
-fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKey>>> {
-    let cluster = names::cluster_of_namespace(key.namespace()?)?;
+/// The queue of a Work's member, with its workers.
+fn queue_of(context: &Context, key: &WorkKey) -> Arc<WorkQueue<WorkKey>> {
     let mut queues = context.engine.queues.lock();
-    if let Some(queue) = queues.get(cluster) {
-        return Some(queue.clone());
+    if let Some(queue) = queues.get(key.cluster()) {
+        return queue.clone();
     }
     let queue = context.dispatch_queue();
-    queues.insert(cluster.to_owned(), queue.clone());
+    queues.insert(ClusterName::from(key.cluster()), queue.clone());
     let (stop, workers, context) = (context.stop.clone(), context.settings.workers, context.clone());
     let metrics = context.metrics.registry.clone();
     let controller = Controller { name: "execution-controller", subject: Subject::Own };
@@ -239,13 +241,12 @@ fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKe
         }
     });
     tokio::spawn(controller_runtime::metrics::observed(metrics, working));
-    Some(queue)
+    queue
 }
 
 /// How long the pass over a Work of the same member takes that has run longest.
-pub(crate) fn longest_pass(context: &Context, work: &ObjectKey) -> Duration {
-    let cluster = work.namespace().and_then(names::cluster_of_namespace).unwrap_or_default();
-    let queue = context.engine.queues.lock().get(cluster).cloned();
+pub(crate) fn longest_pass(context: &Context, work: &WorkKey) -> Duration {
+    let queue = context.engine.queues.lock().get(work.cluster()).cloned();
     queue.map(|queue| queue.metrics().longest_running).unwrap_or_default()
 }
 
@@ -257,7 +258,7 @@ fn watch(context: &Context, member: &Arc<Member>, resource: &ApiResource) -> Inf
         let (context, cluster) = (context.clone(), member.name.clone());
         let defines = resource.kind == "CustomResourceDefinition";
         informer.subscribe(move |event| {
-            if defines && let Some(known) = context.clusters.get(&ObjectKey::cluster(cluster.as_str())) {
+            if defines && let Some(known) = context.clusters.get(&cluster) {
                 context.definitions.note(&cluster, event, &known.status.api_enablements);
             }
             note_member(&context, &cluster, event);
@@ -267,7 +268,7 @@ fn watch(context: &Context, member: &Arc<Member>, resource: &ApiResource) -> Inf
 }
 
 /// Whether the Work waits for the cache of a resource in its member.
-fn park(context: &Context, member: &Arc<Member>, resource: &ApiResource, key: &ObjectKey) -> bool {
+fn park(context: &Context, member: &Arc<Member>, resource: &ApiResource, key: &WorkKey) -> bool {
     let informer = watch(context, member, resource);
     if informer.has_synced() {
         return false;
@@ -292,11 +293,10 @@ fn park(context: &Context, member: &Arc<Member>, resource: &ApiResource, key: &O
     true
 }
 
-fn note_member(context: &Context, cluster: &str, event: &Event) {
+fn note_member(context: &Context, cluster: &ClusterName, event: &Event) {
     let object = event.object();
     let Some(key) = work_behind(context, cluster, event) else { return };
-    let Some(queue) = queue_of(context, &key) else { return };
-    let settle = context.settle();
+    let (queue, settle) = (queue_of(context, &key), context.settle());
     let ours = {
         let mut records = context.engine.records.lock();
         let record = records.get_mut(&key);
@@ -340,7 +340,7 @@ fn has_our_annotations(old: &Object, new: &Object) -> bool {
 
 /// Changing or removing the annotations of an object in the member does not detach it from its Work; only another Work
 /// that wrote it does.
-fn work_behind(context: &Context, cluster: &str, event: &Event) -> Option<ObjectKey> {
+fn work_behind(context: &Context, cluster: &ClusterName, event: &Event) -> Option<WorkKey> {
     let named = work_of(event.object(), cluster);
     let Event::Updated { old, new } = event else { return named };
     let before = work_of(old, cluster);
@@ -353,8 +353,9 @@ fn work_behind(context: &Context, cluster: &str, event: &Event) -> Option<Object
 }
 
 /// The Work an object in a member belongs to, by its annotations; only Works of that member count.
-fn work_of(object: &Object, cluster: &str) -> Option<ObjectKey> {
+fn work_of(object: &Object, cluster: &ClusterName) -> Option<WorkKey> {
     let namespace = object.annotation(annotations::WORK_NAMESPACE)?;
     let name = object.annotation(annotations::WORK_NAME)?;
-    (names::cluster_of_namespace(&namespace) == Some(cluster)).then(|| ObjectKey::namespaced(namespace, name))
+    let key = WorkKey::try_from(ObjectKey::namespaced(namespace, name)).ok()?;
+    (key.cluster() == cluster.as_str()).then_some(key)
 }

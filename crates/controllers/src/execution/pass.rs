@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use apimachinery::Object;
 use apimachinery::meta::Condition;
-use apimachinery::{Object, ObjectKey};
 use client::{Patch, PatchOptions};
 use controller_runtime::{EventRecorder, Involved, Next};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, conditions, events, finalizers};
-use karmada_api::names;
+use karmada_api::identity::WorkKey;
 use karmada_api::work::v1alpha1::{ManifestStatus, Work, WorkStatus};
 use karmada_api::work::v1alpha2::ResourceHealth;
 use propagation::server_side::{self, Mode};
@@ -32,10 +32,10 @@ use crate::{Context, MemberError, identity};
 /// misses (5 ms, doubling: some 0.6 s).
 const TOLERATED_MISSES: u32 = 7;
 
-pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
+pub(super) async fn reconcile(context: &Context, key: &WorkKey) -> Result<Next> {
     let Some(object) = context.reported_works.get(key) else { return Ok(Next::Done) };
-    let name = key.namespace().and_then(names::cluster_of_namespace).unwrap_or_default();
-    let cluster = context.clusters.get(&ObjectKey::cluster(name));
+    let name = key.cluster();
+    let cluster = context.clusters.get(name);
     let cluster = cluster.ok_or_else(|| Error::Wait(format!("cluster {name} of work {key} does not exist")))?;
     if !context.serves(&cluster) {
         return Ok(Next::Done);
@@ -109,7 +109,7 @@ enum Dispatched {
 
 struct Pass<'a> {
     context: &'a Context,
-    key: &'a ObjectKey,
+    key: &'a WorkKey,
     object: &'a Arc<Object>,
     work: &'a Work,
     cluster: &'a Cluster,
@@ -200,8 +200,10 @@ impl Pass<'_> {
                     return Ok(None);
                 }
                 let applied = match self.mode() {
-                    None => apply(self.context, member, &manifest, permit, had).await,
-                    Some(mode) => super::server_side::apply(self.context, member, &manifest, mode, permit, had).await,
+                    None => apply(self.context, member, self.object, &manifest, permit, had).await,
+                    Some(mode) => {
+                        super::server_side::apply(self.context, member, self.object, &manifest, mode, permit, had).await
+                    }
                 };
                 self.log_applied(&manifest, &applied);
                 applied.map(Some)
@@ -220,6 +222,10 @@ impl Pass<'_> {
                 Err(Error::Member(error)) if is_brief(&error) => {
                     self.failed(record.misses);
                     return Err(error.into());
+                }
+                Err(error @ Error::Superseded(_)) => {
+                    self.failed(record.misses);
+                    return Err(error);
                 }
                 Err(error) => {
                     namespace_missing |= matches!(&error, Error::Api { source, .. } if source.is_not_found());
@@ -264,7 +270,9 @@ impl Pass<'_> {
 
     /// The event about one manifest, on its template.
     fn log_applied(&self, manifest: &Manifest, applied: &Result<super::apply::Applied>) {
-        if applied.as_ref().is_ok_and(|applied| !applied.wrote) || matches!(applied, Err(Error::Held)) {
+        if applied.as_ref().is_ok_and(|applied| !applied.wrote)
+            || matches!(applied, Err(Error::Held | Error::Superseded(_)))
+        {
             return;
         }
         let object = &manifest.object;
@@ -356,7 +364,7 @@ impl Pass<'_> {
             self.context.engine.count_unreported(record, false);
         }
         match written {
-            Ok(written) if written.overwritten => recheck_later(self.context, self.key),
+            Ok(written) if written.overwritten => recheck_later(self.context, self.key.clone()),
             Ok(_) => {}
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error).during(|| format!("writing the status of work {}", self.key)),

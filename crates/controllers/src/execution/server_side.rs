@@ -12,7 +12,7 @@ use propagation::server_side::{self, MANAGER, Mode};
 use propagation::template::Template;
 use serde_json::{Value, json};
 
-use super::apply::{Applied, Manifest, cached, live};
+use super::apply::{Applied, Manifest, cached, is_current, live};
 use super::compare::covers;
 use crate::Context;
 use crate::error::{During, Error, Result, decoded};
@@ -24,6 +24,7 @@ use crate::resume::Permit;
 pub(super) async fn apply(
     context: &Context,
     member: &Arc<Member>,
+    work: &Object,
     manifest: &Manifest,
     mode: Mode,
     permit: &Permit,
@@ -52,6 +53,9 @@ pub(super) async fn apply(
             leave_replicas(&mut desired);
         }
         permit.allows(context, member, observed)?;
+        if !retain::is_managed(Template(&current)) {
+            is_current(context, work).await?;
+        }
         match observed.annotation(annotations::MARK).filter(|_| covers(&current, &desired)) {
             Some(mark) => {
                 drop(metadata_map(&mut desired, "annotations").insert(annotations::MARK.to_owned(), json!(mark)))

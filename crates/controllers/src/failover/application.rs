@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::Object;
 use controller_runtime::{Controller, Next, WorkQueue, run_workers};
 use interpreter::Operation;
 use karmada_api::constants::evictions;
-use karmada_api::scope::{Binding, Scope};
+use karmada_api::identity::BindingKey;
+use karmada_api::scope::Binding;
 use parking_lot::Mutex;
 use propagation::failover::application::{self, Options, Sightings};
 
@@ -20,14 +21,14 @@ use crate::error::Result;
 const WORKERS: usize = 16;
 
 /// By binding; only those with unhealthy copies are here.
-type Seen = Arc<Mutex<BTreeMap<ObjectKey, Sightings>>>;
+type Seen = Arc<Mutex<BTreeMap<BindingKey, Sightings>>>;
 
 fn moves(binding: &Object) -> bool {
     has(binding, &["failover", "application"])
 }
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<ObjectKey>> = context.queue();
+    let queue: Arc<WorkQueue<BindingKey>> = context.queue();
     follow(&context, &queue, moves);
     if !context.synced().await {
         return;
@@ -40,9 +41,9 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
-async fn reconcile(context: &Context, seen: &Seen, key: &ObjectKey) -> Result<Next> {
+async fn reconcile(context: &Context, seen: &Seen, key: &BindingKey) -> Result<Next> {
     let before = seen.lock().remove(key).unwrap_or_default();
-    let cached = context.bindings(Scope::of(key)).cache().get(key);
+    let cached = context.bindings(key.scope()).cache().get(key);
     let Some(object) = cached.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
     let binding = Binding::decode(&object)?;
     let Some(behavior) = application::behavior(&binding) else { return Ok(Next::Done) };

@@ -10,6 +10,7 @@ use apimachinery::meta::Time;
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, conditions, events};
+use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use propagation::failover::brake::{self, Fleet, Member, Recovery, Sign};
 use propagation::failover::by_taint;
@@ -24,9 +25,9 @@ pub(crate) struct Brake(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    signs: BTreeMap<String, Sign>,
+    signs: BTreeMap<ClusterName, Sign>,
     /// Clusters that nothing left because they were about to recover.
-    recovering: BTreeSet<String>,
+    recovering: BTreeSet<ClusterName>,
     /// Since when the fleet is watched.
     since: Option<Time>,
     /// Once all Clusters are known.
@@ -38,9 +39,9 @@ struct State {
 #[derive(Clone)]
 struct Acting {
     /// Clusters whose condition may change.
-    reports: Arc<WorkQueue<String>>,
+    reports: Arc<WorkQueue<ClusterName>>,
     /// Clusters whose bindings are to be evicted now.
-    scans: Arc<WorkQueue<String>>,
+    scans: Arc<WorkQueue<ClusterName>>,
 }
 
 impl Brake {
@@ -49,7 +50,7 @@ impl Brake {
         if state.signs.get(cluster) == Some(&sign) {
             return;
         }
-        state.signs.insert(cluster.to_owned(), sign);
+        state.signs.insert(ClusterName::from(cluster), sign);
         drop(state);
         self.evaluate(context);
     }
@@ -70,7 +71,7 @@ impl Brake {
             Recovery::No => Hold::Free,
             Recovery::Settles(time) => Hold::For(time),
             Recovery::Awaited(time) => {
-                state.recovering.insert(cluster.metadata.name.clone());
+                state.recovering.insert(ClusterName::of(cluster));
                 Hold::For(time)
             }
         }
@@ -85,11 +86,11 @@ impl Brake {
         let (before, now) = (state.engaged, context.now());
         let (engaged, fleet) = brake::engaged(members, before, context.settings.eviction.brake, now);
         (state.engaged, state.fleet) = (engaged, fleet);
-        let over = |name: &String| {
+        let over = |name: &ClusterName| {
             let cluster = clusters.iter().find(|it| it.metadata.name == *name);
             cluster.is_none_or(|cluster| !matches!(state.recovery(cluster, now), Recovery::Awaited(_)))
         };
-        let over: Vec<String> = state.recovering.iter().filter(|name| over(name)).cloned().collect();
+        let over: Vec<ClusterName> = state.recovering.iter().filter(|name| over(name)).cloned().collect();
         for name in over {
             state.recovering.remove(&name);
             acting.scans.add(name);
@@ -109,14 +110,13 @@ impl Brake {
         let held = clusters.iter().filter(|it| engaged.is_some_and(|since| !brake::is_released(it, since)));
         context.metrics.evictions_paused.set(&[], u32::try_from(held.count()).map_or(f64::MAX, f64::from));
         for cluster in &clusters {
-            let name = &cluster.metadata.name;
             if brake::condition(cluster, engaged, fleet, now).is_some() {
-                acting.reports.add(name.clone());
+                acting.reports.add(ClusterName::of(cluster));
             }
             let may_leave = |since: Option<Time>| since.is_none_or(|since| brake::is_released(cluster, since));
             let was_held = before.is_some() || brake::paused_since(cluster).is_some();
             if was_held && may_leave(engaged) && by_taint::evicting(&cluster.spec.taints).next().is_some() {
-                acting.scans.add(name.clone());
+                acting.scans.add(ClusterName::of(cluster));
             }
         }
     }
@@ -124,7 +124,7 @@ impl Brake {
 
 impl State {
     fn sign(&self, cluster: &Cluster) -> Option<Sign> {
-        self.signs.get(&cluster.metadata.name).copied()
+        self.signs.get(cluster.metadata.name.as_str()).copied()
     }
 
     fn recovery(&self, cluster: &Cluster, now: Time) -> Recovery {
@@ -170,22 +170,22 @@ impl Seen {
 /// Follows the Clusters. Others that follow them later find the brake already set.
 pub(super) fn follow(context: &Context) {
     let evaluating = context.clone();
-    let seen: Mutex<BTreeMap<String, Seen>> = Mutex::default();
+    let seen: Mutex<BTreeMap<ClusterName, Seen>> = Mutex::default();
     context.cluster_informer.subscribe(move |event| {
-        let key = event.object().key();
+        let name = event.object().name();
         let now = match event {
             Event::Deleted(_) => None,
-            _ => evaluating.clusters.get(&key).map(|cluster| Seen::of(&cluster)),
+            _ => evaluating.clusters.get(name).map(|cluster| Seen::of(&cluster)),
         };
         let changed = match now {
             None => {
-                evaluating.brake.forget(&key.name);
-                seen.lock().remove(&key.name).is_some()
+                evaluating.brake.forget(name);
+                seen.lock().remove(name).is_some()
             }
             Some(now) => {
                 let mut seen = seen.lock();
-                let changed = seen.get(&key.name) != Some(&now);
-                seen.insert(key.name, now);
+                let changed = seen.get(name) != Some(&now);
+                seen.insert(ClusterName::from(name), now);
                 changed
             }
         };
@@ -197,8 +197,8 @@ pub(super) fn follow(context: &Context) {
 
 /// Begins, once all Clusters are known; a pause that an earlier process reported goes on. `scans` gets the clusters that are
 /// released.
-pub(super) async fn run(context: Context, scans: Arc<WorkQueue<String>>) {
-    let reports: Arc<WorkQueue<String>> = context.queue();
+pub(super) async fn run(context: Context, scans: Arc<WorkQueue<ClusterName>>) {
+    let reports: Arc<WorkQueue<ClusterName>> = context.queue();
     {
         let mut state = context.brake.0.lock();
         state.since = Some(context.now());
@@ -214,9 +214,9 @@ pub(super) async fn run(context: Context, scans: Arc<WorkQueue<String>>) {
     .await;
 }
 
-async fn report(context: &Context, name: &str) -> Result<Next> {
-    let key = ObjectKey::cluster(name);
-    let Some(cluster) = context.clusters.get(&key) else { return Ok(Next::Done) };
+async fn report(context: &Context, name: &ClusterName) -> Result<Next> {
+    let key = ObjectKey::cluster(name.as_str());
+    let Some(cluster) = context.clusters.get(name) else { return Ok(Next::Done) };
     let (engaged, fleet) = {
         let state = context.brake.0.lock();
         (state.engaged, state.fleet)

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::Object;
 use controller_runtime::{Controller, Next, WorkQueue, run_workers};
 use karmada_api::constants::events;
+use karmada_api::identity::{BindingKey, ClusterName};
 use karmada_api::scope::{Binding, Scope};
 use propagation::failover::graceful::{Circumstances, assess};
 
@@ -27,7 +28,7 @@ fn is_evicting(binding: &Object) -> bool {
 }
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<ObjectKey>> = context.queue();
+    let queue: Arc<WorkQueue<BindingKey>> = context.queue();
     follow(&context, &queue, is_evicting);
     if !context.synced().await {
         return;
@@ -41,8 +42,8 @@ pub(crate) async fn run(context: Context) {
     futures::join!(ending, recording);
 }
 
-async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
-    let scope = Scope::of(key);
+async fn reconcile(context: &Context, key: &BindingKey) -> Result<Next> {
+    let scope = key.scope();
     let cached = context.bindings(scope).cache().get(key);
     let Some(object) = cached.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
     let binding = Binding::decode(&object)?;
@@ -69,7 +70,12 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     Ok(assessment.next.map_or(Next::Done, Next::After))
 }
 
-fn record_ended<'a>(context: &Context, object: &Object, binding: &Binding, clusters: impl Iterator<Item = &'a String>) {
+fn record_ended<'a>(
+    context: &Context,
+    object: &Object,
+    binding: &Binding,
+    clusters: impl Iterator<Item = &'a ClusterName>,
+) {
     let recorder = context.recorder.for_component(component(binding.scope));
     for cluster in clusters {
         for subject in subjects(object, binding) {

@@ -8,6 +8,7 @@ use apimachinery::meta::Time;
 use client::{ListOptions, Patch, PatchOptions};
 use controller_runtime::Backoff;
 use karmada_api::constants::{labels, namespaces};
+use karmada_api::identity::ClusterName;
 use karmada_api::names;
 use karmada_api::scope::Binding;
 use parking_lot::Mutex;
@@ -33,7 +34,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(super) fn ended(&self, binding: &Binding, ended: &[(String, Ending)], now: Time) {
+    pub(super) fn ended(&self, binding: &Binding, ended: &[(ClusterName, Ending)], now: Time) {
         if ended.is_empty() {
             return;
         }

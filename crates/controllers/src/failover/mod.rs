@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{Object, ObjectKey, raw_json};
+use apimachinery::{Object, raw_json};
 use client::{Patch, PatchOptions};
 use controller_runtime::{Event, Involved, Priority, WorkQueue};
 use karmada_api::constants::events;
+use karmada_api::identity::{BindingKey, ClusterName};
 use karmada_api::policy::v1alpha1::ClusterPurgeMode;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ResourceBindingSpec;
@@ -73,36 +74,38 @@ fn has(object: &Object, path: &[&str]) -> bool {
 }
 
 /// Queues the bindings that concern a controller: with every change of them, and when a cluster turns ready or not ready.
-fn follow(context: &Context, queue: &Arc<WorkQueue<ObjectKey>>, concerns: fn(&Object) -> bool) {
-    let concerned: Arc<Mutex<BTreeSet<ObjectKey>>> = Arc::default();
+fn follow(context: &Context, queue: &Arc<WorkQueue<BindingKey>>, concerns: fn(&Object) -> bool) {
+    let concerned: Arc<Mutex<BTreeSet<BindingKey>>> = Arc::default();
     for scope in Scope::ALL {
         let (keys, concerned) = (queue.clone(), concerned.clone());
         context.bindings(scope).subscribe(move |event| {
-            let key = event.object().key();
-            let is_concerned = !matches!(event, Event::Deleted(_)) && concerns(event.object());
-            let was_concerned = {
-                let mut concerned = concerned.lock();
-                if is_concerned { !concerned.insert(key.clone()) } else { concerned.remove(&key) }
+            let binding = event.object();
+            let key = if !matches!(event, Event::Deleted(_)) && concerns(binding) {
+                let key = BindingKey::of(binding);
+                concerned.lock().insert(key.clone());
+                Some(key)
+            } else {
+                concerned.lock().take(&binding.key())
             };
-            if is_concerned || was_concerned {
+            if let Some(key) = key {
                 let initial = matches!(event, Event::Added { initial: true, .. });
                 keys.add_with(key, if initial { Priority::Low } else { Priority::Normal });
             }
         });
     }
     let (keys, clusters) = (queue.clone(), context.clusters.clone());
-    let ready: Mutex<BTreeMap<String, bool>> = Mutex::default();
+    let ready: Mutex<BTreeMap<ClusterName, bool>> = Mutex::default();
     context.cluster_informer.subscribe(move |event| {
-        let key = event.object().key();
-        let is_ready = clusters.get(&key).is_some_and(|cluster| cluster.is_ready());
-        if ready.lock().insert(key.name, is_ready) != Some(is_ready) {
+        let name = event.object().name();
+        let is_ready = clusters.get(name).is_some_and(|cluster| cluster.is_ready());
+        if ready.lock().insert(ClusterName::from(name), is_ready) != Some(is_ready) {
             concerned.lock().iter().for_each(|binding| keys.add(binding.clone()));
         }
     });
 }
 
 fn is_ready(context: &Context, cluster: &str) -> bool {
-    context.clusters.get(&ObjectKey::cluster(cluster)).is_some_and(|cluster| cluster.is_ready())
+    context.clusters.get(cluster).is_some_and(|cluster| cluster.is_ready())
 }
 
 /// Writes the targets and the eviction tasks of a binding, onto the version they were decided for.

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use apimachinery::{Object, ObjectKey, raw_json};
+use apimachinery::{Object, raw_json};
 use controller_runtime::Event;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::evictions;
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::Binding;
 use parking_lot::Mutex;
 use propagation::failover::pace::Window;
@@ -31,13 +32,13 @@ pub(super) struct Pace {
 #[derive(Default)]
 struct State {
     window: Window,
-    moving: BTreeSet<ObjectKey>,
+    moving: BTreeSet<BindingKey>,
 }
 
 /// The right to move a binding. It counts as moving from the start, so that no change of it is missed.
 pub(super) struct Slot<'a> {
     pace: &'a Pace,
-    binding: &'a ObjectKey,
+    binding: &'a BindingKey,
     /// Whether the binding stops moving when the slot is given back.
     is_new: bool,
 }
@@ -60,7 +61,7 @@ impl Drop for Slot<'_> {
 
 impl Pace {
     /// Waits until the binding may move. One that is moving already needs no more room.
-    pub(super) async fn slot<'a>(&'a self, binding: &'a ObjectKey) -> Slot<'a> {
+    pub(super) async fn slot<'a>(&'a self, binding: &'a BindingKey) -> Slot<'a> {
         loop {
             {
                 let mut state = self.state.lock();
@@ -85,7 +86,7 @@ impl Pace {
 
     /// Follows the moves of a binding; what other controllers end or a restart has left is counted too.
     pub(super) fn follow(&self, context: &Context, event: &Event) {
-        let key = event.object().key();
+        let key = BindingKey::of(event.object());
         let is_moving = !matches!(event, Event::Deleted(_)) && is_moving(event.object());
         let mut state = self.state.lock();
         if is_moving {

@@ -6,11 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{Object, ObjectKey, raw_json};
+use apimachinery::{Object, raw_json};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, events, evictions};
+use karmada_api::identity::{BindingKey, ClusterName};
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::BindingSchedulePriority;
 use parking_lot::Mutex;
@@ -37,8 +38,8 @@ const BATCH: usize = 256;
 struct Eviction {
     /// `spec.schedulePriority` of the binding.
     priority: Reverse<i32>,
-    binding: ObjectKey,
-    cluster: String,
+    binding: BindingKey,
+    cluster: ClusterName,
 }
 
 /// As the log shows it.
@@ -54,7 +55,7 @@ struct Evictions {
     name: &'static str,
     queue: Arc<WorkQueue<Eviction>>,
     /// Bindings waiting for a worker, by cluster.
-    waiting: Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>,
+    waiting: Mutex<BTreeMap<ClusterName, BTreeSet<BindingKey>>>,
 }
 
 impl Evictions {
@@ -77,10 +78,10 @@ impl Evictions {
         evictions
     }
 
-    fn add(&self, binding: &Object, cluster: &str) {
-        let key = binding.key();
-        self.waiting.lock().entry(cluster.to_owned()).or_default().insert(key.clone());
-        self.queue.add(Eviction { priority: Reverse(priority(binding)), binding: key, cluster: cluster.to_owned() });
+    fn add(&self, binding: &Object, cluster: ClusterName) {
+        let key = BindingKey::of(binding);
+        self.waiting.lock().entry(cluster.clone()).or_default().insert(key.clone());
+        self.queue.add(Eviction { priority: Reverse(priority(binding)), binding: key, cluster });
     }
 
     fn taken(&self, eviction: &Eviction) {
@@ -97,11 +98,11 @@ impl Evictions {
 /// The state shared by evictions of both kinds of bindings.
 struct Shared {
     /// Clusters whose bindings are to be queued.
-    scans: Arc<WorkQueue<String>>,
+    scans: Arc<WorkQueue<ClusterName>>,
     /// The clusters with NoExecute taints.
-    tainted: Mutex<BTreeSet<String>>,
+    tainted: Mutex<BTreeSet<ClusterName>>,
     /// Those that nothing leaves because no other cluster is ready.
-    stranded: Mutex<BTreeSet<String>>,
+    stranded: Mutex<BTreeSet<ClusterName>>,
     pace: Pace,
 }
 
@@ -146,16 +147,16 @@ pub(crate) async fn run(context: Context) {
 fn follow_clusters(context: &Context, shared: &Arc<Shared>) {
     let (shared, clusters) = (shared.clone(), context.clusters.clone());
     context.cluster_informer.subscribe(move |event| {
-        let key = event.object().key();
-        let cluster = clusters.get(&key);
+        let name = ClusterName::from(event.object().name());
+        let cluster = clusters.get(&name);
         if cluster.as_ref().is_some_and(|cluster| pacing::is_receiver(cluster)) {
             std::mem::take(&mut *shared.stranded.lock()).into_iter().for_each(|name| shared.scans.add(name));
         }
         let evicts = cluster.is_some_and(|it| by_taint::evicting(&it.spec.taints).next().is_some());
         if !evicts {
-            shared.tainted.lock().remove(&key.name);
-        } else if shared.tainted.lock().insert(key.name.clone()) || event.changes_generation() {
-            shared.scans.add(key.name);
+            shared.tainted.lock().remove(&name);
+        } else if shared.tainted.lock().insert(name.clone()) || event.changes_generation() {
+            shared.scans.add(name);
         }
     });
 }
@@ -175,8 +176,9 @@ fn follow_bindings(context: &Context, evictions: &Arc<Evictions>, shared: &Arc<S
         let placement = |binding: &Object| binding.annotation(annotations::APPLIED_PLACEMENT);
         let rescheduled = matches!(event, Event::Updated { old, new } if placement(old) != placement(new));
         if event.changes_generation() || rescheduled {
-            for cluster in targets(event.object()).iter().filter(|cluster| tainted.contains(*cluster)) {
-                evictions.add(event.object(), cluster);
+            let targets = targets(event.object());
+            for cluster in targets.iter().filter_map(|target| tainted.get(target.as_str())) {
+                evictions.add(event.object(), cluster.clone());
             }
         }
     });
@@ -202,12 +204,12 @@ fn targets(binding: &Object) -> Vec<String> {
 }
 
 /// Queues all bindings in a tainted cluster.
-async fn scan(context: &Context, both: &[Arc<Evictions>], cluster: &str) -> Next {
+async fn scan(context: &Context, both: &[Arc<Evictions>], cluster: &ClusterName) -> Next {
     for evictions in both {
         let bindings = context.bindings(evictions.scope).cache().list(None);
         for batch in bindings.chunks(BATCH) {
             for binding in batch.iter().filter(|binding| targets(binding).iter().any(|name| name == cluster)) {
-                evictions.add(binding, cluster);
+                evictions.add(binding, cluster.clone());
             }
             tokio::task::yield_now().await;
         }
@@ -261,7 +263,7 @@ async fn evict(context: &Context, shared: &Shared, scope: Scope, eviction: &Evic
     let Eviction { binding: key, cluster: name, .. } = eviction;
     let cached = context.bindings(scope).cache().get(key);
     let Some(object) = cached.filter(|it| !it.is_deleting()) else { return Ok(Outcome::Stays) };
-    let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name.as_str())) else { return Ok(Outcome::Stays) };
+    let Some(cluster) = context.clusters.get(name) else { return Ok(Outcome::Stays) };
     let taints = &cluster.spec.taints;
     let binding = Binding::decode(&object)?;
     let is_target = binding.spec.clusters.iter().any(|target| target.name == *name);
@@ -317,7 +319,7 @@ fn is_stranded(context: &Context, shared: &Shared, cluster: &Cluster) -> bool {
     if context.settings.eviction.rate.is_some() || pacing::has_receiver(context, name) {
         return false;
     }
-    if shared.stranded.lock().insert(name.to_owned()) {
+    if shared.stranded.lock().insert(ClusterName::from(name)) {
         tracing::warn!(cluster = name, "No other cluster is ready; workloads stay in this one in spite of its taints");
         if let Some(object) = context.cluster_informer.cache().get(&cluster.key()) {
             let recorder = context.recorder.for_component(evictions::BY_TAINT_MANAGER);

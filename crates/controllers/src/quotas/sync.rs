@@ -59,7 +59,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let object = informer(context).cache().get(key).filter(|it| !it.is_deleting());
     let quota = object.as_deref().map(decode).transpose()?;
     let is_known = |cluster: &str| {
-        let cluster = context.clusters.get(&ObjectKey::cluster(cluster));
+        let cluster = context.clusters.get(cluster);
         cluster.is_some_and(|it| it.metadata.deletion_timestamp.is_none())
     };
     let works = match &quota {

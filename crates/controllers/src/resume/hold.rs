@@ -10,7 +10,7 @@ use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::reasons;
-use karmada_api::names;
+use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use propagation::resume::{self, Evidence};
 
@@ -21,10 +21,10 @@ use crate::error::{During, Result};
 
 #[derive(Default)]
 pub(super) struct Holds {
-    held: Mutex<BTreeMap<String, Hold>>,
+    held: Mutex<BTreeMap<ClusterName, Hold>>,
     /// The hold of a member that was ended last: a Cluster that reports it still was read before.
-    ended: Mutex<HashMap<String, Time>>,
-    queue: std::sync::OnceLock<Arc<WorkQueue<String>>>,
+    ended: Mutex<HashMap<ClusterName, Time>>,
+    queue: std::sync::OnceLock<Arc<WorkQueue<ClusterName>>>,
 }
 
 #[derive(Clone)]
@@ -35,7 +35,7 @@ struct Hold {
 }
 
 impl Holds {
-    fn queue(&self) -> &Arc<WorkQueue<String>> {
+    fn queue(&self) -> &Arc<WorkQueue<ClusterName>> {
         self.queue.get_or_init(|| Arc::new(WorkQueue::new()))
     }
 }
@@ -47,7 +47,7 @@ fn count(context: &Context) {
 
 /// Since when a member is held. A hold that an earlier process reported goes on.
 pub(super) fn since(context: &Context, cluster: &Cluster) -> Option<Time> {
-    let name = &cluster.metadata.name;
+    let name = cluster.metadata.name.as_str();
     let holds = &context.resume.holds;
     let reported = resume::pending_since(cluster).filter(|since| holds.ended.lock().get(name) != Some(since));
     let mut held = holds.held.lock();
@@ -64,9 +64,10 @@ pub(super) fn since(context: &Context, cluster: &Cluster) -> Option<Time> {
             Some(hold.since)
         }
         (None, Some(since)) => {
+            let name = ClusterName::from(name);
             held.insert(name.clone(), Hold { since, evidence: None });
             drop(held);
-            holds.queue().add(name.clone());
+            holds.queue().add(name);
             count(context);
             Some(since)
         }
@@ -75,8 +76,8 @@ pub(super) fn since(context: &Context, cluster: &Cluster) -> Option<Time> {
 }
 
 /// Holds a member from now on.
-pub(super) fn begin(context: &Context, cluster: &str, known: &Known, mark: String, carrier: String) {
-    let works = context.works.cache().list(Some(&names::execution_namespace(cluster)));
+pub(super) fn begin(context: &Context, cluster: &ClusterName, known: &Known, mark: String, carrier: String) {
+    let works = context.works.cache().list(Some(&cluster.execution_namespace()));
     let created = |object: &Arc<Object>| {
         serde_json::from_slice::<ObjectMeta>(&object.metadata_json()).ok().and_then(|it| it.creation_timestamp)
     };
@@ -97,22 +98,22 @@ pub(super) fn begin(context: &Context, cluster: &str, known: &Known, mark: Strin
     }
     let Evidence { mark, carrier, revision, works, .. } = &evidence;
     tracing::warn!(
-        cluster,
+        cluster = &**cluster,
         mark,
         carrier,
         revision,
         works,
         "Store is older than the cluster; nothing is changed in it until karmadactl resume"
     );
-    held.insert(cluster.to_owned(), Hold { since, evidence: Some(evidence) });
+    held.insert(cluster.clone(), Hold { since, evidence: Some(evidence) });
     drop(held);
-    context.resume.holds.queue().add(cluster.to_owned());
+    context.resume.holds.queue().add(cluster.clone());
     count(context);
 }
 
 /// At every member that is held.
 pub(super) fn recheck(context: &Context) {
-    let held: Vec<String> = context.resume.holds.held.lock().keys().cloned().collect();
+    let held: Vec<ClusterName> = context.resume.holds.held.lock().keys().cloned().collect();
     held.into_iter().for_each(|name| context.resume.holds.queue().add(name));
 }
 
@@ -127,10 +128,10 @@ pub(super) async fn run(context: Context) {
             count(&forgetting);
             return;
         }
-        let known = forgetting.clusters.get(&ObjectKey::cluster(name));
+        let known = forgetting.clusters.get(name);
         let is_reported = || known.is_some_and(|cluster| resume::pending_since(&cluster).is_some());
         if forgetting.resume.holds.held.lock().contains_key(name) || is_reported() {
-            keys.add(name.to_owned());
+            keys.add(ClusterName::from(name));
         }
     });
     let stop = context.stop.clone();
@@ -141,8 +142,8 @@ pub(super) async fn run(context: Context) {
     .await;
 }
 
-async fn reconcile(context: &Context, name: &str) -> Result<Next> {
-    let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name)) else { return Ok(Next::Done) };
+async fn reconcile(context: &Context, name: &ClusterName) -> Result<Next> {
+    let Some(cluster) = context.clusters.get(name) else { return Ok(Next::Done) };
     if !context.serves(&cluster) {
         return Ok(Next::Done);
     }
@@ -165,7 +166,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     let condition = resume::pending(name, &evidence, since);
     let message = condition.message.clone();
     write(context, &cluster, condition).await?;
-    if let Some(object) = context.cluster_informer.cache().get(&ObjectKey::cluster(name)) {
+    if let Some(object) = context.cluster_informer.cache().get(&ObjectKey::cluster(name.as_str())) {
         let recorder = context.recorder.for_component("execution-controller");
         recorder.warning(&*object, reasons::RESUME_PENDING, message);
     }
@@ -174,7 +175,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
 
 /// Writes the marker first: after a crash before the condition is written, the next pass ends the hold again.
 async fn end(context: &Context, cluster: &Cluster, since: Time) -> Result<()> {
-    let name = cluster.metadata.name.as_str();
+    let name = ClusterName::of(cluster);
     let gate = context.resume.gate.wait_for(|gate| !matches!(gate, Gate::Closed)).await;
     let member = crate::identity::writable(context, cluster).await?;
     match gate {
@@ -183,12 +184,12 @@ async fn end(context: &Context, cluster: &Cluster, since: Time) -> Result<()> {
         Gate::Closed | Gate::Unmarked => {}
     }
     write(context, cluster, resume::resumed(context.now())).await?;
-    context.resume.holds.ended.lock().insert(name.to_owned(), since);
-    context.resume.holds.held.lock().remove(name);
+    context.resume.holds.ended.lock().insert(name.clone(), since);
+    context.resume.holds.held.lock().remove(&name);
     count(context);
     let lasted = context.now().timestamp().duration_since(since.timestamp());
-    tracing::info!(cluster = name, duration = ?lasted, "Resume is confirmed; the state of the store is applied to the cluster");
-    crate::execution::dispatch_all(context, name);
+    tracing::info!(cluster = &*name, duration = ?lasted, "Resume is confirmed; the state of the store is applied to the cluster");
+    crate::execution::dispatch_all(context, &name);
     Ok(())
 }
 

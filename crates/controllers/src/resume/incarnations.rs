@@ -11,6 +11,7 @@ use apimachinery::{ApiResource, Object};
 use client::{Client, ListOptions};
 use controller_runtime::{Backoff, Event, Failures, Selection};
 use karmada_api::constants::namespaces;
+use karmada_api::identity::ClusterName;
 use propagation::resume::{Break, Incarnations, incarnation_id};
 use serde::Deserialize;
 use serde_json::json;
@@ -188,7 +189,7 @@ pub(crate) async fn run(context: Context) {
 /// Resumes the work that was left while another process wrote to the members.
 fn take_up(context: &Context) {
     for cluster in context.clusters.all() {
-        crate::execution::dispatch_all(context, &cluster.metadata.name);
+        crate::execution::dispatch_all(context, &ClusterName::of(&cluster));
     }
     hold::recheck(context);
 }

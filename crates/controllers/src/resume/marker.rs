@@ -8,7 +8,7 @@ use apimachinery::status::StatusReason;
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
 use karmada_api::constants::{labels, namespaces};
-use karmada_api::names;
+use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use propagation::resume::{Acceptance, Mark, Marker};
 use serde::Deserialize;
@@ -114,8 +114,8 @@ pub(super) async fn learn(
 }
 
 /// Whether a Work that has ended is alive in the store.
-fn has_alive(context: &Context, cluster: &str, ended: &[String]) -> bool {
-    let works = context.works.cache().list(Some(&names::execution_namespace(cluster)));
+fn has_alive(context: &Context, cluster: &ClusterName, ended: &[String]) -> bool {
+    let works = context.works.cache().list(Some(&cluster.execution_namespace()));
     works.iter().any(|work| {
         !work.is_deleting() && work.label(labels::WORK_ID).is_some_and(|id| ended.iter().any(|ended| ended == id))
     })
@@ -176,7 +176,7 @@ async fn write(member: &Member, known: &Known, marker: Marker) -> Result<()> {
         Ok(_) => false,
         Err(error) if error.reason() == Some(StatusReason::Forbidden) => {
             tracing::warn!(
-                cluster = member.name,
+                cluster = &*member.name,
                 err = %error,
                 "Marker cannot be written; after a restore from a backup, objects deleted since may return in this cluster"
             );

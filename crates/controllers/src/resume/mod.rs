@@ -16,6 +16,7 @@ use apimachinery::meta::{ObjectMeta, Time};
 use apimachinery::{Object, ObjectKey};
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, labels};
+use karmada_api::identity::BindingKey;
 use karmada_api::manifest::metadata_map;
 use karmada_api::scope::Scope;
 use karmada_api::work::v1alpha1::Work;
@@ -193,8 +194,8 @@ fn is_new(context: &Context, work: &Work, since: Time) -> bool {
     for scope in Scope::ALL {
         let Some(name) = named.get(scope.binding_name_annotation()) else { continue };
         let key = match scope.binding_namespace_annotation().and_then(|key| named.get(key)) {
-            Some(namespace) => ObjectKey::namespaced(namespace.as_str(), name.as_str()),
-            None => ObjectKey::cluster(name.as_str()),
+            Some(namespace) => BindingKey::namespaced(namespace.as_str(), name.as_str()),
+            None => BindingKey::cluster(name.as_str()),
         };
         let uid = &work.metadata.uid;
         let Some(binding) = context.bindings(scope).cache().get(&key) else {

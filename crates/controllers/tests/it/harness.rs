@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use apimachinery::resource::Resource;
 use apimachinery::{ApiResource, Object, ObjectKey, Status};
-use apiserver::discovery::Discovery;
+use apiserver::documents::discovery::Discovery;
 use apiserver::request::RequestInfo;
 use apiserver::{Admission, AdmissionRequest, ApiServer, Authorization, Operation, Route, ServerConfig, Shared};
 use client::{Client, Patch, PatchOptions};

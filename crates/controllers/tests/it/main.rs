@@ -14,6 +14,8 @@ mod network;
 mod quotas;
 mod rebalancer;
 mod restored;
+mod scaling;
+mod services;
 mod simulation;
 mod stale;
 mod tokens;

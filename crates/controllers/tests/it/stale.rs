@@ -228,6 +228,51 @@ async fn an_object_deleted_without_an_event_is_recreated() {
     plane.shutdown().await;
 }
 
+/// A Work that overwrites ends while its member finds that the object exists: the object of another stays as it is.
+#[tokio::test(start_paused = true)]
+async fn a_work_that_ended_overwrites_nothing() {
+    let plane = Plane::start().await;
+    let (m1, works, key) = (plane.member("m1"), Work::api_resource(), work_in("m1"));
+    m1.create(&namespaces(), &json!({"metadata": {"name": "demo"}})).await.ok();
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo"},
+        "data": {"k": "theirs"}});
+    m1.create(&config_maps(), &theirs).await.expect("their object");
+    let (client, of_works) = (plane.client.clone(), works.clone());
+    plane.network.set_guard(Arc::new(move |sent: Sent| {
+        let created = sent.server == "m1" && sent.method == Method::POST && sent.path.ends_with("/configmaps");
+        let (client, works, key) = (client.clone(), of_works.clone(), work_in("m1"));
+        async move {
+            if created {
+                client.delete(&works, &key, &DeleteOptions::background()).await.expect("the deletion");
+            }
+        }
+        .boxed()
+    }));
+    let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "ours"},
+        "metadata": {"name": "thing", "namespace": "demo", "labels": {"karmada.io/managed": "true"},
+            "annotations": {"work.karmada.io/conflict-resolution": "overwrite",
+                "work.karmada.io/namespace": key.namespace(), "work.karmada.io/name": key.name}}});
+    let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+        "metadata": {"namespace": key.namespace(), "name": key.name, "finalizers": ["karmada.io/execution-controller"]},
+        "spec": {"workload": {"manifests": [manifest]}}});
+    plane.create(works.clone(), work.clone()).await;
+    plane.until("the end", async || plane.get(&works, &key).await.is_none().then_some(())).await;
+    let thing = get(&m1, &config_maps(), &demo("thing")).await.expect("still there");
+    assert_eq!(thing["data"]["k"], "theirs");
+    let failures = messages_of(&plane, "SyncFailed", "thing").await;
+    assert!(failures.is_empty(), "{failures:?}");
+
+    // A Work that remains overwrites.
+    plane.network.set_guard(Arc::new(|_| std::future::ready(()).boxed()));
+    plane.create(works.clone(), work).await;
+    plane
+        .until("it is taken over", async || {
+            (get(&m1, &config_maps(), &demo("thing")).await?["data"]["k"] == "ours").then_some(())
+        })
+        .await;
+    plane.shutdown().await;
+}
+
 /// A proxy of a member returns 404, which does not concern an object: its Work does not end.
 #[tokio::test(start_paused = true)]
 async fn a_404_without_the_object_ends_no_work() {

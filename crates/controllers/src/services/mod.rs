@@ -1,0 +1,66 @@
+//! Services across clusters: ServiceExport, ServiceImport and MultiClusterService. The crate `multicluster` decides.
+//!
+//! [`collect`] reports EndpointSlices of members as Works, in the control plane or in the agent. [`imported`] makes slices of the
+//! control plane from them, and [`imports`] derived Services; the dependencies distributor carries both. [`multi_cluster`] claims
+//! the Service of a MultiClusterService, and [`dispatch`] copies the Works to its consumers.
+
+mod clusters;
+mod collect;
+mod dispatch;
+mod follow;
+mod imported;
+mod imports;
+mod multi_cluster;
+mod slice_works;
+mod status;
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::Client;
+
+pub(crate) use collect::{run_collection, run_exports};
+pub(crate) use dispatch::run as run_dispatch;
+pub(crate) use imported::run as run_imported_slices;
+pub(crate) use imports::run as run_imports;
+pub(crate) use multi_cluster::run as run_multi_cluster;
+
+use crate::error::{During, Error, Result, all};
+
+/// Concurrent passes of each controller here.
+const WORKERS: usize = 16;
+
+fn slices() -> ApiResource {
+    ApiResource::namespaced("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
+}
+
+fn services() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Service", "services")
+}
+
+/// An object as the server has it; `None` only if the server returned that this very object does not exist.
+async fn certain(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
+    match client.get(resource, key).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_absence_of(&key.name) => Ok(None),
+        Err(error) => Err(error).during(|| format!("reading {} {key}", resource.kind)),
+    }
+}
+
+/// `Ok` when nothing failed. A write that was decided about an outdated state is returned as such: the next pass decides again.
+fn together(errors: Vec<Error>) -> Result<()> {
+    let mut texts = Vec::new();
+    for error in errors {
+        if is_outdated(&error) {
+            return Err(error);
+        }
+        texts.push(error.to_string());
+    }
+    all(texts)
+}
+
+/// Whether the server has another state than the write was decided about.
+fn is_outdated(error: &Error) -> bool {
+    let exists = matches!(error, Error::Api { source, .. } if source.is_already_exists());
+    exists || error.is_conflict()
+}
