@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use apimachinery::meta::{Time, null_as_default};
 use apimachinery::{Object, ObjectKey};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use client::{DeleteOptions, Patch, PatchOptions};
 use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use pki::bootstrap::{SECRET_NAME_PREFIX, SECRET_NAMESPACE, SECRET_TYPE, TokenSecret};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -18,18 +17,7 @@ use crate::resources::{CONFIG_MAPS, SECRETS};
 use crate::running::Starting;
 use crate::timing::wait;
 
-const TYPE: &str = "bootstrap.kubernetes.io/token";
-const NAMESPACE: &str = "kube-system";
 const SIGNATURE: &str = "jws-kubeconfig-";
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Secret {
-    #[serde(rename = "type")]
-    type_: String,
-    #[serde(deserialize_with = "null_as_default")]
-    data: BTreeMap<String, String>,
-}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -43,30 +31,23 @@ fn cluster_info() -> ObjectKey {
 }
 
 /// The Secret of a bootstrap token; `None` for other objects.
-fn token(object: &Object) -> Option<Secret> {
-    let here = object.namespace() == Some(NAMESPACE) && object.name().starts_with("bootstrap-token-");
-    here.then(|| object.decode::<Secret>().ok()).flatten().filter(|secret| secret.type_ == TYPE)
+fn token(object: &Object) -> Option<TokenSecret> {
+    let here = object.namespace() == Some(SECRET_NAMESPACE) && object.name().starts_with(SECRET_NAME_PREFIX);
+    here.then(|| object.decode::<TokenSecret>().ok()).flatten().filter(|secret| secret.type_ == SECRET_TYPE)
 }
 
-impl Secret {
-    fn text(&self, field: &str) -> Option<String> {
-        let bytes = STANDARD.decode(self.data.get(field)?).ok()?;
-        String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
-    }
+/// `None` for a token that never expires or whose expiration is malformed.
+fn expiration(token: &TokenSecret) -> Option<Time> {
+    token.text("expiration")?.parse::<jiff::Timestamp>().ok().map(Time::new)
+}
 
-    /// `None` for a token that never expires or whose expiration is malformed.
-    fn expiration(&self) -> Option<Time> {
-        self.text("expiration")?.parse::<jiff::Timestamp>().ok().map(Time::new)
-    }
-
-    /// Id and secret, if the token may sign now.
-    fn signer(&self, name: &str, now: Time) -> Option<(String, String)> {
-        let (id, secret) = (self.text("token-id")?, self.text("token-secret")?);
-        let valid = name.strip_prefix("bootstrap-token-") == Some(&id)
-            && self.text("usage-bootstrap-signing").as_deref() == Some("true")
-            && (!self.data.contains_key("expiration") || self.expiration().is_some_and(|at| wait(at, now).is_some()));
-        valid.then_some((id, secret))
-    }
+/// Id and secret, if the token may sign now.
+fn signer(token: &TokenSecret, name: &str, now: Time) -> Option<(String, String)> {
+    let (id, secret) = (token.text("token-id")?, token.text("token-secret")?);
+    let valid = name.strip_prefix(SECRET_NAME_PREFIX) == Some(&id)
+        && token.text("usage-bootstrap-signing").as_deref() == Some("true")
+        && (!token.expires() || expiration(token).is_some_and(|at| wait(at, now).is_some()));
+    valid.then_some((id, secret))
 }
 
 pub(crate) async fn run_signer(context: Context, starting: Starting) {
@@ -103,8 +84,8 @@ async fn sign(context: &Context) -> Result<Next> {
     };
     let map: ConfigMap = decoded(&object, object.decode())?;
     let Some(kubeconfig) = map.data.get("kubeconfig") else { return Ok(Next::Done) };
-    let secrets = context.informers.informer(&SECRETS).cache().list(Some(NAMESPACE));
-    let signers = secrets.iter().filter_map(|secret| token(secret)?.signer(secret.name(), context.now()));
+    let secrets = context.informers.informer(&SECRETS).cache().list(Some(SECRET_NAMESPACE));
+    let signers = secrets.iter().filter_map(|secret| signer(&token(secret)?, secret.name(), context.now()));
     let wanted = signers
         .map(|(id, secret)| {
             (format!("{SIGNATURE}{id}"), pki::bootstrap::detached_signature(&id, &secret, kubeconfig.as_bytes()))
@@ -134,7 +115,7 @@ pub(crate) async fn run_cleaner(context: Context, starting: Starting) {
     let secrets = context.informers.informer(&SECRETS);
     let keys = queue.clone();
     secrets.subscribe(move |event| {
-        let expires = || token(event.object()).is_some_and(|secret| secret.expiration().is_some());
+        let expires = || token(event.object()).is_some_and(|secret| expiration(&secret).is_some());
         if !matches!(event, Event::Deleted(_)) && expires() {
             keys.add(event.object().key());
         }
@@ -152,7 +133,7 @@ pub(crate) async fn run_cleaner(context: Context, starting: Starting) {
 }
 
 async fn clean(context: &Context, key: &ObjectKey) -> Result<Next> {
-    let expiry = |object: &Object| token(object).and_then(|secret| secret.expiration());
+    let expiry = |object: &Object| token(object).and_then(|secret| expiration(&secret));
     let cached = context.informers.informer(&SECRETS).cache().get(key);
     let Some(at) = cached.as_deref().and_then(expiry) else { return Ok(Next::Done) };
     if let Some(wait) = wait(at, context.now()) {
@@ -180,9 +161,8 @@ mod tests {
             let mut data =
                 BTreeMap::from([("token-id", "abcdef"), ("token-secret", "s"), ("usage-bootstrap-signing", "true")]);
             data.extend(fields.iter().copied());
-            let data = data.into_iter().map(|(field, text)| (field.to_owned(), STANDARD.encode(text))).collect();
-            let secret = Secret { type_: TYPE.into(), data };
-            let signer = secret.signer("bootstrap-token-abcdef", now);
+            let secret = TokenSecret::new(SECRET_TYPE, data);
+            let signer = signer(&secret, "bootstrap-token-abcdef", now);
             assert_eq!(signer.as_ref().map(|(id, _)| id.as_str()), want, "{fields:?}");
         };
         check(&[], Some("abcdef"));

@@ -35,3 +35,14 @@ pub(crate) static PRIORITY_LEVELS: LazyLock<ApiResource> = LazyLock::new(|| {
         "prioritylevelconfigurations",
     )
 });
+pub(crate) static ADMISSION_POLICIES: LazyLock<ApiResource> = LazyLock::new(|| {
+    ApiResource::cluster(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+    )
+});
+pub(crate) static DEFINITIONS: LazyLock<ApiResource> = LazyLock::new(|| {
+    ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+});

@@ -2,14 +2,17 @@
 
 use std::convert::Infallible;
 
+use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::context::Context;
-use crate::table::Controller;
 
 /// A controller holds it until its caches are synced, or until it has nothing to do.
 pub struct Starting(#[expect(dead_code, reason = "dropping it is the signal")] mpsc::Sender<Infallible>);
+
+/// Runs a controller until the context's token is cancelled.
+pub type Start = fn(Context, Starting) -> BoxFuture<'static, ()>;
 
 /// The started controllers.
 pub struct Running {
@@ -18,11 +21,9 @@ pub struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(context: &Context, chosen: impl Iterator<Item = &'static Controller>) -> Self {
+    pub(crate) fn new(context: &Context, chosen: impl Iterator<Item = Start>) -> Self {
         let (sender, starting) = mpsc::channel(1);
-        let start =
-            |controller: &Controller| tokio::spawn((controller.start)(context.clone(), Starting(sender.clone())));
-        let tasks = chosen.map(start).collect();
+        let tasks = chosen.map(|start| tokio::spawn(start(context.clone(), Starting(sender.clone())))).collect();
         Self { starting, tasks }
     }
 

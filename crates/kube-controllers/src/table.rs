@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use client::{Client, Mapper};
 use controller_runtime::InformerSet;
-use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Context, Settings};
-use crate::running::{Running, Starting};
+use crate::running::{Running, Start};
 
 /// A controller.
 pub struct Controller {
@@ -18,8 +17,7 @@ pub struct Controller {
     pub alias: &'static str,
     pub watches: &'static [&'static str],
     pub writes: &'static [&'static str],
-    /// Runs until the context's token is cancelled.
-    pub start: fn(Context, Starting) -> BoxFuture<'static, ()>,
+    pub start: Start,
 }
 
 /// All controllers. A new one is a module and a row.
@@ -136,6 +134,13 @@ pub static CONTROLLERS: &[Controller] = &[
         writes: &["flowschemas/status"],
         start: |context, starting| Box::pin(crate::flow_schemas::run(context, starting)),
     },
+    Controller {
+        name: "validatingadmissionpolicy-status-controller",
+        alias: "validatingadmissionpolicy-status",
+        watches: &["validatingadmissionpolicies", "customresourcedefinitions"],
+        writes: &["validatingadmissionpolicies/status"],
+        start: |context, starting| Box::pin(crate::policy_types::run(context, starting)),
+    },
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,7 +184,7 @@ pub fn start(
         stop,
     };
     let chosen = CONTROLLERS.iter().filter(|controller| controller.is_selected(selection));
-    Ok(Running::new(&context, chosen))
+    Ok(Running::new(&context, chosen.map(|controller| controller.start)))
 }
 
 impl Controller {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
-use apiserver::authn::{Authentication, StaticTokens};
+use apiserver::auth::authn::{Authentication, StaticTokens};
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use controller_runtime::InformerSet;

@@ -5,6 +5,7 @@ mod certificates;
 mod gc;
 mod harness;
 mod namespaces;
+mod policy_types;
 mod roles_and_jobs;
 mod tokens_and_quotas;
 mod volumes;

@@ -7,7 +7,7 @@ use crate::harness::{Plane, resource};
 #[tokio::test(start_paused = true)]
 async fn aggregated_roles_follow_the_roles_they_choose() {
     let mut plane = Plane::idle().await;
-    for role in apiserver::bootstrap_policy::cluster_roles() {
+    for role in apiserver::bootstrap::policy::cluster_roles() {
         plane.create(role).await;
     }
     plane.run(&["clusterrole-aggregation"]).await;
