@@ -7,10 +7,12 @@ use apimachinery::meta::Time;
 use apimachinery::resource::{Column, MetadataChecks, RequestContext, Resource, Strategy};
 use apimachinery::{Object, Status, names};
 use apiserver::Admission;
-use apiserver::plugins::{self, SwitchError, Switches};
+use apiserver::admit::plugins::{self, SwitchError, Switches};
 use kubernetes_api::services::Ranges;
 use serde_json::{Value, json};
 use world::World;
+
+use crate::metrics_api;
 
 /// The component name of the member's own controllers.
 pub(crate) const COMPONENT: &str = "member";
@@ -27,6 +29,9 @@ pub(crate) fn resources() -> Vec<Resource> {
             _ => continue,
         };
         resource.strategy = Arc::new(Own { inner: Arc::clone(&resource.strategy), kind });
+    }
+    if let Some(strategy) = resources.first().map(|resource| Arc::clone(&resource.strategy)) {
+        resources.extend(metrics_api::resources(&strategy));
     }
     resources
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, ObjectKey};
-use apiserver::authn::{Authentication, Lookup};
+use apiserver::auth::authn::{Authentication, Lookup};
+use apiserver::documents::version::VersionInfo;
 use apiserver::routes::Reviews;
-use apiserver::version::VersionInfo;
 use apiserver::{ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use controller_runtime::InformerSet;
@@ -17,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity};
 use world::World;
 
+use crate::custom_api::Annotated;
 use crate::flavour;
+use crate::metrics_api::Metrics;
 use crate::options::MemberOptions;
 use crate::plan::kubelet::Pace;
 use crate::plan::{Kind, node};
@@ -52,7 +54,7 @@ pub enum StartError {
     #[error("starting the API server of member {member}")]
     Server { member: String, source: apiserver::StartError },
     #[error("choosing the admission plugins of member {member}")]
-    Admission { member: String, source: apiserver::plugins::SwitchError },
+    Admission { member: String, source: apiserver::admit::plugins::SwitchError },
     #[error("starting the controllers of member {member}")]
     Controllers { member: String, source: kube_controllers::SelectionError },
     #[error("creating {object} in member {member}")]
@@ -82,6 +84,10 @@ impl Member {
         access: Access,
     ) -> BoxFuture<'static, Result<Self, StartError>> {
         Box::pin(async move {
+            let mut routes = access.routes;
+            routes.push(Arc::new(Metrics { default: options.load }));
+            // Before the documents, which know nothing of groups without resources.
+            routes.insert(0, Arc::new(Annotated));
             let config = ServerConfig {
                 store,
                 world: world.clone(),
@@ -90,7 +96,7 @@ impl Member {
                     .map_err(|source| StartError::Admission { member: options.name.clone(), source })?,
                 authentication: access.authentication,
                 authorization: access.authorization,
-                routes: access.routes,
+                routes,
                 crds: Vec::new(),
                 converters: Default::default(),
                 version: VersionInfo::default(),

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use apimachinery::quantity::{Format, Quantity};
 
+use crate::plan::load::Load;
+
 /// A node. All of its capacity is allocatable.
 #[derive(Clone, Debug)]
 pub struct NodeShape {
@@ -41,18 +43,24 @@ pub struct MemberOptions {
     pub pod_start: Duration,
     /// How long a Job's pod runs.
     pub job_run: Duration,
+    /// The usage of pods without an annotation, in `metrics.k8s.io`.
+    pub load: Load,
     /// Objects are only stored: no workload runs, and nodes send no heartbeats.
     pub bare: bool,
 }
 
 impl MemberOptions {
-    /// Two nodes of the default shape; pods start immediately, Jobs take a second.
+    /// Two nodes of the default shape; pods start immediately and use 1m and 16Mi, Jobs take a second.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             nodes: vec![NodeShape::default(); 2],
             pod_start: Duration::ZERO,
             job_run: Duration::from_secs(1),
+            load: Load {
+                cpu: Some(Quantity::from_milli(1, Format::DecimalSi)),
+                memory: Some(Quantity::new(16 << 20, Format::BinarySi)),
+            },
             bare: false,
         }
     }

@@ -30,6 +30,7 @@ pub fn resource(kind: &str) -> ApiResource {
         "Pod" => ("", "pods"),
         "PersistentVolumeClaim" => ("", "persistentvolumeclaims"),
         "Service" => ("", "services"),
+        "ConfigMap" => ("", "configmaps"),
         "EndpointSlice" => ("discovery.k8s.io", "endpointslices"),
         "Node" => return ApiResource::cluster("", "v1", "Node", "nodes"),
         other => panic!("{other} is not among the kinds of these tests"),

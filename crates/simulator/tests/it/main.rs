@@ -3,5 +3,6 @@
 mod deployments;
 mod harness;
 mod life;
+mod loads;
 mod start;
 mod workloads;

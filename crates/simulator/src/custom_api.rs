@@ -1,0 +1,171 @@
+//! `custom.metrics.k8s.io/v1beta2` and `external.metrics.k8s.io/v1beta1` of a member: values in annotations, as an adapter such as
+//! prometheus-adapter reports them. Both are left out of `/apis`; clients name them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use apimachinery::meta::Time;
+use apimachinery::quantity::Quantity;
+use apimachinery::selector::Selector;
+use apimachinery::{Object, ObjectKey, Status, StatusReason};
+use apiserver::{RequestInfo, Route, Shared, method_not_allowed, respond};
+use fleet_metrics::custom::Described;
+use fleet_metrics::discovery;
+use fleet_metrics::groups::{self, CUSTOM, EXTERNAL};
+use futures::future::BoxFuture;
+use http::StatusCode;
+use serde_json::{Value, json};
+use transport::{Identity, Request, Response};
+
+use crate::metrics_api::{Owner, decoded, owner};
+use crate::plan::load::chain;
+use crate::plan::meta::Meta;
+use crate::plan::pod::Pod;
+use crate::plan::series;
+
+/// The route of both groups.
+pub(crate) struct Annotated;
+
+/// `apps/deployments` of `deployments.apps`, as the cache names resources; `None` for one that is not served.
+fn place(server: &Shared, resource: &str) -> Option<String> {
+    let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let served = server.registry.snapshot();
+    let is_served = served.iter().any(|it| (&*it.info.resource.group, &*it.info.resource.plural) == (group, plural));
+    is_served.then(|| format!("{}/{plural}", if group.is_empty() { "core" } else { group }))
+}
+
+fn selector(info: &RequestInfo) -> Result<Selector, Status> {
+    let text = info.query.text("labelSelector").unwrap_or_default();
+    Selector::parse(text).map_err(|error| Status::bad_request(error.to_string()))
+}
+
+fn absent(metric: &str, of: &str) -> Status {
+    let message = format!("the server could not find the metric {metric} for {of}");
+    Status::failure(StatusReason::NotFound, message)
+}
+
+impl Annotated {
+    /// The pods of a selector that have the metric, with their values.
+    fn pods(server: &Shared, wanted: &Described, selector: &Selector) -> Result<Vec<(Meta, Quantity)>, Status> {
+        let pods: Vec<Pod> = decoded(server, "core/pods", Some(&wanted.namespace), |_| true)?;
+        let value = |pod: Pod| {
+            let controller = pod.metadata.controller().cloned();
+            let owners = controller.map(|it| chain(&wanted.namespace, &it, |ns, it| owner(server, ns, it)));
+            let owners = owners.unwrap_or_default();
+            let own = [&pod.metadata].into_iter().chain(&owners).map(|meta| &meta.annotations);
+            let value = series::value(own, &wanted.metric)?;
+            Some((pod.metadata, value))
+        };
+        let is_wanted = |pod: &Pod| pod.status.phase == "Running" && selector.matches(&pod.metadata.labels);
+        Ok(pods.into_iter().filter(is_wanted).filter_map(value).collect())
+    }
+
+    fn object(server: &Shared, wanted: &Described) -> Result<Option<(Arc<Object>, Quantity)>, Status> {
+        let key = match wanted.namespace.as_str() {
+            "" => ObjectKey::cluster(wanted.name.as_str()),
+            namespace => ObjectKey::namespaced(namespace, wanted.name.as_str()),
+        };
+        let Some(place) = place(server, &wanted.resource) else { return Ok(None) };
+        let Some(object) = server.cache.resource(&place).get(&key)? else { return Ok(None) };
+        Ok(series::value([&object.annotations()], &wanted.metric).map(|value| (object, value)))
+    }
+
+    fn custom(server: &Shared, info: &RequestInfo, now: Time) -> Result<Value, Status> {
+        let wanted = Described::of_path(&info.namespace, &info.resource, &info.name, &info.subresource);
+        let wanted = wanted.ok_or_else(|| absent("", &info.resource))?;
+        let item = |kind: &str, api_version: &str, name: &str, value: Quantity| {
+            json!({"describedObject": {"kind": kind, "namespace": wanted.namespace, "name": name, "apiVersion": api_version},
+                "metric": {"name": wanted.metric, "selector": null}, "timestamp": now, "windowSeconds": 15, "value": value})
+        };
+        let items: Vec<Value> = match (wanted.resource.as_str(), wanted.name.as_str()) {
+            ("pods", "*") => {
+                let found = Self::pods(server, &wanted, &selector(info)?)?;
+                found.iter().map(|(meta, value)| item("Pod", "/v1", &meta.name, *value)).collect()
+            }
+            _ => {
+                let found = Self::object(server, &wanted)?;
+                found.iter().map(|(it, value)| item(it.kind(), it.api_version(), it.name(), *value)).collect()
+            }
+        };
+        if items.is_empty() {
+            return Err(absent(&wanted.metric, &wanted.resource));
+        }
+        Ok(
+            json!({"kind": "MetricValueList", "apiVersion": format!("{CUSTOM}/v1beta2"), "metadata": {}, "items": items}),
+        )
+    }
+
+    fn external(server: &Shared, info: &RequestInfo, now: Time) -> Result<Value, Status> {
+        let selector = selector(info)?;
+        let maps: Vec<Owner> = decoded(server, "core/configmaps", Some(&info.namespace), |_| true)?;
+        let item = |map: &Owner| {
+            let mut values = series::parse(map.metadata.annotations.get(series::EXTERNAL)?);
+            let value = values.remove(&info.resource)?;
+            Some(
+                json!({"metricName": info.resource, "metricLabels": map.metadata.labels, "timestamp": now, "value": value}),
+            )
+        };
+        let items: Vec<Value> =
+            maps.iter().filter(|map| selector.matches(&map.metadata.labels)).filter_map(item).collect();
+        Ok(
+            json!({"kind": "ExternalMetricValueList", "apiVersion": format!("{EXTERNAL}/v1beta1"), "metadata": {}, "items": items}),
+        )
+    }
+
+    /// The metrics of all pods and their workloads.
+    fn listed(server: &Shared, group: &str) -> Result<BTreeSet<discovery::Listed>, Status> {
+        let mut names = BTreeSet::new();
+        if group == EXTERNAL {
+            let maps: Vec<Owner> = decoded(server, "core/configmaps", None, |_| true)?;
+            for text in maps.iter().filter_map(|map| map.metadata.annotations.get(series::EXTERNAL)) {
+                names.extend(series::parse(text).into_keys().map(|name| (name, true)));
+            }
+            return Ok(names);
+        }
+        for place in ["core/pods", "apps/deployments", "apps/statefulsets", "core/services"] {
+            let plural = place.split('/').next_back().unwrap_or_default();
+            let objects: Vec<Owner> = decoded(server, place, None, |_| true)?;
+            let texts = objects.iter().filter_map(|it| it.metadata.annotations.get(series::METRICS));
+            for metric in texts.flat_map(|text| series::parse(text).into_keys()) {
+                names.insert((format!("pods/{metric}"), true));
+                if plural != "pods" {
+                    names.insert((
+                        format!("{plural}{}/{metric}", if place.starts_with("apps") { ".apps" } else { "" }),
+                        true,
+                    ));
+                }
+            }
+        }
+        Ok(names)
+    }
+}
+
+impl Route for Annotated {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        groups::of_path(&info.path)
+            .is_some_and(|it| (it.group, it.version) == (CUSTOM, "v1beta2") || it.group == EXTERNAL)
+    }
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        info: &'a RequestInfo,
+        _user: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        Box::pin(async move {
+            if request.method() != http::Method::GET {
+                return Err(method_not_allowed());
+            }
+            server.cache.catch_up().await?;
+            let now = Time::new(server.world.now());
+            let version = groups::of_path(&info.path).ok_or_else(|| absent("", ""))?;
+            let document = match (info.is_resource, version.group) {
+                (false, group) => discovery::resource_list(version, &Self::listed(server, group)?),
+                (true, CUSTOM) => Self::custom(server, info, now)?,
+                (true, _) => Self::external(server, info, now)?,
+            };
+            Ok(respond::value(StatusCode::OK, &document))
+        })
+    }
+}
