@@ -25,7 +25,6 @@ mod go_template;
 mod interpret;
 mod interpreting;
 pub mod join;
-mod jsonpath;
 mod kustomize;
 mod metadata_edit;
 mod objects;

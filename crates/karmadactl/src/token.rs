@@ -9,6 +9,7 @@ use client::{Client, DeleteOptions, ListOptions};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use karmada_api::agents;
+use pki::bootstrap::{SECRET_NAME_PREFIX, SECRET_NAMESPACE, SECRET_TYPE};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -17,9 +18,6 @@ use crate::register::{discovery, duration};
 use crate::table::Layout;
 use crate::{Context, resources};
 
-const TYPE: &str = "bootstrap.kubernetes.io/token";
-const NAMESPACE: &str = "kube-system";
-const NAME_PREFIX: &str = "bootstrap-token-";
 const USAGE_PREFIX: &str = "usage-bootstrap-";
 const USAGES: [&str; 2] = ["signing", "authentication"];
 /// Upstream prints the pattern of an id twice; the second is meant as that of a whole token.
@@ -148,8 +146,8 @@ fn secret(token: &str, args: &CreateArgs, expires: Option<Timestamp>) -> Value {
     let data = data.as_object().into_iter().flatten();
     let data: serde_json::Map<String, Value> =
         data.map(|(field, value)| (field.clone(), json!(STANDARD.encode(text(value))))).collect();
-    json!({"apiVersion": "v1", "kind": "Secret", "type": TYPE, "data": data,
-        "metadata": {"namespace": NAMESPACE, "name": format!("{NAME_PREFIX}{id}")}})
+    json!({"apiVersion": "v1", "kind": "Secret", "type": SECRET_TYPE, "data": data,
+        "metadata": {"namespace": SECRET_NAMESPACE, "name": format!("{SECRET_NAME_PREFIX}{id}")}})
 }
 
 /// The command that registers a cluster, with `TOKEN` for the token. Its pins are those of what the control plane publishes.
@@ -168,8 +166,8 @@ async fn command(program: &str, context: &Context, control: &Client) -> Result<S
 
 async fn list(context: &Context) -> Result<(), Error> {
     let control = context.control_plane().await?;
-    let options = ListOptions { field_selector: Some(format!("type={TYPE}")), ..ListOptions::default() };
-    let found = control.list(&resources::SECRET, Some(NAMESPACE), &options).await;
+    let options = ListOptions { field_selector: Some(format!("type={SECRET_TYPE}")), ..ListOptions::default() };
+    let found = control.list(&resources::SECRET, Some(SECRET_NAMESPACE), &options).await;
     let found = found.map_err(Error::client("list bootstrap tokens"))?;
     let now = world::World::system().now();
     let header = ["TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS"].map(str::to_owned).to_vec();
@@ -188,7 +186,7 @@ fn line(object: &Object, now: Timestamp) -> Option<Vec<String>> {
         crate::table::printable(&String::from_utf8_lossy(&bytes))
     };
     let (id, secret) = (get("token-id"), get("token-secret"));
-    if tree["type"] != TYPE || id.is_empty() || secret.is_empty() {
+    if tree["type"] != SECRET_TYPE || id.is_empty() || secret.is_empty() {
         return None;
     }
     let expires = get("expiration");
@@ -226,8 +224,8 @@ async fn delete(context: &Context, tokens: &[String], dry_run: bool) -> Result<(
     let ids = tokens.iter().map(|token| id_of(token)).collect::<Result<Vec<_>, _>>()?;
     let control = context.control_plane().await?;
     for id in ids {
-        let name = format!("{NAME_PREFIX}{id}");
-        let key = ObjectKey::namespaced(NAMESPACE, name.as_str());
+        let name = format!("{SECRET_NAME_PREFIX}{id}");
+        let key = ObjectKey::namespaced(SECRET_NAMESPACE, name.as_str());
         let dry_run_values = if dry_run { vec!["All"] } else { Vec::new() };
         let options = DeleteOptions { dry_run: dry_run_values, ..DeleteOptions::default() };
         let deleted = control.delete(&resources::SECRET, &key, &options).await;

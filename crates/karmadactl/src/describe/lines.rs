@@ -42,7 +42,7 @@ impl Lines {
             if key == crate::apply::LAST_APPLIED {
                 continue;
             }
-            let value = printable(&crate::jsonpath::shown(value));
+            let value = printable(&apimachinery::jsonpath::shown(value));
             if sign == ": " && key.len() + value.len() > LONG {
                 self.pair(level, label, &format!("{key}:"));
                 self.pair(level, "", &format!("  {value}"));

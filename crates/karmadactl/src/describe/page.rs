@@ -84,7 +84,7 @@ fn printed(value: &Value) -> String {
 }
 
 fn shown(value: &Value) -> String {
-    crate::jsonpath::shown(value)
+    apimachinery::jsonpath::shown(value)
 }
 
 /// `creationTimestamp` is `Creation Timestamp`, `apiVersion` is `API Version`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use interpreter::Interpreter;
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::names;
+use karmada_api::identity::{ClusterName, WorkKey};
 use karmada_api::scope::{Binding, Override, Policy};
 use karmada_api::work::v1alpha1::Work;
 use propagation::claim::claimed_by_metadata;
@@ -19,7 +19,7 @@ use serde_json::Value;
 /// The inputs of rendering besides the template.
 #[derive(Debug)]
 pub struct Surroundings {
-    pub clusters: BTreeMap<String, Arc<Cluster>>,
+    pub clusters: BTreeMap<ClusterName, Arc<Cluster>>,
     pub policies: Vec<Policy>,
     pub overrides: Vec<Override>,
     pub interpreter: Interpreter,
@@ -77,7 +77,8 @@ pub fn plan(source: &Source, around: &Surroundings, preview: bool) -> Plan {
     }
     let expected = expected_clusters(&binding.spec);
     for work in &source.works {
-        let cluster = names::cluster_of_namespace(&work.metadata.namespace).unwrap_or_default();
+        let Ok(key) = WorkKey::of_work(work) else { continue };
+        let cluster = key.cluster();
         let keeps = binding.spec.preserve_resources_on_deletion == Some(true);
         if !expected.contains(cluster) && !keeps {
             let gone = Copy { cluster: cluster.to_owned(), manifest: None, had: true, suspended: false };

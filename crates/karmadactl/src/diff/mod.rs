@@ -107,7 +107,7 @@ async fn compare(context: &Context, args: &DiffArgs) -> Result<(bool, Vec<Error>
     let client = context.control_plane().await?;
     let (subjects, around, mut errors) = read::subjects(context, &client, args).await?;
     let unknown: Vec<&str> =
-        args.clusters.iter().filter(|name| !around.clusters.contains_key(*name)).map(String::as_str).collect();
+        args.clusters.iter().filter(|name| !around.clusters.contains_key(name.as_str())).map(String::as_str).collect();
     if !unknown.is_empty() {
         return Err(Error::message(format!("clusters don't exist: {}", unknown.join(","))));
     }

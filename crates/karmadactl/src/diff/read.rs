@@ -5,6 +5,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{Client, Discovery, ListOptions};
 use karmada_api::ApiType;
+use karmada_api::identity::ClusterName;
 use karmada_api::names;
 use karmada_api::policy::v1alpha1::ResourceSelector;
 use karmada_api::scope::{Binding, Override, Policy, Scope};
@@ -103,7 +104,7 @@ async fn surroundings(client: &Client) -> Result<Surroundings, Error> {
         overrides.extend(list(client, &Override::api_resource(scope), None, |object| Override::decode(object)).await?);
     }
     Ok(Surroundings {
-        clusters: clusters.into_iter().map(|it| (it.metadata.name.clone(), it)).collect(),
+        clusters: clusters.into_iter().map(|it| (ClusterName::of(&it), it)).collect(),
         policies,
         overrides,
         interpreter: interpreting::interpreter(client).await?,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::ApiResource;
 use interpreter::Interpreter;
+use karmada_api::identity::ClusterName;
 use karmada_api::scope::{Binding, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ fn around() -> Surroundings {
         let cluster = json!({"metadata": {"name": name}, "spec": {"syncMode": "Push"}, "status": {
             "apiEnablements": [{"groupVersion": "v1", "resources": [{"kind": "ConfigMap", "name": "configmaps"}]}],
             "conditions": [{"type": "Ready", "status": "True"}, {"type": "CompleteAPIEnablements", "status": "True"}]}});
-        (name.to_owned(), Arc::new(serde_json::from_value(cluster).expect("a cluster")))
+        (ClusterName::from(name), Arc::new(serde_json::from_value(cluster).expect("a cluster")))
     };
     let policy = json!({"metadata": {"name": "p", "namespace": "shop"}, "spec": {
         "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "placement": {"clusterAffinity": {"clusterNames": ["m1", "m2"]}}}});

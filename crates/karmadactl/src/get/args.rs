@@ -1,10 +1,11 @@
 //! The flags of `get`, with upstream's names; `--field-selector` and `--chunk-size` are kubectl's.
 
+use apimachinery::jsonpath::JsonPath;
 use clap::Args;
 
 use super::{Options, Output, Watch};
+use crate::Context;
 use crate::error::Error;
-use crate::{Context, jsonpath};
 
 #[derive(Args)]
 pub struct GetArgs {
@@ -101,7 +102,12 @@ impl GetArgs {
             show_labels: self.show_labels,
             show_managed_fields: self.show_managed_fields,
             label_columns: self.label_columns,
-            sort_by: self.sort_by.as_deref().map(jsonpath::path).transpose().map_err(Error::message)?,
+            sort_by: self
+                .sort_by
+                .as_deref()
+                .map(JsonPath::parse)
+                .transpose()
+                .map_err(|e| Error::message(e.to_string()))?,
             watch: watching.then_some(watch),
         };
         Ok((self.args, options))

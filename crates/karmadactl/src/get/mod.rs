@@ -12,7 +12,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use crate::jsonpath::JsonPath;
+use apimachinery::jsonpath::JsonPath;
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 
@@ -191,7 +191,7 @@ fn compare(a: Option<&Value>, b: Option<&Value>) -> std::cmp::Ordering {
         (Some(Value::Number(a)), Some(Value::Number(b))) => {
             a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default())
         }
-        (Some(a), Some(b)) => crate::jsonpath::shown(a).cmp(&crate::jsonpath::shown(b)),
+        (Some(a), Some(b)) => apimachinery::jsonpath::shown(a).cmp(&apimachinery::jsonpath::shown(b)),
         (a, b) => a.is_some().cmp(&b.is_some()),
     }
 }

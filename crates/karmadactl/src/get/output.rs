@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::go_template;
-use crate::jsonpath::{self, JsonPath, Template};
 use crate::table::{Layout, printable};
+use apimachinery::jsonpath::{self, JsonPath, Template};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
@@ -102,7 +102,9 @@ impl Output {
             Self::Json => indented(&objects.document()).map_err(|e| failed(&e)),
             Self::Yaml => Ok(apimachinery::yaml::to_string(&objects.document())),
             Self::Name => Ok(objects.items().iter().map(|object| format!("{}\n", name(object))).collect()),
-            Self::JsonPath(template) => template.render_checked(&objects.document()).map_err(Error::message),
+            Self::JsonPath(template) => {
+                template.render_checked(&objects.document()).map_err(|e| Error::message(e.to_string()))
+            }
             Self::JsonPathAsJson(template) => {
                 indented(&Value::Array(template.found(&objects.document()))).map_err(|e| failed(&e))
             }
@@ -173,8 +175,9 @@ fn columns_of_file(text: &str) -> Result<Output, Error> {
             "number of headers ({headings}) and field specifications ({paths}) don't match"
         )));
     }
-    let column =
-        |(heading, path): (&str, &str)| Ok((heading.to_owned(), jsonpath::path(path).map_err(Error::message)?));
+    let column = |(heading, path): (&str, &str)| {
+        Ok((heading.to_owned(), JsonPath::parse(path).map_err(|e| Error::message(e.to_string()))?))
+    };
     headings.into_iter().zip(paths).map(column).collect::<Result<_, _>>().map(Output::Columns)
 }
 
@@ -182,7 +185,7 @@ fn column(text: &str) -> Result<(String, JsonPath), Error> {
     let (heading, path) = text.split_once(':').ok_or_else(|| {
         Error::message(format!("unexpected custom-columns spec: {text}, expected <header>:<json-path-expr>"))
     })?;
-    Ok((heading.to_owned(), jsonpath::path(path).map_err(Error::message)?))
+    Ok((heading.to_owned(), JsonPath::parse(path).map_err(|e| Error::message(e.to_string()))?))
 }
 
 fn table(columns: &[(String, JsonPath)], objects: &[Value]) -> String {

@@ -19,7 +19,7 @@ use world::World;
 
 use crate::error::Error;
 use crate::get::output;
-use crate::jsonpath::Template;
+use apimachinery::jsonpath::Template;
 
 /// As upstream lists them, in `--check` and in refusals.
 const OPERATIONS: [Operation; 8] = [

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::jsonpath::{self, JsonPath};
+use apimachinery::jsonpath::{self, JsonPath};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
@@ -86,7 +86,7 @@ fn path(text: &str) -> Result<Condition, String> {
                 .to_owned());
         }
     };
-    Ok(Condition::Path { path: jsonpath::path(expression)?, value })
+    Ok(Condition::Path { path: JsonPath::parse(expression).map_err(|e| e.to_string())?, value })
 }
 
 /// Conditions of an older generation do not count.

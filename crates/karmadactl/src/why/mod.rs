@@ -5,10 +5,12 @@
 mod absent;
 mod cluster;
 mod decision;
+mod federated_hpa;
 mod overrides;
 mod page;
 mod policies;
 pub mod read;
+mod room;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -103,6 +105,11 @@ async fn explain(client: &Client, subject: &Subject, namespace: &str) -> Result<
     let Some(resource) = found else { return of_template(client, subject, namespace).await };
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("cluster.karmada.io", "Cluster") => Ok(cluster::page(&read::cluster(client, &subject.name).await?)),
+        ("autoscaling.karmada.io", "FederatedHPA") => {
+            let key = ObjectKey::namespaced(namespace, subject.name.as_str());
+            let now = world::World::system().now();
+            Ok(federated_hpa::page(&federated_hpa::read(client, &key, now).await?))
+        }
         ("work.karmada.io", "Work") => of_work(client, &subject.name, namespace).await,
         _ => match of_template(client, subject, namespace).await {
             Err(Error::Server(status)) if status.is(StatusReason::NotFound) => {
