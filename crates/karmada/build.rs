@@ -1,4 +1,4 @@
-//! Stamps the program with its commit and date, and finds out for the tests whether kubectl and the Kubernetes client of
+//! Stamps the program with its commit and date, and finds out for the tests whether kubectl, etcd and the Kubernetes client of
 //! Python are at hand: those that need them count as ignored where they are missing. With `KARMADA_REQUIRE_PEERS=1` (CI)
 //! they run, and fail, instead.
 
@@ -45,12 +45,20 @@ fn peers() {
     if found.is_none() && !required {
         println!("cargo::rustc-cfg=no_kubectl");
     }
+    println!("cargo::rustc-check-cfg=cfg(no_etcd)");
+    if !required && !has_etcd() {
+        println!("cargo::rustc-cfg=no_etcd");
+    }
     println!("cargo::rustc-check-cfg=cfg(no_python_client)");
     println!("cargo::rerun-if-env-changed=KARMADA_PYTHON");
     let python = std::env::var_os("KARMADA_PYTHON").unwrap_or_else(|| "python3".into());
     if !required && !has_client(python.as_ref()) {
         println!("cargo::rustc-cfg=no_python_client");
     }
+}
+
+fn has_etcd() -> bool {
+    Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
 fn has_client(python: &Path) -> bool {

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use apiserver::Route;
-use apiserver::authn::{Authentication, BootstrapTokens, Lookup, ServiceAccountTokens, StaticTokens};
-use apiserver::documents::Documents;
+use apiserver::auth::authn::{
+    Authentication, BootstrapTokens, FrontProxy, Lookup, OtherMethods, ServiceAccountTokens, StaticTokens,
+};
+use apiserver::auth::tokens::Issuer;
+use apiserver::documents::version::VersionInfo;
+use apiserver::routes::Documents;
 use apiserver::routes::{Reviews, Tokens};
 use apiserver::serve::{self, Limits, TlsConfig};
-use apiserver::tokens::Issuer;
-use apiserver::version::VersionInfo;
 use client::Client;
 use metrics::Registry;
 use tokio_util::sync::CancellationToken;
@@ -22,24 +24,47 @@ use world::World;
 use crate::certificates::{Keeper, Served};
 use crate::data_dir::DataDir;
 use crate::reach::Listen;
+use crate::serving_names;
 use crate::sockets::Bound;
 
 /// Builds the authentication of a server from its lookup of objects.
 pub type Authenticate = Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>;
 
+/// The methods besides those that every server has.
+pub struct Accepted {
+    /// Whether requests without credentials are `system:anonymous`.
+    pub anonymous: bool,
+    /// The audiences of the server.
+    pub audiences: Vec<String>,
+    /// Methods that call other programs.
+    pub others: Option<Arc<dyn OtherMethods>>,
+    /// Servers in front of this one.
+    pub front_proxy: Option<FrontProxy>,
+    /// The tokens of `--token-auth-file`.
+    pub static_tokens: Option<StaticTokens>,
+}
+
+impl Accepted {
+    /// Anonymous requests, and tokens for the server's own issuers.
+    pub fn of(data: &DataDir) -> Self {
+        let audiences = data.keys.tokens.issuers.clone();
+        Self { anonymous: true, audiences, others: None, front_proxy: None, static_tokens: None }
+    }
+}
+
 /// Client certificates of the directory's authority, tokens of its service accounts, bootstrap tokens, static tokens, and
 /// `system:anonymous` for all other requests.
-pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow::Result<Authenticate> {
+pub fn authentication(data: &DataDir, accepted: Accepted) -> anyhow::Result<Authenticate> {
     let (verifier, client_authority) = (Arc::clone(&data.keys.verifier), data.keys.client_authority.clone());
-    let static_tokens = token_auth_file.map(static_tokens).transpose()?;
     let issuers = data.keys.tokens.issuers.clone();
     Ok(Box::new(move |lookup| Authentication {
-        front_proxy: None,
+        front_proxy: accepted.front_proxy,
         client_authority: Some(client_authority),
-        static_tokens,
+        static_tokens: accepted.static_tokens,
         bootstrap_tokens: Some(BootstrapTokens::new(Arc::clone(&lookup))),
-        service_accounts: Some(ServiceAccountTokens::new(verifier, issuers.clone(), issuers, lookup)),
-        anonymous: true,
+        service_accounts: Some(ServiceAccountTokens::new(verifier, issuers, accepted.audiences, lookup)),
+        anonymous: accepted.anonymous,
+        others: accepted.others,
     }))
 }
 
@@ -65,15 +90,16 @@ pub fn version() -> VersionInfo {
 }
 
 /// Discovery and OpenAPI, access reviews, token requests.
-pub fn routes(data: &DataDir, version: &VersionInfo) -> Vec<Arc<dyn Route>> {
+pub fn routes(data: &DataDir, version: &VersionInfo, audiences: Vec<String>) -> Vec<Arc<dyn Route>> {
     let signer = Arc::clone(&data.keys.signer);
-    let issuers = &data.keys.tokens.issuers;
-    let url = issuers.first().cloned().unwrap_or_default();
-    let issuer = Issuer { signer, url, audiences: issuers.clone(), extend: true };
+    let tokens = &data.keys.tokens;
+    let url = tokens.issuers.first().cloned().unwrap_or_default();
+    let longest = tokens.longest.map(|longest| i64::try_from(longest.as_secs()).unwrap_or(i64::MAX));
+    let issuer = Issuer { signer, url, audiences, extend: tokens.extend, longest };
     vec![
         Arc::new(Documents::new(version.clone())),
         Arc::new(Reviews),
-        Arc::new(Tokens { issuer, verifier: Arc::clone(&data.keys.verifier) }),
+        Arc::new(Tokens { issuer, verifier: Arc::clone(&data.keys.verifier), jwks_uri: tokens.jwks_uri.clone() }),
     ]
 }
 
@@ -119,8 +145,12 @@ impl Socket {
         let address = bound.address();
         let tls = match &listen.certificate {
             Some(own) => own.tls.clone(),
-            None => TlsConfig::new(&data.pki.server.certificate, &data.pki.server.key).context("setting up TLS")?,
+            None => {
+                let pair = &data.pki.server;
+                TlsConfig::of_protocol(&pair.certificate, &pair.key, &listen.protocol).context("setting up TLS")?
+            }
         };
+        serving_names::show(&listen.named, tls.certificate())?;
         let listener = bound.listen()?;
         let kubeconfig = data.write_kubeconfig(listen)?;
         let stop = CancellationToken::new();

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use apiextensions::defaulting;
 use apimachinery::Status;
+use apiserver::auth::authz::Attributes;
 use apiserver::{Admission, AdmissionRequest, Change, JointWrite, Operation};
 use futures::future::BoxFuture;
-use karmada_api::admission::secrets::{self, SecretUse};
+use karmada_api::admission::secrets::{self, Copied, SecretUse};
 use karmada_api::admission::webhooks::Webhook;
 use karmada_api::admission::{self, Written};
 use serde_json::Value;
@@ -47,6 +48,10 @@ fn reviewed<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Re
 }
 
 impl Admission for KarmadaAdmission {
+    fn name(&self) -> Option<&'static str> {
+        Some("KarmadaAdmission")
+    }
+
     fn concerns_status(&self, _: &str, _: &str) -> bool {
         false
     }
@@ -92,7 +97,13 @@ impl Admission for KarmadaAdmission {
         } else {
             secrets::copied(group, kind, namespace, object)
         };
-        let unreadable = copied.iter().filter(|it| !request.is_allowed(rights::secret(&it.namespace, &it.name)));
+        // A warning waits for no other program: from memory alone.
+        let authorizer = request.authorizer();
+        let may_read = |it: &Copied| {
+            let wanted = Attributes::Resource(rights::secret(&it.namespace, &it.name));
+            authorizer.authorize(request.user, &wanted).is_allowed()
+        };
+        let unreadable = copied.iter().filter(|it| !may_read(it));
         let unreadable: Vec<SecretUse> = unreadable.map(|it| it.by).collect();
         let written = Written { group, kind, object, old, is_ours: true, unreadable: &unreadable };
         admission::warnings(&written, &self.0.options)

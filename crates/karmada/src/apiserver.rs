@@ -1,40 +1,48 @@
 //! The control plane's API server: the served resources, their admission, and the first objects.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use admission::UserAdmission;
+use admission::{ConversionCalls, UserAdmission};
 use anyhow::Context as _;
 use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
+use apiserver::admit::plugins::Switches;
+use apiserver::auth::authn::StaticTokens;
 use apiserver::crds::Converters;
-use apiserver::plugins::Switches;
-use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
+use apiserver::{Admission, ApiServer, Route, ServerConfig};
 use client::Client;
 use client::webhooks::Webhooks;
 use controllers::Connector;
 use karmada_api::cluster::ClusterStrategy;
 use karmada_api::work::BindingConverter;
 use kubernetes_api::services::Ranges;
+use metrics_adapter::{Fleet, MetricsApi};
 use storage::Store;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::Identity;
 use world::World;
 
-use crate::access::{self, Around, Socket};
+use crate::access::{self, Socket};
 use crate::admission::KarmadaAdmission;
+use crate::aggregation;
 use crate::audit;
 use crate::backups::route::Backups;
 use crate::backups::schedule;
 use crate::cluster_admission::ClusterAdmission;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
+use crate::front_proxies::FrontProxies;
+use crate::identity;
+use crate::operation::{Operation, Shutdown};
+use crate::peers::{self, Peers};
 use crate::reach::Listen;
 use crate::registration::{self, AgentRules};
 use crate::rules::Rules;
 use crate::service_accounts::ServiceAccounts;
 use crate::sockets::Bound;
+use fleet_api::measured::Measured;
 use fleet_api::proxy::{ClusterProxy, EndsTunnels};
 use fleet_api::search::{Offers, Search};
 
@@ -53,9 +61,17 @@ pub struct Options {
     pub store: Kind,
     pub listen: Listen,
     pub token_auth_file: Option<PathBuf>,
+    /// The credentials of admission webhooks.
+    pub admission_config: Option<PathBuf>,
     pub service_accounts: ServiceAccounts,
+    /// Users and rights from other programs, and the encryption of stored values.
+    pub identity: identity::Settings,
     /// The audit policy and its backends.
     pub audit: audit::Settings,
+    /// The bounds of requests.
+    pub overload: apiserver::flow::Settings,
+    /// Aggregated API servers.
+    pub aggregation: aggregation::Settings,
     /// The ranges of service addresses and node ports.
     pub services: Ranges,
     /// Differences from kube-apiserver's default set of admission plugins.
@@ -66,6 +82,18 @@ pub struct Options {
     pub resource_models: bool,
     /// Backups at intervals, if any.
     pub backups: Option<schedule::Plan>,
+    /// The shutdown, and the limits of connections.
+    pub operation: Operation,
+}
+
+impl Options {
+    fn admission_configuration(&self) -> anyhow::Result<::admission::Configuration> {
+        let Some(file) = &self.admission_config else { return Ok(::admission::Configuration::default()) };
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+        let configuration = ::admission::Configuration::read(file, &read);
+        configuration.with_context(|| format!("--admission-control-config-file {}", file.display()))
+    }
 }
 
 /// An API server without its socket; in-process clients can use it.
@@ -74,9 +102,17 @@ pub struct Opened {
     pub data: DataDir,
     engine: Engine,
     search: Arc<Search>,
+    measured: Arc<Measured>,
+    operation: Operation,
     /// Stops the task that takes backups.
     backups: Option<(CancellationToken, JoinHandle<()>)>,
+    /// Stops the task that follows files of flags.
+    identity: Option<(CancellationToken, JoinHandle<()>)>,
+    /// Stops the task that keeps the objects of flow control.
+    flow: Option<(CancellationToken, JoinHandle<()>)>,
     audit: Option<audit::Backends>,
+    /// The place among the servers of a shared store.
+    peers: Option<peers::Running>,
 }
 
 /// A serving API server.
@@ -95,24 +131,53 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         (open_data(options, world).await?, engine, served)
     };
     let rules = Rules::new(world.clone(), options.admission);
-    let mut config = server_config(options, served, &data, engine.store(), &rules, world)?;
+    let identity = options.identity.open(&options.service_accounts.issuers).await?;
+    let tokens = options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
+    let around = Around { data: &data, identity: &identity, rules: &rules, tokens: tokens.clone(), world };
+    let store = engine.readable(identity.store(engine.store(), engine.places()));
+    if let Kind::Etcd(settings) = &options.store {
+        let obstacle = adoption::installation::obstacle(&*store).await.context("reading the store")?;
+        let (servers, prefix) = (settings.servers.join(","), &settings.prefix);
+        anyhow::ensure!(
+            obstacle.is_none(),
+            "the objects under {prefix} of etcd at {servers} are not ready for this server: {}",
+            obstacle.unwrap_or_default()
+        );
+    }
+    let mut config = server_config(options, served, store, around)?;
     let proxy = Arc::new(ClusterProxy::new(connector, options.admission.allow_http_endpoints));
     config.admission.push(Arc::new(EndsTunnels(proxy.tunnels().clone())));
-    let users = Arc::new(UserAdmission::new(Webhooks::new(|_| None), &options.plugins, world.clone()));
+    let aggregation = options.aggregation.open(&config.resources, &data, world);
+    config.admission.push(Arc::clone(&aggregation) as Arc<dyn Admission>);
+    let measured = Arc::new(Measured::default());
+    if options.aggregation.metrics {
+        config.routes.insert(0, Arc::new(MetricsApi::new(Arc::clone(&measured) as Arc<dyn Fleet>)));
+    }
+    // Documents serve the paths of all other group versions.
+    config.routes.insert(0, Arc::clone(&aggregation) as Arc<dyn Route>);
+    let webhooks = options.admission_configuration()?;
+    let users = Arc::new(UserAdmission::new(webhooks, &options.plugins, world.clone()));
     config.admission.push(Arc::clone(&users) as Arc<dyn Admission>);
     let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
+    config.routes.extend(crate::operation::pages(world));
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
     if let Some(store) = engine.embedded() {
         config.routes.push(Arc::new(Backups::new(store.clone(), &options.data_dir)));
     }
     let front = options.listen.front(&options.services);
-    let client_ca = &data.pki.trusted;
+    let authentication = &options.aggregation.published(&data, options.listen.front_proxies.as_ref());
     let mut more = crate::bootstrap::proxy_users();
     more.extend(crate::bootstrap::user_roles());
     more.extend(registration::roles());
     more.push(crate::bootstrap::system_namespace());
-    let own = crate::bootstrap::Server { front, services: &options.services, client_ca, world, more };
+    let peers = match engine.is_shared() {
+        true => Some(Peers::find(engine.store(), front, &data, world).await.context("finding the other API servers")?),
+        false => None,
+    };
+    let others = peers.as_ref().map_or_else(Vec::new, |peers| peers.others.clone());
+    let own =
+        crate::bootstrap::Server { front, others: &others, services: &options.services, authentication, world, more };
     let opened_at = engine.store().revision().await.context("reading the store")?;
     let begun = async {
         let server = ApiServer::start(config).await.context("reading the store")?;
@@ -124,22 +189,39 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         rules.connect(client_of(&server, "karmada-webhook"));
         let client = client_of(&server, "apiserver");
         crate::bootstrap::run(&client, &own).await?;
+        aggregation.begin(server.shared(), &client).await;
         let (listen, trust) = (&options.listen, crate::data_dir::trust(&data.pki, &options.listen));
         registration::publish(&client, &listen.url(), listen.server_name().as_deref(), &trust).await?;
-        record_opening(&client, opened_at, engine.breaks(), world).await?;
-        Ok(server)
+        let opening = record_opening(&client, opened_at, engine.breaks(), world);
+        let entered = match peers {
+            Some(peers) => Some(peers.enter(opened_at, opening).await.context("joining the other API servers")?),
+            None => opening.await.map(|()| None)?,
+        };
+        Ok((server, entered))
     };
     // Nothing listens yet.
-    let server = engine.at_once(begun).await?;
+    let (server, entered) = engine.at_once(begun).await?;
+    let conversions = ConversionCalls::new(Webhooks::new(|_| None), server.shared());
+    server.shared().conversions.call_with(Arc::new(conversions));
     users.count_in(&server.shared().metrics);
     users.enable();
+    server.bound_requests(options.overload);
+    let aggregating =
+        aggregation.run(Arc::clone(server.shared()), client_of(&server, "apiserver"), server.shared().ending());
+    tokio::spawn(aggregating);
     let backups = scheduled(options, &engine, &server, world);
     // The objects that exist before the first client are not audited.
     let audit = options.audit.open(&server.shared().metrics).await?.map(|(auditor, backends)| {
         server.audit(auditor);
         backends
     });
-    let opened = Opened { server, data, engine, search, backups, audit };
+    let stop = CancellationToken::new();
+    let token_file = options.token_auth_file.clone().zip(tokens);
+    let identity = identity.follow(&server, token_file, stop.clone()).map(|task| (stop, task));
+    let operation = options.operation.clone();
+    let peers = entered.map(|entered| entered.run(client_of(&server, "apiserver")));
+    let opened =
+        Opened { server, data, engine, search, measured, operation, backups, identity, flow: None, audit, peers };
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)
 }
@@ -179,7 +261,7 @@ async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> 
 }
 
 async fn open_engine(options: &Options, must_exist: bool, world: &World) -> anyhow::Result<Engine> {
-    Engine::open(options.store, &DataDir::store(&options.data_dir), must_exist, world).await
+    Engine::open(options.store.clone(), &DataDir::store(&options.data_dir), must_exist, world).await
 }
 
 /// The served resources, and those of them that are stored definitions.
@@ -206,16 +288,31 @@ impl Opened {
         self.engine.breaks()
     }
 
-    /// Connects the search API to the members.
-    pub fn search_in(&self, members: &controllers::Members) {
+    /// Keeps the objects of flow control; `with_conditions` where no controllers run beside the server.
+    pub fn keep_flow_objects(&mut self, with_conditions: bool) {
+        let (stop, world) = (CancellationToken::new(), self.server.shared().world.clone());
+        let keeping = crate::flow_objects::keep(self.client("apiserver"), world, with_conditions, stop.clone());
+        self.flow = Some((stop, tokio::spawn(keeping)));
+    }
+
+    /// Connects the search and metrics APIs to the members.
+    pub fn read_from(&self, members: &controllers::Members) {
         self.search.connect(members.clone());
+        self.measured.connect(members.clone());
     }
 
     /// Opens the socket.
     pub async fn socket(&self, bound: Bound, listen: &Listen) -> anyhow::Result<Socket> {
         let shared = self.server.shared();
-        let around = Around { client: self.client("apiserver"), registry: &shared.metrics, world: &shared.world };
-        Socket::open(bound, self.server.service(), self.server.limits(), &self.data, listen, around).await
+        let around =
+            access::Around { client: self.client("apiserver"), registry: &shared.metrics, world: &shared.world };
+        let limits = self.operation.limits(self.server.limits(), &shared.world);
+        Socket::open(bound, self.server.service(), limits, &self.data, listen, around).await
+    }
+
+    /// How the server ends.
+    pub fn shutdown(&self) -> Shutdown {
+        self.operation.shutdown
     }
 
     /// Opens the socket and writes the kubeconfig for it.
@@ -226,13 +323,16 @@ impl Opened {
 
     /// Stops the server, then closes the store.
     pub async fn close(self) -> anyhow::Result<()> {
+        if let Some(peers) = self.peers {
+            peers.leave().await;
+        }
         self.server.shutdown();
         if let Some(audit) = self.audit {
             audit.close().await;
         }
-        if let Some((stop, task)) = self.backups {
+        for (stop, task) in self.backups.into_iter().chain(self.identity).chain(self.flow) {
             stop.cancel();
-            // A schedule that panicked has reported it already; the store must be closed all the same.
+            // A task that panicked has reported it already; the store must be closed all the same.
             let _ = task.await;
         }
         self.engine.close().await
@@ -244,13 +344,21 @@ impl Opened {
 /// # Errors
 /// The invalid flag.
 pub fn check(options: &Options) -> anyhow::Result<()> {
-    apiserver::plugins::check(&options.plugins)?;
+    apiserver::admit::plugins::check(&options.plugins)?;
     options.listen.check()?;
+    anyhow::ensure!(
+        options.backups.is_none() || !matches!(options.store, Kind::Etcd(_)),
+        "--backup-dir is for the store in the data directory; take backups of etcd with `etcdctl snapshot save`"
+    );
     options.backups.as_ref().map(schedule::check).transpose()?;
     options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
+    options.admission_configuration()?;
     options.audit.check()?;
+    options.overload.check().map_err(anyhow::Error::msg)?;
+    options.aggregation.check()?;
     options.service_accounts.check()?;
     options.service_accounts.keys()?;
+    options.identity.check(&options.service_accounts.issuers)?;
     Ok(())
 }
 
@@ -260,13 +368,17 @@ pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> 
     check(options)?;
     let (listen, bound) = options.listen.bind()?;
     let options = Options { listen, ..options.clone() };
-    open(&options, Arc::new(|_| None), world).await?.listen(bound, &options).await
+    let mut opened = open(&options, Arc::new(|_| None), world).await?;
+    opened.keep_flow_objects(true);
+    opened.listen(bound, &options).await
 }
 
 impl Running {
     /// Waits for requests in flight, then closes the store.
     pub async fn stop(self) -> anyhow::Result<()> {
-        self.opened.server.end_watches();
+        let shutdown = self.opened.shutdown();
+        shutdown.begin(&self.opened.server).await;
+        shutdown.end_watches(&self.opened.server).await;
         self.socket.close().await?;
         self.opened.close().await
     }
@@ -277,16 +389,33 @@ fn client_of(server: &ApiServer, component: &str) -> Client {
     client.counted_in(&server.shared().metrics)
 }
 
+/// The context of a server's configuration besides its options.
+struct Around<'a> {
+    data: &'a DataDir,
+    identity: &'a identity::Opened,
+    rules: &'a Arc<Rules>,
+    /// Those of `--token-auth-file`.
+    tokens: Option<StaticTokens>,
+    world: &'a World,
+}
+
 fn server_config(
     options: &Options,
     served: Served,
-    data: &DataDir,
     store: Arc<dyn Store>,
-    rules: &Arc<Rules>,
-    world: &World,
+    around: Around<'_>,
 ) -> anyhow::Result<ServerConfig> {
+    let Around { data, identity, rules, tokens, world } = around;
     let version = access::version();
-    let mut admission = apiserver::plugins::built_in(options.services.clone(), world, &options.plugins)?;
+    let audiences = options.identity.authentication.audiences(&options.service_accounts.issuers);
+    let accepted = access::Accepted {
+        anonymous: options.identity.authentication.allows_anonymous(),
+        audiences: audiences.clone(),
+        others: identity.methods.clone().map(|methods| methods as _),
+        front_proxy: options.listen.front_proxies.as_ref().map(FrontProxies::method),
+        static_tokens: tokens,
+    };
+    let mut admission = apiserver::admit::plugins::built_in(options.services.clone(), world, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
     admission.push(Arc::new(ClusterAdmission::new(options.admission.allow_http_endpoints)));
     admission.push(Arc::new(AgentRules::default()));
@@ -295,9 +424,9 @@ fn server_config(
         world: world.clone(),
         resources: served.resources,
         admission,
-        authentication: access::authentication(data, options.token_auth_file.as_deref())?,
-        authorization: Authorization::Rbac,
-        routes: access::routes(data, &version),
+        authentication: access::authentication(data, accepted)?,
+        authorization: identity.authorization(),
+        routes: access::routes(data, &version, audiences),
         crds: served.crds,
         converters: converters(),
         version,

@@ -1,12 +1,16 @@
 //! The objects that every API server creates at its first start: namespaces, roles and bindings, its own service, priority
-//! classes. Roles, bindings and the server's addresses are completed at every start.
+//! classes, flow schemas and priority levels. Roles, bindings, flow control and the server's addresses are brought up to date
+//! at every start.
+
+use std::net::IpAddr;
 
 use anyhow::Context as _;
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
-use apiserver::bootstrap_objects::Front;
+use apiserver::bootstrap::objects::Front;
+use apiserver::bootstrap::{objects, policy};
 use apiserver::cache::is_unreadable;
-use apiserver::{bootstrap_flow, bootstrap_objects, bootstrap_policy};
+use apiserver::flow::bootstrap as flow;
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use karmada_api::constants::namespaces;
@@ -17,13 +21,18 @@ use world::World;
 /// Concurrent writes, which is a whole round: the store syncs them together.
 const AT_ONCE: usize = 128;
 
+/// Attempts to write an object that other servers write as well.
+const TRIES: usize = 8;
+
 /// The facts about the server that bootstrap objects contain.
 pub struct Server<'s> {
     pub front: Front,
+    /// The addresses of other servers on the same store.
+    pub others: &'s [IpAddr],
     /// The ranges of service addresses.
     pub services: &'s Ranges,
-    /// The authority of client certificates, as PEM.
-    pub client_ca: &'s str,
+    /// The data of the ConfigMap `extension-apiserver-authentication`. Missing and outdated keys are written.
+    pub authentication: &'s Value,
     pub world: &'s World,
     /// Further objects of this server.
     pub more: Vec<(ApiResource, Value)>,
@@ -32,7 +41,7 @@ pub struct Server<'s> {
 /// Creates missing objects and completes existing ones; only outdated addresses of the server are removed.
 pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let resource = ApiResource::cluster("", "v1", "Namespace", "namespaces");
-    let wanted = bootstrap_policy::NAMESPACES.map(|name| {
+    let wanted = policy::NAMESPACES.map(|name| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         (resource.clone(), object)
     });
@@ -41,9 +50,9 @@ pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let roles = ApiResource::cluster(rbac, "v1", "ClusterRole", "clusterroles");
     let bindings = ApiResource::cluster(rbac, "v1", "ClusterRoleBinding", "clusterrolebindings");
     let mut wanted: Vec<(ApiResource, Value)> = Vec::new();
-    wanted.extend(bootstrap_policy::cluster_roles().into_iter().map(|role| (roles.clone(), role)));
-    wanted.extend(bootstrap_policy::cluster_role_bindings().into_iter().map(|binding| (bindings.clone(), binding)));
-    wanted.extend(bootstrap_policy::namespaced().into_iter().map(|object| {
+    wanted.extend(policy::cluster_roles().into_iter().map(|role| (roles.clone(), role)));
+    wanted.extend(policy::cluster_role_bindings().into_iter().map(|binding| (bindings.clone(), binding)));
+    wanted.extend(policy::namespaced().into_iter().map(|object| {
         let (kind, plural) = match object["kind"].as_str() {
             Some("RoleBinding") => ("RoleBinding", "rolebindings"),
             _ => ("Role", "roles"),
@@ -59,34 +68,51 @@ pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
 fn others(server: &Server<'_>) -> Vec<(ApiResource, Value)> {
     let classes = ApiResource::cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
     let mut wanted: Vec<(ApiResource, Value)> =
-        bootstrap_objects::priority_classes().into_iter().map(|class| (classes.clone(), class)).collect();
-    let flow = "flowcontrol.apiserver.k8s.io";
-    let levels = ApiResource::cluster(flow, "v1", "PriorityLevelConfiguration", "prioritylevelconfigurations");
-    let schemas = ApiResource::cluster(flow, "v1", "FlowSchema", "flowschemas");
-    wanted.extend(bootstrap_flow::priority_levels().into_iter().map(|level| (levels.clone(), level)));
-    wanted.extend(bootstrap_flow::flow_schemas().into_iter().map(|schema| (schemas.clone(), schema)));
+        objects::priority_classes().into_iter().map(|class| (classes.clone(), class)).collect();
+    wanted.extend(flow_objects());
     let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
-    wanted.push((config_maps, bootstrap_objects::authentication(server.client_ca)));
-    wanted.extend(bootstrap_objects::front(server.front).into_iter().map(|object| {
+    wanted.push((config_maps, objects::authentication(server.authentication)));
+    wanted.extend(front(server.front, server.others));
+    wanted
+}
+
+fn front(front: Front, others: &[IpAddr]) -> impl Iterator<Item = (ApiResource, Value)> + use<> {
+    objects::front(front, others).into_iter().map(|object| {
         let resource = match object["kind"].as_str() {
             Some("Service") => ApiResource::namespaced("", "v1", "Service", "services"),
             Some("Endpoints") => ApiResource::namespaced("", "v1", "Endpoints", "endpoints"),
             _ => ApiResource::namespaced("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
         };
         (resource, object)
-    }));
-    wanted
+    })
+}
+
+/// Brings the endpoints of `default/kubernetes` up to date.
+///
+/// # Errors
+/// The object that cannot be written.
+pub async fn ensure_front(client: &Client, own: Front, others: &[IpAddr]) -> anyhow::Result<()> {
+    ensure_all(client, front(own, others).collect()).await
+}
+
+/// The priority levels and flow schemas of kube-apiserver.
+pub(crate) fn flow_objects() -> Vec<(ApiResource, Value)> {
+    let group = "flowcontrol.apiserver.k8s.io";
+    let levels = ApiResource::cluster(group, "v1", "PriorityLevelConfiguration", "prioritylevelconfigurations");
+    let schemas = ApiResource::cluster(group, "v1", "FlowSchema", "flowschemas");
+    let levels = flow::priority_levels().into_iter().map(move |level| (levels.clone(), level));
+    levels.chain(flow::flow_schemas().into_iter().map(move |schema| (schemas.clone(), schema))).collect()
 }
 
 /// The built-in groups and service addresses as objects, with their constant status.
 async fn reported(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let now = Time::new(server.world.now());
     let groups = ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices");
-    let group = |service| (groups.clone(), service, bootstrap_objects::available(now));
+    let group = |service| (groups.clone(), service, objects::available(now));
     let mut wanted: Vec<(ApiResource, Value, Value)> =
-        bootstrap_objects::api_services(kubernetes_api::resources().iter()).into_iter().map(group).collect();
+        objects::api_services(kubernetes_api::resources().iter()).into_values().map(group).collect();
     let addresses = ApiResource::cluster("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs");
-    wanted.push((addresses, bootstrap_objects::service_cidr(server.services), bootstrap_objects::in_use(now)));
+    wanted.push((addresses, objects::service_cidr(server.services), objects::in_use(now)));
     let ensured = stream::iter(wanted).map(async |(resource, object, status)| {
         let key = ObjectKey::cluster(object["metadata"]["name"].as_str().unwrap_or_default());
         let attempt = || format!("creating {} {key}", resource.kind);
@@ -95,7 +121,11 @@ async fn reported(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
             Ok(Some(_)) => return Ok(()),
             Err(error) => return leave_unreadable(error).with_context(attempt),
         }
-        client.create(&resource, &object).await.with_context(attempt)?;
+        match client.create(&resource, &object).await {
+            // Another server on the same store starts at the same time.
+            Err(error) if error.is_already_exists() => return Ok(()),
+            created => created.map(drop).with_context(attempt)?,
+        }
         let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
         let patch = Patch::Merge(json!({"status": status}));
         client.patch(&resource, &key, &patch, &options).await.with_context(attempt)?;
@@ -173,7 +203,21 @@ pub fn user_roles() -> Vec<(ApiResource, Value)> {
         });
         (ApiResource::cluster(group, "v1", "ClusterRole", "clusterroles"), role)
     };
+    let resources = ["pods", "nodes"];
+    let metrics = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
+        "metadata": {
+            "name": "system:aggregated-metrics-reader",
+            "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+            "labels": {
+                "kubernetes.io/bootstrapping": "rbac-defaults", format!("{group}/aggregate-to-view"): "true",
+                format!("{group}/aggregate-to-edit"): "true", format!("{group}/aggregate-to-admin"): "true",
+            },
+        },
+        "rules": [{"apiGroups": ["metrics.k8s.io"], "resources": resources, "verbs": ["get", "list", "watch"]}],
+    });
     vec![
+        (ApiResource::cluster(group, "v1", "ClusterRole", "clusterroles"), metrics),
         role("karmada-view", "view", &["get", "list", "watch"]),
         role("karmada-edit", "edit", &["create", "delete", "deletecollection", "patch", "update"]),
     ]
@@ -185,7 +229,24 @@ pub fn system_namespace() -> (ApiResource, Value) {
     (ApiResource::cluster("", "v1", "Namespace", "namespaces"), object)
 }
 
-async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {
+/// Creates an object, or brings it up to date where the server manages it. Several servers on one store start at the same
+/// time: what another one has written meanwhile is read again.
+pub(crate) async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {
+    for _ in 1..TRIES {
+        match attempt(client, resource, wanted).await {
+            Err(error) if is_raced(&error) => {}
+            settled => return settled,
+        }
+    }
+    attempt(client, resource, wanted).await
+}
+
+fn is_raced(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<client::Error>();
+    error.is_some_and(|error| error.is_conflict() || error.is_already_exists() || error.is_not_found())
+}
+
+async fn attempt(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {
     let object = Object::from_value(wanted).context("encoding a bootstrap object")?;
     let key: ObjectKey = object.key();
     let attempt = || format!("creating {} {key}", resource.plural);
@@ -198,8 +259,10 @@ async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyh
         Err(error) => return leave_unreadable(error).with_context(attempt),
     };
     let reconcile = match resource.group.as_str() {
-        "rbac.authorization.k8s.io" => bootstrap_policy::reconcile,
-        _ if is_front(resource, &key) => bootstrap_objects::front_change,
+        "rbac.authorization.k8s.io" => policy::reconcile,
+        "flowcontrol.apiserver.k8s.io" => flow::reconcile,
+        _ if is_front(resource, &key) => objects::front_change,
+        _ if key == ObjectKey::namespaced("kube-system", "extension-apiserver-authentication") => missing_data,
         // The owner manages the rest.
         _ => return Ok(()),
     };
@@ -216,6 +279,13 @@ async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyh
         client.patch(resource, &key, &patch, &PatchOptions::default()).await.with_context(attempt)?;
     }
     Ok(())
+}
+
+/// The entries of a ConfigMap that are missing or differ.
+fn missing_data(live: &Value, wanted: &Value) -> Option<Value> {
+    let wanted = wanted["data"].as_object()?.iter().filter(|(key, value)| live["data"][key.as_str()] != **value);
+    let data: serde_json::Map<String, Value> = wanted.map(|(key, value)| (key.clone(), value.clone())).collect();
+    (!data.is_empty()).then(|| json!({ "data": data }))
 }
 
 /// Whether an object is one of the server's own service.

@@ -1,10 +1,17 @@
 //! The command line of `karmada`.
 
+mod aggregation;
 mod arguments;
 mod audit;
 mod certs;
+mod etcd;
+mod front_proxies;
 mod help;
+mod identity;
+mod kube_apiserver;
 mod listening;
+mod operation;
+mod overload;
 mod service_accounts;
 mod settings;
 mod store;
@@ -20,7 +27,7 @@ use world::World;
 use crate::flags::{self, Given};
 use crate::member::{self, RunningMember};
 use crate::rules::Rules;
-use crate::up::{self, ControlPlane};
+use crate::up::{self, Candidate, ControlPlane};
 use crate::{apiserver, components, demo, webhook};
 use arguments::{Cli, Command};
 use settings::{admission, agent_settings, settings, webhook_options};
@@ -67,7 +74,10 @@ fn command() -> clap::Command {
     // clap prints the name before it.
     let line = version::line("karmada");
     let version = line.strip_prefix("karmada ").unwrap_or(&line).trim_end().to_owned();
-    help::shown(flags::extend(Cli::command()).version(version))
+    let command = flags::extend(Cli::command());
+    let command =
+        ["apiserver", "up"].iter().fold(command, |command, name| command.mut_subcommand(name, kube_apiserver::extend));
+    help::shown(command.version(version))
 }
 
 /// Components that are separate programs upstream: `karmada-webhook ...` is `karmada webhook ...`.
@@ -131,7 +141,7 @@ fn run_logged(command: &str, running: impl Future<Output = anyhow::Result<()>>) 
     let build = version::Build::this();
     tracing::info!(command, version = build.version, commit = build.short_commit, "Starting");
     allow_open_files();
-    // One thread more than cores: it serves light users while heavy users keep the others busy (`apiserver::fairness`).
+    // One thread more than cores: it serves light users while heavy users keep the others busy (`apiserver::limits::fairness`).
     let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(threads).enable_all().build().context("starting the runtime")?;
@@ -156,6 +166,10 @@ fn allow_open_files() {
 fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
     let (name, of_command) = matches.subcommand().unwrap_or(("", matches));
     let world = World::system();
+    crate::operation::describe(name, flags::values(of_command), &world);
+    for notice in kube_apiserver::check(of_command)? {
+        eprintln!("notice: {notice}");
+    }
     match command {
         Command::Version(args) => {
             print(&version::text(program, args.output.as_deref())?);
@@ -180,13 +194,10 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
             let settings = agent_settings(&given)?;
             run_logged(name, components::agent(&given, settings, args.enable_tunnel))
         }
-        Command::MetricsAdapter => {
-            read(of_command, "metrics-adapter")?;
-            anyhow::bail!(
-                "karmada-metrics-adapter is not part of this version: its flags are known, the metrics APIs over members \
-                 (metrics.k8s.io, custom.metrics.k8s.io) are not served. `kubectl top` works with a member's own \
-                 kubeconfig, and through `clusters/NAME/proxy`"
-            )
+        Command::MetricsAdapter(args) => {
+            let allow_http = args.endpoints.allow_http_member_endpoints;
+            let given = read(of_command, "metrics-adapter")?;
+            run_logged(name, components::metrics_adapter(&given, args.data_dir, allow_http))
         }
         Command::AggregatedApiserver(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
@@ -272,25 +283,68 @@ async fn member(options: member::Options) -> anyhow::Result<()> {
 }
 
 async fn up(options: up::Options) -> anyhow::Result<()> {
-    let plane = ControlPlane::start(&options, &World::system()).await?;
+    let world = World::system();
+    let Some(election) = &options.election else {
+        return run_plane(ControlPlane::start(&options, &world).await?, &options).await;
+    };
+    let candidate = Candidate::start(&options, election, &world).await?;
+    let waiting = async {
+        tokio::time::sleep(election.retry_period).await;
+        let socket = candidate.socket();
+        tracing::info!(
+            address = socket.url,
+            lease = election.name,
+            "API server is ready; another process has the Lease"
+        );
+        print(&format!(
+            "The API server is ready on {}\n  its controllers wait for the Lease {}/{}\n  export KUBECONFIG={}\n",
+            socket.url,
+            election.namespace,
+            election.name,
+            socket.kubeconfig.display()
+        ));
+        std::future::pending::<()>().await
+    };
+    let elected = tokio::select! {
+        elected = candidate.elected(&world) => elected.map(Some),
+        ended = ended() => ended.map(|()| None),
+        () = waiting => Ok(None),
+    };
+    match elected {
+        Ok(Some(leading)) => run_plane(candidate.lead(leading, &world).await?, &options).await,
+        Ok(None) => candidate.stop().await,
+        Err(error) => candidate.stop().await.and(Err(error)),
+    }
+}
+
+async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result<()> {
     let begun = async {
         anyhow::ensure!(plane.ready().await, "the components ended before they were ready");
         plane.members().join(plane.client()).await
     };
+    let lost = async || -> anyhow::Result<()> {
+        plane.lost().await;
+        anyhow::bail!("the Lease of the controllers was lost, and another process may run them; start this one again")
+    };
     let ready = tokio::select! {
         begun = begun => begun.map(|()| true),
         ended = ended() => ended.map(|()| false),
+        lost = lost() => lost.map(|()| false),
     };
+    let mut outcome = ready.as_ref().map(drop).map_err(|error| anyhow::anyhow!("{error:#}"));
     if let Ok(true) = ready {
         let address = plane.socket().map(|socket| socket.url.as_str());
         let members = plane.members().iter().count();
         let data_dir = absolute(&options.server.data_dir);
         tracing::info!(address, dataDir = data_dir, simulatedMembers = members, "Control plane is ready");
         print(&welcome(&plane));
-        ended().await?;
+        outcome = tokio::select! {
+            ended = ended() => ended,
+            lost = lost() => lost,
+        };
     }
     plane.stop().await?;
-    ready.map(drop)
+    outcome
 }
 
 fn welcome(plane: &ControlPlane) -> String {

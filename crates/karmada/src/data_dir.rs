@@ -22,19 +22,21 @@ pub struct DataDir {
     /// The parts of the server that use the keys; they follow later changes.
     pub keys: Keys,
     names: ServerNames,
+    /// The authorities of client certificates, in PEM.
+    pub client_authorities: String,
 }
 
 impl DataDir {
     /// Creates missing files and reads existing ones. `names` are further DNS names and addresses of the server. Only the
     /// owner can read created files.
     pub fn open(root: &Path, names: &[String], world: &World) -> anyhow::Result<Self> {
-        Self::open_with(root, names, "", ServiceAccounts::default(), world)
+        Self::open_with(root, names, ("", ""), ServiceAccounts::default(), world)
     }
 
     fn open_with(
         root: &Path,
         names: &[String],
-        anchors: &str,
+        (anchors, clients): (&str, &str),
         tokens: ServiceAccounts,
         world: &World,
     ) -> anyhow::Result<Self> {
@@ -42,13 +44,15 @@ impl DataDir {
         let server_names = ServerNames::api_server("karmada-apiserver", names);
         let pki = Directory::open(&root.join(KEYS), &server_names, world)
             .with_context(|| format!("opening the certificates under {}", root.join(KEYS).display()))?;
-        let keys = Keys::new(&pki, &format!("{}{anchors}", pki.trusted), tokens)?;
-        Ok(Self { root: root.to_owned(), pki, keys, names: server_names })
+        let client_authorities = format!("{}{clients}", pki.trusted);
+        let keys = Keys::new(&pki, &format!("{}{anchors}", pki.trusted), &client_authorities, tokens)?;
+        Ok(Self { root: root.to_owned(), pki, keys, names: server_names, client_authorities })
     }
 
     /// As [`DataDir::open`], with the addresses of `listen` and keys for service account tokens.
     pub fn open_for(root: &Path, listen: &Listen, tokens: ServiceAccounts, world: &World) -> anyhow::Result<Self> {
-        Self::open_with(root, &listen.certified(), anchors(listen), tokens, world)
+        let clients = listen.client_authorities()?;
+        Self::open_with(root, &listen.certified(), (anchors(listen), &clients), tokens, world)
     }
 
     /// The names in the certificate that is issued for the server.

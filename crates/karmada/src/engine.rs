@@ -1,21 +1,37 @@
-//! The store of a server: the embedded one on disk, or one in memory that ends with the process.
+//! The store of a server: the embedded one on disk, one in etcd, or one in memory that ends with the process.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use adoption::store::ReadableStore;
 use anyhow::Context as _;
+use bytes::Bytes;
+use etcd::EtcdStore;
+use identity::encrypted::Places;
 use storage::Store;
 use storage::embedded::{Break, EmbeddedStore, Options};
 use storage::memory::MemoryStore;
 use world::World;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use crate::external;
+
+#[derive(Clone, Debug, Default)]
 pub enum Kind {
     /// Acknowledged writes survive a crash.
     #[default]
     Embedded,
     /// For members of a demonstration, and for tests on virtual time.
     Memory,
+    /// Shared with other servers, and kept by another program.
+    Etcd(Arc<external::Settings>),
+}
+
+impl Kind {
+    /// Whether other processes may use the same store.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Etcd(_))
+    }
 }
 
 /// An open store.
@@ -23,14 +39,21 @@ pub enum Engine {
     /// With its directory.
     Embedded(EmbeddedStore, PathBuf),
     Memory(Arc<MemoryStore>),
+    /// With its settings, and the lock of the data directory.
+    Etcd(EtcdStore, Arc<external::Settings>, File),
 }
 
 impl Engine {
-    /// `path` is the directory of the embedded store. With `must_exist` a missing store is an error.
+    /// `path` is the directory of the embedded store. With `must_exist` a missing or empty store is an error.
     pub async fn open(kind: Kind, path: &Path, must_exist: bool, world: &World) -> anyhow::Result<Self> {
         let now = Some(world.now().into());
         match kind {
             Kind::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
+            Kind::Etcd(settings) => {
+                let store = external::open(&settings, must_exist).await?;
+                let lock = external::lock(path.parent().unwrap_or(path))?;
+                Ok(Self::Etcd(store, settings, lock))
+            }
             Kind::Embedded => EmbeddedStore::open(path, Options { must_exist, now, ..Options::default() })
                 .await
                 .map(|store| Self::Embedded(store, path.to_owned()))
@@ -42,21 +65,47 @@ impl Engine {
         match self {
             Self::Embedded(store, _) => Arc::new(store.clone()),
             Self::Memory(store) => store.clone(),
+            Self::Etcd(store, ..) => Arc::new(store.clone()),
         }
     }
 
-    /// The points where the store lost history, oldest first. The store in memory has none.
+    /// Where the engine keeps the store's keys.
+    pub fn places(&self) -> Places {
+        match self {
+            Self::Etcd(_, settings, _) => settings.places(),
+            Self::Embedded(..) | Self::Memory(_) => Arc::new(Bytes::clone),
+        }
+    }
+
+    /// The store as a server reads it. A kube-apiserver may have written what is in etcd.
+    pub fn readable(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        match self {
+            Self::Etcd(..) => Arc::new(ReadableStore::new(store)),
+            Self::Embedded(..) | Self::Memory(_) => store,
+        }
+    }
+
+    /// The points where the store lost history, oldest first. The embedded store records them.
     pub fn breaks(&self) -> &[Break] {
         match self {
             Self::Embedded(store, _) => store.breaks(),
-            Self::Memory(_) => &[],
+            Self::Memory(_) | Self::Etcd(..) => &[],
         }
+    }
+
+    /// Whether other processes may use the same store.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Etcd(..))
     }
 
     /// Counts in `registry`; the store in memory counts nothing.
     pub fn count_in(&self, registry: &metrics::Registry) {
-        if let Self::Embedded(store, directory) = self {
-            crate::metrics::of_store(registry, store.clone(), directory.clone());
+        match self {
+            Self::Embedded(store, directory) => {
+                crate::metrics::of_store(registry, store.clone(), directory.clone());
+            }
+            Self::Etcd(store, settings, _) => external::count(registry, store, settings.sizes),
+            Self::Memory(_) => {}
         }
     }
 
@@ -64,12 +113,22 @@ impl Engine {
     pub fn embedded(&self) -> Option<&EmbeddedStore> {
         match self {
             Self::Embedded(store, _) => Some(store),
-            Self::Memory(_) => None,
+            Self::Memory(_) | Self::Etcd(..) => None,
         }
     }
 
-    /// Closes the gate `storage-integrity` when the store finds something damaged.
+    /// Closes the gate `storage-integrity` when the store finds something damaged, and `etcd-readiness` while etcd does not
+    /// answer.
     pub fn report_damage_to(&self, health: &apiserver::health::Health) {
+        if let Self::Etcd(store, ..) = self {
+            let (mut answers, gate) = (store.answers(), health.ready_gate("etcd-readiness"));
+            gate.set(true);
+            tokio::spawn(async move {
+                while answers.changed().await.is_ok() {
+                    gate.set(*answers.borrow_and_update());
+                }
+            });
+        }
         let Self::Embedded(store, _) = self else { return };
         let (found, gate) = (store.damage_found(), health.ready_gate(apiserver::health::STORAGE_INTEGRITY));
         tokio::spawn(async move {
@@ -96,6 +155,10 @@ impl Engine {
         match self {
             Self::Embedded(store, _) => store.close().await.context("closing the store"),
             Self::Memory(_) => Ok(()),
+            Self::Etcd(store, ..) => {
+                store.close();
+                Ok(())
+            }
         }
     }
 }

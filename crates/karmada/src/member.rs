@@ -49,16 +49,23 @@ impl RunningMember {
         let engine = Engine::open(store, &DataDir::store(&data_dir), DataDir::is_used(&data_dir), world).await?;
         let data = DataDir::open_for(&data_dir, &listen, ServiceAccounts::default(), world)?;
         let access = Access {
-            authentication: access::authentication(&data, None)?,
+            authentication: access::authentication(&data, access::Accepted::of(&data))?,
             authorization: Authorization::Rbac,
-            routes: access::routes(&data, &access::version()),
+            routes: access::routes(&data, &access::version(), data.keys.tokens.issuers.clone()),
             controllers: access::controllers(&data),
         };
         let member = Member::start(member, engine.store(), world.clone(), access).await?;
         let services = Ranges::default();
         let front = listen.front(&services);
-        let client_ca = &data.pki.trusted;
-        let own = crate::bootstrap::Server { front, services: &services, client_ca, world, more: Vec::new() };
+        let authentication = &crate::aggregation::Settings::default().published(&data, None);
+        let own = crate::bootstrap::Server {
+            front,
+            others: &[],
+            services: &services,
+            authentication,
+            world,
+            more: Vec::new(),
+        };
         // Nothing listens yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
         let service = behind(outage.as_ref(), member.service());

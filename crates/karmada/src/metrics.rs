@@ -26,7 +26,12 @@ const FREE: Description = Description::gauge(
     &[],
     "Free bytes in the file system of the store, for this process.",
 );
-pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES, MARK_SYNCS, DAMAGED, SIZE, FREE];
+const DATABASE: Description = Description::gauge(
+    "apiserver_storage_size_bytes",
+    &["storage_cluster_id"],
+    "Bytes of the files of the store, with kube-apiserver's name for the size of its database.",
+);
+pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES, MARK_SYNCS, DAMAGED, SIZE, FREE, DATABASE];
 
 /// Counters of an embedded store since it was opened, and the sizes of its files at each scrape.
 pub fn of_store(registry: &Registry, store: EmbeddedStore, directory: PathBuf) {
@@ -49,7 +54,9 @@ fn count(samples: &mut Samples, stats: &Stats) {
 fn room(samples: &mut Samples, directory: &Path) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file);
-    samples.gauge(&SIZE, &[], sizes.map(|file| file.len() as f64).sum());
+    let size = sizes.map(|file| file.len() as f64).sum();
+    samples.gauge(&SIZE, &[], size);
+    samples.gauge(&DATABASE, &["embedded"], size);
     if let Ok(system) = rustix::fs::statvfs(directory) {
         samples.gauge(&FREE, &[], system.f_bavail as f64 * system.f_frsize as f64);
     }
@@ -69,6 +76,21 @@ pub const BUILD: Description = Description::gauge(
     ],
     "1, with what was built; go_version is Rust's.",
 );
+pub const KUBERNETES: Description = Description::gauge(
+    "kubernetes_build_info",
+    &[
+        "major",
+        "minor",
+        "git_version",
+        "git_commit",
+        "git_tree_state",
+        "build_date",
+        "go_version",
+        "compiler",
+        "platform",
+    ],
+    "1, with the version of Kubernetes whose API is served.",
+);
 const CPU: Description = Description::sum("process_cpu_seconds_total", &[], "CPU time in seconds, user and system.");
 const RESIDENT: Description = Description::gauge("process_resident_memory_bytes", &[], "Resident memory.");
 const VIRTUAL: Description = Description::gauge("process_virtual_memory_bytes", &[], "Virtual memory.");
@@ -76,7 +98,7 @@ const STARTED: Description =
     Description::gauge("process_start_time_seconds", &[], "Start time of the process, in seconds since 1970.");
 const OPEN_FILES: Description = Description::gauge("process_open_fds", &[], "Open file descriptors.");
 const MAX_FILES: Description = Description::gauge("process_max_fds", &[], "Maximum number of open file descriptors.");
-pub const PROCESS: &[Description] = &[BUILD, CPU, RESIDENT, VIRTUAL, STARTED, OPEN_FILES, MAX_FILES];
+pub const PROCESS: &[Description] = &[BUILD, KUBERNETES, CPU, RESIDENT, VIRTUAL, STARTED, OPEN_FILES, MAX_FILES];
 
 /// The clock of `/proc`: 100 ticks a second on every architecture Linux offers to programs today.
 const TICKS: f64 = 100.0;
@@ -84,6 +106,19 @@ const TICKS: f64 = 100.0;
 /// The build and the resources of this process; only the build where there is no `/proc`.
 pub fn of_process(registry: &Registry) {
     registry.gauges(&BUILD).set(&karmadactl::version::Build::this().fields(), 1.0);
+    let served = crate::access::version();
+    let fields = [
+        &*served.major,
+        &served.minor,
+        &served.git_version,
+        &served.git_commit,
+        &served.git_tree_state,
+        &served.build_date,
+        &served.go_version,
+        &served.compiler,
+        &served.platform,
+    ];
+    registry.gauges(&KUBERNETES).set(&fields, 1.0);
     registry.collect(|samples| {
         let texts = ["self/stat", "stat", "self/status", "self/limits"]
             .map(|path| std::fs::read_to_string(format!("/proc/{path}")).unwrap_or_default());

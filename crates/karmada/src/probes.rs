@@ -1,8 +1,9 @@
-//! `/metrics` and `/healthz` over plain HTTP, by the flags of upstream's components.
+//! `/metrics`, `/healthz`, `/statusz` and `/flagz` over plain HTTP, by the flags of upstream's components.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
+use apiserver::health::Health;
 use apiserver::serve::{self, Limits};
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,7 +11,9 @@ use metrics::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Request, Response, full};
+use world::World;
 
+use crate::operation;
 use crate::sockets::Bound;
 
 /// The addresses; `None` is off. The same address twice is one server.
@@ -66,9 +69,9 @@ impl Probes {
     fn serve(&mut self, registry: &Registry, bound: Bound, stop: &CancellationToken) -> anyhow::Result<SocketAddr> {
         let address = bound.address();
         let listener = bound.listen()?;
-        let registry = registry.clone();
+        let (registry, world) = (registry.clone(), World::system());
         let service = ApiService::new(tower::service_fn(move |request: Request| {
-            let answer = answered(&registry, request.uri().path());
+            let answer = answered(&registry, &request, &world);
             async move { Ok::<_, Infallible>(answer) }
         }));
         self.tasks.push(tokio::spawn(serve::serve(listener, None, service, Limits::default(), stop.clone())));
@@ -84,10 +87,17 @@ impl Probes {
     }
 }
 
-/// `/healthz`, `/readyz`, `/livez` and `/metrics`, with and without a slash at the end.
-pub fn answered(registry: &Registry, path: &str) -> Response {
-    match path.strip_suffix('/').unwrap_or(path) {
-        "/healthz" | "/readyz" | "/livez" => answer(StatusCode::OK, "text/plain; charset=utf-8", "ok"),
+/// `/healthz`, `/readyz`, `/livez` with their checks, `/metrics`, `/statusz` and `/flagz`, with and without a slash at the end.
+pub fn answered(registry: &Registry, request: &Request, world: &World) -> Response {
+    let path = request.uri().path();
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if let Some(health) = Health::default().answer(path, request.uri().query().unwrap_or_default()) {
+        return health;
+    }
+    if let Some(page) = operation::process().and_then(|process| process.answer(path, request.headers(), world.now())) {
+        return page;
+    }
+    match path {
         "/metrics" => answer(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", registry.text()),
         _ => answer(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"),
     }

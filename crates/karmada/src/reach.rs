@@ -2,13 +2,19 @@
 //! `default/kubernetes`. Values and rules; `sockets` opens and reads.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use anyhow::Context as _;
 use apimachinery::names::is_dns1123_subdomain;
-use apiserver::bootstrap_objects::Front;
+use apiserver::auth::authn::ClientAuthority;
+use apiserver::bootstrap::objects::Front;
+use apiserver::serve::Protocol;
 use kubernetes_api::services::Ranges;
 
+use crate::front_proxies::{self, FrontProxies};
 use crate::serving::OwnCertificate;
+use crate::serving_names::{self, NamedFiles};
 use crate::sockets::Machine;
 
 /// The addresses of a server.
@@ -25,6 +31,14 @@ pub struct Listen {
     pub names: Vec<String>,
     /// The operator's certificate, served instead of an issued one.
     pub certificate: Option<OwnCertificate>,
+    /// `--client-ca-file`: further authorities of client certificates.
+    pub client_ca_file: Option<PathBuf>,
+    /// `--tls-min-version` and `--tls-cipher-suites`.
+    pub protocol: Protocol,
+    /// `--tls-sni-cert-key`.
+    pub named: Vec<NamedFiles>,
+    /// `--requestheader-client-ca-file` and the flags beside it.
+    pub front_proxies: Option<FrontProxies>,
     /// The kubeconfig's file name in the data directory.
     pub kubeconfig: String,
     /// The name of the cluster, user and context in it.
@@ -57,10 +71,36 @@ impl Listen {
             external: None,
             names: Vec::new(),
             certificate: None,
+            client_ca_file: None,
+            protocol: Protocol::default(),
+            named: Vec::new(),
+            front_proxies: None,
             kubeconfig: format!("{cluster}.config"),
             cluster: cluster.to_owned(),
             machine: Machine::default(),
         }
+    }
+
+    /// The authorities in `--client-ca-file`, in PEM; empty without one.
+    ///
+    /// # Errors
+    /// A file that cannot be read or has no certificate.
+    pub fn client_authorities(&self) -> anyhow::Result<String> {
+        let Some(file) = &self.client_ca_file else { return Ok(String::new()) };
+        let attempt = || format!("--client-ca-file: reading {}", file.display());
+        let text = std::fs::read_to_string(file).with_context(attempt)?;
+        ClientAuthority::from_pem(&text).with_context(attempt)?;
+        Ok(if text.ends_with('\n') { text } else { format!("{text}\n") })
+    }
+
+    /// Accepts the users that front proxies name.
+    ///
+    /// # Errors
+    /// As [`FrontProxies::open`].
+    pub fn trust_front_proxies(&mut self, settings: Option<front_proxies::Settings>) -> anyhow::Result<()> {
+        let clients = self.client_authorities()?;
+        self.front_proxies = settings.map(|settings| FrontProxies::open(settings, &clients)).transpose()?;
+        Ok(())
     }
 
     /// The names and addresses in an issued certificate besides those of every API server.
@@ -116,6 +156,8 @@ impl Listen {
     /// # Errors
     /// The first of `--tls-san` that the operator's certificate does not cover: nothing can add it there.
     pub fn check(&self) -> anyhow::Result<()> {
+        self.client_authorities()?;
+        serving_names::read(&self.named)?;
         let Some(own) = &self.certificate else { return Ok(()) };
         if let Some(missing) = self.names.iter().find(|name| !own.names.covers(name)) {
             let present = own.names.names().join(", ");

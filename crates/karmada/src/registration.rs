@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use apimachinery::{ApiResource, ObjectKey, Status};
-use apiserver::authz::PolicyRule;
-use apiserver::authz::rbac::missing;
+use apiserver::auth::authz::PolicyRule;
+use apiserver::auth::authz::rbac::missing;
 use apiserver::cache::Event;
 use apiserver::{Admission, AdmissionRequest, Operation};
 use client::{Client, Patch, PatchOptions};
@@ -105,7 +105,11 @@ pub async fn publish(client: &Client, url: &str, server_name: Option<&str>, trus
     let Some(live) = client.get_opt(&resource, &key).await.with_context(attempt)? else {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": PUBLIC, "name": CLUSTER_INFO},
             "data": {"kubeconfig": kubeconfig}});
-        return client.create(&resource, &object).await.map(drop).with_context(attempt);
+        return match client.create(&resource, &object).await {
+            // Another server on the same store starts at the same time; it has the same authorities.
+            Err(error) if error.is_already_exists() => Ok(()),
+            created => created.map(drop).with_context(attempt),
+        };
     };
     if live.to_value().with_context(attempt)?["data"]["kubeconfig"] == kubeconfig.as_str() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Questions about the rights of a request's user, sent to an API server that is not in this process.
 
 use apimachinery::ApiResource;
-use apiserver::authz::ResourceAttributes;
-use apiserver::reviews::user_info;
+use apiserver::auth::authz::ResourceAttributes;
+use apiserver::auth::reviews::user_info;
 use client::Client;
 use serde_json::{Value, json};
 use transport::Identity;
@@ -25,7 +25,7 @@ pub fn secret(namespace: &str, name: &str) -> ResourceAttributes {
 /// The review was not answered; the message names the next step.
 pub async fn is_allowed(control: &Client, user: &Value, wanted: &ResourceAttributes) -> Result<bool, String> {
     let reviews = ApiResource::cluster("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews");
-    let ResourceAttributes { verb, group, version, resource, subresource, namespace, name } = wanted;
+    let ResourceAttributes { verb, group, version, resource, subresource, namespace, name, .. } = wanted;
     let attributes = json!({"verb": verb, "group": group, "version": version, "resource": resource,
         "subresource": subresource, "namespace": namespace, "name": name});
     let mut spec = json!({"user": user["username"], "resourceAttributes": attributes});

@@ -2,6 +2,7 @@
 //! `--service-account-signing-key-file` and `--service-account-issuer`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -16,11 +17,24 @@ pub struct ServiceAccounts {
     pub signing_key_file: Option<PathBuf>,
     /// The first is that of new tokens; all are accepted, and all are audiences of the server.
     pub issuers: Vec<String>,
+    /// Tokens that are requested as kubelets do live for a year.
+    pub extend: bool,
+    /// Longer lifetimes are shortened to this.
+    pub longest: Option<Duration>,
+    /// Where others find the keys, if not at the issuer.
+    pub jwks_uri: Option<String>,
 }
 
 impl Default for ServiceAccounts {
     fn default() -> Self {
-        Self { key_files: Vec::new(), signing_key_file: None, issuers: vec![ISSUER.to_owned()] }
+        Self {
+            key_files: Vec::new(),
+            signing_key_file: None,
+            issuers: vec![ISSUER.to_owned()],
+            extend: true,
+            longest: None,
+            jwks_uri: None,
+        }
     }
 }
 
@@ -41,6 +55,19 @@ impl ServiceAccounts {
             anyhow::ensure!(
                 is_url || !issuer.contains(':'),
                 "--service-account-issuer {issuer:?} contains a ':' but is not a valid URL"
+            );
+        }
+        let range = Duration::from_secs(3600)..=Duration::from_secs(1 << 32);
+        if let Some(longest) = self.longest {
+            anyhow::ensure!(
+                range.contains(&longest),
+                "--service-account-max-token-expiration must be between 1 hour and 2^32 seconds"
+            );
+        }
+        if let Some(uri) = &self.jwks_uri {
+            anyhow::ensure!(
+                uri.starts_with("https://"),
+                "--service-account-jwks-uri requires https scheme, parsed as: {uri}"
             );
         }
         Ok(())

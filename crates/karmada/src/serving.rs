@@ -4,29 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use apiserver::serve::{Certificate, TlsConfig, TlsError};
+use apiserver::serve::{Certificate, Protocol, TlsConfig, TlsError};
 use pki::ServingCertificate;
 use world::World;
 
 const CERTIFICATE: &str = "--tls-cert-file";
 const KEY: &str = "--tls-private-key-file";
-
-/// The TLS versions of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Versions {
-    #[default]
-    From12,
-    Only13,
-}
-
-impl Versions {
-    pub fn config(self, certificate: &str, key: &str) -> Result<TlsConfig, TlsError> {
-        match self {
-            Self::From12 => TlsConfig::new(certificate, key),
-            Self::Only13 => TlsConfig::newest(certificate, key),
-        }
-    }
-}
 
 /// A certificate with its key, ready to be served.
 #[derive(Clone, Debug)]
@@ -54,7 +37,7 @@ impl OwnCertificate {
     pub fn from_files(
         certificate: Option<&Path>,
         key: Option<&Path>,
-        versions: Versions,
+        protocol: &Protocol,
         world: &World,
     ) -> anyhow::Result<Option<Self>> {
         let files = match (certificate, key) {
@@ -65,7 +48,7 @@ impl OwnCertificate {
         };
         let held = files.read()?;
         let names = files.names(&held, world)?;
-        let tls = versions.config(&held.0, &held.1).map_err(|error| files.refused(error))?;
+        let tls = TlsConfig::of_protocol(&held.0, &held.1, protocol).map_err(|error| files.refused(error))?;
         Ok(Some(Self { names, tls, files, held }))
     }
 

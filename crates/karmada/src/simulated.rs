@@ -54,10 +54,10 @@ impl SimulatedMembers {
         outage: impl Fn() -> Option<Outage>,
         world: &World,
     ) -> anyhow::Result<Self> {
-        let outage = &outage;
+        let (outage, store) = (&outage, &store);
         let started = members.into_iter().map(async |member| {
             let data_dir = root.join(&member.name);
-            let mut options = options(&data_dir, member, store);
+            let mut options = options(&data_dir, member, store.clone());
             options.listen.secure_port = former_port(&data_dir.join(&options.listen.kubeconfig)).unwrap_or(0);
             let name = options.member.name.clone();
             let started = RunningMember::start_behind(outage(), options, world).await;

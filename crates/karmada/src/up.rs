@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use client::Client;
+use controller_runtime::{LeaderElection, Leading};
 use controllers::{Connector, Settings};
 use estimator::{Connections, Estimators};
 use scheduler::{DeschedulerOptions, Scheduler};
@@ -18,7 +19,7 @@ use world::World;
 
 use crate::access::Socket;
 use crate::apiserver::{self, Opened};
-use crate::components::NearMembers;
+use crate::components::{LEADING, NearMembers};
 use crate::engine::Kind;
 use crate::simulated::SimulatedMembers;
 use crate::sockets::Bound;
@@ -30,7 +31,7 @@ use crate::sockets::Bound;
 pub const KUBE_CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-token-controller,\
     ttl-after-finished-controller,bootstrap-signer-controller,token-cleaner-controller,\
     certificatesigningrequest-cleaner-controller,certificatesigningrequest-signing-controller,\
-    clusterrole-aggregation-controller,flowschema-controller";
+    clusterrole-aggregation-controller,flowschema-controller,validatingadmissionpolicy-status-controller";
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -51,6 +52,8 @@ pub struct Options {
     pub estimators: Option<estimator::Settings>,
     /// The descheduler, if it runs.
     pub descheduler: Option<DeschedulerOptions>,
+    /// Decides whose components work, on a store that several processes share.
+    pub election: Option<LeaderElection>,
 }
 
 /// A running control plane.
@@ -65,6 +68,101 @@ pub struct ControlPlane {
     ready: watch::Receiver<bool>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
+    /// The Lease of the components, where they were elected.
+    turn: Option<Turn>,
+}
+
+/// A process of several on one store. Its API is served; its components wait for their turn.
+pub struct Candidate {
+    opened: Opened,
+    socket: Socket,
+    members: SimulatedMembers,
+    options: Options,
+    election: LeaderElection,
+}
+
+/// The turn of this process, until its Lease is lost or released.
+struct Turn {
+    /// Releases the Lease.
+    end: CancellationToken,
+    lost: CancellationToken,
+    keeping: JoinHandle<()>,
+}
+
+impl Candidate {
+    /// Opens the store and the socket.
+    ///
+    /// # Errors
+    /// As those of [`ControlPlane::start`].
+    pub async fn start(options: &Options, election: &LeaderElection, world: &World) -> anyhow::Result<Self> {
+        check(options)?;
+        let (options, bound) = bound(options)?;
+        let members = simulated(&options, world).await?;
+        let opened = open(&options, &members, world).await?;
+        opened.server.shared().metrics.gauges(&LEADING).set(&[&election.name], 0.0);
+        let socket = opened.socket(bound, &options.server.listen).await?;
+        Ok(Self { opened, socket, members, options, election: election.clone() })
+    }
+
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Waits for the Lease.
+    pub async fn elected(&self, world: &World) -> anyhow::Result<Leading> {
+        let (client, never) = (self.opened.client("karmada-controller-manager"), CancellationToken::new());
+        let elected = self.election.acquire(&client, world, &never).await;
+        elected.context("waiting for the Lease was cancelled")
+    }
+
+    /// Starts the components.
+    ///
+    /// # Errors
+    /// A component cannot start.
+    pub async fn lead(self, leading: Leading, world: &World) -> anyhow::Result<ControlPlane> {
+        let Self { opened, socket, members, options, election } = self;
+        let turn = Turn::begin(leading, &opened, &election.name);
+        let mut plane = ControlPlane::over(opened, members, &options, world)?;
+        plane.socket = Some(socket);
+        plane.turn = Some(turn);
+        Ok(plane)
+    }
+
+    /// Stops before the components have had their turn.
+    ///
+    /// # Errors
+    /// The store or a socket cannot be closed.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        let shutdown = self.opened.shutdown();
+        shutdown.begin(&self.opened.server).await;
+        shutdown.end_watches(&self.opened.server).await;
+        self.socket.close().await?;
+        self.opened.close().await?;
+        self.members.stop().await
+    }
+}
+
+impl Turn {
+    fn begin(leading: Leading, opened: &Opened, lease: &str) -> Self {
+        let (end, lost) = (CancellationToken::new(), CancellationToken::new());
+        let (stop, report) = (end.clone(), lost.clone());
+        let (gauge, lease) = (opened.server.shared().metrics.gauges(&LEADING), lease.to_owned());
+        gauge.set(&[&lease], 1.0);
+        let keeping = tokio::spawn(async move {
+            if !leading.keep(&stop).await {
+                report.cancel();
+            }
+            gauge.set(&[&lease], 0.0);
+        });
+        Self { end, lost, keeping }
+    }
+
+    /// Releases the Lease: another process need not wait for its end.
+    async fn release(self) {
+        self.end.cancel();
+        // A panic has been logged.
+        let _ = self.keeping.await;
+    }
 }
 
 impl ControlPlane {
@@ -91,17 +189,20 @@ impl ControlPlane {
 
     /// As [`ControlPlane::start`], but for callers in this process only.
     pub async fn start_inside(options: &Options, world: &World) -> anyhow::Result<Self> {
-        let members = options.server.data_dir.join("members");
-        let members = SimulatedMembers::start(&members, options.members.clone(), options.member_store, world).await?;
-        Self::start_with(members, options, world).await
+        Self::start_with(simulated(options, world).await?, options, world).await
     }
 
     async fn start_with(members: SimulatedMembers, options: &Options, world: &World) -> anyhow::Result<Self> {
-        let opened = apiserver::open(&options.server, members.connector(), world).await?;
-        let ready = opened.server.shared().health.ready_gate("controllers");
+        let opened = open(options, &members, world).await?;
+        Self::over(opened, members, options, world)
+    }
+
+    fn over(opened: Opened, members: SimulatedMembers, options: &Options, world: &World) -> anyhow::Result<Self> {
+        // The API of an elected process is ready before its components are.
+        let ready = options.election.is_none().then(|| opened.server.shared().health.ready_gate("controllers"));
         let stop = CancellationToken::new();
         let context = context(&opened, members.connector(), &options.settings, world, &stop);
-        opened.search_in(context.members());
+        opened.read_from(context.members());
         let mut kube = kube_controllers(&opened, &context, options, &stop)?;
         let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
         let (scheduler, scheduling) = scheduler(&opened, &context, options, world, &stop)?;
@@ -112,17 +213,39 @@ impl ControlPlane {
         tasks.push(tokio::spawn(async move {
             kube.synced().await;
             let is_ready = synced.synced().await;
-            ready.set(is_ready);
+            if let Some(gate) = ready {
+                gate.set(is_ready);
+            }
             readiness.send_replace(is_ready);
             kube.ended().await;
         }));
         let client = opened.client("karmada");
-        Ok(Self { opened, socket: None, context, scheduler, client, members, ready: became_ready, stop, tasks })
+        Ok(Self {
+            opened,
+            socket: None,
+            context,
+            scheduler,
+            client,
+            members,
+            ready: became_ready,
+            stop,
+            tasks,
+            turn: None,
+        })
     }
 
     /// Waits until `/readyz` returns 200; false when it was stopped before.
     pub async fn ready(&self) -> bool {
         self.ready.clone().wait_for(|ready| *ready).await.is_ok()
+    }
+
+    /// Returns when the components have lost their Lease; never where they were not elected. They must stop at once: another
+    /// process may run them.
+    pub async fn lost(&self) {
+        match &self.turn {
+            Some(turn) => turn.lost.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     pub fn server(&self) -> &::apiserver::ApiServer {
@@ -163,18 +286,37 @@ impl ControlPlane {
 
     /// Stops the components, then the servers; the next start resumes unfinished work.
     pub async fn stop(self) -> anyhow::Result<()> {
+        let shutdown = self.opened.shutdown();
+        shutdown.begin(&self.opened.server).await;
         self.stop.cancel();
         for task in self.tasks {
             // The panic of a component has been logged; the store must be closed all the same.
             let _ = task.await;
         }
-        self.opened.server.end_watches();
+        if let Some(turn) = self.turn {
+            turn.release().await;
+        }
+        shutdown.end_watches(&self.opened.server).await;
         if let Some(socket) = self.socket {
             socket.close().await?;
         }
         self.opened.close().await?;
         self.members.stop().await
     }
+}
+
+/// The API server, which serves the metrics of the members as well.
+async fn open(options: &Options, members: &SimulatedMembers, world: &World) -> anyhow::Result<Opened> {
+    let mut server = options.server.clone();
+    server.aggregation.metrics = true;
+    let mut opened = apiserver::open(&server, members.connector(), world).await?;
+    opened.keep_flow_objects(false);
+    Ok(opened)
+}
+
+async fn simulated(options: &Options, world: &World) -> anyhow::Result<SimulatedMembers> {
+    let members = options.server.data_dir.join("members");
+    SimulatedMembers::start(&members, options.members.clone(), options.member_store.clone(), world).await
 }
 
 /// Validates the options, without store or socket.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::apiserver::authn::ClientAuthority;
+use ::apiserver::auth::authn::ClientAuthority;
 use anyhow::Context as _;
 use pki::{Authority, Directory, Signer, Signers, Verifier};
 use world::Level;
@@ -20,6 +20,8 @@ pub struct Keys {
     pub root_ca: Arc<Level<Arc<str>>>,
     /// Of certificate signing requests.
     pub signing_authority: Arc<Level<Arc<Authority>>>,
+    /// Signs the certificate that this server presents to aggregated API servers.
+    pub front_proxy: Arc<Level<Arc<Authority>>>,
     /// The operator's keys and issuers of service account tokens.
     pub tokens: Arc<ServiceAccounts>,
 }
@@ -27,17 +29,18 @@ pub struct Keys {
 impl Keys {
     /// # Errors
     /// A key or certificate that cannot be read.
-    pub fn new(pki: &Directory, trust: &str, tokens: ServiceAccounts) -> anyhow::Result<Self> {
+    pub fn new(pki: &Directory, trust: &str, clients: &str, tokens: ServiceAccounts) -> anyhow::Result<Self> {
         tokens.check()?;
         let files = tokens.keys()?;
         Ok(Self {
-            client_authority: ClientAuthority::from_pem(&pki.trusted).context("reading the client authority")?,
+            client_authority: ClientAuthority::from_pem(clients).context("reading the client authority")?,
             verifier: Arc::new(
                 Verifier::from_pems(token_keys(pki, &files)).context("reading the service account keys")?,
             ),
             signer: Arc::new(Signers::new(signer(pki, &files)?)),
             root_ca: Arc::new(Level::new(trust.into())),
             signing_authority: Arc::new(Level::new(Arc::clone(&pki.authority))),
+            front_proxy: Arc::new(Level::new(Arc::clone(&pki.front_proxy_authority))),
             tokens: Arc::new(tokens),
         })
     }
@@ -46,12 +49,13 @@ impl Keys {
     ///
     /// # Errors
     /// A key or certificate that cannot be read; earlier parts have been replaced.
-    pub fn take(&self, pki: &Directory, trust: &str) -> anyhow::Result<()> {
-        self.client_authority.replace(&pki.trusted).context("reading the client authority")?;
+    pub fn take(&self, pki: &Directory, trust: &str, clients: &str) -> anyhow::Result<()> {
+        self.client_authority.replace(clients).context("reading the client authority")?;
         if &*self.root_ca.get() != trust {
             self.root_ca.set(trust.into());
         }
         self.signing_authority.set(Arc::clone(&pki.authority));
+        self.front_proxy.set(Arc::clone(&pki.front_proxy_authority));
         // Last: a file of the operator that cannot be read keeps no certificate from being replaced.
         let files = self.tokens.keys()?;
         self.verifier.replace(token_keys(pki, &files)).context("reading the service account keys")?;

@@ -21,6 +21,7 @@ use world::World;
 
 use crate::data_dir::{self, DataDir};
 use crate::reach::Listen;
+use crate::serving_names;
 pub(crate) use files::Changes;
 pub use keys::Keys;
 
@@ -65,6 +66,8 @@ pub struct Keeper {
     expiry: expiry::Expiry,
     checks: Counters,
     failures: Failures<&'static str>,
+    /// The last valid content of `--client-ca-file`.
+    client_authorities: String,
     world: World,
 }
 
@@ -80,6 +83,7 @@ impl Keeper {
             expiry: expiry::Expiry::new(served.registry),
             checks: served.registry.counters(&CHECKS),
             failures: Failures::lasting(Duration::ZERO),
+            client_authorities: served.listen.client_authorities().unwrap_or_default(),
             world: served.world.clone(),
         }
     }
@@ -118,7 +122,9 @@ impl Keeper {
     /// The directories whose files are followed.
     fn watched(&self) -> Vec<PathBuf> {
         let own = self.listen.certificate.iter().flat_map(|own| [&own.files.certificate, &own.files.key]);
-        let files = own.chain(self.keys.tokens.files());
+        let named = self.listen.named.iter().flat_map(|named| [&named.certificate, &named.key]);
+        let proxies = self.listen.front_proxies.iter().map(|proxies| &proxies.settings.file);
+        let files = own.chain(self.keys.tokens.files()).chain(&self.listen.client_ca_file).chain(named).chain(proxies);
         let parents = files.filter_map(|file| Some(file.parent()?.to_owned()));
         std::iter::once(self.root.join(data_dir::KEYS)).chain(parents).collect()
     }
@@ -129,20 +135,75 @@ impl Keeper {
         let opened = tokio::task::spawn_blocking(move || Directory::open(&path, &names, &world)).await;
         let pki = Arc::new(opened.context("reading the certificates")?.context("reading the certificates")?);
         self.reload_own();
+        self.reload_client_authorities();
+        self.reload_named();
+        let front = self.front_proxy_authority(&pki.front_proxy_trusted);
         let own = self.listen.certificate.as_ref();
         let trust = data_dir::trust(&pki, &self.listen);
         if own.is_none() {
             let (certificate, key) = (&pki.server.certificate, &pki.server.key);
             self.shown.replace(certificate, key).context("replacing the serving certificate")?;
         }
-        self.keys.take(&pki, &trust)?;
+        let clients = format!("{}{}", pki.trusted, self.client_authorities);
+        self.keys.take(&pki, &trust, &clients)?;
         self.expiry.report(&pki.certificates, own.map(|own| own.names.not_after), self.world.now().as_second());
         if let Some(client) = &self.client {
             data_dir::write_kubeconfig(&self.root, &self.listen, &pki.admin, &trust)?;
-            published::update(client, &pki, &trust).await?;
+            published::update(client, (&clients, &front), &trust).await?;
         }
         let left = pki.due.saturating_sub(self.world.now().as_second());
         Ok(Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1)).min(LONGEST))
+    }
+
+    /// The operator's authorities of clients. An unusable file is logged, and its previous content is kept.
+    fn reload_client_authorities(&mut self) {
+        match self.listen.client_authorities() {
+            Ok(authorities) => {
+                self.client_authorities = authorities;
+                self.failures.succeeded(&"clients");
+            }
+            Err(error) => {
+                let err = format!("{error:#}");
+                if self.failures.failed(&"clients", &err) {
+                    tracing::warn!(err, "Authorities of clients cannot be reloaded; the last valid ones are used");
+                }
+            }
+        }
+    }
+
+    /// The certificates for certain names. Unusable ones are logged, and the previous ones are kept.
+    fn reload_named(&mut self) {
+        match serving_names::show(&self.listen.named, &self.shown) {
+            Ok(()) => {
+                self.failures.succeeded(&"named");
+            }
+            Err(error) => {
+                let err = format!("{error:#}");
+                if self.failures.failed(&"named", &err) {
+                    tracing::warn!(err, "Serving certificates cannot be reloaded; the last valid ones are used");
+                }
+            }
+        }
+    }
+
+    /// The authorities of front proxies that are published. An unusable file is logged, and its previous content is kept.
+    fn front_proxy_authority(&mut self, own: &str) -> String {
+        let Some(proxies) = &mut self.listen.front_proxies else { return own.to_owned() };
+        match proxies.reload() {
+            Ok(()) => {
+                self.failures.succeeded(&"proxies");
+            }
+            Err(error) => {
+                let err = format!("{error:#}");
+                if self.failures.failed(&"proxies", &err) {
+                    tracing::warn!(
+                        err,
+                        "Authorities of front proxies cannot be reloaded; the last valid ones are used"
+                    );
+                }
+            }
+        }
+        proxies.published_authority(own)
     }
 
     /// The operator's certificate. An unusable pair is logged, and the previous one is kept.

@@ -5,18 +5,25 @@ use apimachinery::{ApiResource, ObjectKey, yaml};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::{Client, Patch, PatchOptions};
-use pki::Directory;
 use serde_json::{Value, json};
 
-/// The authorities for clients of aggregated servers, and those with which new clusters verify the server.
+/// `clients` and `front_proxy` are the authorities of client certificates and of the front proxy, for aggregated servers;
+/// `trust` are those with which new clusters verify the server.
 ///
 /// # Errors
 /// An object that cannot be read or written.
-pub async fn update(client: &Client, pki: &Directory, trust: &str) -> anyhow::Result<()> {
+pub async fn update(client: &Client, (clients, front_proxy): (&str, &str), trust: &str) -> anyhow::Result<()> {
     let authentication = ObjectKey::namespaced("kube-system", "extension-apiserver-authentication");
     patch(client, &authentication, |data| {
-        let differs = data["client-ca-file"] != *pki.trusted;
-        differs.then(|| json!({"client-ca-file": pki.trusted}))
+        let mut wanted = vec![("client-ca-file", clients)];
+        // Missing where the operator's own certificate is presented.
+        if data["requestheader-client-ca-file"].is_string() {
+            wanted.push(("requestheader-client-ca-file", front_proxy));
+        }
+        let differing = wanted.into_iter().filter(|(key, pem)| data[*key] != **pem);
+        let changes: serde_json::Map<String, Value> =
+            differing.map(|(key, pem)| (key.to_owned(), pem.into())).collect();
+        (!changes.is_empty()).then(|| changes.into())
     })
     .await?;
     patch(client, &ObjectKey::namespaced("kube-public", "cluster-info"), |data| {

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::apiserver::plugins::Switches;
+use ::apiserver::admit::plugins::Switches;
 use anyhow::Context as _;
 use apimachinery::quantity::Quantity;
 use base64::Engine;
@@ -13,13 +13,19 @@ use clap::{Args, Parser, Subcommand};
 use karmada_api::admission::webhooks;
 use karmada_api::gates;
 use kubernetes_api::services::{Range, Ranges};
-use simulator::{MemberOptions, NodeShape};
+use simulator::{Load, MemberOptions, NodeShape};
 use world::World;
 
+use super::aggregation::AggregationArgs;
 use super::audit::AuditArgs;
-use super::listening::ListenArgs;
+use super::etcd::EtcdArgs;
+use super::front_proxies::FrontProxyArgs;
+use super::identity::IdentityArgs;
+use super::listening::{ListenArgs, port_range};
+use super::operation::OperationArgs;
+use super::overload::OverloadArgs;
 use super::print;
-use super::service_accounts::{InertArgs, ServiceAccountArgs};
+use super::service_accounts::ServiceAccountArgs;
 use super::settings::{admission, estimators, settings};
 use crate::backups::schedule::{Plan, Retention};
 use crate::data_dir::DataDir;
@@ -58,8 +64,8 @@ pub(super) enum Command {
     SchedulerEstimator,
     /// Run the descheduler, which moves replicas that cannot start
     Descheduler,
-    /// Accept the flags of karmada-metrics-adapter, which is not part of this version
-    MetricsAdapter,
+    /// Serve the metrics APIs over member clusters behind a stock kube-apiserver
+    MetricsAdapter(MetricsAdapterArgs),
     /// Verify, measure, back up and restore the store of a control plane
     Store(super::store::StoreArgs),
     /// Check and renew the certificates of a control plane
@@ -81,7 +87,7 @@ pub(super) struct VersionArgs {
 #[derive(Args, Clone, Copy)]
 pub(super) struct EndpointArgs {
     /// Accept Clusters whose apiEndpoint is http://, where tokens and objects are sent unencrypted
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(super) allow_http_member_endpoints: bool,
 }
 
@@ -99,7 +105,7 @@ pub(super) struct AgentArgs {
 pub(super) struct FailoverArgs {
     /// Pause evictions by taints when more than this share of the clusters turns unhealthy at about the same time; 1 never
     /// pauses them
-    #[arg(long, default_value_t = 0.5, value_parser = share)]
+    #[arg(long, default_value_t = 0.5, value_parser = share, hide_short_help = true)]
     failover_brake_share: f64,
     /// The time within which that share of the clusters turns unhealthy
     #[arg(long, default_value = "5m", value_parser = duration, hide_short_help = true)]
@@ -139,26 +145,39 @@ pub(super) struct ServerArgs {
     /// A file with static tokens, in lines of `token,user,uid[,"group1,group2"]`
     #[arg(long)]
     token_auth_file: Option<PathBuf>,
+    /// An AdmissionConfiguration: the credentials that admission webhooks receive
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    admission_control_config_file: Option<PathBuf>,
     #[command(flatten)]
     service_accounts: ServiceAccountArgs,
     #[command(flatten)]
+    identity: IdentityArgs,
+    #[command(flatten)]
     audit: AuditArgs,
     #[command(flatten)]
-    inert: InertArgs,
+    overload: OverloadArgs,
+    #[command(flatten)]
+    aggregation: AggregationArgs,
+    #[command(flatten)]
+    front_proxies: FrontProxyArgs,
+    #[command(flatten)]
+    operation: OperationArgs,
     /// The addresses of services; after a comma those of the other family
     #[arg(long, value_delimiter = ',', num_args = 1..=2, default_value = "10.96.0.0/12")]
     service_cluster_ip_range: Vec<Range>,
     /// The ports of services on every node
-    #[arg(long, value_parser = port_range, default_value = "30000-32767")]
+    #[arg(long, value_parser = port_range, default_value = "30000-32767", hide_short_help = true)]
     service_node_port_range: RangeInclusive<u16>,
     /// Admission plugins to enable besides the default ones, by kube-apiserver's names
     #[arg(long, value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
-    /// Admission plugins to disable; the default is that of Karmada's control planes, where no pods run
+    /// Admission plugins to disable
     #[arg(long, value_delimiter = ',', default_value = apiserver::DISABLED_PLUGINS)]
     disable_admission_plugins: Vec<String>,
     #[command(flatten)]
     backups: BackupArgs,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     #[command(flatten)]
     endpoints: EndpointArgs,
 }
@@ -169,16 +188,16 @@ struct BackupArgs {
     #[arg(long)]
     backup_dir: Option<PathBuf>,
     /// The time between backups; the first follows the start if the newest is older
-    #[arg(long, default_value = "6h", value_parser = duration)]
+    #[arg(long, default_value = "6h", value_parser = duration, hide_short_help = true)]
     backup_interval: Duration,
     /// The number of backups to keep
-    #[arg(long, default_value_t = 28, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 28, value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
     backup_retention: u32,
     /// The age after which backups are removed, however many they are; 0 for any age. The newest stays
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = duration, hide_short_help = true)]
     backup_retention_age: Duration,
     /// Leave the keys and certificates out of these backups
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     backup_without_keys: bool,
 }
 
@@ -224,7 +243,7 @@ pub(super) struct UpArgs {
 
 #[derive(Args)]
 pub(super) struct AggregatedArgs {
-    /// The directory of the Clusters, and of the serving certificate if none is given; it takes the place of upstream's etcd
+    /// The directory of the Clusters, unless --etcd-servers is given, and of the serving certificate if none is given
     #[arg(long, default_value = "karmada-aggregated-data")]
     pub(super) data_dir: PathBuf,
     #[command(flatten)]
@@ -233,8 +252,17 @@ pub(super) struct AggregatedArgs {
 
 #[derive(Args)]
 pub(super) struct SearchArgs {
-    /// The directory of the registries, and of the serving certificate if none is given; it takes the place of upstream's etcd
+    /// The directory of the registries, unless --etcd-servers is given, and of the serving certificate if none is given
     #[arg(long, default_value = "karmada-search-data")]
+    pub(super) data_dir: PathBuf,
+    #[command(flatten)]
+    pub(super) endpoints: EndpointArgs,
+}
+
+#[derive(Args)]
+pub(super) struct MetricsAdapterArgs {
+    /// The directory of the serving certificate, if none is given
+    #[arg(long, default_value = "karmada-metrics-data")]
     pub(super) data_dir: PathBuf,
     #[command(flatten)]
     pub(super) endpoints: EndpointArgs,
@@ -289,6 +317,9 @@ pub(super) struct MemberArgs {
     /// Run no workload controllers: objects stay as they are written
     #[arg(long)]
     bare: bool,
+    /// The usage of each pod without an annotation, as metrics.k8s.io reports it
+    #[arg(long, default_value = "cpu=1m,memory=16Mi")]
+    load: Load,
     #[command(flatten)]
     nodes: NodeArgs,
 }
@@ -337,11 +368,10 @@ fn kube_controllers() -> String {
     )
 }
 
-/// From `FIRST-LAST`.
-fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let bounds = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-    let range = bounds.map(|(first, last): (u16, u16)| first..=last).filter(|range| !range.is_empty());
-    range.ok_or_else(|| format!("{text:?} is not a range of ports such as 30000-32767"))
+/// An empty list has no names.
+fn named(mut names: Vec<String>) -> Vec<String> {
+    names.retain(|name| !name.is_empty());
+    names
 }
 
 fn member_name(text: &str) -> Result<String, String> {
@@ -359,22 +389,32 @@ impl ServerArgs {
             secondary: ranges.next(),
             node_ports: self.service_node_port_range,
         };
-        self.inert.refuse()?;
+        let mut listen = self.listen.listen(self.secure_port, "karmada-apiserver", world)?;
+        let aggregation: crate::aggregation::Settings = self.aggregation.into();
+        listen.trust_front_proxies(self.front_proxies.settings(aggregation.proxy_client.is_none()))?;
         Ok(apiserver::Options {
             data_dir: self.data_dir,
-            store: Kind::Embedded,
-            listen: self.listen.listen(self.secure_port, "karmada-apiserver", world)?,
+            store: self.etcd.store()?,
+            listen,
             token_auth_file: self.token_auth_file,
+            admission_config: self.admission_control_config_file,
             service_accounts: self.service_accounts.into(),
+            identity: self.identity.settings()?,
             audit: self.audit.settings(world),
+            overload: self.overload.into(),
+            aggregation,
             services,
-            plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
+            plugins: Switches {
+                enable: named(self.enable_admission_plugins),
+                disable: named(self.disable_admission_plugins),
+            },
             admission: karmada_api::admission::Options {
                 allow_http_endpoints: self.endpoints.allow_http_member_endpoints,
                 ..Default::default()
             },
             resource_models: true,
             backups: self.backups.plan(),
+            operation: self.operation.into(),
         })
     }
 }
@@ -387,6 +427,7 @@ impl UpArgs {
         let mut settings = controllers::Settings { allow_http_endpoints, ..settings(given)? };
         self.failover.set(&mut settings);
         server.resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+        let election = components::up_election(given, server.store.is_shared(), world)?;
         Ok(up::Options {
             server,
             controllers: self.controllers,
@@ -398,6 +439,7 @@ impl UpArgs {
             switches: components::switches(given),
             estimators: estimators(given)?,
             descheduler: if self.descheduler { Some(components::descheduler_options(given)?) } else { None },
+            election,
         })
     }
 }
@@ -443,7 +485,12 @@ impl MemberArgs {
         let last = || DataDir::last_port(&data_dir, &format!("{}.config", self.name));
         let port = self.secure_port.or_else(last).unwrap_or(0);
         let listen = self.listen.listen(port, &self.name, world)?;
-        let member = MemberOptions { nodes: self.nodes.shapes(), bare: self.bare, ..MemberOptions::new(self.name) };
+        let member = MemberOptions {
+            nodes: self.nodes.shapes(),
+            bare: self.bare,
+            load: self.load,
+            ..MemberOptions::new(self.name)
+        };
         Ok(member::Options { data_dir, store: Kind::Embedded, listen, member })
     }
 }

@@ -127,6 +127,11 @@ const EXAMPLES: &[(&str, &str)] = &[
   karmada aggregated-apiserver --kubeconfig=karmada-apiserver.config",
     ),
     (
+        "metrics-adapter",
+        "  # Serve metrics of members behind a kube-apiserver
+  karmada metrics-adapter --kubeconfig=karmada-apiserver.config",
+    ),
+    (
         "search",
         "  # Serve searches behind a kube-apiserver
   karmada search --kubeconfig=karmada-apiserver.config",
@@ -333,9 +338,9 @@ mod tests {
         {
             assert!(short.contains(flag) && all.contains(flag), "{flag}: {short}");
         }
-        for flag in ["--rate-limiter-qps", "--log-dir", "--horizontal-pod-autoscaler-sync-period", "--kubeconfig"] {
+        for flag in ["--rate-limiter-qps", "--log-dir", "--horizontal-pod-autoscaler-upscale-delay", "--kubeconfig"] {
             assert!(!short.contains(flag) && all.contains(flag), "{flag}");
         }
-        assert!(!help(&["member", "--help"]).contains("--help-all"), "it hides nothing");
+        assert!(!help(&["demo", "--help"]).contains("--help-all"), "it hides nothing");
     }
 }

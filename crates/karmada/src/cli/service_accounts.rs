@@ -1,9 +1,11 @@
-//! kube-apiserver's flags for service account tokens, and those of its flags about proxies that are refused.
+//! kube-apiserver's flags for service account tokens.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
+use super::arguments::duration;
 use crate::service_accounts::{ISSUER, ServiceAccounts};
 
 #[derive(Args)]
@@ -18,6 +20,15 @@ pub(super) struct ServiceAccountArgs {
     /// The issuer of service account tokens; can be repeated: the first is that of new tokens, all are accepted
     #[arg(long, value_name = "URL", default_value = ISSUER)]
     service_account_issuer: Vec<String>,
+    /// The longest lifetime of a service account token, from 1h; longer requests are shortened
+    #[arg(long, value_parser = duration, hide_short_help = true)]
+    service_account_max_token_expiration: Option<Duration>,
+    /// Whether tokens that are requested for pods live for a year, for clients that never reload them
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", hide_short_help = true, action = clap::ArgAction::Set)]
+    service_account_extend_token_expiration: bool,
+    /// The URL of the keys in /.well-known/openid-configuration, if others do not reach them at the issuer
+    #[arg(long, value_name = "URL", hide_short_help = true)]
+    service_account_jwks_uri: Option<String>,
 }
 
 impl From<ServiceAccountArgs> for ServiceAccounts {
@@ -26,50 +37,9 @@ impl From<ServiceAccountArgs> for ServiceAccounts {
             key_files: args.service_account_key_file,
             signing_key_file: args.service_account_signing_key_file,
             issuers: args.service_account_issuer,
+            extend: args.service_account_extend_token_expiration,
+            longest: args.service_account_max_token_expiration.filter(|longest| !longest.is_zero()),
+            jwks_uri: args.service_account_jwks_uri,
         }
-    }
-}
-
-/// Flags of kube-apiserver that installers set and that would have no effect.
-#[derive(Args)]
-pub(super) struct InertArgs {
-    #[arg(long, hide = true)]
-    proxy_client_cert_file: Vec<String>,
-    #[arg(long, hide = true)]
-    proxy_client_key_file: Vec<String>,
-    #[arg(long, hide = true)]
-    requestheader_allowed_names: Vec<String>,
-    #[arg(long, hide = true)]
-    requestheader_client_ca_file: Vec<String>,
-    #[arg(long, hide = true)]
-    requestheader_extra_headers_prefix: Vec<String>,
-    #[arg(long, hide = true)]
-    requestheader_group_headers: Vec<String>,
-    #[arg(long, hide = true)]
-    requestheader_uid_headers: Vec<String>,
-    #[arg(long, hide = true)]
-    requestheader_username_headers: Vec<String>,
-}
-
-impl InertArgs {
-    /// # Errors
-    /// With the reason, when one of them is given.
-    pub(super) fn refuse(&self) -> anyhow::Result<()> {
-        let given = [
-            ("proxy-client-cert-file", &self.proxy_client_cert_file),
-            ("proxy-client-key-file", &self.proxy_client_key_file),
-            ("requestheader-allowed-names", &self.requestheader_allowed_names),
-            ("requestheader-client-ca-file", &self.requestheader_client_ca_file),
-            ("requestheader-extra-headers-prefix", &self.requestheader_extra_headers_prefix),
-            ("requestheader-group-headers", &self.requestheader_group_headers),
-            ("requestheader-uid-headers", &self.requestheader_uid_headers),
-            ("requestheader-username-headers", &self.requestheader_username_headers),
-        ];
-        let Some((name, _)) = given.into_iter().find(|(_, value)| !value.is_empty()) else { return Ok(()) };
-        let reason = match name.starts_with("proxy-client") {
-            true => "this server forwards no request to extension API servers, so it presents no proxy certificate",
-            false => "this server trusts no authenticating proxy in front of it: clients authenticate to it directly",
-        };
-        anyhow::bail!("--{name} has no effect here: {reason}; leave it out")
     }
 }

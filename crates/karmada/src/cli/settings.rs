@@ -22,6 +22,7 @@ pub(super) fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admiss
         failover: given.gates.is_open(gates::FAILOVER),
         no_execute_eviction: given.gates.is_open(gates::FAILOVER) && evicts_by_taints(given)?,
         stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
+        multi_cluster_service: given.gates.is_open(gates::MULTI_CLUSTER_SERVICE),
         ..Default::default()
     })
 }
@@ -38,8 +39,29 @@ pub(super) fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Setting
         monitoring: controllers::Monitoring { period, graces },
         eviction: eviction(given)?,
         quota_sync_period: positive(given, "federated-resource-quota-sync-period")?,
+        scaling: scaling(given)?,
         ..of_members(given)?
     })
+}
+
+/// The settings of FederatedHPA.
+fn scaling(given: &Given<'_>) -> anyhow::Result<controllers::Scaling> {
+    let window = |name: &str| {
+        let seconds = seconds(given, &format!("horizontal-pod-autoscaler-{name}"))?;
+        Ok::<_, anyhow::Error>(jiff::SignedDuration::from_secs(seconds))
+    };
+    let tolerance: f64 = given.parsed("horizontal-pod-autoscaler-tolerance")?;
+    anyhow::ensure!(
+        tolerance.is_finite() && tolerance >= 0.0,
+        "--horizontal-pod-autoscaler-tolerance must be at least 0, and is {tolerance}"
+    );
+    let decisions = autoscaling::Settings {
+        downscale_stabilization: window("downscale-stabilization")?,
+        tolerance,
+        cpu_initialization: window("cpu-initialization-period")?,
+        initial_readiness_delay: window("initial-readiness-delay")?,
+    };
+    Ok(controllers::Scaling { sync_period: positive(given, "horizontal-pod-autoscaler-sync-period")?, decisions })
 }
 
 /// The settings of an agent.
@@ -82,6 +104,7 @@ fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
             graceful_eviction: given.gates.is_open(gates::GRACEFUL_EVICTION),
             stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
             quota_enforcement: given.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
+            multi_cluster_service: given.gates.is_open(gates::MULTI_CLUSTER_SERVICE),
         },
         ..Default::default()
     };

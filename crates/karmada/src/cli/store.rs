@@ -1,6 +1,9 @@
 //! `karmada store`: operations on the store of a control plane.
 
+mod adopt;
 mod backup;
+mod copy;
+mod etcd;
 mod restore;
 mod stats;
 mod verify;
@@ -28,6 +31,10 @@ enum StoreCommand {
     Backup(backup::BackupArgs),
     /// Restore a backup to the data directory of a stopped server
     Restore(restore::RestoreArgs),
+    /// Survey the etcd of another control plane, and prepare it for this program
+    Adopt(adopt::AdoptArgs),
+    /// Copy the store of a stopped control plane between its data directory and etcd
+    Copy(copy::CopyArgs),
 }
 
 #[derive(Args)]
@@ -41,12 +48,16 @@ pub(super) fn run(args: StoreArgs, world: &World) -> anyhow::Result<()> {
     match args.command {
         StoreCommand::Stats(args) => stats::run(&args),
         StoreCommand::Verify(args) => verify::run(&args),
-        StoreCommand::Backup(args) => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-            runtime.context("starting the runtime")?.block_on(backup::run(&args, world))
-        }
+        StoreCommand::Backup(args) => runtime()?.block_on(backup::run(&args, world)),
+        StoreCommand::Adopt(args) => runtime()?.block_on(adopt::run(&args, world)),
+        StoreCommand::Copy(args) => runtime()?.block_on(copy::run(&args, world)),
         StoreCommand::Restore(args) => restore::run(&args, world),
     }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.context("starting the runtime")
 }
 
 /// Progress on standard error; on a terminal only.

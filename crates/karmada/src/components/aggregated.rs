@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use apiserver::authn::FrontProxy;
+use apiserver::auth::authn::FrontProxy;
 use apiserver::{Admission, Route};
 use client::Client;
 use karmada_api::gates;
 use world::World;
 
-use super::behind::{Behind, Front, FrontSocket, front_proxy, kept};
+use super::behind::{Behind, Front, FrontSocket, front_proxy, kept, store};
 use crate::cluster_admission::ClusterAdmission;
 use crate::engine::Engine;
 use crate::flags::Given;
@@ -54,7 +54,7 @@ pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf, allow_ht
     let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-aggregated-apiserver", given).await?;
     let Front { proxy: front, following } = front_proxy(given, &control, &world).await?;
-    let (engine, data) = kept(&data_dir, SERVICE, &world).await?;
+    let (engine, data) = kept(store(given)?, &data_dir, SERVICE, &world).await?;
     let resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
     let opened = open(control, front, engine, Served { resource_models, allow_http }, &world).await?;
     opened.serve("aggregated API server", socket, following, &data).await
@@ -64,8 +64,8 @@ pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf, allow_ht
 mod tests {
     use std::path::Path;
 
-    use apiserver::authn::ClientAuthority;
-    use apiserver::serve::Peer;
+    use apiserver::Peer;
+    use apiserver::auth::authn::ClientAuthority;
     use http_body_util::BodyExt as _;
     use serde_json::json;
     use tower::ServiceExt as _;

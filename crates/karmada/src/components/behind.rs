@@ -2,7 +2,7 @@
 //!
 //! The server in front has authenticated and authorized the user, and proves with its client certificate that it may name
 //! users in headers. Requests without this certificate are anonymous, so no review is needed. Objects are kept in an embedded
-//! store.
+//! store, or in etcd.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use apimachinery::resource::Resource;
-use apiserver::authn::{Authentication, ClientAuthority, FrontProxy};
-use apiserver::documents::Documents;
-use apiserver::serve;
+use apiserver::auth::authn::{Authentication, ClientAuthority, FrontProxy};
+use apiserver::routes::Documents;
+use apiserver::serve::{self, Protocol, TlsConfig};
 use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use tokio_util::sync::CancellationToken;
@@ -23,9 +23,10 @@ use super::front_authority::{self, Following, Origin, Published};
 use crate::certificates::{Keeper, Served};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
+use crate::external::Settings;
 use crate::flags::Given;
 use crate::reach::Listen;
-use crate::serving::{OwnCertificate, Versions};
+use crate::serving::OwnCertificate;
 use crate::sockets::Bound;
 
 /// Such a server without its socket.
@@ -44,9 +45,11 @@ impl Behind {
         world: &World,
     ) -> anyhow::Result<Self> {
         let version = crate::access::version();
-        routes.insert(0, Arc::new(Documents::new(version.clone())));
+        // After the others, which may have documents of their own.
+        routes.push(Arc::new(Documents::new(version.clone())));
+        routes.extend(crate::operation::pages(world));
         let config = ServerConfig {
-            store: engine.store(),
+            store: engine.readable(engine.store()),
             world: world.clone(),
             resources,
             admission,
@@ -89,7 +92,7 @@ impl Behind {
             Some(own) => own.tls.clone(),
             None => {
                 let issued = &data.pki.server;
-                front.versions.config(&issued.certificate, &issued.key).context("setting up TLS")?
+                TlsConfig::of_protocol(&issued.certificate, &issued.key, &front.protocol).context("setting up TLS")?
             }
         };
         let listener = front.bound.listen()?;
@@ -129,11 +132,19 @@ impl Behind {
     }
 }
 
+/// The store by the flags of such a server.
+///
+/// # Errors
+/// The invalid flag.
+pub fn store(given: &Given<'_>) -> anyhow::Result<Kind> {
+    Ok(Settings::given(given)?.map_or(Kind::Embedded, |settings| Kind::Etcd(settings.into())))
+}
+
 /// The store and the certificates of such a server. A data directory with certificates had a store: a missing one is
 /// refused, not started empty.
-pub async fn kept(data_dir: &Path, service: &str, world: &World) -> anyhow::Result<(Engine, DataDir)> {
+pub async fn kept(store: Kind, data_dir: &Path, service: &str, world: &World) -> anyhow::Result<(Engine, DataDir)> {
     let must_exist = DataDir::is_used(data_dir);
-    let engine = Engine::open(Kind::Embedded, &DataDir::store(data_dir), must_exist, world).await?;
+    let engine = Engine::open(store, &DataDir::store(data_dir), must_exist, world).await?;
     let data = DataDir::open(data_dir, &[service.to_owned()], world)?;
     Ok((engine, data))
 }
@@ -178,7 +189,7 @@ pub struct FrontSocket {
     bound: Bound,
     /// `None` when one is issued.
     certificate: Option<OwnCertificate>,
-    versions: Versions,
+    protocol: Protocol,
 }
 
 impl FrontSocket {
@@ -186,17 +197,18 @@ impl FrontSocket {
     /// A certificate that cannot be used, or an address that cannot be bound.
     pub fn bind(given: &Given<'_>, world: &World) -> anyhow::Result<Self> {
         let file = |name| Some(Path::new(given.text(name))).filter(|path| !path.as_os_str().is_empty());
-        let versions = match given.text("tls-min-version") {
-            "" | "VersionTLS12" => Versions::From12,
-            "VersionTLS13" => Versions::Only13,
+        let only_13 = match given.text("tls-min-version") {
+            "" | "VersionTLS12" => false,
+            "VersionTLS13" => true,
             other => anyhow::bail!("--tls-min-version: {other:?} is neither VersionTLS12 nor VersionTLS13"),
         };
+        let protocol = Protocol { only_13, suites: Vec::new() };
         let (certificate, key) = (file("tls-cert-file"), file("tls-private-key-file"));
-        let certificate = OwnCertificate::from_files(certificate, key, versions, world)?;
+        let certificate = OwnCertificate::from_files(certificate, key, &protocol, world)?;
         let address: IpAddr = given.parsed("bind-address")?;
         let address = SocketAddr::new(address, given.parsed("secure-port")?);
         let bound = Bound::new(address, "--bind-address, --secure-port")?;
-        Ok(Self { bound, certificate, versions })
+        Ok(Self { bound, certificate, protocol })
     }
 }
 
@@ -208,11 +220,12 @@ mod tests {
     #[tokio::test]
     async fn a_store_that_is_lost_is_not_begun_again() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (engine, _) =
-            kept(directory.path(), "karmada-search.karmada-system.svc", &World::system()).await.expect("made");
+        let (engine, _) = kept(Kind::Embedded, directory.path(), "karmada-search.karmada-system.svc", &World::system())
+            .await
+            .expect("made");
         engine.close().await.expect("closed");
         std::fs::remove_dir_all(DataDir::store(directory.path())).expect("removed");
-        let again = kept(directory.path(), "karmada-search.karmada-system.svc", &World::system()).await;
+        let again = kept(Kind::Embedded, directory.path(), "karmada-search.karmada-system.svc", &World::system()).await;
         let error = again.err().map(|error| format!("{error:#}")).unwrap_or_default();
         assert!(error.contains("start-empty"), "{error}");
     }

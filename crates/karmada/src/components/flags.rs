@@ -19,7 +19,7 @@ pub fn addresses(given: &Given<'_>) -> anyhow::Result<Addresses> {
 }
 
 /// `127.0.0.1:8080`, `:8080` for all addresses, or `0` for none.
-fn plain_address(given: &Given<'_>, name: &str) -> anyhow::Result<Option<SocketAddr>> {
+pub(super) fn plain_address(given: &Given<'_>, name: &str) -> anyhow::Result<Option<SocketAddr>> {
     let text = given.text(name);
     if matches!(text, "0" | "") {
         return Ok(None);

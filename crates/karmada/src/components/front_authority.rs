@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use apimachinery::{ApiResource, ObjectKey};
-use apiserver::authn::ClientAuthority;
+use apiserver::auth::authn::ClientAuthority;
 use client::Client;
 use controller_runtime::{Event, InformerSet, Selection};
 use serde_json::Value;

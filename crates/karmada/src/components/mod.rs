@@ -6,6 +6,7 @@ mod aggregated;
 mod behind;
 mod flags;
 mod front_authority;
+mod measuring;
 mod near;
 mod reconciling;
 mod reconnect;
@@ -26,6 +27,7 @@ use crate::probes::{BoundProbes, Probes};
 pub use agent::agent;
 pub use aggregated::aggregated_apiserver;
 pub use flags::{addresses, descheduler_options, estimator_settings, scheduler_options, switches};
+pub use measuring::metrics_adapter;
 pub use near::NearMembers;
 pub use reconciling::controller_manager;
 pub use scheduling::{descheduler, scheduler, scheduler_estimator};
@@ -36,6 +38,14 @@ pub const LEADING: Description =
     Description::gauge("leader_election_master_status", &["name"], "1 while this process holds the Lease, else 0.");
 /// The metrics of components with a Lease.
 pub const METRICS: &[Description] = &[LEADING];
+
+/// The flags about the Lease itself.
+const LEASE_FLAGS: [&str; 4] = [
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "leader-elect-resource-namespace",
+    "leader-elect-retry-period",
+];
 
 /// The context of a component.
 pub struct Surroundings {
@@ -155,6 +165,22 @@ async fn lost(leading: &mut Option<JoinHandle<bool>>) -> anyhow::Error {
         }
         None => std::future::pending().await,
     }
+}
+
+/// The election among the processes `karmada up` on one store; `None` where one process holds the store.
+///
+/// # Errors
+/// The invalid flag.
+pub fn up_election(given: &Given<'_>, is_shared: bool, world: &World) -> anyhow::Result<Option<LeaderElection>> {
+    if is_shared && given.is_true("leader-elect")? {
+        return election(given, "karmada-up", world).map(Some);
+    }
+    for name in LEASE_FLAGS.iter().filter(|name| !is_shared && given.is_given(name)) {
+        eprintln!(
+            "notice: --{name} has no effect here: one process holds the store, so there is no Lease to elect a leader with"
+        );
+    }
+    Ok(None)
 }
 
 fn election(given: &Given<'_>, lease: &str, world: &World) -> anyhow::Result<LeaderElection> {

@@ -8,36 +8,15 @@ use controllers::{CONTROLLERS, Context, Controller, Settings};
 use super::{Begun, run};
 use crate::flags::Given;
 
-/// Keys of upstream's `--controllers` whose controllers do not exist here, or are parts of others.
-const ELSEWHERE: &[&str] = &[
-    "cronFederatedHorizontalPodAutoscaler",
-    "endpointSlice",
-    "endpointsliceCollect",
-    "endpointsliceDispatch",
-    "federatedHorizontalPodAutoscaler",
-    "multiclusterservice",
-    "serviceExport",
-    "serviceImport",
-];
-
-/// The controllers of `here` that `--controllers` selects. As upstream, unknown names are ignored; a name of a controller
-/// that exists only `elsewhere` is an error unless it is excluded.
-pub(super) fn selection(
-    given: &[&str],
-    elsewhere: &[&str],
-    here: impl Fn(&Controller) -> bool,
-) -> anyhow::Result<Vec<String>> {
+/// The controllers of `here` that `--controllers` selects. As upstream, unknown names are ignored.
+pub(super) fn selection(given: &[&str], here: impl Fn(&Controller) -> bool) -> Vec<String> {
     let is_here = |name: &str| CONTROLLERS.iter().any(|controller| controller.name == name && here(controller));
-    let missing = given.iter().find(|word| elsewhere.contains(*word) && !is_here(word));
-    if let Some(missing) = missing {
-        anyhow::bail!("--controllers: {missing} is a controller of upstream's that is not part of this version");
-    }
     let known = |word: &&&str| **word == "*" || is_here(word.trim_start_matches('-'));
-    Ok(given.iter().filter(known).map(|word| (*word).to_owned()).collect())
+    given.iter().filter(known).map(|word| (*word).to_owned()).collect()
 }
 
 pub async fn controller_manager(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> {
-    let selection = selection(&given.list("controllers"), ELSEWHERE, |_| true)?;
+    let selection = selection(&given.list("controllers"), |_| true);
     run("karmada-controller-manager", given, Some("karmada-controller-manager"), async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
         // This process runs no members.
@@ -60,21 +39,16 @@ mod tests {
     #[test]
     fn words_of_upstream() {
         for (given, expected) in [
-            (vec!["*"], Ok(vec!["*"])),
-            (vec!["*", "-binding", "-multiclusterservice", "nothing"], Ok(vec!["*", "-binding"])),
-            (vec!["*", "hpaScaleTargetMarker"], Ok(vec!["*", "hpaScaleTargetMarker"])),
-            (vec!["cluster", "execution"], Ok(vec!["cluster", "execution"])),
-            (
-                vec!["*", "multiclusterservice"],
-                Err(
-                    "--controllers: multiclusterservice is a controller of upstream's that is not part of this version",
-                ),
-            ),
+            (vec!["*"], vec!["*"]),
+            (vec!["*", "-binding", "-multiclusterservice", "nothing"], vec!["*", "-binding", "-multiclusterservice"]),
+            (vec!["*", "hpaScaleTargetMarker"], vec!["*", "hpaScaleTargetMarker"]),
+            (vec!["cluster", "execution"], vec!["cluster", "execution"]),
         ] {
-            let found = selection(&given, ELSEWHERE, |_| true).map_err(|error| error.to_string());
-            let found: Result<Vec<&str>, &str> =
-                found.as_ref().map(|words| words.iter().map(String::as_str).collect()).map_err(String::as_str);
-            assert_eq!(found, expected);
+            assert_eq!(selection(&given, |_| true), expected);
         }
+        let upstream =
+            "endpointSlice endpointsliceCollect endpointsliceDispatch multiclusterservice serviceExport serviceImport";
+        let names: Vec<&str> = upstream.split(' ').collect();
+        assert_eq!(selection(&names, |_| true), names);
     }
 }

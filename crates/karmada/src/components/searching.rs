@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use apiserver::Route;
-use apiserver::authn::FrontProxy;
+use apiserver::auth::authn::FrontProxy;
 use client::{Client, Mapper};
 use controllers::{Members, Settings};
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use super::behind::{Behind, Front, FrontSocket, front_proxy, kept};
+use super::behind::{Behind, Front, FrontSocket, front_proxy, kept, store};
 use crate::engine::Engine;
 use crate::flags::Given;
 use fleet_api::proxy::ClusterProxy;
@@ -50,7 +50,7 @@ pub async fn search(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> a
     let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-search", given).await?;
     let Front { proxy: front, following } = front_proxy(given, &control, &world).await?;
-    let (engine, data) = kept(&data_dir, SERVICE, &world).await?;
+    let (engine, data) = kept(store(given)?, &data_dir, SERVICE, &world).await?;
     let member_burst = given.parsed("cluster-api-burst")?;
     let mut settings = Settings { member_burst, allow_http_endpoints: allow_http, ..Settings::default() };
     if given.is_given("cluster-api-qps") {

@@ -123,16 +123,21 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
     up::Options {
         server: apiserver::Options {
             data_dir: directory.to_owned(),
-            store: options.store,
+            store: options.store.clone(),
             listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), options.secure_port, "karmada-apiserver"),
             token_auth_file: None,
+            admission_config: None,
+            identity: Default::default(),
             service_accounts: Default::default(),
             audit: Default::default(),
+            overload: Default::default(),
+            aggregation: Default::default(),
             services: Default::default(),
             plugins: apiserver::default_plugins(),
             admission: Default::default(),
             resource_models: true,
             backups: None,
+            operation: Default::default(),
         },
         controllers: vec!["*".into()],
         kube_controllers: up::default_kube_controllers(),
@@ -144,6 +149,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
         switches: Default::default(),
         estimators: None,
         descheduler: None,
+        election: None,
     }
 }
 

@@ -13,7 +13,6 @@ use karmada_api::gates::{Gates, help};
 
 use crate::logging::Logging;
 
-use gates::NOT_YET;
 pub use reference::{flags_page, gates_page, metrics_page};
 use table::named;
 pub use table::{Flag, Ignored, flags};
@@ -52,7 +51,10 @@ fn with_flags(mut command: Command, components: &[&str]) -> Command {
                 continue;
             }
             declared.push(flag.name.to_owned());
-            command = command.arg(argument(flag, default, named(flag.name).any(|row| row.is_effective(&name))));
+            let arg = argument(flag, default, named(flag.name).any(|row| row.is_effective(&name)));
+            // Only several processes on one etcd elect one.
+            let is_rare = name == "up" && flag.name.starts_with("leader-elect");
+            command = command.arg(if is_rare { arg.hide_short_help(true) } else { arg });
         }
     }
     command
@@ -123,9 +125,32 @@ pub fn listeners() -> Vec<Listener> {
     found
 }
 
+/// The flags of a command with their values, defaults included.
+pub fn values(matches: &ArgMatches) -> Vec<(String, String)> {
+    let ids = matches.ids().map(clap::Id::as_str);
+    let named = ids.filter_map(|id| {
+        // Groups of flags have no value of their own.
+        let values = matches.try_get_raw(id).ok().flatten()?;
+        let name = id.rsplit(':').next().unwrap_or(id).replace('_', "-");
+        let values: Vec<_> = values.map(|value| value.to_string_lossy().into_owned()).collect();
+        Some((name, values.join(",")))
+    });
+    named.filter(|(name, _)| !name.starts_with(char::is_uppercase)).collect()
+}
+
+/// Adds the flags of logs to a command.
+fn with_log_flags(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    let for_logs = flags().iter().filter(|flag| flag.is_for_logs());
+    for_logs.fold(command, |command, flag| {
+        let default = flag.default_here(COMPONENTS[0]).unwrap_or_default();
+        command.arg(argument(flag, default, flag.is_effective(&name)).hide_short_help(true))
+    })
+}
+
 /// The commands with the flags of upstream's components.
 pub fn extend(command: Command) -> Command {
-    let command = command.mut_subcommand("up", |it| with_flags(it, UP));
+    let command = command.mut_subcommand("up", |it| with_flags(it, UP)).mut_subcommand("apiserver", with_log_flags);
     COMPONENTS
         .iter()
         .fold(command, |command, component| command.mut_subcommand(component, |it| with_flags(it, &[component])))
@@ -163,13 +188,6 @@ impl<'a> Given<'a> {
         let text = text(matches, "feature-gates");
         let gates = Gates::parse(text)
             .map_err(|error| anyhow::anyhow!("invalid argument {text:?} for \"--feature-gates\" flag: {error}"))?;
-        let is_missed = |name: &str| NOT_YET.iter().any(|(gate, by)| *gate == name && by.contains(&command));
-        for (gate, open) in gates.changed().filter(|(gate, _)| is_missed(gate.name)) {
-            let does = format!("has no effect in this version, which acts as with {}", gate.default);
-            // Upstream's manifests open all gates of a stage; a gate given by name is relied on.
-            anyhow::ensure!(gates.is_of_stage(gate.name), "feature gate {}={open} {does}; leave it out", gate.name);
-            notices.push(format!("feature gate {}={open} {does}", gate.name));
-        }
         Ok(Self { matches, gates, notices })
     }
 
@@ -280,7 +298,6 @@ mod tests {
     fn a_value_that_is_what_happens_anyway_is_neither_refused_nor_announced() {
         for args in [
             &["--leader-elect=false"][..],
-            &["--leader-elect=0"],
             &["--enable-taint-manager=false", "--enable-no-execute-taint-eviction=false", "--enable-pprof=F"],
             &["--metrics-bind-address=0", "--health-probe-bind-address=0"],
             &["--kubeconfig=", "--master="],
@@ -295,10 +312,10 @@ mod tests {
     #[test]
     fn what_needs_no_effect_is_announced() {
         let command = with_flags(Command::new("up"), UP);
-        let matches = command.try_get_matches_from(["up", "--leader-elect=false", "--leader-elect-lease-duration=1m"]);
+        let matches = command.try_get_matches_from(["up", "--leader-elect=false", "--leader-elect-resource-name=x"]);
         let matches = matches.expect("known flags");
         let given = Given::read(&matches, "up").expect("accepted");
-        let expected = "--leader-elect-lease-duration=1m has no effect here: one process holds the store, so there is no \
+        let expected = "--leader-elect-resource-name=x has no effect here: one process holds the store, so there is no \
                         Lease to elect a leader with";
         assert_eq!(given.notices, [expected]);
     }
@@ -323,6 +340,8 @@ mod tests {
             "webhook --bind-address, --secure-port 0.0.0.0:8443",
             "aggregated-apiserver --bind-address, --secure-port 0.0.0.0:443",
             "search --bind-address, --secure-port 0.0.0.0:443",
+            "metrics-adapter --metrics-bind-address 127.0.0.1:8080",
+            "metrics-adapter --bind-address, --secure-port 0.0.0.0:443",
         ];
         assert_eq!(found, expected);
         // Each flag of an address or a port is one of them, or of something that this version does not serve.
@@ -379,10 +398,8 @@ mod tests {
             ),
             (vec!["up", "--cluster-api-kubeconfig="], Ok("false 30s false [\"kube-.*\"] default-scheduler")),
             (
-                vec!["up", "--horizontal-pod-autoscaler-sync-period=1m"],
-                Err(
-                    "--horizontal-pod-autoscaler-sync-period=1m is not supported in this version, which uses the default; leave it out",
-                ),
+                vec!["up", "--horizontal-pod-autoscaler-upscale-delay=1m"],
+                Ok("false 30s false [\"kube-.*\"] default-scheduler"),
             ),
             (
                 vec!["up", "--enable-no-execute-taint-eviction", "--feature-gates=Failover=true"],
@@ -404,9 +421,7 @@ mod tests {
             ),
             (
                 vec!["up", "--feature-gates=MultiClusterService=true"],
-                Err(
-                    "feature gate MultiClusterService=true has no effect in this version, which acts as with false; leave it out",
-                ),
+                Ok("false 30s false [\"kube-.*\"] default-scheduler"),
             ),
             (
                 vec!["up", "--feature-gates=AllAlpha=true,AllBeta=true"],

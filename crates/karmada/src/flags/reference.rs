@@ -74,8 +74,7 @@ fn ports() -> String {
 /// `docs/reference/feature-gates.md`.
 pub fn gates_page() -> String {
     let mut page = format!(
-        "# Feature gates\n\n{MADE}\n`--feature-gates=Name=true,...`; `AllAlpha` and `AllBeta` set every gate of the stage that is not named. A gate that \
-         changes\nnothing yet is refused when it is set by name to another value than its default; set with its stage, it is accepted with a notice.\n\n\
+        "# Feature gates\n\n{MADE}\n`--feature-gates=Name=true,...`; `AllAlpha` and `AllBeta` set every gate of the stage that is not named.\n\n\
          | gate | stage | default | since | when open | can be changed |\n|---|---|---|---|---|---|\n"
     );
     for gate in GATES {
@@ -109,19 +108,24 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (the client needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family appears once it has a value.\n"
     );
-    let parts: [(&str, &[Description]); 15] = [
+    let parts: [(&str, &[Description]); 20] = [
         ("Controllers", controllers::metrics::ALL),
+        ("Autoscaling", controllers::SCALING_METRICS),
         ("Scheduler", scheduler::metrics::ALL),
         ("Estimator", estimator::metrics::ALL),
         ("Queues and passes", controller_runtime::metrics::ALL),
         ("Leases", crate::components::METRICS),
         ("Clients", client::metrics::ALL),
         ("API server", apiserver::metrics::ALL),
+        ("API priority and fairness", apiserver::flow::METRICS),
         ("Auditing", apiserver::audit::ALL),
         ("Admission webhooks", admission::counted::ALL),
+        ("Aggregated API servers", aggregation::counted::ALL),
         ("Store", crate::metrics::ALL),
+        ("Store in etcd", crate::external::METRICS),
         ("Backups", crate::backups::schedule::METRICS),
         ("Certificates", crate::certificates::METRICS),
+        ("Identity", crate::identity::METRICS),
         ("Webhook", crate::webhook::METRICS),
         ("Agent tunnels", tunnel::metrics::ALL),
         ("Process", crate::metrics::PROCESS),
@@ -144,20 +148,14 @@ pub fn metrics_page() -> String {
     page
 }
 
-/// Families of components that are not part of this version; upstream serves them once such a component has counted.
+/// Families that upstream declares and never serves.
 const NOT_HERE: &str = "
-## Not counted in this version
+## Not served
 
-Their components are not part of this version; upstream, too, shows these families only when such a component has counted.
+Upstream declares these families for FederatedHPA and never serves them:
 
-| name | type | labels | whose |
-|---|---|---|---|
-| `cronfederatedhpa_process_duration_seconds` | histogram | result | CronFederatedHPA |
-| `cronfederatedhpa_rule_process_duration_seconds` | histogram | result | CronFederatedHPA |
-| `federatedhpa_process_duration_seconds` | histogram | result | FederatedHPA |
-| `federatedhpa_pull_metrics_duration_seconds` | histogram | result, metricType | FederatedHPA |
-| `horizontal_pod_autoscaler_controller_reconciliations_total` | counter | action, error | FederatedHPA; upstream never serves it |
-| `horizontal_pod_autoscaler_controller_reconciliation_duration_seconds` | histogram | action, error | the same |
-| `horizontal_pod_autoscaler_controller_metric_computation_total` | counter | action, error, metric_type | the same |
-| `horizontal_pod_autoscaler_controller_metric_computation_duration_seconds` | histogram | action, error, metric_type | the same |
+| name | type | labels |
+|---|---|---|
+| `horizontal_pod_autoscaler_controller_metric_computation_total` | counter | action, error, metric_type |
+| `horizontal_pod_autoscaler_controller_metric_computation_duration_seconds` | histogram | action, error, metric_type |
 ";

@@ -20,6 +20,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Request, Response};
 
+use world::World;
+
 use crate::probes::{Addresses, Probes, answer, answered};
 use crate::rules::Rules;
 use crate::sockets::Bound;
@@ -110,7 +112,7 @@ async fn handle(rules: &Rules, registry: &Registry, request: Request) -> Respons
     let path = request.uri().path().to_owned();
     let webhook = webhooks::served_at(&path);
     if webhook.is_none() && path != "/convert" {
-        return answered(registry, &path);
+        return answered(registry, &request, &World::system());
     }
     let read = read(request).await;
     let Some(webhook) = webhook else {

@@ -25,13 +25,18 @@ pub async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
         store: Kind::Memory,
         listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada"),
         token_auth_file: None,
+        admission_config: None,
+        identity: Default::default(),
         service_accounts: Default::default(),
         audit: Default::default(),
+        overload: Default::default(),
+        aggregation: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission: Default::default(),
         resource_models: true,
         backups: None,
+        operation: Default::default(),
     };
     karmada::apiserver::open(&options, Arc::new(|_| None), &world).await.expect("a server")
 }
@@ -192,11 +197,11 @@ async fn kinds_and_fields_without_effect_get_a_warning() {
     let applied = policy(json!({"resourceSelectors": selectors, "preemption": "Always", "priority": 2}));
     let apply = format!("{one}?fieldManager=test&force=true");
     assert_eq!(send(Method::PATCH, &apply, "application/apply-patch+yaml", applied).await, expected);
-    let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.g.example"},
-        "spec": {"group": "g.example", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
+    let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.search.karmada.io"},
+        "spec": {"group": "search.karmada.io", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
             "insecureSkipTLSVerify": true, "service": {"name": "s", "namespace": "default"}}});
     let texts = send(Method::POST, "/apis/apiregistration.k8s.io/v1/apiservices", json_type, service).await;
-    assert!(texts[0].contains("spec.service: this API server passes no requests on"), "{texts:?}");
+    assert!(texts[0].contains("spec.service: this API server serves the group itself"), "{texts:?}");
     let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "w"}});
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";

@@ -54,7 +54,7 @@ async fn an_agent_serves_its_cluster_in_pull_mode() {
     let agent = start(with("m1", &[&more[..], &["--cluster-api-endpoint", member.url()]].concat()), 3).await;
     assert_eq!(
         agent.lines()[0],
-        "The agent of cluster m1 is ready (3 of execution, workStatus, clusterStatus, certRotation)"
+        "The agent of cluster m1 is ready (5 of execution, workStatus, clusterStatus, serviceExport, endpointsliceCollect, certRotation)"
     );
 
     let (clusters, key) = (Cluster::api_resource(), ObjectKey::cluster("m1"));
@@ -196,7 +196,7 @@ async fn an_agent_renews_its_certificate_and_uses_it() {
     let agent = start(list, 3).await;
     assert_eq!(
         agent.lines()[0],
-        "The agent of cluster m1 is ready (4 of execution, workStatus, clusterStatus, certRotation)"
+        "The agent of cluster m1 is ready (6 of execution, workStatus, clusterStatus, serviceExport, endpointsliceCollect, certRotation)"
     );
 
     let requests =
@@ -249,7 +249,6 @@ fn missing_flags_are_named() {
         (&["--report-secrets=All"], "--report-secrets: \"All\" is not KubeCredentials, KubeImpersonator or None"),
         (&["--cluster-lease-renew-interval-fraction=1"], "must be greater than 0 and less than 1"),
         (&["--cluster-status-update-frequency=0s"], "--cluster-status-update-frequency must be greater than 0"),
-        (&["--controllers=*,serviceExport"], "serviceExport is a controller of upstream's that is not part"),
         (&["--cert-rotation-remaining-time-threshold=2"], "must be greater than 0 and less than 1"),
     ] {
         let list: Vec<&str> = match more.first() {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::serve::Protocol;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use karmada::apiserver::{Options, Running, start};
 use karmada::engine::Kind;
 use karmada::reach::Listen;
-use karmada::serving::{OwnCertificate, Versions};
+use karmada::serving::OwnCertificate;
 use pki::rotation::{Kind as Authority, Step};
 use pki::{KeyPairPem, ServerNames};
 use rustls::pki_types::pem::PemObject as _;
@@ -79,13 +80,18 @@ impl Plane {
             store: Kind::Memory,
             listen: Listen { certificate, ..listen },
             token_auth_file: None,
+            admission_config: None,
+            identity: Default::default(),
             service_accounts: Default::default(),
             audit: Default::default(),
+            overload: Default::default(),
+            aggregation: Default::default(),
             services: Default::default(),
             plugins: Default::default(),
             admission: Default::default(),
             resource_models: true,
             backups: None,
+            operation: Default::default(),
         };
         let running = start(&options, &world).await.expect("a server");
         Self { world, running }
@@ -306,7 +312,7 @@ async fn files_that_change_are_taken_up() {
     };
     let first = issue();
     write(&first);
-    let own = OwnCertificate::from_files(Some(&certificate), Some(&key), Versions::default(), &world);
+    let own = OwnCertificate::from_files(Some(&certificate), Some(&key), &Protocol::default(), &world);
     let plane = Plane::start(directory.path(), own.expect("usable")).await;
     let settled = async || {
         tokio::time::pause();

@@ -198,7 +198,25 @@ async fn our_scheduler_queries_our_estimator() {
     let counted =
         "karmada_scheduler_estimator_estimating_request_total{result=\"success\",type=\"MaxAvailableReplicas\"}";
     assert!(printed.contains(counted), "{printed}");
-    assert!(page(scheduler.text_after("health on "), "/healthz").await.ends_with("\r\nok"));
+    let health = scheduler.text_after("health on ");
+    for (path, expected) in [
+        ("/healthz", "\r\nok"),
+        ("/readyz", "\r\nok"),
+        ("/livez/ping", "\r\nok"),
+        ("/healthz?verbose", "[+]ping ok\nhealthz check passed\n"),
+        ("/healthz?verbose&exclude=ping", "[+]ping excluded: ok\nhealthz check passed\n"),
+        ("/healthz/none", "404 page not found\n"),
+    ] {
+        let printed = page(health, path).await;
+        assert!(printed.ends_with(expected), "{path}: {printed}");
+    }
+    let printed = page(health, "/statusz").await;
+    assert!(printed.contains("\nkarmada-scheduler statusz\nWarning: ") && printed.contains("\nStarted: "), "{printed}");
+    let printed = page(health, "/flagz").await;
+    assert!(printed.contains("\nkarmada-scheduler flagz\n"), "{printed}");
+    for flag in ["\nleader-elect=true\n", "\nscheduler-name=default-scheduler\n"] {
+        assert!(printed.contains(flag), "{flag}: {printed}");
+    }
     let printed = page(scheduler.text_after("metrics on "), "/metrics").await;
     let waited = "workqueue_queue_duration_seconds_sum{name=\"scheduler-queue\",controller=\"scheduler-queue\"} ";
     assert!(printed.contains(waited), "{printed}");
@@ -324,11 +342,7 @@ fn missing_flags_are_named() {
         (&["scheduler-estimator"], "clusterName cannot be empty"),
         (&["descheduler", "--descheduling-interval=-1s"], "--descheduling-interval must not be negative"),
         (&["descheduler", "--enable-pprof"], "--enable-pprof=true is not supported in this version"),
-        (&["search", "--etcd-servers=https://etcd:2379"], "this version stores objects in --data-dir, not in etcd"),
-        (
-            &["controller-manager", "--feature-gates=MultiClusterService=true"],
-            "feature gate MultiClusterService=true has no effect",
-        ),
+        (&["search", "--etcd-servers-overrides=/events#http://e:1"], "all resources of a server are in one etcd"),
         (
             &[
                 "controller-manager",
@@ -340,10 +354,6 @@ fn missing_flags_are_named() {
         (
             &["controller-manager", "--resource-eviction-rate=-1"],
             "--resource-eviction-rate must be greater than or equal to 0",
-        ),
-        (
-            &["controller-manager", "--feature-gates=AllAlpha=true,AllBeta=true"],
-            "notice: feature gate MultiClusterService=true has no effect in this version",
         ),
         (&["webhook", "--feature-gates=Failover=true"], "--kubeconfig or KUBECONFIG must name the API server"),
         (&["scheduler", "--logtostderr=false"], "--logtostderr=false: logs go to standard error"),

@@ -42,13 +42,18 @@ impl Fleet {
                 store: Kind::Memory,
                 listen: listen("karmada-apiserver"),
                 token_auth_file: None,
+                admission_config: None,
+                identity: Default::default(),
                 service_accounts: Default::default(),
                 audit: Default::default(),
+                overload: Default::default(),
+                aggregation: Default::default(),
                 services: Default::default(),
                 plugins: karmada::apiserver::default_plugins(),
                 admission: Default::default(),
                 resource_models: true,
                 backups: None,
+                operation: Default::default(),
             },
             controllers: vec!["*".into()],
             kube_controllers: karmada::up::default_kube_controllers(),
@@ -59,6 +64,7 @@ impl Fleet {
             switches: Default::default(),
             estimators: None,
             descheduler: None,
+            election: None,
         };
         change(&mut options);
         let plane = ControlPlane::start(&options, &world).await.expect("the control plane starts");

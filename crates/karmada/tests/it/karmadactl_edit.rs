@@ -218,6 +218,7 @@ async fn clusters_are_tainted_and_objects_promoted() {
         O|discovery.k8s.io/v1
         O|events.k8s.io/v1
         O|flowcontrol.apiserver.k8s.io/v1
+        O|metrics.k8s.io/v1beta1
         O|networking.k8s.io/v1
         O|node.k8s.io/v1
         O|policy/v1

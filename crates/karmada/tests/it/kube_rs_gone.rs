@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use apiserver::authn::Authentication;
+use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};

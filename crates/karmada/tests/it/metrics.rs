@@ -58,6 +58,8 @@ async fn a_control_plane_has_metrics() {
         "karmada_scheduler_e2e_scheduling_duration_seconds_count{result=\"scheduled\",schedule_type=\"ReconcileSchedule\"} ",
         "karmada_scheduler_queue_incoming_bindings_total{event=\"BindingAdd\"} ",
         "karmada_build_info{git_version=\"v",
+        "kubernetes_build_info{major=\"1\",minor=\"36\",git_version=\"v1.36.",
+        "apiserver_resource_objects{group=\"\",resource=\"configmaps\"} ",
         "process_resident_memory_bytes ",
         "rest_client_requests_total{code=\"201\",method=\"POST\",host=\"in-process\"} ",
         "workqueue_queue_duration_seconds_count{name=\"binding-controller\",controller=\"binding-controller\"} ",

@@ -80,7 +80,4 @@ fn components_have_names_and_versions_of_their_own() {
             assert!(default.is_empty() || help.contains(&format!("[default: {default}]")), "{name} --{}", flag.name);
         }
     }
-    let adapter = called("karmada-metrics-adapter", &[]);
-    assert_eq!(adapter.code, Some(1));
-    assert!(adapter.err.starts_with("error: karmada-metrics-adapter is not part of this version: "), "{}", adapter.err);
 }

@@ -21,13 +21,18 @@ pub fn options(data_dir: &Path) -> Options {
         store: Kind::Memory,
         listen,
         token_auth_file: None,
+        admission_config: None,
+        identity: Default::default(),
         service_accounts: Default::default(),
         audit: Default::default(),
+        overload: Default::default(),
+        aggregation: Default::default(),
         services: Default::default(),
         plugins: karmada::apiserver::default_plugins(),
         admission: Default::default(),
         resource_models: true,
         backups: None,
+        operation: Default::default(),
     };
     Options {
         server,
@@ -40,6 +45,7 @@ pub fn options(data_dir: &Path) -> Options {
         switches: Default::default(),
         estimators: None,
         descheduler: None,
+        election: None,
     }
 }
 

@@ -13,7 +13,12 @@ pub struct Karmada {
 impl Karmada {
     /// Starts `karmada apiserver` and waits until it reports that it is ready.
     pub fn apiserver(data_dir: &Path) -> Self {
-        let args = ["apiserver", "--secure-port", "0"];
+        Self::apiserver_with(data_dir, &[])
+    }
+
+    /// The same with further arguments.
+    pub fn apiserver_with(data_dir: &Path, more: &[&str]) -> Self {
+        let args = [&["apiserver", "--secure-port", "0"], more].concat();
         Self::start(&args, data_dir, "karmada-apiserver.config", "The API server is ready on https://")
     }
 
@@ -26,6 +31,12 @@ impl Karmada {
     pub fn up_with(data_dir: &Path, more: &[&str]) -> Self {
         let args = [&["up", "--secure-port", "0"], more].concat();
         Self::start(&args, data_dir, "karmada-apiserver.config", "The control plane is ready on https://")
+    }
+
+    /// Starts `karmada up` beside another one on the same store, which has the Lease.
+    pub fn candidate_with(data_dir: &Path, more: &[&str]) -> Self {
+        let args = [&["up", "--secure-port", "0"], more].concat();
+        Self::start(&args, data_dir, "karmada-apiserver.config", "The API server is ready on https://")
     }
 
     /// Starts `karmada member`, which takes the port of its last start again.
@@ -128,7 +139,12 @@ impl Karmada {
         self.signal("-CONT");
     }
 
-    fn signal(&self, signal: &str) {
+    /// Waits until the process has ended by itself; returns whether it exited with 0.
+    pub fn ended(mut self) -> bool {
+        self.child.wait().expect("the process is ours").success()
+    }
+
+    pub fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(sent.expect("kill is on PATH").success());
     }

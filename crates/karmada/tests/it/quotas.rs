@@ -31,13 +31,18 @@ async fn open(directory: &Path, world: &World) -> Opened {
         store: Kind::Embedded,
         listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada"),
         token_auth_file: None,
+        admission_config: None,
+        identity: Default::default(),
         service_accounts: Default::default(),
         audit: Default::default(),
+        overload: Default::default(),
+        aggregation: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission,
         resource_models: true,
         backups: None,
+        operation: Default::default(),
     };
     karmada::apiserver::open(&options, Arc::new(|_| None), world).await.expect("a server")
 }

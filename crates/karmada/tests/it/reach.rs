@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use apimachinery::{ApiResource, ObjectKey};
+use apiserver::serve::Protocol;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::Client;
 use karmada::apiserver::{Options, Running, start};
 use karmada::engine::Kind;
 use karmada::reach::Listen;
-use karmada::serving::{OwnCertificate, Versions};
+use karmada::serving::OwnCertificate;
 use pki::{Authority, KeyPairPem, ServerNames};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -25,13 +26,18 @@ fn options(directory: &Path, change: impl FnOnce(&mut Listen)) -> Options {
         store: Kind::Embedded,
         listen,
         token_auth_file: None,
+        admission_config: None,
+        identity: Default::default(),
         service_accounts: Default::default(),
         audit: Default::default(),
+        overload: Default::default(),
+        aggregation: Default::default(),
         services: Default::default(),
         plugins: Default::default(),
         admission: Default::default(),
         resource_models: true,
         backups: None,
+        operation: Default::default(),
     }
 }
 
@@ -170,7 +176,7 @@ impl Theirs {
     fn read(&self) -> Option<OwnCertificate> {
         let file = |name| self.directory.path().join(name);
         let (certificate, key) = (file("tls.crt"), file("tls.key"));
-        let read = OwnCertificate::from_files(Some(&certificate), Some(&key), Versions::default(), &World::system());
+        let read = OwnCertificate::from_files(Some(&certificate), Some(&key), &Protocol::default(), &World::system());
         read.expect("a usable certificate")
     }
 }

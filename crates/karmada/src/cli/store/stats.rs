@@ -78,7 +78,7 @@ fn gather(args: &StatsArgs) -> anyhow::Result<Stats> {
     let (mut objects, mut resources) = (Sum::default(), BTreeMap::<String, Sum>::new());
     let measured = measure(&DataDir::store(data_dir), &mut |key, bytes| {
         objects.add(bytes);
-        let place = apiserver::keys::split(key).map_or_else(|| "other".to_owned(), |(place, _)| resource(place));
+        let place = apiserver::cache::keys::split(key).map_or_else(|| "other".to_owned(), |(place, _)| resource(place));
         resources.entry(place).or_default().add(bytes);
     })
     .with_context(|| format!("reading the store in {}", data_dir.display()))?;

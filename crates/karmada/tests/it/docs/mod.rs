@@ -20,10 +20,16 @@ use session::Session;
 const LIMITS: &[(&str, usize)] = &[
     // The two commands that build and test.
     ("README.md", 2),
+    // A front proxy, whose certificate does not exist here.
+    ("docs/authentication.md", 1),
     // Measurements that take minutes.
     ("docs/benchmarks.md", 9),
     // Approval of a request that an agent makes months later.
     ("docs/certificates.md", 1),
+    // The etcd of another control plane.
+    ("docs/adopting-a-karmada.md", 4),
+    // An etcd, which is another program.
+    ("docs/etcd.md", 3),
     // A large simultaneous failure.
     ("docs/failover.md", 1),
     // An agent, which runs beside a real member.

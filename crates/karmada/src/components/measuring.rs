@@ -1,0 +1,63 @@
+//! `karmada metrics-adapter`: the metrics APIs over members for another API server (APIServices `v1beta1.metrics.k8s.io`,
+//! `v1beta1.custom.metrics.k8s.io`, `v1beta2.custom.metrics.k8s.io`, `v1beta1.external.metrics.k8s.io`).
+//!
+//! Clusters and Secrets are read from the API server in front, metrics from the members. Nothing is stored.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use apiserver::Route;
+use apiserver::auth::authn::FrontProxy;
+use controllers::{Members, Settings};
+use fleet_api::measured::Measured;
+use metrics_adapter::{MetricsApi, published};
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use super::behind::{Behind, Front, FrontSocket, front_proxy};
+use crate::data_dir::DataDir;
+use crate::engine::{Engine, Kind};
+use crate::flags::Given;
+use crate::probes::Addresses;
+
+/// The name in upstream's APIServices.
+const SERVICE: &str = "karmada-metrics-adapter.karmada-system.svc";
+
+/// `members` are those of the control plane in front.
+async fn open(members: Members, front: FrontProxy, engine: Engine, world: &World) -> anyhow::Result<Behind> {
+    let measured = Measured::default();
+    measured.connect(members);
+    let routes: Vec<Arc<dyn Route>> = vec![Arc::new(MetricsApi::new(Arc::new(measured)))];
+    let behind = Behind::open(front, engine, (Vec::new(), Vec::new()), routes, world).await?;
+    behind.server.shared().apis.store(Arc::new(published()));
+    Ok(behind)
+}
+
+pub async fn metrics_adapter(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
+    let world = World::system();
+    let metrics = super::flags::plain_address(given, "metrics-bind-address")?;
+    let probes = Addresses { metrics, health: None }.bind()?;
+    let socket = FrontSocket::bind(given, &world)?;
+    let control = super::connect("karmada-metrics-adapter", given).await?;
+    let Front { proxy: front, following } = front_proxy(given, &control, &world).await?;
+    let engine = Engine::open(Kind::Memory, &data_dir, false, &world).await?;
+    let data = DataDir::open(&data_dir, &[SERVICE.to_owned()], &world)?;
+    let settings = settings(given, allow_http)?;
+    let stop = CancellationToken::new();
+    let members = Members::follow(control, world.clone(), &settings, stop.clone());
+    let opened = open(members, front, engine, &world).await?;
+    let probes = probes.open(&opened.server.shared().metrics, &stop)?;
+    let served = opened.serve("metrics adapter", socket, following, &data).await;
+    stop.cancel();
+    probes.ended().await;
+    served
+}
+
+fn settings(given: &Given<'_>, allow_http: bool) -> anyhow::Result<Settings> {
+    let member_burst = given.parsed("cluster-api-burst")?;
+    let mut settings = Settings { member_burst, allow_http_endpoints: allow_http, ..Settings::default() };
+    if given.is_given("cluster-api-qps") {
+        settings.member_qps = given.parsed("cluster-api-qps")?;
+    }
+    Ok(settings)
+}

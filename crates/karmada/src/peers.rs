@@ -1,0 +1,324 @@
+//! The API servers on one store. Each has a key there under a lease, with its address, and a Lease in `kube-system` as
+//! kube-apiserver has one. The addresses of all are the endpoints of the Service `default/kubernetes`.
+//!
+//! The first server after a time without one records that the store was opened: it may have been replaced by an older copy. A
+//! further one must not, because the controllers beside the first write to members meanwhile. A key alone proves nothing, it may
+//! be part of the copy; a server is alive if it has written its key since this one began.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use apimachinery::{ApiResource, ObjectKey};
+use apiserver::bootstrap::objects::Front;
+use client::{Client, DeleteOptions, ListOptions, Preconditions};
+use serde_json::{Value, json};
+use storage::{Guard, KeyRange, KeyValue, LeaseId, Op, RangeRequest, Revision, Store, Txn, TxnOutcome};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::data_dir::DataDir;
+
+/// Outside the keys of objects.
+pub const ROOT: &str = "/karmada-rs/servers/";
+/// The server that starts.
+const LOCK: &str = "/karmada-rs/starting";
+/// Seconds after which a server that was killed is no endpoint any more, as with kube-apiserver.
+const TTL: u64 = 15;
+/// A further server waits that long at its start.
+const RENEWAL: Duration = Duration::from_millis(2_500);
+const RETRY: Duration = Duration::from_millis(100);
+/// kube-apiserver's duration of its Lease, in seconds. Leases that ended are removed.
+const LEASE_SECONDS: i64 = 3_600;
+const LABEL: &str = "apiserver.kubernetes.io/identity";
+
+/// The servers on a store, as one that starts finds them.
+pub struct Peers {
+    place: Place,
+    /// The addresses of the other servers.
+    pub others: Vec<IpAddr>,
+}
+
+/// A server that has its place.
+pub struct Entered {
+    place: Place,
+    lease: LeaseId,
+    others: Vec<IpAddr>,
+}
+
+struct Place {
+    store: Arc<dyn Store>,
+    front: Front,
+    /// The name of the server's Lease, the same at each start.
+    name: String,
+    /// Of this process.
+    identity: String,
+    world: World,
+}
+
+/// The task that keeps the place.
+pub struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// The other servers remove this one from the endpoints soon.
+    pub async fn leave(self) {
+        self.stop.cancel();
+        // A panic has been logged.
+        let _ = self.task.await;
+    }
+}
+
+impl Peers {
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn find(store: Arc<dyn Store>, front: Front, data: &DataDir, world: &World) -> anyhow::Result<Self> {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let place = format!("{} {}", host.trim(), crate::cli::absolute(data.root()));
+        let name = format!("apiserver-{:08x}", apimachinery::hash::fnv1a32(place.as_bytes()));
+        let identity = format!("{name}_{}", world.uuid());
+        let place = Place { store, front, name, identity, world: world.clone() };
+        let others = addresses(&place.others().await?);
+        Ok(Self { place, others })
+    }
+
+    /// Takes the place of a server that began when the store had come to `began`. Does `first` before, unless another server is
+    /// alive. Servers do this one after another.
+    ///
+    /// # Errors
+    /// The store cannot be read or written, or `first` failed.
+    pub async fn enter(
+        self,
+        began: Revision,
+        first: impl Future<Output = anyhow::Result<()>>,
+    ) -> anyhow::Result<Entered> {
+        let Self { place, others } = self;
+        let lock = place.lock().await?;
+        if !place.has_company(began).await? {
+            first.await?;
+        }
+        let lease = place.store.grant_lease(TTL).await?;
+        place.write_record(lease).await?;
+        place.store.revoke_lease(lock).await.context("releasing the lock of starting servers")?;
+        Ok(Entered { place, lease, others })
+    }
+}
+
+impl Entered {
+    /// Keeps the place until it is left.
+    pub fn run(self, client: Client) -> Running {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(self.keep(client, stop.clone()));
+        Running { stop, task }
+    }
+
+    async fn keep(self, client: Client, stop: CancellationToken) {
+        let Self { place, mut lease, mut others } = self;
+        let mut round = 0_u64;
+        loop {
+            if let Err(error) = place.renew(&client, &mut lease, &mut others, round).await {
+                tracing::warn!(err = %format!("{error:#}"), "The place among the API servers cannot be renewed; retrying");
+            }
+            round = round.wrapping_add(1);
+            if stop.run_until_cancelled(tokio::time::sleep(RENEWAL)).await.is_none() {
+                break;
+            }
+        }
+        if let Err(error) = place.store.revoke_lease(lease).await {
+            tracing::warn!(err = %error, "This server stays an endpoint of default/kubernetes for {TTL} s");
+        }
+    }
+}
+
+impl Place {
+    /// Waits until no other server starts.
+    async fn lock(&self) -> anyhow::Result<LeaseId> {
+        let lease = self.store.grant_lease(TTL).await?;
+        loop {
+            let op = Op::Put { key: LOCK.into(), value: self.identity.clone().into(), lease: Some(lease) };
+            let txn = Txn { guards: vec![Guard::Absent(LOCK.into())], ops: vec![op] };
+            if let TxnOutcome::Committed { .. } = self.store.txn(txn).await? {
+                return Ok(lease);
+            }
+            tokio::time::sleep(RETRY).await;
+            self.store.keep_alive(lease).await?;
+        }
+    }
+
+    /// Whether another server is alive. Waits for the end of the leases of those that are not.
+    async fn has_company(&self, began: Revision) -> anyhow::Result<bool> {
+        loop {
+            let others = self.others().await?;
+            if let Some(decided) = is_company(&others, began) {
+                return Ok(decided);
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    async fn write_record(&self, lease: LeaseId) -> storage::Result<()> {
+        let value = json!({"address": self.front.address, "port": self.front.port}).to_string().into();
+        let op = Op::Put { key: format!("{ROOT}{}", self.identity).into(), value, lease: Some(lease) };
+        self.store.txn(Txn { guards: Vec::new(), ops: vec![op] }).await.map(drop)
+    }
+
+    /// The records of the other servers. A record of an earlier life of this one is not another server's.
+    async fn others(&self) -> anyhow::Result<Vec<KeyValue>> {
+        let range = RangeRequest { range: KeyRange::prefix(ROOT), revision: None, limit: 0 };
+        let own = format!("{ROOT}{}_", self.name);
+        let mut found = self.store.range(range).await?.items;
+        found.retain(|item| !item.key.starts_with(own.as_bytes()));
+        Ok(found)
+    }
+
+    async fn renew(
+        &self,
+        client: &Client,
+        lease: &mut LeaseId,
+        known: &mut Vec<IpAddr>,
+        round: u64,
+    ) -> anyhow::Result<()> {
+        if let Err(storage::Error::LeaseNotFound(_)) = self.store.keep_alive(*lease).await {
+            *lease = self.store.grant_lease(TTL).await?;
+        }
+        self.write_record(*lease).await?;
+        let others = addresses(&self.others().await?);
+        if others != *known {
+            crate::bootstrap::ensure_front(client, self.front, &others).await?;
+            tracing::info!(?others, "The endpoints of default/kubernetes have changed");
+            *known = others;
+        }
+        // kube-apiserver renews every 10 s, and removes ended Leases every hour.
+        if round.is_multiple_of(4) {
+            self.renew_identity(client).await.context("renewing the Lease of this server")?;
+        }
+        if round.is_multiple_of(1_440) {
+            remove_ended(client, self.world.now().as_second()).await.context("removing the Leases of ended servers")?;
+        }
+        Ok(())
+    }
+
+    async fn renew_identity(&self, client: &Client) -> anyhow::Result<()> {
+        let key = ObjectKey::namespaced("kube-system", self.name.as_str());
+        let live = client.get_opt(&leases(), &key).await?.map(|lease| lease.to_value()).transpose()?;
+        let now = self.world.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        match live {
+            Some(mut lease) => {
+                lease["spec"]["holderIdentity"] = json!(self.identity);
+                lease["spec"]["renewTime"] = json!(now);
+                client.update(&leases(), &lease).await?;
+            }
+            None => {
+                let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": {"namespace": "kube-system", "name": self.name, "labels": {LABEL: "kube-apiserver"}},
+                    "spec": {"holderIdentity": self.identity, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}});
+                client.create(&leases(), &lease).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `None` while it is unknown: no record has been written since this server began, and some exist.
+fn is_company(others: &[KeyValue], began: Revision) -> Option<bool> {
+    if others.is_empty() {
+        return Some(false);
+    }
+    others.iter().any(|record| record.mod_revision > began).then_some(true)
+}
+
+fn leases() -> ApiResource {
+    ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases")
+}
+
+fn address(record: &[u8]) -> Option<IpAddr> {
+    let record: Value = serde_json::from_slice(record).ok()?;
+    record["address"].as_str()?.parse().ok()
+}
+
+fn addresses(servers: &[KeyValue]) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = servers.iter().filter_map(|record| address(&record.value)).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+async fn remove_ended(client: &Client, now: i64) -> anyhow::Result<()> {
+    let options = ListOptions { label_selector: Some(format!("{LABEL}=kube-apiserver")), ..ListOptions::default() };
+    for lease in client.list(&leases(), Some("kube-system"), &options).await?.items {
+        let tree = lease.to_value()?;
+        if has_ended(&tree["spec"], now) {
+            let unchanged = Preconditions { uid: None, resource_version: Some(lease.resource_version().to_owned()) };
+            let options = DeleteOptions { preconditions: Some(unchanged), ..DeleteOptions::default() };
+            match client.delete(&leases(), &lease.key(), &options).await {
+                Err(error) if !error.is_not_found() && !error.is_conflict() => return Err(error.into()),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the server of a Lease has not renewed it for its duration; `now` in seconds since 1970. A Lease without a time is
+/// kept.
+fn has_ended(spec: &Value, now: i64) -> bool {
+    let renewed = spec["renewTime"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let duration = spec["leaseDurationSeconds"].as_i64().unwrap_or(LEASE_SECONDS);
+    renewed.is_some_and(|renewed| renewed.as_second().saturating_add(duration) < now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_its_duration_after_its_renewal() {
+        let spec = |renewed: &str, seconds: i64| json!({"renewTime": renewed, "leaseDurationSeconds": seconds});
+        let now = "2026-01-01T01:00:00Z".parse::<jiff::Timestamp>().expect("a time").as_second();
+        for (spec, expected) in [
+            (spec("2026-01-01T00:59:50.123456Z", 3_600), false),
+            (spec("2026-01-01T00:00:00.000000Z", 3_600), false),
+            (spec("2025-12-31T23:59:59.000000Z", 3_600), true),
+            (spec("2026-01-01T00:59:50.000000Z", 5), true),
+            (spec("soon", 5), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(has_ended(&spec, now), expected, "{spec}");
+        }
+    }
+
+    fn record(key: &str, value: &str, mod_revision: Revision) -> KeyValue {
+        let (key, value) = (key.to_owned().into(), value.to_owned().into());
+        KeyValue { key, value, create_revision: 1, mod_revision, lease: None }
+    }
+
+    #[test]
+    fn records_without_an_address_name_none() {
+        let servers = [
+            r#"{"address": "192.0.2.7", "port": 6443}"#,
+            r#"{"address": "192.0.2.3", "port": 6443}"#,
+            r#"{"address": null, "port": 6443}"#,
+            "{",
+            r#"{"address": "192.0.2.3", "port": 6443}"#,
+        ];
+        let found = addresses(&servers.map(|value| record("a", value, 1)));
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["192.0.2.3", "192.0.2.7"]);
+    }
+
+    #[test]
+    fn a_server_is_alive_if_it_has_written_since() {
+        for (what, written, expected) in [
+            ("none", &[][..], Some(false)),
+            ("a record of before, as in a copy", &[7], None),
+            ("the present revision", &[10], None),
+            ("one that is renewed", &[7, 11], Some(true)),
+        ] {
+            let others: Vec<KeyValue> = written.iter().map(|at| record("a", "{}", *at)).collect();
+            assert_eq!(is_company(&others, 10), expected, "{what}");
+        }
+    }
+}

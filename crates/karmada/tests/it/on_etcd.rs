@@ -1,0 +1,175 @@
+//! Control planes whose objects are in etcd.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use etcd::process::Process;
+use etcd::{EtcdStore, Layout};
+use storage::Store;
+
+use crate::process::{Karmada, eventually};
+
+/// A Lease that ends soon.
+const ELECTION: &[&str] =
+    &["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms"];
+
+/// The output of a command that ends by itself.
+fn refused(args: &[&str], data_dir: &Path) -> String {
+    let command = Command::new(env!("CARGO_BIN_EXE_karmada")).args(args).arg("--data-dir").arg(data_dir).output();
+    let Output { status, stderr, .. } = command.expect("the binary starts");
+    assert!(!status.success());
+    String::from_utf8_lossy(&stderr).into_owned()
+}
+
+/// The value at a key of etcd.
+fn stored(process: &Process, key: &str) -> Option<String> {
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
+        let layout = Layout::new("/registry", [("core/configmaps", "configmaps")]);
+        let store = EtcdStore::open(process.options(layout.clone()).expect("options")).await.expect("etcd answers");
+        let key = layout.to_store(key.as_bytes()).expect("a key under the prefix");
+        let found = store.get(key, None).await.expect("etcd answers");
+        found.map(|kv| String::from_utf8_lossy(&kv.value).into_owned())
+    })
+}
+
+#[test]
+#[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
+fn a_control_plane_on_etcd_propagates_and_survives_the_death_of_both() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let mut etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let up = [&[servers.as_str(), "--simulated-clusters=1"][..], ELECTION].concat();
+    let plane = Karmada::up_with(&path("up"), &up);
+    plane.ok(&["create", "configmap", "c", "--from-literal=k=1"]);
+    let policy = path("policy.json");
+    let text = r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["member1"]}}}}"#;
+    std::fs::write(&policy, text).expect("a temporary directory is writable");
+    plane.ok(&["create", "-f", policy.to_str().expect("UTF-8")]);
+    let applied = |plane: &Karmada| {
+        eventually("the Work is applied", || {
+            let condition = "jsonpath={.items[?(@.metadata.name!='')].status.conditions[?(@.type=='Applied')].status}";
+            let found = plane.ok(&["get", "works", "-n", "karmada-es-member1", "-o", condition]);
+            if found.contains("True") { Ok(()) } else { Err(found) }
+        });
+    };
+    applied(&plane);
+    let value = stored(&etcd, "/registry/configmaps/default/c").expect("where kube-apiserver has it");
+    assert!(value.starts_with(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"#), "{value}");
+
+    let twice = refused(&["apiserver", "--secure-port=0", &servers], &path("up"));
+    assert!(twice.contains("another process uses this data directory"), "{twice}");
+
+    // Another server on the same etcd, with keys of its own.
+    let other = Karmada::apiserver_with(&path("other"), &[&servers]);
+    assert!(other.ok(&["get", "configmap", "c", "-o", "name"]).contains("configmap/c"));
+    other.ok(&["create", "configmap", "d"]);
+    assert!(plane.ok(&["get", "configmap", "d", "-o", "name"]).contains("configmap/d"));
+    assert!(other.terminate());
+
+    plane.kill();
+    let address = etcd.address().to_string();
+    etcd.kill();
+    let etcd = Process::start_at(&path("etcd"), &address, &[]).expect("etcd starts");
+    // The Lease of the killed process ends first.
+    let plane = Karmada::candidate_with(&path("up"), &up);
+    assert!(plane.ok(&["get", "configmap", "c", "d", "-o", "name"]).contains("configmap/d"));
+    plane.ok(&["get", "--raw", "/readyz/etcd-readiness"]);
+    applied(&plane);
+    assert!(
+        plane.ok(&["get", "--raw", "/metrics"]).contains("apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"}")
+    );
+    assert!(plane.terminate());
+
+    // The data directory belongs to a control plane that has objects; this place in etcd has none.
+    let elsewhere = refused(&["apiserver", "--secure-port=0", &servers, "--etcd-prefix=/other"], &path("up"));
+    assert!(elsewhere.contains("holds nothing under /other"), "{elsewhere}");
+    drop(etcd);
+}
+
+/// Waits until a process has the Lease.
+fn leads(plane: &Karmada) {
+    eventually("the process leads", || {
+        let metrics = plane.ok(&["get", "--raw", "/metrics"]);
+        match metrics.contains("leader_election_master_status{name=\"karmada-up\"} 1") {
+            true => Ok(()),
+            false => Err(plane.ok(&["get", "lease", "-n", "karmada-system", "karmada-up", "-o", "yaml"])),
+        }
+    });
+}
+
+/// Creates a ConfigMap by one process, and waits until it is in the member.
+fn propagates(plane: &Karmada, member: &Karmada, name: &str) {
+    plane.ok(&["create", "configmap", name]);
+    eventually("the ConfigMap is propagated", || {
+        let output = member.kubectl(&["get", "configmap", name, "-o", "name"]);
+        if output.status.success() { Ok(()) } else { Err(plane.ok(&["get", "works", "-A", "-o", "yaml"])) }
+    });
+}
+
+#[test]
+#[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
+fn one_of_two_control_planes_works_and_the_other_takes_over() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let up = [&[servers.as_str()][..], ELECTION].concat();
+    let member = Karmada::member("m1", &path("m1"));
+    let one = Karmada::up_with(&path("one"), &up);
+    one.karmadactl_ok(&["join", "m1", &format!("--cluster-kubeconfig={}", member.kubeconfig())]);
+    let policy = path("policy.json");
+    let text = r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}}"#;
+    std::fs::write(&policy, text).expect("a temporary directory is writable");
+    one.ok(&["create", "-f", policy.to_str().expect("UTF-8")]);
+    propagates(&one, &member, "a");
+
+    // The same keys: a client of one process is a client of the other.
+    let copied = Command::new("cp").arg("-r").arg(path("one")).arg(path("other")).status();
+    assert!(copied.expect("cp is on PATH").success());
+    let openings = || {
+        let list =
+            one.ok(&["get", "configmap", "-n", "karmada-system", "karmada-incarnations", "-o", "jsonpath={.data}"]);
+        list.matches("opened").count()
+    };
+    let before = openings();
+    let other = Karmada::candidate_with(&path("other"), &up);
+    assert_eq!(openings(), before, "the elected process writes to members meanwhile");
+    propagates(&other, &member, "b");
+    let identities = other.ok(&["get", "leases", "-n", "kube-system", "-o", "name"]);
+    assert_eq!(identities.matches("lease.coordination.k8s.io/apiserver-").count(), 2, "{identities}");
+
+    one.kill();
+    leads(&other);
+    propagates(&other, &member, "c");
+    let one = Karmada::candidate_with(&path("one"), &up);
+    assert!(other.terminate(), "it releases the Lease");
+    leads(&one);
+    propagates(&one, &member, "d");
+    assert!(one.terminate());
+}
+
+#[test]
+#[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
+fn servers_that_start_at_once_on_an_empty_etcd_agree() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let start = |name: &str| Karmada::apiserver_with(&path(name), &[&servers]);
+    let (one, other) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| start("one"));
+        let other = start("other");
+        (one.join().expect("it starts"), other)
+    });
+    let shown =
+        |server: &Karmada| server.ok(&["get", "clusterroles,services,priorityclasses,crds", "-A", "-o", "name"]);
+    assert_eq!(shown(&one), shown(&other));
+    assert!(one.terminate() && other.terminate());
+}
