@@ -48,3 +48,29 @@ fn around(schema: &Value) -> Value {
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]},
     })
 }
+
+/// An object, and the response of a conversion webhook to it.
+pub(crate) fn conversion(input: &[u8]) {
+    let documents = json_documents(input);
+    let [original, response, ..] = documents.as_slice() else { return };
+    let response = response.to_string();
+    for version in ["v1", "v1beta1"] {
+        let definition = json!({"spec": {"names": {"kind": "X", "listKind": "XList"}, "conversion": {
+            "strategy": "Webhook", "webhook": {"conversionReviewVersions": [version]}}}});
+        let definition = CustomResourceDefinition::from_value(&definition).expect("a definition");
+        let hook = apiextensions::conversion::Hook::of(&definition).expect("a webhook");
+        for is_list in [false, true] {
+            let review = hook.review("1", "g/v2", is_list).expect("a known version");
+            let Ok(converted) = review.accept(std::slice::from_ref(original), response.as_bytes()) else { continue };
+            let [converted] = converted.as_slice() else { panic!("one object, not {}", converted.len()) };
+            assert_eq!(converted["apiVersion"], "g/v2");
+            let kept = |object: &Value| {
+                let mut metadata = object["metadata"].as_object().cloned().unwrap_or_default();
+                metadata.remove("labels");
+                metadata.remove("annotations");
+                metadata
+            };
+            assert_eq!(kept(original), kept(converted), "metadata is the server's");
+        }
+    }
+}

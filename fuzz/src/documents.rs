@@ -46,6 +46,22 @@ pub(crate) fn protobuf(input: &[u8]) {
     serde_json::from_str::<Value>(&settled.to_string()).unwrap_or_else(|e| panic!("{e}: {settled}"));
 }
 
+/// What is read of a kube-apiserver's value is in this program's form: it is not converted twice, and the cache can parse it.
+/// The first line is the key, if it is one.
+pub(crate) fn stored(input: &[u8]) {
+    use adoption::value::readable;
+    let newline = input.iter().position(|byte| *byte == b'\n').filter(|_| input.starts_with(b"/"));
+    let (key, value) =
+        newline.map_or((&b"/registry/core/configmaps/a/b"[..], input), |at| (&input[..at], &input[at + 1..]));
+    let value = bytes::Bytes::copy_from_slice(value);
+    let mut survey = adoption::survey::Survey::default();
+    survey.add(&bytes::Bytes::copy_from_slice(key), &String::from_utf8_lossy(key), &value);
+    survey.finish(1);
+    let Ok(Some(own)) = readable(&value) else { return };
+    assert_eq!(readable(&own), Ok(None), "{}", String::from_utf8_lossy(&own));
+    apiserver::cache::keys::with_revision(&own, 7).unwrap_or_else(|e| panic!("{e}: {own:?}"));
+}
+
 /// parse(print(x)) = x, and sets obey set algebra.
 pub(crate) fn fields(input: &[u8]) {
     let sets: Vec<FieldSet> = json_documents(input).iter().filter_map(|tree| FieldSet::parse(tree).ok()).collect();

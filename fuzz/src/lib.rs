@@ -4,9 +4,11 @@
 //! `cargo xtask fuzz` builds and runs it. `docs/testing.md` describes how to reproduce findings.
 
 mod client;
+mod configurations;
 mod definitions;
 mod documents;
 mod expressions;
+mod foreign;
 mod patches;
 mod server;
 mod texts;
@@ -15,18 +17,28 @@ pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also the name of its directory in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("admission_configuration", configurations::admission),
+    ("admission_review", foreign::admission_review),
+    ("api_service", foreign::api_service),
     ("apply", patches::apply),
+    ("authentication_configuration", configurations::authentication),
+    ("authorization_configuration", configurations::authorization),
     ("cel", expressions::cel),
     ("client", client::client),
+    ("conversion", definitions::conversion),
     ("crd", definitions::crd),
+    ("encryption", configurations::encryption),
     ("fields", documents::fields),
     ("json", documents::json),
     ("json_patch", patches::json_patch),
     ("merge_patch", patches::merge_patch),
+    ("oidc", foreign::oidc),
     ("protobuf", documents::protobuf),
     ("selectors", texts::selectors),
     ("server", server::server),
+    ("stored", documents::stored),
     ("strategic", patches::strategic),
+    ("token_review", foreign::token_review),
     ("values", texts::values),
     ("yaml", documents::yaml),
 ];

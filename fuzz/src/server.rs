@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::authn::Authentication;
+use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use http_body_util::BodyExt;
 use storage::memory::MemoryStore;

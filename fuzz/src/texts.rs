@@ -1,8 +1,8 @@
 //! Small languages: selectors, paths, and formatted scalars.
 
-use apiextensions::jsonpath::JsonPath;
 use apimachinery::duration::Duration;
 use apimachinery::int_or_string::IntOrString;
+use apimachinery::jsonpath::JsonPath;
 use apimachinery::managed_fields::PathElement;
 use apimachinery::quantity::Quantity;
 use apimachinery::selector::{FieldSelector, Selector};
@@ -25,7 +25,7 @@ pub(crate) fn selectors(input: &[u8]) {
     // The path is one line, the document follows.
     let (path, document) = text.split_once('\n').unwrap_or((text, "{}"));
     if let Ok(path) = JsonPath::parse(path) {
-        path.fields();
+        path.beginning().count();
         for document in json_documents(document.as_bytes()) {
             path.find(&document);
         }

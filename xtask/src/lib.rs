@@ -3,6 +3,7 @@
 pub mod advisories;
 pub mod bench;
 pub mod cases;
+pub mod circles;
 pub mod fuzz;
 pub mod layers;
 pub mod problems;

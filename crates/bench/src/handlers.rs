@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use apimachinery::{ApiResource, ObjectKey};
-use apiserver::authn::Authentication;
+use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::{Client, Patch, PatchOptions};
 use futures::future::BoxFuture;

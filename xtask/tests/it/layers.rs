@@ -1,8 +1,10 @@
 //! All dependencies between crates are allowed by `xtask::layers`.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
+use xtask::circles;
 use xtask::layers::{IMPURE, LAYERS};
 
 #[test]
@@ -46,5 +48,24 @@ fn every_layer_exists() {
     let packages: BTreeSet<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
     for layer in LAYERS {
         assert!(packages.contains(layer.name), "{} is listed but is no package", layer.name);
+    }
+}
+
+#[test]
+fn modules_import_each_other_in_no_circle() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    for layer in LAYERS {
+        let src = crates.join(layer.name).join("src");
+        if !src.exists() {
+            continue;
+        }
+        let imports = circles::read(&src).expect("readable sources");
+        let circular = circles::circular(&imports);
+        assert_eq!(
+            !circular.is_empty(),
+            circles::CIRCULAR.contains(&layer.name),
+            "{}: modules in circles: {circular:?}; see xtask/src/circles.rs",
+            layer.name
+        );
     }
 }

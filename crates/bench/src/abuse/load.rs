@@ -10,7 +10,9 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
+use tokio::net::TcpStream;
 use tokio::time::Instant;
+use tokio_rustls::client::TlsStream;
 
 use super::{NAMESPACE, config_maps, first};
 use crate::apiserver::connection::{Call, Connection, JSON, Target};
@@ -39,6 +41,10 @@ pub enum Kind {
     Connections,
     /// CustomResourceDefinitions that are created and deleted.
     Definitions,
+    /// Lists in flight, beside watches that nothing reads.
+    Overload,
+    /// Connections whose requests never end: a byte of a header each second.
+    SlowHeaders,
 }
 
 /// How large each load is.
@@ -62,10 +68,13 @@ pub struct Sizes {
     /// Definitions that are created and deleted.
     #[arg(long, default_value_t = 200)]
     definitions: usize,
+    /// Watches that nothing reads, beside lists in flight.
+    #[arg(long, default_value_t = 5_000)]
+    unread: usize,
 }
 
 impl Sizes {
-    pub fn flags(&self) -> [(&'static str, usize); 6] {
+    pub fn flags(&self) -> [(&'static str, usize); 7] {
         [
             ("--streams", self.streams),
             ("--watchers", self.watchers),
@@ -73,12 +82,13 @@ impl Sizes {
             ("--patches", self.patches),
             ("--connections", self.connections),
             ("--definitions", self.definitions),
+            ("--unread", self.unread),
         ]
     }
 }
 
 impl Kind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::ZeroWindow,
         Self::Watchers,
         Self::Lists,
@@ -86,6 +96,8 @@ impl Kind {
         Self::Patches,
         Self::Connections,
         Self::Definitions,
+        Self::Overload,
+        Self::SlowHeaders,
     ];
 
     pub fn name(self) -> &'static str {
@@ -97,6 +109,8 @@ impl Kind {
             Self::Patches => "patches",
             Self::Connections => "connections",
             Self::Definitions => "definitions",
+            Self::Overload => "overload",
+            Self::SlowHeaders => "slow-headers",
         }
     }
 
@@ -109,6 +123,10 @@ impl Kind {
             Self::Patches => format!("{} patches of one object in flight", sizes.patches),
             Self::Connections => format!("{} connections without credentials", sizes.connections),
             Self::Definitions => format!("{} definitions come and go", sizes.definitions),
+            Self::Overload => {
+                format!("{} lists in flight and {} watches that nothing reads", sizes.lists, sizes.unread)
+            }
+            Self::SlowHeaders => format!("{} connections with headers that never end", sizes.connections),
         }
     }
 }
@@ -169,6 +187,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Kind::Patches => many(&greedy, sizes.patches, span, &count, patch).await?,
         Kind::Connections => connections(&target.with_token(None)?, sizes.connections, span, &count).await?,
         Kind::Definitions => definitions(&greedy, sizes.definitions, span, &count).await?,
+        Kind::Overload => {
+            let unread = unread(&greedy, sizes.unread).await?;
+            many(&greedy, sizes.lists, span, &count, |_| Call::get(config_maps(NAMESPACE))).await?;
+            println!("{} watches open", unread.len());
+        }
+        Kind::SlowHeaders => slow_headers(&target.with_token(None)?, sizes.connections, span, &count).await?,
     }
     let Count { done, refused, conflicts, failed } = &*count;
     let [done, refused, conflicts, failed] = [done, refused, conflicts, failed].map(|count| count.load(Relaxed));
@@ -243,9 +267,10 @@ async fn zero_window(target: &Target, size: usize, span: Duration) -> anyhow::Re
     Ok(())
 }
 
-async fn watchers(target: &Target, size: usize, span: Duration, count: &Arc<Count>) -> anyhow::Result<()> {
+/// Opens watches whose connections nothing polls afterwards. The server may refuse some.
+async fn unread(target: &Target, size: usize) -> anyhow::Result<Vec<impl Sized + use<>>> {
     let path = config_maps(NAMESPACE) + "?watch=1&resourceVersion=0";
-    let held: Vec<_> = stream::iter(0..size)
+    let opened: Vec<_> = stream::iter(0..size)
         .map(async |_| {
             let (connection, mut driver) = target.dial(64 << 10).await?;
             let response = tokio::select! {
@@ -259,6 +284,11 @@ async fn watchers(target: &Target, size: usize, span: Duration, count: &Arc<Coun
         .try_collect()
         .await
         .context("opening watches")?;
+    Ok(opened.into_iter().flatten().collect())
+}
+
+async fn watchers(target: &Target, size: usize, span: Duration, count: &Arc<Count>) -> anyhow::Result<()> {
+    let held = unread(target, size).await?;
     println!("{UNDERWAY}");
     let writer = target.connect().await?;
     let end = Instant::now() + span;
@@ -277,20 +307,48 @@ async fn watchers(target: &Target, size: usize, span: Duration, count: &Arc<Coun
     Ok(())
 }
 
-/// Each handshakes and sends nothing; connections that the server closes are reopened.
+/// Each handshakes and sends nothing.
 async fn connections(target: &Target, size: usize, span: Duration, count: &Arc<Count>) -> anyhow::Result<()> {
+    let idle = |mut stream: TlsStream<TcpStream>| async move {
+        let mut byte = [0];
+        let _closed = tokio::io::AsyncReadExt::read(&mut stream, &mut byte).await;
+    };
+    hold(target, size, span, count, idle).await
+}
+
+/// Each sends the beginning of a request, and then a byte of a header each second.
+async fn slow_headers(target: &Target, size: usize, span: Duration, count: &Arc<Count>) -> anyhow::Result<()> {
+    let slow = |mut stream: TlsStream<TcpStream>| async move {
+        let mut next: &[u8] = b"GET /api HTTP/1.1\r\nhost: a\r\nx: ";
+        // The server ends the connection when the headers take too long.
+        while tokio::io::AsyncWriteExt::write_all(&mut stream, next).await.is_ok() {
+            tokio::io::AsyncWriteExt::flush(&mut stream).await.ok();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            next = b"y";
+        }
+    };
+    hold(target, size, span, count, slow).await
+}
+
+/// Opens connections and does `work` on each; those that the server closes are reopened.
+async fn hold<W: Future<Output = ()> + Send>(
+    target: &Target,
+    size: usize,
+    span: Duration,
+    count: &Arc<Count>,
+    work: impl Fn(TlsStream<TcpStream>) -> W + Clone + Send + Sync + 'static,
+) -> anyhow::Result<()> {
     println!("{UNDERWAY}");
     for n in 0..size {
-        let (target, count) = (target.clone(), Arc::clone(count));
+        let (target, count, work) = (target.clone(), Arc::clone(count), work.clone());
         tokio::spawn(async move {
             // The handshakes begin within a second.
             tokio::time::sleep(Duration::from_millis(n as u64 * 1000 / size as u64)).await;
             loop {
                 let stream = target.handshake().await;
                 count.note(&stream.as_ref().map(|_| StatusCode::OK).map_err(|error| anyhow::anyhow!("{error}")));
-                if let Ok(mut stream) = stream {
-                    let mut byte = [0];
-                    let _closed = tokio::io::AsyncReadExt::read(&mut stream, &mut byte).await;
+                if let Ok(stream) = stream {
+                    work(stream).await;
                 }
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }

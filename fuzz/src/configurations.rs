@@ -1,0 +1,70 @@
+//! Files of flags: configurations of authentication, authorization, encryption and admission.
+
+use std::path::Path;
+
+use encryption::{Envelope, NoRandomness, Random, Seed, Seeds};
+
+/// Reading does not depend on anything else, and an unusable file has a reason.
+pub(crate) fn authentication(input: &[u8]) {
+    if let Err(why) = authentication::Configuration::parse(input, &["https://own.example".to_owned()]) {
+        assert!(!why.to_string().is_empty());
+    }
+}
+
+/// As [`authentication`].
+pub(crate) fn authorization(input: &[u8]) {
+    match identity::authorization::Configuration::parse(input) {
+        Ok(read) => assert!(!read.authorizers.is_empty(), "nothing would be authorized"),
+        Err(why) => assert!(!why.to_string().is_empty()),
+    }
+}
+
+/// The same content is the file, the kubeconfig and everything that it names.
+pub(crate) fn admission(input: &[u8]) {
+    let read = |_: &Path| Ok(input.to_vec());
+    let wrapped =
+        b"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: ValidatingAdmissionWebhook\n  \
+          configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: k}\n";
+    admission::Configuration::read(Path::new("f"), &read).ok();
+    let outer = |path: &Path| Ok(if path == Path::new("f") { wrapped.to_vec() } else { input.to_vec() });
+    admission::Configuration::read(Path::new("f"), &outer).ok();
+}
+
+/// No randomness: nothing is sealed with it but in this target.
+struct Zeros;
+
+impl Random for Zeros {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
+        buffer.fill(0);
+        Ok(())
+    }
+}
+
+/// A key management service that knows no seed.
+struct Unknown;
+
+impl Seeds for Unknown {
+    fn current(&self, _: &str) -> Option<(Seed, Envelope)> {
+        None
+    }
+
+    fn known(&self, _: &str, _: &Envelope) -> Option<Seed> {
+        None
+    }
+
+    fn is_current(&self, _: &str, _: &str) -> bool {
+        false
+    }
+}
+
+/// An EncryptionConfiguration, a zero byte, and a stored value. What is sealed can be opened, at its own key only.
+pub(crate) fn encryption(input: &[u8]) {
+    let end = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
+    let (file, value) = (&input[..end], input.get(end + 1..).unwrap_or_default());
+    let Ok(configuration) = encryption::Configuration::parse(file) else { return };
+    let Some(providers) = configuration.providers("", "secrets") else { return };
+    providers.open(value, b"/registry/core/secrets/ns/a", &Unknown).ok();
+    let Ok(Some(sealed)) = providers.seal(value, b"/a", &Zeros, &Unknown) else { return };
+    let opened = providers.open(&sealed, b"/a", &Unknown).expect("what was sealed can be opened");
+    assert_eq!((opened.plaintext.as_deref(), opened.is_current), (Some(value), true));
+}
