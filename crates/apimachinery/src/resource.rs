@@ -274,8 +274,9 @@ pub trait Strategy: Send + Sync {
         "Background"
     }
 
-    /// Default grace of a DELETE in seconds for graceful kinds; `None` deletes at once.
-    fn grace_seconds(&self, _object: &Value) -> Option<i64> {
+    /// Seconds between a DELETE and the end of the object, of which the DELETE requests some; `None` for kinds without grace
+    /// periods. Zero deletes at once.
+    fn grace_seconds(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
         None
     }
 

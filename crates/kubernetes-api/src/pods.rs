@@ -15,13 +15,15 @@ fn is_finished(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
 
-/// Seconds a deleted pod gets; `None` when nothing runs that could use them.
-pub(crate) fn grace_seconds(pod: &Value) -> Option<i64> {
+/// Seconds a deleted pod gets: those of the request, or else its own; none when nothing runs that could use them.
+pub(crate) fn grace_seconds(pod: &Value, requested: Option<i64>) -> i64 {
     let unassigned = pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     if unassigned || is_finished(pod) {
-        return None;
+        return 0;
     }
-    Some(pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30))
+    let seconds = requested.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30);
+    // Negative periods are one second, as in kube-apiserver.
+    if seconds < 0 { 1 } else { seconds }
 }
 
 /// Restores everything that `pods/resize` does not change: all but the containers' resources.
@@ -204,12 +206,16 @@ mod tests {
 
     #[test]
     fn grace_is_for_running_pods() {
-        for (pod, expected) in [
-            (json!({"spec": {"terminationGracePeriodSeconds": 30}}), None),
-            (json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 5}}), Some(5)),
-            (json!({"spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}}), None),
+        for (pod, requested, expected) in [
+            (json!({"spec": {"terminationGracePeriodSeconds": 30}}), None, 0),
+            (json!({"spec": {"terminationGracePeriodSeconds": 30}}), Some(20), 0),
+            (json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 5}}), None, 5),
+            (json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 0}}), Some(7), 7),
+            (json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 5}}), Some(0), 0),
+            (json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 5}}), Some(-3), 1),
+            (json!({"spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}}), None, 0),
         ] {
-            assert_eq!(grace_seconds(&pod), expected, "{pod}");
+            assert_eq!(grace_seconds(&pod, requested), expected, "{pod}");
         }
     }
 

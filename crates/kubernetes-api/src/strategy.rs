@@ -155,9 +155,9 @@ impl Strategy for BuiltIn {
         if habits::orphans(&self.group, &self.kind) { "Orphan" } else { "Background" }
     }
 
-    fn grace_seconds(&self, object: &Value) -> Option<i64> {
+    fn grace_seconds(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
         let is_pod = self.group.is_empty() && self.kind == "Pod";
-        if is_pod { pods::grace_seconds(object) } else { None }
+        is_pod.then(|| pods::grace_seconds(object, requested))
     }
 
     fn returns_deleted(&self) -> bool {

@@ -147,8 +147,8 @@ impl Strategy for Own {
         self.inner.default_propagation()
     }
 
-    fn grace_seconds(&self, object: &Value) -> Option<i64> {
-        self.inner.grace_seconds(object)
+    fn grace_seconds(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
+        self.inner.grace_seconds(object, requested)
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -3,10 +3,12 @@
 use std::future::ready;
 use std::sync::Arc;
 
+use apimachinery::meta::Time;
 use apimachinery::{Object, ObjectKey, Status};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::StatusCode;
-use serde_json::{Value, json};
+use jiff::SignedDuration;
+use serde_json::{Map, Value, json};
 use storage::{Guard, Op, TxnOutcome};
 use transport::{Body, Response};
 
@@ -150,7 +152,7 @@ impl Call<'_> {
             }
         };
         Ok(Ok(match waiting {
-            None => Deleted::Gone(served),
+            None => Deleted::Gone(self.last_form(served, old)?),
             Some(value) => {
                 let object = keys::with_revision(&value, revision).map_err(errors::document)?;
                 Deleted::Waiting(self.served(object.shared()).await?)
@@ -199,10 +201,7 @@ impl Call<'_> {
             "Foreground" => finalizers.push("foregroundDeletion".into()),
             _ => {}
         }
-        let grace = strategy.grace_seconds(old).map_or(0, |default| {
-            let asked = options.grace_period_seconds.unwrap_or(default);
-            if asked < 0 { 1 } else { asked.min(MAX_GRACE) }
-        });
+        let grace = strategy.grace_seconds(old, options.grace_period_seconds).map_or(0, |it| it.min(MAX_GRACE));
         if finalizers.is_empty() && grace == 0 && !(self.kind.is_held)(old) {
             return None;
         }
@@ -212,18 +211,41 @@ impl Call<'_> {
         } else {
             metadata.insert("finalizers".into(), finalizers.into());
         }
-        // Where none is running, none can be shortened.
-        let running = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
-        if !already || grace < running {
-            let at = self.now.timestamp() + jiff::SignedDuration::from_secs(grace);
-            metadata.insert("deletionTimestamp".into(), json!(apimachinery::meta::Time::new(at)));
-            metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
-        }
-        if !already && strategy.has_generation() {
-            let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0) + 1;
-            metadata.insert("generation".into(), generation.into());
-        }
+        self.stamp(metadata, grace);
         (self.kind.mark_deleted)(&mut new);
         Some(new)
+    }
+
+    /// Writes when the object ends. A period that is running is shortened, and counts from its start; it is never extended.
+    fn stamp(&self, metadata: &mut Map<String, Value>, grace: i64) {
+        let running = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+        let end = metadata.get("deletionTimestamp").and_then(|it| serde_json::from_value::<Time>(it.clone()).ok());
+        let started = |end: Time| end.timestamp().checked_sub(SignedDuration::from_secs(running));
+        let start = match end {
+            Some(_) if grace >= running => return,
+            Some(end) => started(end).unwrap_or_else(|_| self.now.timestamp()),
+            None => {
+                if self.resource.strategy.has_generation() {
+                    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0) + 1;
+                    metadata.insert("generation".into(), generation.into());
+                }
+                self.now.timestamp()
+            }
+        };
+        metadata.insert("deletionTimestamp".into(), json!(Time::new(start + SignedDuration::from_secs(grace))));
+        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    }
+
+    /// A deleted object as its last reply shows it. Kinds with grace periods have the mark of their deletion, also when
+    /// nothing is left to wait for: kube-apiserver stores the mark before it removes the object.
+    fn last_form(&self, served: Arc<Object>, mut old: Value) -> Result<Arc<Object>, Status> {
+        let is_graceful = self.resource.strategy.grace_seconds(&old, None).is_some();
+        match old["metadata"].as_object_mut() {
+            Some(metadata) if is_graceful => {
+                self.stamp(metadata, 0);
+                Object::from_value(&old).map(Object::shared).map_err(errors::document)
+            }
+            _ => Ok(served),
+        }
     }
 }

@@ -56,6 +56,13 @@ async fn a_bound_pod_is_given_time_and_an_unbound_one_is_not() {
     create_pod(&client, "q").await;
     let gone = crate::parity::send(&server, "DELETE", "/api/v1/namespaces/default/pods/q", &[], "").await.json();
     assert_eq!((&gone["kind"], &gone["metadata"]["name"]), (&json!("Pod"), &json!("q")), "the pod is returned: {gone}");
+    // As kube-apiserver, which stores the mark before it removes the pod.
+    assert_eq!(
+        (&gone["metadata"]["deletionGracePeriodSeconds"], &gone["metadata"]["generation"]),
+        (&json!(0), &json!(2)),
+        "{gone}"
+    );
+    assert!(gone["metadata"]["deletionTimestamp"].is_string(), "{gone}");
     assert!(client.get_opt(&pods(), &key("q")).await.expect("get").is_none());
 }
 

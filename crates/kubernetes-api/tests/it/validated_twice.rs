@@ -53,7 +53,7 @@ fn whole_life(resource: &Resource, object: &Value) {
     assert_eq!(strategy.cells(object, context.now).len(), strategy.columns().len(), "{object}");
     strategy.row_conditions(object);
     strategy.raises_generation(&made, object);
-    strategy.grace_seconds(object);
+    strategy.grace_seconds(object, None);
     strategy.to_stored(&mut made).expect("a form that is stored");
     let stored = Object::from_value(&made).expect("an object");
     strategy.served_form(&stored).expect("what is stored is served");
