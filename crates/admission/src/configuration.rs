@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use apimachinery::configuration::{ConfigurationError, FileKind};
 use apimachinery::yaml;
 use apiserver::admit::plugins;
 use base64::Engine as _;
@@ -13,7 +14,13 @@ use client::webhooks::{Credential, Credentials, Token};
 use serde::Deserialize;
 use serde_json::Value;
 
-const GROUP: &str = "apiserver.config.k8s.io";
+const VERSION: &str = "apiserver.config.k8s.io/v1";
+const DOCUMENT: FileKind =
+    FileKind { api_versions: &[VERSION, "apiserver.k8s.io/v1alpha1"], kind: "AdmissionConfiguration" };
+const OF_WEBHOOKS: FileKind = FileKind { api_versions: &[VERSION], kind: "WebhookAdmissionConfiguration" };
+/// The older name of [`OF_WEBHOOKS`].
+const OLD_OF_WEBHOOKS: FileKind =
+    FileKind { api_versions: &["apiserver.config.k8s.io/v1alpha1"], kind: "WebhookAdmission" };
 const MUTATING: &str = "MutatingAdmissionWebhook";
 const VALIDATING: &str = "ValidatingAdmissionWebhook";
 
@@ -31,16 +38,22 @@ pub struct Configuration {
 #[error("{0}")]
 pub struct Refused(String);
 
+impl From<ConfigurationError> for Refused {
+    fn from(error: ConfigurationError) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// Reads a file that a configuration names.
 pub type Read<'r> = &'r dyn Fn(&Path) -> Result<Vec<u8>, String>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Document {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
+    #[serde(rename = "apiVersion")]
+    _api_version: String,
+    #[serde(rename = "kind")]
+    _kind: String,
     #[serde(default)]
     plugins: Option<Vec<Plugin>>,
 }
@@ -59,10 +72,10 @@ struct Plugin {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OfWebhooks {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
+    #[serde(rename = "apiVersion")]
+    _api_version: String,
+    #[serde(rename = "kind")]
+    _kind: String,
     #[serde(default)]
     kube_config_file: String,
 }
@@ -74,9 +87,7 @@ impl Configuration {
     /// Its first field that cannot be used.
     pub fn read(path: &Path, read: Read<'_>) -> Result<Self, Refused> {
         let directory = path.parent().unwrap_or(Path::new(""));
-        let document: Document = parse(&read(path).map_err(Refused)?)?;
-        let versions = [format!("{GROUP}/v1"), "apiserver.k8s.io/v1alpha1".to_owned()];
-        kind((&document.api_version, &document.kind), &versions, "AdmissionConfiguration")?;
+        let document: Document = decoded(DOCUMENT.read(&read(path).map_err(Refused)?)?)?;
         let mut configuration = Self::default();
         let mut known: Vec<String> = Vec::new();
         for plugin in document.plugins.unwrap_or_default() {
@@ -113,7 +124,7 @@ impl Plugin {
         if !self.configuration.is_null() {
             return Err(Refused("has both path and configuration; remove one".to_owned()));
         }
-        parse(&read(&directory.join(&self.path)).map_err(Refused)?)
+        file(&read(&directory.join(&self.path)).map_err(Refused)?)
     }
 }
 
@@ -123,36 +134,29 @@ fn is_empty(content: &Value) -> bool {
     !content.is_array() && fields.all(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind"))
 }
 
-fn parse<T: serde::de::DeserializeOwned>(content: &[u8]) -> Result<T, Refused> {
-    let document = yaml::to_json_value(content).map_err(|error| Refused(error.to_string()))?;
-    serde_json::from_value(document).map_err(|error| Refused(error.to_string()))
+fn decoded<T: serde::de::DeserializeOwned>(tree: Value) -> Result<T, Refused> {
+    serde_json::from_value(tree).map_err(|error| ConfigurationError::undecodable(error).into())
 }
 
-fn kind((version, kind): (&str, &str), versions: &[String], wanted: &str) -> Result<(), Refused> {
-    if kind != wanted || !versions.iter().any(|known| known == version) {
-        return Err(Refused(format!("has kind {kind:?} of {version:?}; must be {wanted} of {}", versions[0])));
-    }
-    Ok(())
+/// A file whose kind is not known before.
+fn file(content: &[u8]) -> Result<Value, Refused> {
+    let (tree, repeated) = yaml::to_json_value_warned(content).map_err(ConfigurationError::undecodable)?;
+    if repeated.is_empty() { Ok(tree) } else { Err(ConfigurationError::Undecodable(repeated.join(", ")).into()) }
 }
 
 fn of_webhooks(content: Value, directory: &Path, read: Read<'_>) -> Result<Credentials, Refused> {
     if is_empty(&content) {
         return Ok(Credentials::default());
     }
-    let given: OfWebhooks = serde_json::from_value(content).map_err(|error| Refused(error.to_string()))?;
-    match given.kind.as_str() {
-        "WebhookAdmission" => {
-            let versions = [format!("{GROUP}/v1alpha1")];
-            kind((&given.api_version, &given.kind), &versions, "WebhookAdmission")?;
-        }
-        _ => kind((&given.api_version, &given.kind), &[format!("{GROUP}/v1")], "WebhookAdmissionConfiguration")?,
-    }
+    let kind = if content["kind"] == OLD_OF_WEBHOOKS.kind { OLD_OF_WEBHOOKS } else { OF_WEBHOOKS };
+    kind.check(&content)?;
+    let given: OfWebhooks = decoded(content)?;
     if given.kube_config_file.is_empty() {
         return Ok(Credentials::default());
     }
     let file = directory.join(&given.kube_config_file);
     let at = |refused: Refused| Refused(format!("kubeConfigFile {}: {refused}", file.display()));
-    let document: Value = parse(&read(&file).map_err(Refused)?).map_err(at)?;
+    let document = self::file(&read(&file).map_err(Refused)?).map_err(at)?;
     let directory = file.parent().map(Path::to_owned).unwrap_or_default();
     credentials(&document, &|path: &Path| read(&directory.join(path))).map_err(at)
 }
@@ -291,7 +295,7 @@ current-context: c
             ("- {name: PodSecurity, more: 1}\n".into(), "unknown field `more`"),
             (
                 "- {name: ValidatingAdmissionWebhook, configuration: {kind: X, kubeConfigFile: a}}\n".into(),
-                "must be WebhookAdmissionConfiguration of apiserver.config.k8s.io/v1",
+                "it is  X, not an apiserver.config.k8s.io/v1 WebhookAdmissionConfiguration",
             ),
         ] {
             let found = of_plugins(&plugins).err().unwrap_or_default();
@@ -313,6 +317,8 @@ current-context: c
             assert!(found.contains(expected), "{user}: {found}");
         }
         let other = read(&[("admission.yaml", "{apiVersion: v1, kind: List}")]).expect_err("another kind");
-        assert!(other.contains("must be AdmissionConfiguration of apiserver.config.k8s.io/v1"), "{other}");
+        assert_eq!(other, "it is v1 List, not an apiserver.config.k8s.io/v1 AdmissionConfiguration");
+        let repeated = of_plugins("- {name: PodSecurity, name: PodSecurity}\n").expect_err("a repeated field");
+        assert!(repeated.contains("name"), "{repeated}");
     }
 }
