@@ -230,6 +230,7 @@ pub const LAYERS: &[Layer] = &[
             "controller-runtime",
             "karmada-api",
             "kubernetes-api",
+            "pki",
             "storage",
             "transport",
             "world",

@@ -8,6 +8,7 @@ pub mod objects;
 mod reads;
 mod upstream;
 mod watches;
+mod webhooks;
 mod writes;
 
 use std::path::{Path, PathBuf};
@@ -40,15 +41,27 @@ pub struct Args {
     /// Only that last part.
     #[arg(long)]
     only_many: bool,
+    /// Objects of each of the creates with admission webhooks and policies; 0 leaves them out.
+    #[arg(long, default_value_t = 1500)]
+    admission: usize,
+    /// Only those creates.
+    #[arg(long, conflicts_with = "only_many")]
+    only_admission: bool,
 }
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let binary = args.binary.clone().map_or_else(built, Ok)?;
     line("load of the machine over the last minute", load_average()?);
-    if !args.only_many {
+    if !args.only_many && !args.only_admission {
         small(&binary, &args).await?;
     }
-    if args.many > 0 {
+    if !args.only_many && args.admission > 0 {
+        let directory = tempfile::tempdir().context("creating a data directory")?;
+        let load = start(&binary, directory.path(), "start").await?;
+        load::heading();
+        webhooks::run(&load, args.admission).await?;
+    }
+    if args.many > 0 && !args.only_admission {
         many::run(&binary, args.many).await?;
     }
     line("load of the machine over the last minute", load_average()?);
