@@ -211,13 +211,13 @@ impl Call<'_> {
         } else {
             metadata.insert("finalizers".into(), finalizers.into());
         }
-        self.stamp(metadata, grace);
+        self.set_deadline(metadata, grace);
         (self.kind.mark_deleted)(&mut new);
         Some(new)
     }
 
     /// Writes when the object ends. A period that is running is shortened, and counts from its start; it is never extended.
-    fn stamp(&self, metadata: &mut Map<String, Value>, grace: i64) {
+    fn set_deadline(&self, metadata: &mut Map<String, Value>, grace: i64) {
         let running = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
         let end = metadata.get("deletionTimestamp").and_then(|it| serde_json::from_value::<Time>(it.clone()).ok());
         let started = |end: Time| end.timestamp().checked_sub(SignedDuration::from_secs(running));
@@ -242,7 +242,7 @@ impl Call<'_> {
         let is_graceful = self.resource.strategy.grace_seconds(&old, None).is_some();
         match old["metadata"].as_object_mut() {
             Some(metadata) if is_graceful => {
-                self.stamp(metadata, 0);
+                self.set_deadline(metadata, 0);
                 Object::from_value(&old).map(Object::shared).map_err(errors::document)
             }
             _ => Ok(served),
