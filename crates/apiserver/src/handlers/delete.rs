@@ -9,7 +9,7 @@ use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
-use storage::{Guard, Op, TxnOutcome};
+use storage::{Guard, Op, Revision, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
@@ -152,7 +152,7 @@ impl Call<'_> {
             }
         };
         Ok(Ok(match waiting {
-            None => Deleted::Gone(self.last_form(served, old)?),
+            None => Deleted::Gone(self.last_form(served, old, revision)?),
             Some(value) => {
                 let object = keys::with_revision(&value, revision).map_err(errors::document)?;
                 Deleted::Waiting(self.served(object.shared()).await?)
@@ -236,13 +236,17 @@ impl Call<'_> {
         metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
     }
 
-    /// A deleted object as its last reply shows it. Kinds with grace periods have the mark of their deletion, also when
-    /// nothing is left to wait for: kube-apiserver stores the mark before it removes the object.
-    fn last_form(&self, served: Arc<Object>, mut old: Value) -> Result<Arc<Object>, Status> {
-        let is_graceful = self.resource.strategy.grace_seconds(&old, None).is_some();
+    /// A deleted object as its reply shows it, with the revision of the deletion. Kinds with grace periods have the mark
+    /// of their deletion, also when nothing is left to wait for: kube-apiserver stores the mark before it removes the object.
+    fn last_form(&self, served: Arc<Object>, mut old: Value, revision: Revision) -> Result<Arc<Object>, Status> {
+        let strategy = &self.resource.strategy;
+        let is_graceful = strategy.grace_seconds(&old, None).is_some();
         match old["metadata"].as_object_mut() {
-            Some(metadata) if is_graceful => {
-                self.set_deadline(metadata, 0);
+            Some(metadata) if strategy.returns_deleted() => {
+                if is_graceful {
+                    self.set_deadline(metadata, 0);
+                }
+                metadata.insert("resourceVersion".into(), revision.to_string().into());
                 Object::from_value(&old).map(Object::shared).map_err(errors::document)
             }
             _ => Ok(served),
