@@ -44,6 +44,8 @@ pub struct Discovery {
     /// Group versions that are announced but could not be read (the aggregated server is down). Their resources are
     /// unknown, which is not the same as absent.
     pub failed: Vec<GroupVersion>,
+    /// Group versions that list names without kinds of their own, such as `pods/http_requests` of `custom.metrics.k8s.io`.
+    pub without_kinds: Vec<GroupVersion>,
 }
 
 impl Discovery {
@@ -67,9 +69,10 @@ impl Discovery {
         self.resources.iter().filter(|r| seen.insert((r.resource.group.as_str(), r.resource.plural.as_str()))).collect()
     }
 
-    /// The kinds of each group version, both sorted.
+    /// The kinds of each group version, both sorted; none for those of [`Discovery::without_kinds`].
     pub fn group_versions(&self) -> BTreeMap<GroupVersion, Vec<&DiscoveredResource>> {
-        let mut map: BTreeMap<GroupVersion, Vec<&DiscoveredResource>> = BTreeMap::new();
+        let mut map: BTreeMap<GroupVersion, Vec<&DiscoveredResource>> =
+            self.without_kinds.iter().map(|version| (version.clone(), Vec::new())).collect();
         for resource in &self.resources {
             map.entry(resource.resource.group_version()).or_default().push(resource);
         }
@@ -217,11 +220,20 @@ fn add_aggregated(discovery: &mut Discovery, document: Aggregated) {
                 discovery.failed.push(gv);
                 continue;
             }
-            discovery.resources.extend(version.resources.into_iter().map(|r| DiscoveredResource {
+            let is_empty = version.resources.is_empty();
+            // Without a kind it stands for its subresources only.
+            let kind =
+                |r: &AggregatedResource| Some(r.response_kind.as_ref()?.kind.clone()).filter(|it| !it.is_empty());
+            let named: Vec<_> = version.resources.into_iter().filter_map(|r| Some((kind(&r)?, r))).collect();
+            if named.is_empty() && !is_empty {
+                discovery.without_kinds.push(gv);
+                continue;
+            }
+            discovery.resources.extend(named.into_iter().map(|(kind, r)| DiscoveredResource {
                 resource: ApiResource {
                     group: gv.group.clone(),
                     version: gv.version.clone(),
-                    kind: r.response_kind.map(|k| k.kind).unwrap_or_default(),
+                    kind,
                     plural: r.resource,
                     namespaced: r.scope == "Namespaced",
                 },
@@ -298,6 +310,9 @@ struct LegacyResource {
 
 fn add_legacy_resources(discovery: &mut Discovery, version: &GroupVersion, list: LegacyResources) {
     let (subresources, resources): (Vec<_>, Vec<_>) = list.resources.into_iter().partition(|r| r.name.contains('/'));
+    if resources.is_empty() && !subresources.is_empty() {
+        discovery.without_kinds.push(version.clone());
+    }
     discovery.resources.extend(resources.into_iter().map(|r| {
         DiscoveredResource {
             subresources: subresources
@@ -341,5 +356,21 @@ mod tests {
         let found = legacy.by_kind(&GroupVersionKind::new("apps", "v1", "Deployment")).expect("known");
         assert_eq!(found.resource, ApiResource::namespaced("apps", "v1", "Deployment", "deployments"));
         assert_eq!(found.subresources, ["status"]);
+    }
+
+    #[test]
+    fn metrics_are_no_kinds() {
+        let mut aggregated = Discovery::default();
+        let document = r#"{"items":[{"metadata":{"name":"custom.metrics.k8s.io"},"versions":[{"version":"v1beta2","freshness":"Current",
+            "resources":[{"resource":"pods","responseKind":{"group":"","version":"","kind":""},"scope":"Namespaced","singularResource":"",
+            "verbs":[],"subresources":[{"subresource":"hits","verbs":["get"]}]}]},{"version":"v1beta1","freshness":"Current","resources":[]}]}]}"#;
+        add_aggregated(&mut aggregated, serde_json::from_str(document).expect("aggregated"));
+        let mut legacy = Discovery::default();
+        let document =
+            r#"{"resources":[{"name":"pods/hits","namespaced":true,"kind":"MetricValueList","verbs":["get"]}]}"#;
+        let gv = GroupVersion::new("custom.metrics.k8s.io", "v1beta2");
+        add_legacy_resources(&mut legacy, &gv, serde_json::from_str(document).expect("legacy"));
+        assert_eq!(aggregated, legacy);
+        assert_eq!(legacy.group_versions(), BTreeMap::from([(gv, Vec::new())]));
     }
 }

@@ -63,7 +63,6 @@ pub fn api_enablements(mut found: Vec<ApiEnablement>, failed: bool) -> (Vec<ApiE
         enablement.resources.retain(|resource| !resource.name.contains('/'));
         enablement.resources.sort_by(|left, right| left.name.cmp(&right.name));
     }
-    found.retain(|enablement| !enablement.resources.is_empty());
     found.sort_by(|left, right| left.group_version.cmp(&right.group_version));
     let (status, reason, message) = if found.is_empty() {
         let message = "collected empty APIEnablements from the cluster".to_owned();
@@ -118,7 +117,7 @@ mod tests {
             vec![of("v1", &["pods", "pods/log", "events"]), of("apps/v1", &["x"]), of("y/v1", &[])],
             false,
         );
-        assert_eq!(sorted, [of("apps/v1", &["x"]), of("v1", &["events", "pods"])]);
+        assert_eq!(sorted, [of("apps/v1", &["x"]), of("v1", &["events", "pods"]), of("y/v1", &[])]);
         assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "Complete"));
         let message = "might collect partial APIEnablements(1) from the cluster";
         assert_eq!(api_enablements(vec![of("v1", &["x"])], true).1.message, message);
