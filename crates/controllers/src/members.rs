@@ -1,6 +1,8 @@
 //! Connections to member clusters: one client each, with its own caches and rate limit, so that one member's trouble is
 //! its own.
 
+mod error;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
@@ -10,18 +12,19 @@ use client::{Client, Dial, Endpoint, TokenBucket};
 use controller_runtime::{Caller, Event, Informer, InformerSet, Reach};
 use futures::future::BoxFuture;
 use karmada_api::ApiType;
-use karmada_api::cluster::in_reach;
 use karmada_api::cluster::v1alpha1::{Cluster, ClusterSpec, SyncMode};
+use karmada_api::cluster::{in_reach, proxy_path};
 use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
-use propagation::identity::Refusal;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+pub use error::MemberError;
+
 use crate::Settings;
 use crate::identity::Identity;
-use crate::member_tokens::{TokenError, check_destination, secrets};
+use crate::member_tokens::{check_destination, secrets};
 use crate::resume::Ledger;
 use crate::stores::Store;
 
@@ -30,43 +33,6 @@ pub type Connector = Arc<dyn Fn(&Endpoint) -> Option<Client> + Send + Sync>;
 
 /// The way to the member of a cluster in Pull mode; `None` without a tunnel to it.
 pub type Ways = Arc<dyn Fn(&str) -> Option<Arc<dyn Dial>> + Send + Sync>;
-
-#[derive(Debug, thiserror::Error)]
-pub enum MemberError {
-    #[error("cluster {0} does not exist")]
-    NoCluster(ClusterName),
-    #[error("cluster {0} is reached by its agent, not by the control plane")]
-    Pull(ClusterName),
-    #[error("cluster {0} has another agent")]
-    OfAnother(ClusterName),
-    #[error("the api endpoint of cluster {0} is empty")]
-    NoEndpoint(ClusterName),
-    #[error("cluster {0} does not have a secret")]
-    NoSecret(ClusterName),
-    #[error("the secret of cluster {cluster} cannot be read: {source}")]
-    Secret { cluster: ClusterName, source: client::Error },
-    #[error("the secret {key} of cluster {cluster} has no usable {field}")]
-    Field { cluster: ClusterName, key: ObjectKey, field: &'static str },
-    #[error(transparent)]
-    Token(#[from] TokenError),
-    #[error("cannot connect to cluster {cluster}: {source}")]
-    Connect { cluster: ClusterName, source: client::Error },
-    #[error("the identity of cluster {cluster} is unknown: {why}")]
-    Unidentified { cluster: ClusterName, why: String },
-    #[error("the ID of cluster {0} is not recorded yet")]
-    Unrecorded(ClusterName),
-    #[error("the marker of cluster {cluster} cannot be read: {source}")]
-    Unmarked { cluster: ClusterName, source: client::Error },
-    #[error("the list of incarnations cannot be read: {0}")]
-    NoIncarnation(String),
-    #[error("cluster {0} has the mark of an unknown incarnation; the list of incarnations is read again")]
-    Unlisted(ClusterName),
-    #[error("another process writes to cluster {0}")]
-    Superseded(ClusterName),
-    /// Nothing may be written to it.
-    #[error("{}", refusal.message(cluster))]
-    Refused { cluster: ClusterName, refusal: Refusal },
-}
 
 /// One member, connected.
 pub struct Member {
@@ -125,6 +91,8 @@ struct Inner {
     connected: Mutex<HashMap<ClusterName, Connected>>,
     /// Members in Pull mode, of which nothing but [`Members::reading`] knows: their agents write to them.
     read: Mutex<HashMap<ClusterName, Connected>>,
+    /// The same, reached through `clusters/NAME/proxy` of the control plane.
+    proxied: Mutex<HashMap<ClusterName, Arc<Member>>>,
     ways: OnceLock<Ways>,
     /// The only one there is, in its agent.
     own: Option<Arc<Member>>,
@@ -168,6 +136,7 @@ impl Members {
             metrics,
             connected,
             read,
+            proxied: Mutex::default(),
             ways,
             own,
             reconnected,
@@ -217,6 +186,7 @@ impl Members {
             metrics: settings.metrics.clone(),
             connected: Mutex::default(),
             read: Mutex::default(),
+            proxied: Mutex::default(),
             ways: OnceLock::new(),
             own: Some(Arc::new(own)),
             reconnected: Mutex::default(),
@@ -237,9 +207,15 @@ impl Members {
         self.0.clusters.all()
     }
 
+    /// A Cluster, decoded.
+    pub fn known(&self, name: &str) -> Option<Arc<Cluster>> {
+        self.0.clusters.get(name)
+    }
+
     /// The connection to a member that is read, if there is one already.
     pub fn read_connection(&self, name: &str) -> Option<Arc<Member>> {
-        self.connected(name).or_else(|| self.0.read.lock().get(name).map(|known| Arc::clone(&known.member)))
+        let read = || self.0.read.lock().get(name).map(|known| Arc::clone(&known.member));
+        self.connected(name).or_else(read).or_else(|| self.0.proxied.lock().get(name).cloned())
     }
 
     /// The connection to a member; recreated when its Cluster or its secret changed.
@@ -260,8 +236,8 @@ impl Members {
         })
     }
 
-    /// As [`Members::get`], also for a cluster in Pull mode while there is a tunnel to it. Nothing is written to such a
-    /// member from here.
+    /// As [`Members::get`], also for a cluster in Pull mode: over a tunnel to it, or through the control plane if that is another
+    /// process. Nothing is written to such a member from here.
     ///
     /// # Errors
     /// As [`Members::get`].
@@ -273,14 +249,29 @@ impl Members {
             let cluster = self.cluster(name)?;
             if cluster.spec.sync_mode != SyncMode::Pull {
                 // It may have been in Pull mode before.
-                let former = self.0.read.lock().remove(name);
-                former.iter().for_each(|known| known.member.stop());
+                self.forget_read(name);
                 return self.connection(name, cluster, None).await;
             }
             let way = self.0.ways.get().and_then(|ways| ways(name));
+            // The tunnels are in the process of the API server.
+            if way.is_none() && !self.0.control.client().is_in_process() {
+                return Ok(self.proxied(name));
+            }
             let way = way.ok_or_else(|| MemberError::Pull(ClusterName::from(name)))?;
             self.connection(name, cluster, Some(way)).await
         })
+    }
+
+    /// A member in Pull mode with the credentials of this process in the control plane, which authorizes each request.
+    fn proxied(&self, name: &str) -> Arc<Member> {
+        let mut proxied = self.0.proxied.lock();
+        if let Some(member) = proxied.get(name) {
+            return Arc::clone(member);
+        }
+        let client = self.0.control.client().behind(&proxy_path(name));
+        let member = Arc::new(self.member(name, client, Endpoint::default()));
+        proxied.insert(member.name.clone(), Arc::clone(&member));
+        member
     }
 
     /// How members in Pull mode are reached. Only the first counts.
@@ -390,11 +381,16 @@ impl Members {
     }
 
     fn forget(&self, name: &str) {
-        for over_way in [false, true] {
-            if let Some(known) = self.connections(over_way).lock().remove(name) {
-                known.member.stop();
-            }
+        if let Some(known) = self.0.connected.lock().remove(name) {
+            known.member.stop();
         }
+        self.forget_read(name);
+    }
+
+    fn forget_read(&self, name: &str) {
+        let read = self.0.read.lock().remove(name).map(|known| known.member);
+        let proxied = self.0.proxied.lock().remove(name);
+        read.into_iter().chain(proxied).for_each(|member| member.stop());
     }
 
     async fn endpoint(&self, cluster: &Cluster) -> Result<(Endpoint, Arc<Object>), MemberError> {

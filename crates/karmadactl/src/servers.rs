@@ -34,7 +34,7 @@ impl Server {
 
 /// A member behind the control plane.
 pub fn member(control: &Client, cluster: &str) -> Client {
-    control.behind(&format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy"))
+    control.behind(&karmada_api::cluster::proxy_path(cluster))
 }
 
 /// The servers in the scope; the control plane first, then the members as named, or all of them by name.

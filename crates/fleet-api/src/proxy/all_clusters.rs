@@ -11,6 +11,7 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, join_all};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
+use karmada_api::cluster::proxy_path;
 use serde_json::Value;
 use transport::{Body, Identity, Request, Response};
 
@@ -63,7 +64,7 @@ fn object_path(tail: &RequestInfo) -> String {
 }
 
 fn address(cluster: &str, path: &str) -> Result<http::Uri, Status> {
-    let uri = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{path}");
+    let uri = format!("{}{path}", proxy_path(cluster));
     uri.parse().map_err(|error| Status::bad_request(format!("path {path}: {error}")))
 }
 

@@ -34,7 +34,7 @@ use futures::future::BoxFuture;
 use http::StatusCode;
 use hyper::upgrade::OnUpgrade;
 use karmada_api::cluster::v1alpha1::{Cluster, LocalSecretReference, SyncMode};
-use karmada_api::cluster::{TUNNEL, in_reach};
+use karmada_api::cluster::{TUNNEL, in_reach, proxy_path};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use transport::{ApiService, Identity, Request, Response};
@@ -88,6 +88,12 @@ impl ClusterProxy {
     /// Another server stores Secrets and answers requests to the control plane.
     pub fn control_plane(&self, client: Client) {
         let _ = self.control.set(client);
+    }
+
+    /// Whether members in the mode of this one are reached: in Pull mode over the tunnel of the agent, here or at the control plane.
+    pub(crate) fn connects_to(&self, cluster: &Cluster) -> bool {
+        let is_pulled = cluster.spec.sync_mode == SyncMode::Pull;
+        !is_pulled || self.control.get().is_some() || self.tunnels.is_expected(&cluster.metadata.name)
     }
 
     /// Another server stores Clusters, too.
@@ -180,6 +186,9 @@ impl ClusterProxy {
             return Err(Status::not_found(GROUP, "clusters", name));
         };
         let cluster: Cluster = cluster.decode().map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
+        if let (SyncMode::Pull, Some(control)) = (cluster.spec.sync_mode, self.control.get()) {
+            return Ok(control.behind(&proxy_path(name)));
+        }
         let cluster = if self.tunnels.is_connected(name) { in_reach(&cluster) } else { Cow::Borrowed(&cluster) };
         let endpoint = self.endpoint(server, &cluster).await?;
         if let Some((known, client)) = self.connected.lock().get(name)

@@ -27,11 +27,11 @@ use client::Mapper;
 use controllers::Members;
 use futures::future::{BoxFuture, join_all};
 use http::{HeaderValue, StatusCode, header};
-use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster, SyncMode};
+use karmada_api::cluster::proxy_path;
+use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster};
 use karmada_api::search::v1alpha1::ResourceRegistry;
 use serde_json::json;
 use transport::{Identity, Request, Response};
-use tunnel::Tunnels;
 
 use crate::proxy::{ClusterProxy, Clusters, read_body, target_of};
 use follow::{WatchQuery, follow};
@@ -163,7 +163,7 @@ impl Search {
         selector: &Selector,
     ) -> Result<Vec<Found>, Status> {
         let clusters = self.clusters(server).await?;
-        let targets = targets(&server.cache, &clusters, self.proxy.tunnels(), resource)?;
+        let targets = targets(&server.cache, &clusters, &self.proxy, resource)?;
         let Some(members) = self.members.get() else { return Ok(Vec::new()) };
         let reads = targets.into_iter().map(|(cluster, namespaces)| {
             let read = CacheRead {
@@ -225,16 +225,15 @@ impl Search {
             return Ok(respond::value(StatusCode::OK, &form.one(object, true)));
         }
         let clusters = self.clusters(server).await?;
-        let tunnels = self.proxy.tunnels().clone();
-        let targets = targets(&server.cache, &clusters, &tunnels, resource)?;
+        let proxy = Arc::clone(&self.proxy);
+        let targets = targets(&server.cache, &clusters, &proxy, resource)?;
         let Some(members) = self.members.get() else {
             return Err(Status::failure(StatusReason::ServiceUnavailable, "no controller here knows the members yet"));
         };
         if tail.verb == "watch" {
             let (cache, known, watched) = (Arc::clone(&server.cache), targets.clone(), resource.clone());
             // A set that can no longer be computed counts as changed.
-            let is_unchanged =
-                move || self::targets(&cache, &clusters, &tunnels, &watched).is_ok_and(|now| now == known);
+            let is_unchanged = move || self::targets(&cache, &clusters, &proxy, &watched).is_ok_and(|now| now == known);
             let query = watch_query(tail, query, form)?;
             let lines = follow(members, targets, resource, query, is_unchanged, server.ending()).await?;
             let mut response = Response::new(transport::stream(lines));
@@ -287,7 +286,7 @@ impl Search {
                 None => transport::full(bytes),
             };
         }
-        let uri = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{target}");
+        let uri = format!("{}{target}", proxy_path(&cluster));
         parts.uri = uri.parse().map_err(|error| Status::bad_request(format!("path {uri}: {error}")))?;
         self.proxy.forward(server, &cluster, user, Request::from_parts(parts, body)).await
     }
@@ -416,12 +415,12 @@ async fn is_registered(server: &Shared, resource: &ApiResource) -> Result<bool, 
     Ok(registries(&server.cache)?.iter().any(|registry| names_resource(registry, resource)))
 }
 
-/// The clusters in which a resource is registered, by name, each with its namespaces. Clusters in Pull mode are read over the
-/// tunnels of their agents.
+/// The clusters in which a resource is registered, by name, each with its namespaces. Clusters in Pull mode are read if the proxy
+/// has a connection for them.
 fn targets(
     cache: &Cache,
     clusters: &Clusters,
-    tunnels: &Tunnels,
+    proxy: &ClusterProxy,
     resource: &ApiResource,
 ) -> Result<Vec<Target>, Status> {
     let registries = registries(cache)?;
@@ -429,8 +428,7 @@ fn targets(
     for cluster in clusters.all()? {
         let cluster: Cluster = cluster.decode().map_err(Status::internal)?;
         let serves = cluster.api_enablement(&resource.api_version(), &resource.kind) != ApiEnablementStatus::Disabled;
-        let has_way = cluster.spec.sync_mode != SyncMode::Pull || tunnels.is_expected(&cluster.metadata.name);
-        if !serves || !has_way || !cluster.is_ready() {
+        if !serves || !proxy.connects_to(&cluster) || !cluster.is_ready() {
             continue;
         }
         let mut namespaces: Option<BTreeSet<String>> = None;

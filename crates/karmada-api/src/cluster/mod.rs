@@ -35,6 +35,11 @@ pub const TUNNEL: &str = "tunnel";
 /// name.
 pub const NEAR_ENDPOINT: &str = "https://kubernetes.default.svc:443";
 
+/// The path of the API of a member at the control plane.
+pub fn proxy_path(cluster: &str) -> String {
+    format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy")
+}
+
 /// A Cluster with the endpoint to connect to: in Pull mode only the agent's tunnel leads there, so the endpoint is
 /// optional.
 pub fn in_reach(cluster: &types::Cluster) -> Cow<'_, types::Cluster> {

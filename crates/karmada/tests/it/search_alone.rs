@@ -28,6 +28,11 @@ impl Front {
         Self(Client::from_kubeconfig_text(&config.to_string(), None).await.expect("a client"))
     }
 
+    /// The code of the response to a request with all its headers.
+    pub async fn send(&self, request: transport::Request) -> u16 {
+        self.0.send(request).await.expect("an answer").status().as_u16()
+    }
+
     /// The response for a user.
     pub async fn ask(&self, user: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, String) {
         let mut request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");

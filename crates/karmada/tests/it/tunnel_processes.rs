@@ -4,11 +4,14 @@ use apimachinery::{ApiResource, ObjectKey};
 use client::Client;
 use futures::future::join_all;
 use http::Method;
+use pki::Authority;
 use serde_json::{Value, json};
+use world::World;
 
 use crate::components::{Component, args};
 use crate::fleet::{Fleet, proxied, until};
 use crate::process::Karmada;
+use crate::search_alone::Front;
 
 /// The member's certificate is valid for the name, and the control plane cannot resolve it.
 const ENDPOINT: &str = "--cluster-api-endpoint=https://kubernetes.default.svc:6443";
@@ -25,6 +28,72 @@ async fn agent(control: &str, member: &str, more: &[&str]) -> Component {
 
 async fn get(client: &Client, path: &str) -> Option<Value> {
     serde_json::from_slice(&client.request(Method::GET, path, None).await.ok()?).ok()
+}
+
+/// The search server and the metrics adapter have no tunnels: they send requests to members in pull mode to the API server.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_beside_the_api_server_read_members_in_pull_mode() {
+    let fleet = Fleet::start(&[]).await;
+    let (member, admin) = (fleet.member("m1").await, fleet.admin().await);
+    let control = fleet.kubeconfig().display().to_string();
+    let _agent = agent(&control, &member.kubeconfig().display().to_string(), &[]).await;
+    ready(&admin).await;
+    reached(&admin).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let world = World::system();
+    let (authority, _) = Authority::generate("front-proxy-ca", &world).expect("an authority");
+    let pair = authority.issue_client("front-proxy-client", &[], &world).expect("a certificate");
+    let ca = directory.path().join("front.crt");
+    std::fs::write(&ca, authority.certificate()).expect("a file");
+    let beside = async |name: &str, more: &[&str]| {
+        let mut own = args(&[name, "--kubeconfig", &control, "--bind-address=127.0.0.1", "--secure-port=0"]);
+        own.extend(args(&["--requestheader-allowed-names=front-proxy-client", "--requestheader-client-ca-file"]));
+        own.extend(args(&[
+            &ca.display().to_string(),
+            "--data-dir",
+            &directory.path().join(name).display().to_string(),
+        ]));
+        own.extend(args(more));
+        tokio::task::spawn_blocking(move || Component::start(&own, 1)).await.expect("no panic")
+    };
+    let count = |body: &str| {
+        let list: Value = serde_json::from_str(body).unwrap_or_default();
+        list["items"].as_array().map_or(0, Vec::len)
+    };
+
+    let adapter = beside("metrics-adapter", &["--metrics-bind-address=0"]).await;
+    let front = Front::connect(adapter.text_after("The metrics adapter is ready on "), &pair).await;
+    until("the usage of the nodes", async || {
+        let (_, body) = front.ask("ann", Method::GET, "/apis/metrics.k8s.io/v1beta1/nodes", None).await;
+        (count(&body) == 2).then_some(())
+    })
+    .await;
+
+    let search = beside("search", &[]).await;
+    let front = Front::connect(search.text_after("The search API server is ready on "), &pair).await;
+    let group = "/apis/search.karmada.io/v1alpha1";
+    let registry = json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": {"name": "nodes"},
+        "spec": {"targetCluster": {}, "resourceSelectors": [{"apiVersion": "v1", "kind": "Node"}]}});
+    let (code, body) = front.ask("ann", Method::POST, &format!("{group}/resourceregistries"), Some(&registry)).await;
+    assert_eq!(code, 201, "{body}");
+    for path in ["search/cache/api/v1/nodes", "proxying/karmada/proxy/api/v1/nodes"] {
+        until(path, async || {
+            let (_, body) = front.ask("ann", Method::GET, &format!("{group}/{path}"), None).await;
+            (count(&body) == 2).then_some(())
+        })
+        .await;
+    }
+    // A request for one object is sent as the user, who needs rights in the member.
+    let node = format!("{group}/proxying/karmada/proxy/api/v1/nodes/m1-node-1");
+    let label = json!({"metadata": {"labels": {"touched": "yes"}}});
+    let mut patch = http::Request::patch(&node).header("content-type", "application/merge-patch+json");
+    patch = patch.header("x-remote-user", "kubernetes-admin").header("x-remote-group", "system:masters");
+    let answer = front.send(patch.body(transport::full(label.to_string())).expect("a request")).await;
+    assert_eq!(answer, 200);
+    let nodes = ApiResource::cluster("", "v1", "Node", "nodes");
+    let live = member.client().get(&nodes, &ObjectKey::cluster("m1-node-1")).await.expect("a node");
+    assert_eq!(live.label("touched"), Some("yes"));
+    assert!(adapter.terminate() && search.terminate());
 }
 
 /// A namespace of the member through the proxy.
