@@ -128,6 +128,7 @@ pub const LAYERS: &[Layer] = &[
             "readings",
             "fleet-metrics",
             "metrics-adapter",
+            "world",
         ],
     ),
     shell(
@@ -205,6 +206,7 @@ pub const LAYERS: &[Layer] = &[
             "admission",
             "adoption",
             "aggregation",
+            "fleet-metrics",
             "metrics-adapter",
             "controller-runtime",
             "kube-controllers",

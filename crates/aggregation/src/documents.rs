@@ -74,10 +74,11 @@ impl Aggregation {
             };
             apis.foreign.insert((target.remote.group.clone(), target.remote.version.clone()), foreign);
         }
-        for routed in self.routed() {
+        for routed in self.routed.load().iter() {
+            let Some(documents) = routed.listing.documents() else { continue };
             let key = (routed.group.clone(), routed.version.clone());
             apis.priorities.entry(key.clone()).or_insert(routed.priority);
-            apis.foreign.entry(key).or_insert_with(|| routed.documents.clone());
+            apis.foreign.entry(key).or_insert_with(|| documents.clone());
         }
         let present = server.apis.load();
         apis.generation = present.generation;

@@ -57,7 +57,7 @@ pub struct Aggregation {
     /// Group versions that are built into this server.
     own: BTreeSet<(String, String)>,
     /// Group versions that a route of this server serves, unless an APIService names a service for them.
-    routed: OnceLock<Vec<Routed>>,
+    routed: ArcSwap<Vec<Routed>>,
     stored: Mutex<Stored>,
     table: ArcSwap<Table>,
     /// Counts changes of APIServices, and of the services that they name.
@@ -76,8 +76,28 @@ pub struct Routed {
     pub version: String,
     /// Of its local APIService.
     pub priority: Priority,
-    /// Its discovery and OpenAPI.
-    pub documents: ForeignVersion,
+    /// Whether it is listed.
+    pub listing: Listing,
+}
+
+/// Whether a routed group version is listed.
+#[derive(Clone)]
+pub enum Listing {
+    /// As long as the server runs, with this discovery and OpenAPI.
+    Always(ForeignVersion),
+    /// At present, with this discovery and OpenAPI.
+    Now(ForeignVersion),
+    /// It is not known whether there is anything to list: an APIService of an earlier time stays.
+    Unknown,
+}
+
+impl Listing {
+    fn documents(&self) -> Option<&ForeignVersion> {
+        match self {
+            Self::Always(documents) | Self::Now(documents) => Some(documents),
+            Self::Unknown => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -103,7 +123,7 @@ impl Aggregation {
             connections,
             joins: Joins::default(),
             own: built_in.chain([definitions]).collect(),
-            routed: OnceLock::new(),
+            routed: ArcSwap::default(),
             stored: Mutex::default(),
             table: ArcSwap::default(),
             changes: Level::new(0),
@@ -113,14 +133,14 @@ impl Aggregation {
         })
     }
 
-    /// Group versions of routes that stand behind this one. They have local APIServices, and can be served by another server
-    /// instead. Only the first call counts.
+    /// Group versions of routes that stand behind this one, instead of those of the last call. They have local APIServices, and
+    /// can be served by another server instead.
     pub fn serve_routed(&self, versions: Vec<Routed>) {
-        let _ = self.routed.set(versions);
-    }
-
-    fn routed(&self) -> &[Routed] {
-        self.routed.get().map_or(&[], Vec::as_slice)
+        let mut stored = self.stored.lock();
+        self.routed.store(Arc::new(versions));
+        self.publish(&mut stored);
+        drop(stored);
+        self.changed();
     }
 
     fn is_own(&self, group: &str, version: &str) -> bool {

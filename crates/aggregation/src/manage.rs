@@ -16,7 +16,7 @@ use crate::automanaged::{Action, plan};
 use crate::availability::Verdict;
 use crate::check::{api_services, write_condition};
 use crate::registered::{ApiService, Remote};
-use crate::{Aggregation, Routed};
+use crate::{Aggregation, Listing, Routed};
 
 /// Until changes that failed are tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -60,8 +60,11 @@ impl Aggregation {
     /// Brings local APIServices to where they should be. Whether nothing is left to try again.
     async fn manage(&self, server: &Shared, client: &Client) -> bool {
         let mut desired = bootstrap_objects::api_services(server.registry.snapshot().iter());
-        desired.extend(self.routed().iter().map(local));
-        let services = self.stored.lock().services.clone();
+        let routed = self.routed.load_full();
+        desired.extend(routed.iter().filter_map(local));
+        let mut services = self.stored.lock().services.clone();
+        let undecided = |it: &&Routed| matches!(it.listing, Listing::Unknown);
+        routed.iter().filter(undecided).for_each(|it| drop(services.remove(&name(it))));
         let actions = plan(&desired, &services, self.at_start.lock().as_ref());
         let done = join_all(actions.into_iter().map(|action| execute(client, action))).await;
         self.report_local(server, client, &services).await;
@@ -109,16 +112,25 @@ impl Aggregation {
     }
 }
 
-/// The local APIService of a group version that a route serves, with its name.
-fn local(routed: &Routed) -> (String, Value) {
+fn name(routed: &Routed) -> String {
+    format!("{}.{}", routed.version, routed.group)
+}
+
+/// The local APIService of a group version that a route serves, with its name; `None` if it is not listed.
+fn local(routed: &Routed) -> Option<(String, Value)> {
     let Routed { group, version, priority, .. } = routed;
-    let name = format!("{version}.{group}");
+    let managed = match routed.listing {
+        Listing::Always(_) => "onstart",
+        Listing::Now(_) => "true",
+        Listing::Unknown => return None,
+    };
+    let name = name(routed);
     let object = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": name, "labels": {bootstrap_objects::AUTOMANAGED: "onstart"}},
+        "metadata": {"name": name, "labels": {bootstrap_objects::AUTOMANAGED: managed}},
         "spec": {"group": group, "version": version, "groupPriorityMinimum": priority.group, "versionPriority": priority.version},
     });
-    (name, object)
+    Some((name, object))
 }
 
 /// Whether it is done, or no longer needed. A failure is logged.

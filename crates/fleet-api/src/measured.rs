@@ -3,31 +3,105 @@
 //! Caches of a member's pods and nodes that exist for other reasons (cluster status, search) spare requests to members that have
 //! nothing. None is started for metrics.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
 use client::Client;
+use controller_runtime::Event;
 use controllers::Members;
+use fleet_metrics::groups::{CUSTOM, EXTERNAL};
 use fleet_metrics::resource::{Resource, Wanted};
 use futures::future::BoxFuture;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::conditions;
 use metrics_adapter::{Fleet, Target};
+use parking_lot::Mutex;
 use readings::Connect;
+use world::Level;
 
 /// The members, once the controllers have begun.
 #[derive(Default)]
-pub struct Measured(OnceLock<Members>);
+pub struct Measured {
+    members: OnceLock<Members>,
+    /// Counts changes of [`Served`].
+    changes: Arc<Level<u64>>,
+}
+
+/// What a Cluster's status reports about the groups of metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Served {
+    is_ready: bool,
+    /// Whether groups that are not reported are not served.
+    is_complete: bool,
+    groups: [bool; 2],
+}
+
+impl Served {
+    fn of(cluster: &Cluster) -> Self {
+        let complete = cluster.condition(conditions::COMPLETE_API_ENABLEMENTS);
+        Self {
+            is_ready: cluster.is_ready(),
+            is_complete: complete.is_some_and(|it| it.status == "True"),
+            groups: [CUSTOM, EXTERNAL].map(|group| reports(cluster, group)),
+        }
+    }
+}
+
+fn reports(cluster: &Cluster, group: &str) -> bool {
+    let of_group = |version: &str| version.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'));
+    cluster.status.api_enablements.iter().any(|it| of_group(&it.group_version))
+}
+
+/// Whether the status leaves it open that the member serves a group.
+fn may_serve(cluster: &Cluster, group: &str) -> bool {
+    let served = Served::of(cluster);
+    !served.is_ready || !served.is_complete || reports(cluster, group)
+}
 
 impl Measured {
     /// Enables requests to members. Only the first call counts.
     pub fn connect(&self, members: Members) {
-        let _ = self.0.set(members);
+        if self.members.set(members.clone()).is_err() {
+            return;
+        }
+        let (changes, known) = (Arc::clone(&self.changes), Mutex::<HashMap<String, Served>>::default());
+        let clusters = members.clone();
+        members.clusters().subscribe(move |event| {
+            let name = event.object().name();
+            let now = match event {
+                Event::Deleted(_) => None,
+                _ => clusters.known(name).map(|cluster| Served::of(&cluster)),
+            };
+            let before = match now {
+                Some(now) => known.lock().insert(name.to_owned(), now),
+                None => known.lock().remove(name),
+            };
+            if now != before {
+                changes.change(|count| {
+                    *count += 1;
+                    true
+                });
+            }
+        });
+    }
+
+    /// Counts changes of what members serve.
+    pub fn changes(&self) -> &Level<u64> {
+        &self.changes
+    }
+
+    /// Whether a ready member may serve one of the groups.
+    pub fn any_serves(&self, groups: &[&str]) -> bool {
+        let clusters = self.members.get().map(Members::all_clusters).unwrap_or_default();
+        clusters.iter().any(|it| it.is_ready() && groups.iter().any(|group| may_serve(it, group)))
     }
 }
 
 impl Connect for Measured {
     fn client<'a>(&'a self, cluster: &'a str) -> BoxFuture<'a, Result<Client, String>> {
         Box::pin(async move {
-            let members = self.0.get().ok_or_else(|| "the server is starting".to_owned())?;
+            let members = self.members.get().ok_or_else(|| "the server is starting".to_owned())?;
             let member = members.reading(cluster).await.map_err(|error| error.to_string())?;
             Ok(member.client.clone())
         })
@@ -37,7 +111,7 @@ impl Connect for Measured {
 impl Fleet for Measured {
     fn clusters(&self) -> Result<Vec<Target>, Status> {
         let unknown = |why: &str| Status::failure(StatusReason::ServiceUnavailable, why);
-        let members = self.0.get().ok_or_else(|| unknown("the server is starting"))?;
+        let members = self.members.get().ok_or_else(|| unknown("the server is starting"))?;
         if !members.clusters().has_synced() {
             return Err(unknown("the Clusters of the control plane are not known yet"));
         }
@@ -55,7 +129,7 @@ impl Fleet for Measured {
     }
 
     fn may_have(&self, cluster: &str, wanted: &Wanted) -> bool {
-        let Some(member) = self.0.get().and_then(|members| members.read_connection(cluster)) else { return true };
+        let Some(member) = self.members.get().and_then(|members| members.read_connection(cluster)) else { return true };
         let (resource, key) = match wanted.resource {
             Resource::Pods => (
                 ApiResource::namespaced("", "v1", "Pod", "pods"),
@@ -79,5 +153,10 @@ impl Fleet for Measured {
         let namespace = Some(wanted.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let objects = known.cache().list(namespace);
         objects.iter().any(|object| wanted.labels.matches_with(|key| object.label(key)))
+    }
+
+    fn may_serve(&self, cluster: &str, group: &str) -> bool {
+        let known = self.members.get().and_then(|members| members.known(cluster));
+        known.is_none_or(|cluster| may_serve(&cluster, group))
     }
 }

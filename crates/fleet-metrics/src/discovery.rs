@@ -1,7 +1,7 @@
 //! The resources that the group versions list. Those of `custom.metrics.k8s.io` and `external.metrics.k8s.io` are the metrics that
 //! members list.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -42,18 +42,36 @@ pub fn resource_list(version: GroupVersion, metrics: &BTreeSet<Listed>) -> Value
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version.api_version(), "resources": resources})
 }
 
-/// The `resources` of the group version in aggregated discovery. Metrics of members are left out there: the document is the same
-/// for all clients and would change with every metric.
-pub fn aggregated(version: GroupVersion) -> Value {
-    if version.group != RESOURCE {
-        return json!([]);
+/// The `resources` of the group version in aggregated discovery. A metric of an object, such as `pods/http_requests`, is a
+/// subresource of an entry without a kind, as kube-aggregator renders it.
+pub fn aggregated(version: GroupVersion, metrics: &BTreeSet<Listed>) -> Value {
+    let list = resource_list(version, metrics);
+    let kind = |group: &str, version: &str, kind: &Value| json!({"group": group, "version": version, "kind": kind});
+    let mut entries: Vec<Value> = Vec::new();
+    let mut described: BTreeMap<(&str, bool), Vec<Value>> = BTreeMap::new();
+    for row in list["resources"].as_array().into_iter().flatten() {
+        let (name, namespaced) = (row["name"].as_str().unwrap_or_default(), row["namespaced"] == true);
+        let own = kind(version.group, version.version, &row["kind"]);
+        match name.split_once('/') {
+            Some((object, metric)) => {
+                let of_object = described.entry((object, namespaced)).or_default();
+                of_object.push(json!({"subresource": metric, "responseKind": own, "verbs": row["verbs"]}));
+            }
+            None => entries.push(
+                json!({"resource": name, "responseKind": own, "scope": scope(namespaced), "singularResource": "",
+                    "verbs": row["verbs"]}),
+            ),
+        }
     }
-    let entry = |row: &Value| {
-        let scope = if row["namespaced"] == true { "Namespaced" } else { "Cluster" };
-        json!({"resource": row["name"], "responseKind": {"group": RESOURCE, "version": version.version, "kind": row["kind"]},
-            "scope": scope, "singularResource": "", "verbs": row["verbs"]})
-    };
-    resource_metrics().iter().map(entry).collect()
+    entries.extend(described.into_iter().map(|((object, namespaced), metrics)| {
+        json!({"resource": object, "responseKind": kind("", "", &json!("")), "scope": scope(namespaced),
+            "singularResource": "", "verbs": [], "subresources": metrics})
+    }));
+    entries.into()
+}
+
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "Cluster" }
 }
 
 #[cfg(test)]
@@ -77,7 +95,21 @@ mod tests {
         assert!(listed(&json!({"kind": "Status"})).is_err());
         let resource = groups::find(groups::RESOURCE, "v1beta1").expect("a version");
         assert_eq!(resource_list(resource, &metrics)["resources"][1]["kind"], "PodMetrics");
-        assert_eq!(aggregated(resource)[0]["scope"], "Cluster");
-        assert_eq!(aggregated(custom), json!([]));
+        assert_eq!(aggregated(resource, &metrics)[0]["scope"], "Cluster");
+        let verbs = json!(["get"]);
+        let kind = json!({"group": groups::CUSTOM, "version": "v1beta2", "kind": "MetricValueList"});
+        assert_eq!(
+            aggregated(custom, &metrics),
+            json!([{"resource": "pods", "responseKind": {"group": "", "version": "", "kind": ""}, "scope": "Namespaced",
+                "singularResource": "", "verbs": [], "subresources": [
+                    {"subresource": "a", "responseKind": kind, "verbs": verbs},
+                    {"subresource": "b", "responseKind": kind, "verbs": verbs}]}])
+        );
+        let external = groups::find(groups::EXTERNAL, "v1beta1").expect("a version");
+        let jobs = aggregated(external, &BTreeSet::from([("jobs".to_owned(), true)]));
+        assert_eq!(
+            (&jobs[0]["resource"], &jobs[0]["responseKind"]["kind"]),
+            (&json!("jobs"), &json!("ExternalMetricValueList"))
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::aggregation::{Aggregation, Certificate, Routed, Routing};
+use ::aggregation::{Aggregation, Certificate, Routing};
 use anyhow::Context as _;
 use apimachinery::resource::Resource;
 use apiserver::bootstrap::objects::{PublishedProxies, authentication_data};
@@ -18,8 +18,8 @@ use world::World;
 use crate::certificates::Keys;
 use crate::data_dir::DataDir;
 use crate::front_proxies::{FrontProxies, OWN_NAME as NAME};
+use crate::listed_metrics::{Offered, Versions};
 
-const RESOURCE_METRICS: &str = "metrics.k8s.io";
 /// A certificate is replaced after this time, a twelfth of its lifetime.
 const RENEWED: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The time between two reads of the operator's files.
@@ -74,17 +74,7 @@ impl Settings {
         };
         let aggregation = Aggregation::new(resources, self.routing, certificate, Webhooks::new(|_| None));
         if self.metrics {
-            // Custom and external metrics are served by their paths, but not listed: clients that list the resources of a
-            // group without any, which is the rule, ask again at each command and print errors.
-            let versions =
-                metrics_adapter::group_versions().into_iter().filter(|(it, ..)| it.group == RESOURCE_METRICS);
-            let routed = versions.map(|(it, priority, documents)| Routed {
-                group: it.group.to_owned(),
-                version: it.version.to_owned(),
-                priority,
-                documents,
-            });
-            aggregation.serve_routed(routed.collect());
+            aggregation.serve_routed(Versions::default().routed(&Offered::default()));
         }
         aggregation
     }

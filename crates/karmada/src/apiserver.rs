@@ -35,6 +35,7 @@ use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::front_proxies::FrontProxies;
 use crate::identity;
+use crate::listed_metrics::{self, Offered, Versions};
 use crate::operation::{Operation, Shutdown};
 use crate::peers::{self, Peers};
 use crate::reach::Listen;
@@ -103,6 +104,8 @@ pub struct Opened {
     engine: Engine,
     search: Arc<Search>,
     measured: Arc<Measured>,
+    /// Where the server serves the metrics of members.
+    metrics_api: Option<(Arc<MetricsApi>, Arc<::aggregation::Aggregation>)>,
     operation: Operation,
     /// Stops the task that takes backups.
     backups: Option<(CancellationToken, JoinHandle<()>)>,
@@ -150,8 +153,10 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let aggregation = options.aggregation.open(&config.resources, &data, world);
     config.admission.push(Arc::clone(&aggregation) as Arc<dyn Admission>);
     let measured = Arc::new(Measured::default());
-    if options.aggregation.metrics {
-        config.routes.insert(0, Arc::new(MetricsApi::new(Arc::clone(&measured) as Arc<dyn Fleet>)));
+    let metrics_api = Arc::new(MetricsApi::new(Arc::clone(&measured) as Arc<dyn Fleet>));
+    let metrics_api = options.aggregation.metrics.then_some(metrics_api);
+    if let Some(api) = &metrics_api {
+        config.routes.insert(0, Arc::clone(api) as Arc<dyn Route>);
     }
     // Documents serve the paths of all other group versions.
     config.routes.insert(0, Arc::clone(&aggregation) as Arc<dyn Route>);
@@ -206,6 +211,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     users.count_in(&server.shared().metrics);
     users.enable();
     server.bound_requests(options.overload);
+    let metrics_api = metrics_api.map(|api| (api, Arc::clone(&aggregation)));
     let aggregating =
         aggregation.run(Arc::clone(server.shared()), client_of(&server, "apiserver"), server.shared().ending());
     tokio::spawn(aggregating);
@@ -220,8 +226,20 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let identity = identity.follow(&server, token_file, stop.clone()).map(|task| (stop, task));
     let operation = options.operation.clone();
     let peers = entered.map(|entered| entered.run(client_of(&server, "apiserver")));
-    let opened =
-        Opened { server, data, engine, search, measured, operation, backups, identity, flow: None, audit, peers };
+    let opened = Opened {
+        server,
+        data,
+        engine,
+        search,
+        measured,
+        metrics_api,
+        operation,
+        backups,
+        identity,
+        flow: None,
+        audit,
+        peers,
+    };
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)
 }
@@ -299,6 +317,12 @@ impl Opened {
     pub fn read_from(&self, members: &controllers::Members) {
         self.search.connect(members.clone());
         self.measured.connect(members.clone());
+        if let Some((api, aggregation)) = self.metrics_api.clone() {
+            let (server, versions) = (self.server.shared(), Versions::default());
+            let publish = move |offered: &Offered| aggregation.serve_routed(versions.routed(offered));
+            let (measured, world) = (Arc::clone(&self.measured), server.world.clone());
+            tokio::spawn(listed_metrics::follow(api, measured, world, server.ending(), publish));
+        }
     }
 
     /// Opens the socket.

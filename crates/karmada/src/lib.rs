@@ -20,6 +20,7 @@ pub mod flags;
 mod flow_objects;
 pub mod front_proxies;
 pub mod identity;
+mod listed_metrics;
 mod logging;
 pub mod member;
 mod member_tokens;

@@ -1,13 +1,12 @@
 //! The route: metrics of pods and nodes, of objects, and from outside, over all members.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use apimachinery::{Status, StatusReason};
 use apiserver::{RequestInfo, Route, Shared, method_not_allowed, respond};
 use client::Client;
 use fleet_metrics::custom::{self, Described, Version};
-use fleet_metrics::discovery::{self, Listed};
+use fleet_metrics::discovery;
 use fleet_metrics::groups::{self, CUSTOM, EXTERNAL, GroupVersion, RESOURCE};
 use fleet_metrics::missing::{self, Missing};
 use fleet_metrics::narrowed::Narrowed;
@@ -21,7 +20,7 @@ use serde_json::Value;
 use transport::{Identity, Request, Response};
 
 use crate::fleet::{Fleet, Target};
-use crate::listing::Listing;
+use crate::listing::{Listing, Names};
 use crate::reads::{Answers, Limits, read};
 
 /// Serves the group versions of [`groups::ALL`].
@@ -163,33 +162,45 @@ impl MetricsApi {
         Ok(targets)
     }
 
-    /// The metrics that members list.
-    async fn listed(&self, version: GroupVersion, now: i64) -> Result<BTreeSet<Listed>, Status> {
-        let listing = match version.group {
-            CUSTOM => &self.custom,
-            EXTERNAL => &self.external,
-            _ => return Ok(BTreeSet::new()),
-        };
-        if let Some(names) = listing.current(now) {
-            return Ok(names);
-        }
-        let targets = self.fleet.clusters()?;
+    /// The metrics of `custom.metrics.k8s.io` or `external.metrics.k8s.io` that members list, read now. Those that are known not
+    /// to serve the group are not read. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// The clusters are not known yet.
+    pub async fn listed(&self, group: &'static str, now: i64) -> Result<Names, Status> {
+        let (reading, without): (Vec<_>, Vec<_>) = self
+            .fleet
+            .clusters()?
+            .into_iter()
+            .partition(|it| it.excluded.is_some() || self.fleet.may_serve(&it.name, group));
         let request = |client: Client, _| async move {
-            let list = served::listed(&client, version.group).await?;
+            let list = served::listed(&client, group).await?;
             Ok(discovery::listed(&list)?)
         };
-        let Answers { found, missing, unserved } = read(&*self.fleet, &self.limits.discovery, &targets, request).await;
+        let Answers { found, missing, unserved } = read(&*self.fleet, &self.limits.discovery, &reading, request).await;
         let found = found.into_iter().map(|(cluster, names)| (cluster, Some(names)));
-        let none = unserved.into_iter().map(|it| (it.cluster, Some(BTreeSet::new())));
+        let without = without.into_iter().map(|it| it.name).chain(unserved.into_iter().map(|it| it.cluster));
+        let none = without.map(|cluster| (cluster, Some(Default::default())));
         let unknown = missing.into_iter().map(|it| (it.cluster, None));
-        Ok(listing.read(now, found.chain(none).chain(unknown).collect()))
+        Ok(self.listing(group).read(now, found.chain(none).chain(unknown).collect()))
+    }
+
+    fn listing(&self, group: &str) -> &Listing {
+        if group == EXTERNAL { &self.external } else { &self.custom }
     }
 
     /// The list of resources, or the OpenAPI document.
     async fn document(&self, version: GroupVersion, info: &RequestInfo, now: i64) -> Result<Response, Status> {
         let document = match info.path.starts_with("/openapi/") {
             true => openapi::document(&[version], openapi::Form::V3),
-            false => discovery::resource_list(version, &self.listed(version, now).await?),
+            false if version.group == RESOURCE => discovery::resource_list(version, &Default::default()),
+            false => {
+                let names = match self.listing(version.group).current(now) {
+                    Some(names) => names,
+                    None => self.listed(version.group, now).await?,
+                };
+                discovery::resource_list(version, &names.listed)
+            }
         };
         Ok(respond::value(StatusCode::OK, &document))
     }

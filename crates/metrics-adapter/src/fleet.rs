@@ -31,4 +31,9 @@ pub trait Fleet: Connect + 'static {
     /// Whether a member may have an object of the request; `true` if it is not known. Callers skip members that have none, as
     /// upstream does.
     fn may_have(&self, cluster: &str, wanted: &Wanted) -> bool;
+
+    /// Whether a member may serve an API group; `true` if it is not known.
+    fn may_serve(&self, _cluster: &str, _group: &str) -> bool {
+        true
+    }
 }

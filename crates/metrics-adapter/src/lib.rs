@@ -13,4 +13,5 @@ mod reads;
 
 pub use api::MetricsApi;
 pub use fleet::{Fleet, Target};
-pub use published::{group_versions, published};
+pub use listing::Names;
+pub use published::{group_versions, published, with_metrics};

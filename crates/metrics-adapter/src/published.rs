@@ -1,16 +1,18 @@
 //! What the API server that has the route publishes about its group versions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use apiserver::documents::discovery::{Apis, ForeignVersion, Priority};
 use apiserver::documents::openapi::ForeignSpec;
+use fleet_metrics::discovery::{self, Listed};
 use fleet_metrics::groups::{self, GroupVersion};
-use fleet_metrics::{discovery, openapi};
+use fleet_metrics::openapi;
 
 fn version(version: GroupVersion) -> ForeignVersion {
     let spec = openapi::document(&[version], openapi::Form::V2);
     ForeignVersion {
-        resources: Arc::new(discovery::aggregated(version)),
+        resources: Arc::new(discovery::aggregated(version, &BTreeSet::new())),
         is_current: true,
         v3_url: Some(format!("/openapi/v3/apis/{}/{}", version.group, version.version)),
         // An encoded document is JSON.
@@ -24,13 +26,20 @@ pub fn group_versions() -> Vec<(GroupVersion, Priority, ForeignVersion)> {
     groups::ALL.into_iter().map(entry).collect()
 }
 
-/// The documents of a server that serves nothing else.
-pub fn published() -> Apis {
-    let mut apis = Apis { generation: 1, ..Apis::default() };
-    for (it, priority, foreign) in group_versions() {
+/// The documents of a group version with the metrics of members.
+pub fn with_metrics(version: GroupVersion, documents: &ForeignVersion, metrics: &BTreeSet<Listed>) -> ForeignVersion {
+    ForeignVersion { resources: Arc::new(discovery::aggregated(version, metrics)), ..documents.clone() }
+}
+
+/// The documents of a server that serves nothing else, with these metrics of members by group. All group versions are listed: APIServices
+/// of another server name this one.
+pub fn published(generation: u64, metrics: &BTreeMap<&str, BTreeSet<Listed>>) -> Apis {
+    let mut apis = Apis { generation, ..Apis::default() };
+    for (it, priority, documents) in group_versions() {
         let key = (it.group.to_owned(), it.version.to_owned());
         apis.priorities.insert(key.clone(), priority);
-        apis.foreign.insert(key, foreign);
+        let foreign = metrics.get(it.group).map(|names| with_metrics(it, &documents, names));
+        apis.foreign.insert(key, foreign.unwrap_or(documents));
     }
     apis
 }

@@ -1,5 +1,5 @@
 //! `custom.metrics.k8s.io/v1beta2` and `external.metrics.k8s.io/v1beta1` of a member: values in annotations, as an adapter such as
-//! prometheus-adapter reports them. Both are left out of `/apis`; clients name them.
+//! prometheus-adapter reports them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,6 +22,11 @@ use crate::plan::load::chain;
 use crate::plan::meta::Meta;
 use crate::plan::pod::Pod;
 use crate::plan::series;
+
+/// The resources whose objects may have custom metrics.
+pub(crate) const PLACES: [&str; 4] = ["core/pods", "apps/deployments", "apps/statefulsets", "core/services"];
+/// The resource whose objects may have external metrics.
+pub(crate) const EXTERNAL_PLACE: &str = "core/configmaps";
 
 /// The route of both groups.
 pub(crate) struct Annotated;
@@ -97,7 +102,7 @@ impl Annotated {
 
     fn external(server: &Shared, info: &RequestInfo, now: Time) -> Result<Value, Status> {
         let selector = selector(info)?;
-        let maps: Vec<Owner> = decoded(server, "core/configmaps", Some(&info.namespace), |_| true)?;
+        let maps: Vec<Owner> = decoded(server, EXTERNAL_PLACE, Some(&info.namespace), |_| true)?;
         let item = |map: &Owner| {
             let mut values = series::parse(map.metadata.annotations.get(series::EXTERNAL)?);
             let value = values.remove(&info.resource)?;
@@ -113,18 +118,19 @@ impl Annotated {
     }
 
     /// The metrics of all pods and their workloads.
-    fn listed(server: &Shared, group: &str) -> Result<BTreeSet<discovery::Listed>, Status> {
+    pub fn listed(server: &Shared, group: &str) -> Result<BTreeSet<discovery::Listed>, Status> {
         let mut names = BTreeSet::new();
         if group == EXTERNAL {
-            let maps: Vec<Owner> = decoded(server, "core/configmaps", None, |_| true)?;
+            let maps: Vec<Owner> =
+                decoded(server, EXTERNAL_PLACE, None, |it| it.annotation(series::EXTERNAL).is_some())?;
             for text in maps.iter().filter_map(|map| map.metadata.annotations.get(series::EXTERNAL)) {
                 names.extend(series::parse(text).into_keys().map(|name| (name, true)));
             }
             return Ok(names);
         }
-        for place in ["core/pods", "apps/deployments", "apps/statefulsets", "core/services"] {
+        for place in PLACES {
             let plural = place.split('/').next_back().unwrap_or_default();
-            let objects: Vec<Owner> = decoded(server, place, None, |_| true)?;
+            let objects: Vec<Owner> = decoded(server, place, None, |it| it.annotation(series::METRICS).is_some())?;
             let texts = objects.iter().filter_map(|it| it.metadata.annotations.get(series::METRICS));
             for metric in texts.flat_map(|text| series::parse(text).into_keys()) {
                 names.insert((format!("pods/{metric}"), true));

@@ -3,6 +3,7 @@
 //! `plan` decides and is pure: objects and the time in, actions out. `shell` has the caches, runs the plans and
 //! executes their actions. Nothing runs in a simulated pod: after a delay it becomes ready, or a Job's pod succeeds.
 
+mod advertised;
 mod custom_api;
 mod flavour;
 mod member;

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity};
 use world::World;
 
+use crate::advertised::Advertised;
 use crate::custom_api::Annotated;
 use crate::flavour;
 use crate::metrics_api::Metrics;
@@ -88,12 +89,15 @@ impl Member {
             routes.push(Arc::new(Metrics { default: options.load }));
             // Before the documents, which know nothing of groups without resources.
             routes.insert(0, Arc::new(Annotated));
+            let mut admission = flavour::admission(&world)
+                .map_err(|source| StartError::Admission { member: options.name.clone(), source })?;
+            let advertised = Advertised::default();
+            admission.push(advertised.observer());
             let config = ServerConfig {
                 store,
                 world: world.clone(),
                 resources: flavour::resources(),
-                admission: flavour::admission(&world)
-                    .map_err(|source| StartError::Admission { member: options.name.clone(), source })?,
+                admission,
                 authentication: access.authentication,
                 authorization: access.authorization,
                 routes,
@@ -108,6 +112,7 @@ impl Member {
             let client = Client::in_process(server.service(), Identity::system(flavour::COMPONENT));
             bootstrap(&client, &options, &world).await?;
             let stop = CancellationToken::new();
+            tokio::spawn(advertised.run(Arc::clone(server.shared()), stop.clone()));
             let informers = InformerSet::until(client.clone(), world.clone(), stop.clone());
             let controllers =
                 kube_controllers::start(client.clone(), &informers, access.controllers, &[], stop.clone())

@@ -10,7 +10,7 @@ use apiserver::Route;
 use apiserver::auth::authn::FrontProxy;
 use controllers::{Members, Settings};
 use fleet_api::measured::Measured;
-use metrics_adapter::{MetricsApi, published};
+use metrics_adapter::{Fleet, MetricsApi, published};
 use tokio_util::sync::CancellationToken;
 use world::World;
 
@@ -18,6 +18,7 @@ use super::behind::{Behind, Front, FrontSocket, front_proxy};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::flags::Given;
+use crate::listed_metrics::{self, Offered};
 use crate::probes::Addresses;
 
 /// The name in upstream's APIServices.
@@ -25,11 +26,19 @@ const SERVICE: &str = "karmada-metrics-adapter.karmada-system.svc";
 
 /// `members` are those of the control plane in front.
 async fn open(members: Members, front: FrontProxy, engine: Engine, world: &World) -> anyhow::Result<Behind> {
-    let measured = Measured::default();
+    let measured = Arc::new(Measured::default());
     measured.connect(members);
-    let routes: Vec<Arc<dyn Route>> = vec![Arc::new(MetricsApi::new(Arc::new(measured)))];
+    let api = Arc::new(MetricsApi::new(Arc::clone(&measured) as Arc<dyn Fleet>));
+    let routes: Vec<Arc<dyn Route>> = vec![Arc::clone(&api) as Arc<dyn Route>];
     let behind = Behind::open(front, engine, (Vec::new(), Vec::new()), routes, world).await?;
-    behind.server.shared().apis.store(Arc::new(published()));
+    let server = Arc::clone(behind.server.shared());
+    let stop = server.ending();
+    let publish = move |offered: &Offered| {
+        let generation = server.apis.load().generation + 1;
+        server.apis.store(Arc::new(published(generation, &offered.by_group())));
+    };
+    publish(&Offered::default());
+    tokio::spawn(listed_metrics::follow(api, measured, world.clone(), stop, publish));
     Ok(behind)
 }
 

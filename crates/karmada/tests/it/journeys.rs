@@ -17,9 +17,14 @@ pub struct Fleet {
 
 impl Fleet {
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With further arguments of `karmada up`.
+    pub fn start_with(more: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let members = NAMES.map(|name| Karmada::member(name, &directory.path().join(name)));
-        let plane = Karmada::up(&directory.path().join("up"));
+        let plane = Karmada::up_with(&directory.path().join("up"), more);
         for (name, member) in NAMES.iter().zip(&members) {
             let config = format!("--cluster-kubeconfig={}", member.kubeconfig());
             let printed = plane.karmadactl_ok(&["join", name, &config]);

@@ -53,6 +53,7 @@ mod kube_rs_gone;
 mod kubectl;
 mod kubectl_matrix;
 mod kustomize;
+mod listed_metrics;
 mod logs;
 mod member;
 mod member_metrics;

@@ -161,7 +161,7 @@ impl Adapter {
             version: Default::default(),
         };
         let server = ApiServer::start(config).await.expect("an empty store");
-        server.shared().apis.store(Arc::new(published()));
+        server.shared().apis.store(Arc::new(published(1, &Default::default())));
         Self { server, requests }
     }
 
