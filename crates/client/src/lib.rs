@@ -28,6 +28,7 @@ mod mapper;
 pub mod metrics;
 mod options;
 mod remote;
+mod spans;
 mod together;
 mod verbs;
 mod watch;
@@ -269,9 +270,10 @@ impl Client {
                         request.headers_mut().insert(http::header::AUTHORIZATION, value.clone());
                     }
                 }
+                trace::propagate(request.headers_mut());
                 Ok(call(service.clone(), request).await)
             }
-            Transport::Remote(service) => remote::send(service, &self.0.host, request).await,
+            Transport::Remote(service) => spans::sent(service, &self.0.host, request).await,
         }
     }
 
