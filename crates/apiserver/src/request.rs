@@ -11,6 +11,7 @@ pub mod options;
 pub mod peer;
 mod percent;
 mod query;
+pub(crate) mod spans;
 
 pub use query::Query;
 

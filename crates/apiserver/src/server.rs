@@ -164,6 +164,7 @@ impl ApiServer {
                 budgets: Arc::new(Budgets::new(Default::default(), &metrics)),
                 requests: RequestLog::default(),
                 auditor: OnceLock::new(),
+                tracer: OnceLock::new(),
                 admission: Chain::new(config.admission, rbac, Durations::new(&metrics)),
                 metrics,
                 routes,
@@ -197,6 +198,12 @@ impl ApiServer {
     pub fn audit(&self, auditor: Auditor) {
         // A second auditor would miss what the first has seen begin.
         let _ = self.shared.auditor.set(Arc::new(auditor));
+    }
+
+    /// Records spans of requests from now on; called once, before the server has clients.
+    pub fn trace(&self, tracer: Arc<trace::Tracer>) {
+        // A second tracer would begin spans whose parents the first one has.
+        let _ = self.shared.tracer.set(tracer);
     }
 
     /// Bounds the requests of clients from now on; called once, before the server has clients. Without it requests have

@@ -98,10 +98,15 @@ impl Call<'_> {
         // Committed, the object itself holds what was claimed.
         ops.extend(claims.iter().map(|claim| Op::Delete { key: claim.key().clone() }));
         guards.extend(claims.iter().cloned());
-        let outcome = match self.seat {
-            Some(seat) => seat.commit(guards, ops).await?,
-            None => store.txn(Txn { guards, ops }).await.map_err(errors::store)?,
+        let size = ops.len();
+        let committing = async {
+            match self.seat {
+                Some(seat) => seat.commit(guards, ops).await,
+                None => store.txn(Txn { guards, ops }).await.map_err(errors::store),
+            }
         };
+        let attributes = || vec![("operations", trace::Value::Number(i64::try_from(size).unwrap_or(i64::MAX)))];
+        let outcome = trace::step("Store transaction", attributes, committing).await?;
         match &outcome {
             TxnOutcome::Failed { current, .. } if !claims.iter().rev().zip(current.iter().rev()).all(holds) => {
                 let named = &self.resource.info.resource;

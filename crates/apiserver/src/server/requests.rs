@@ -22,6 +22,7 @@ use crate::limits::fairness;
 use crate::request::RequestInfo;
 use crate::request::log::Watched;
 use crate::request::peer::Peer;
+use crate::request::spans;
 use crate::state::Shared;
 use crate::state::ending;
 use crate::wire::respond;
@@ -50,11 +51,11 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     let preferences =
         if shared { Default::default() } else { crate::wire::finish::Preferences::of(request.headers(), &info.query) };
     let encoding = crate::wire::negotiate::error_encoding(request.headers());
-    let classified = OnceLock::new();
+    let (classified, span) = (OnceLock::new(), OnceLock::new());
     let outcome = match time_limit(server, &info) {
         Err(status) => Ok(Ok(Err(status))),
         Ok(limit) => {
-            let bounds = Bounds { started, limit, classified: &classified };
+            let bounds = Bounds { started, limit, classified: &classified, span: &span };
             let answer = answer(server, &info, request, bounds, recording.as_ref());
             let answer = std::panic::AssertUnwindSafe(answer).catch_unwind();
             if long { Ok(answer.await) } else { tokio::time::timeout(limit, answer).await }
@@ -103,6 +104,9 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
         id.set_sensitive(true);
         response.headers_mut().insert("audit-id", id);
     }
+    if let Some(span) = span.into_inner() {
+        spans::end(span, &response);
+    }
     response
 }
 
@@ -126,6 +130,8 @@ struct Bounds<'r> {
     limit: Duration,
     /// Set where it was classified.
     classified: &'r OnceLock<Arc<flow::Schema>>,
+    /// Set if the request is traced.
+    span: &'r OnceLock<trace::Span>,
 }
 
 async fn answer(
@@ -135,7 +141,7 @@ async fn answer(
     bounds: Bounds<'_>,
     recording: Option<&Recording>,
 ) -> Result<Response, Status> {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let now = server.world.now().as_second();
     // Callers in this process have an identity.
     let over_socket = parts.extensions.get::<Identity>().is_none();
@@ -153,9 +159,25 @@ async fn answer(
         }
         (caller, _) => caller?,
     };
+    // Its user may decide whether the request is traced.
+    let span = server.tracer.get().and_then(|tracer| spans::begin(tracer, info, (&parts, &caller), bounds.started));
+    let scope = span.map(|span| bounds.span.get_or_init(|| span).scope());
+    trace::within(scope, answer_as(server, info, (parts, body), caller, bounds, recording)).await
+}
+
+/// The answer to an authenticated request, which runs in its span.
+async fn answer_as(
+    server: &Shared,
+    info: &RequestInfo,
+    (mut parts, body): (http::request::Parts, transport::Body),
+    caller: Identity,
+    bounds: Bounds<'_>,
+    recording: Option<&Recording>,
+) -> Result<Response, Status> {
     if let Some(recording) = recording {
         recording.received(info, &caller).await?;
     }
+    let now = server.world.now().as_second();
     fairness::identify(&parts.extensions, &caller);
     let peer = parts.extensions.get::<Peer>();
     if let Some(left) = peer.and_then(|peer| expiry::counted(peer, &caller, now)) {
@@ -179,7 +201,10 @@ async fn answer(
         None => None,
         Some(_) => match server.flow.enter(&server.cache, info, &user, bounds.limit, bounds.classified) {
             Entry::Runs(seat) => seat,
-            Entry::Waits(wait) => Some(refused_in(&mut watched, wait.await)?),
+            Entry::Waits(wait) => {
+                let wait = trace::step("priorityandfairness", Vec::new, wait);
+                Some(refused_in(&mut watched, wait.await)?)
+            }
             Entry::Refused(status) => return refused_in(&mut watched, Err(status)),
         },
     };
@@ -244,7 +269,8 @@ async fn answer_to(
     let recording = parts.extensions.get::<Recording>();
     let mut attributes = info.attributes();
     let begun = parts.extensions.get::<Wire>().map(|_| tokio::time::Instant::now());
-    let mut decision = authz::decide(server.authorizer.as_ref(), user, &attributes).await;
+    let deciding = authz::decide(server.authorizer.as_ref(), user, &attributes);
+    let mut decision = trace::step("authorization", Vec::new, deciding).await;
     if let Some(other) = instead.filter(|_| !decision.is_allowed()) {
         decision = authz::decide(server.authorizer.as_ref(), user, &other).await;
         attributes = other;
@@ -289,7 +315,8 @@ async fn answer_to(
                 None => body,
             };
             let kind = crate::kinds::of(&resource.info.resource);
-            handlers::handle(server, info, (resource, kind), user, &parts, body).await
+            let handled = handlers::handle(server, info, (resource, kind), user, &parts, body);
+            trace::step(spans::step_of(info.verb), || spans::subject(info), handled).await
         }
         None if served.has_version(&info.group, &info.version) => Err(no_such_resource()),
         None => Ok(respond::page_not_found()),

@@ -77,6 +77,8 @@ pub struct Shared {
     pub(crate) budgets: Arc<Budgets>,
     pub(crate) requests: RequestLog,
     pub(crate) auditor: OnceLock<Arc<Auditor>>,
+    /// Set where spans of requests are recorded.
+    pub(crate) tracer: OnceLock<Arc<trace::Tracer>>,
     /// The admission plugins.
     pub(crate) admission: Chain,
     pub(crate) routes: Vec<Arc<dyn Route>>,

@@ -25,6 +25,7 @@ mod request_log;
 mod reviews;
 mod serve;
 mod services;
+mod spans;
 mod statuses;
 mod together;
 mod unread;
