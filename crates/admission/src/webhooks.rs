@@ -13,7 +13,7 @@ use world::World;
 use crate::call::Line;
 use crate::counted::Counted;
 use crate::expressions::{Conditions, Inputs};
-use crate::matching::Criteria;
+use crate::matching::{Criteria, operation_name};
 use crate::request::{Documents, Facts, Phase, convert, documents, is_in_selected_namespace};
 use crate::review::{self, Verdict, Version};
 use crate::rights::Rights;
@@ -64,6 +64,20 @@ impl Webhook {
             is_reinvoked: webhook["reinvocationPolicy"] == "IfNeeded",
             name,
         }
+    }
+
+    /// The attributes of the span of a call, with kube-apiserver's names.
+    fn attributes(&self, facts: &Facts, uid: &str) -> Vec<trace::Attribute> {
+        let configuration = self.id.split('/').next().unwrap_or_default().to_owned();
+        let resource = format!("{}/{}, Resource={}", facts.group, facts.version, facts.resource);
+        vec![
+            ("configuration", configuration.into()),
+            ("webhook", self.name.clone().into()),
+            ("resource", resource.into()),
+            ("subresource", facts.subresource.clone().into()),
+            ("operation", operation_name(facts.operation).into()),
+            ("UID", uid.to_owned().into()),
+        ]
     }
 }
 
@@ -206,7 +220,12 @@ impl Caller<'_> {
         let body = review::encode(form, &uid, &facts.document(version), documents);
         let body = body.map_err(|why| Failure::Call(format!("could not create admission objects: {why}")))?;
         let timed = self.counted.begin(&webhook.name, phase, facts);
-        let answer = line.call(body, webhook.timeout).await;
+        let name = match phase {
+            Phase::Mutation => "Call mutating webhook",
+            Phase::Validation => "Call validating webhook",
+        };
+        let attributes = || webhook.attributes(facts, &uid);
+        let answer = trace::step(name, attributes, line.call(body, webhook.timeout)).await;
         let verdict = answer.and_then(|body| review::decode(&body, form, &uid, phase, &webhook.name));
         timed.end(verdict.as_ref().map(|verdict| verdict.refusal.as_ref().map_or(200, |refusal| refusal.code)).ok());
         let verdict = verdict.map_err(Failure::Call)?;

@@ -36,6 +36,8 @@ pub struct Hooks {
     reviews: Arc<Mutex<Vec<(String, Value)>>>,
     connections: Arc<Mutex<usize>>,
     authorizations: Arc<Mutex<Vec<Authorized>>>,
+    /// The headers `traceparent`.
+    parents: Arc<Mutex<Vec<String>>>,
 }
 
 impl Hooks {
@@ -52,8 +54,8 @@ impl Hooks {
             .with_no_client_auth()
             .with_single_cert(vec![key.cert.der().clone()], der.into())
             .expect("a certificate");
-        let hooks =
-            Self { url, ca, reviews: Arc::default(), connections: Arc::default(), authorizations: Arc::default() };
+        let (reviews, connections, authorizations) = (Arc::default(), Arc::default(), Arc::default());
+        let hooks = Self { url, ca, reviews, connections, authorizations, parents: Arc::default() };
         tokio::spawn(hooks.clone().serve(listener, TlsAcceptor::from(Arc::new(tls))));
         hooks
     }
@@ -79,6 +81,8 @@ impl Hooks {
         let path = request.uri().path().trim_start_matches('/').to_owned();
         let authorization = request.headers().get("authorization").and_then(|value| value.to_str().ok());
         self.authorizations.lock().push((path.clone(), authorization.map(str::to_owned)));
+        let parent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+        self.parents.lock().extend(parent.map(str::to_owned));
         let body = request.into_body().collect().await.map_err(std::io::Error::other)?.to_bytes();
         let review: Value = serde_json::from_slice(&body)?;
         self.reviews.lock().push((path.clone(), review.clone()));
@@ -157,6 +161,10 @@ impl Hooks {
 
     pub fn authorizations(&self) -> Vec<Authorized> {
         self.authorizations.lock().clone()
+    }
+
+    pub fn parents(&self) -> Vec<String> {
+        self.parents.lock().clone()
     }
 
     pub fn connections(&self) -> usize {

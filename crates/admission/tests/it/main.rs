@@ -7,3 +7,4 @@ mod objects;
 mod policies;
 mod replies;
 mod rights;
+mod spans;
