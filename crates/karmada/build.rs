@@ -62,7 +62,10 @@ fn has_etcd() -> bool {
 }
 
 fn has_client(python: &Path) -> bool {
-    let import = Command::new(python).args(["-c", "import kubernetes"]).stderr(Stdio::null()).status();
+    let import = Command::new(python)
+        .args(["-c", "import grpc, kubernetes, opentelemetry.proto, prometheus_client"])
+        .stderr(Stdio::null())
+        .status();
     import.is_ok_and(|status| status.success())
 }
 

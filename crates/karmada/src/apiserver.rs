@@ -114,6 +114,8 @@ pub struct Opened {
     /// Stops the task that keeps the objects of flow control.
     flow: Option<(CancellationToken, JoinHandle<()>)>,
     audit: Option<audit::Backends>,
+    /// Sends spans to a collector.
+    spans: Option<otlp::Exporter>,
     /// The place among the servers of a shared store.
     peers: Option<peers::Running>,
 }
@@ -221,6 +223,8 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         server.audit(auditor);
         backends
     });
+    let tracing = options.operation.tracing.as_deref();
+    let spans = tracing.map(|file| crate::spans::start(file, &server)).transpose()?;
     let stop = CancellationToken::new();
     let token_file = options.token_auth_file.clone().zip(tokens);
     let identity = identity.follow(&server, token_file, stop.clone()).map(|task| (stop, task));
@@ -238,6 +242,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         identity,
         flow: None,
         audit,
+        spans,
         peers,
     };
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
@@ -354,6 +359,9 @@ impl Opened {
         if let Some(audit) = self.audit {
             audit.close().await;
         }
+        if let Some(spans) = self.spans {
+            spans.close().await;
+        }
         for (stop, task) in self.backups.into_iter().chain(self.identity).chain(self.flow) {
             stop.cancel();
             // A task that panicked has reported it already; the store must be closed all the same.
@@ -378,6 +386,7 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
     options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
     options.admission_configuration()?;
     options.audit.check()?;
+    options.operation.tracing.as_deref().map(crate::spans::read).transpose()?;
     options.overload.check().map_err(anyhow::Error::msg)?;
     options.aggregation.check()?;
     options.service_accounts.check()?;

@@ -38,6 +38,7 @@ pub mod serving;
 pub mod serving_names;
 pub mod simulated;
 pub mod sockets;
+mod spans;
 pub mod up;
 pub mod webhook;
 

@@ -1,5 +1,6 @@
 //! How the process is operated: its description at `/statusz` and `/flagz`, and the steps of its shutdown.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -60,6 +61,8 @@ pub struct Operation {
     pub goaway_chance: f64,
     /// The number of streams of an HTTP/2 connection, if it is not the default.
     pub streams_per_connection: Option<u32>,
+    /// `--tracing-config-file`; no spans are recorded without it.
+    pub tracing: Option<PathBuf>,
 }
 
 impl Operation {

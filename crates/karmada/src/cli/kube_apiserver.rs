@@ -66,11 +66,6 @@ const FLAGS: &[Row] = &[
     ("profiling", true, Notice(GO)),
     ("runtime-config", false, Only(&["", "api/ga=true"], FEATURES)),
     ("strict-transport-security-directives", false, Refused(BROWSERS)),
-    (
-        "tracing-config-file",
-        false,
-        Refused("this version exports no traces; `Slow request` lines in the log name slow requests"),
-    ),
     ("watch-cache", true, Only(&["true"], CACHE)),
     ("watch-cache-sizes", false, Notice(CACHE)),
 ];
@@ -153,7 +148,7 @@ mod tests {
         ("--shutdown-send-retry-after=true", ""),
         ("--shutdown-send-retry-after", ""),
         ("--shutdown-watch-termination-grace-period=10s", ""),
-        ("--tracing-config-file=tracing.yaml", "refused: this version exports no traces"),
+        ("--tracing-config-file=tracing.yaml", ""),
         ("--watch-cache=false", "refused: every resource is kept in memory"),
     ];
 

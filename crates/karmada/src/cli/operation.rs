@@ -1,5 +1,6 @@
-//! kube-apiserver's flags about its shutdown and its connections.
+//! kube-apiserver's flags about its shutdown, its connections and its traces.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -29,6 +30,9 @@ pub(super) struct OperationArgs {
     /// The number of concurrent streams of an HTTP/2 connection; 0 is the default, 1000
     #[arg(long, default_value_t = 0, hide_short_help = true)]
     http2_max_streams_per_connection: u32,
+    /// A TracingConfiguration: the collector that receives spans of requests over OTLP, and the share of sampled requests
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    tracing_config_file: Option<PathBuf>,
 }
 
 fn chance(text: &str) -> Result<f64, String> {
@@ -46,6 +50,7 @@ impl From<OperationArgs> for Operation {
             },
             goaway_chance: args.goaway_chance,
             streams_per_connection: Some(args.http2_max_streams_per_connection).filter(|streams| *streams > 0),
+            tracing: args.tracing_config_file,
         }
     }
 }

@@ -108,7 +108,7 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (the client needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family appears once it has a value.\n"
     );
-    let parts: [(&str, &[Description]); 20] = [
+    let parts: [(&str, &[Description]); 21] = [
         ("Controllers", controllers::metrics::ALL),
         ("Autoscaling", controllers::SCALING_METRICS),
         ("Scheduler", scheduler::metrics::ALL),
@@ -119,6 +119,7 @@ pub fn metrics_page() -> String {
         ("API server", apiserver::metrics::ALL),
         ("API priority and fairness", apiserver::flow::METRICS),
         ("Auditing", apiserver::audit::ALL),
+        ("Traces", otlp::ALL),
         ("Admission webhooks", admission::counted::ALL),
         ("Aggregated API servers", aggregation::counted::ALL),
         ("Store", crate::metrics::ALL),

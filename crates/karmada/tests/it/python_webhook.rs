@@ -1,8 +1,7 @@
 //! An admission webhook in Python with the Kubernetes client, which accepts the API server by its client certificate.
 
-use std::io::{BufRead as _, BufReader};
+use std::ffi::OsStr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -10,15 +9,7 @@ use pki::{Authority, ServerNames};
 use world::World;
 
 use crate::process::Karmada;
-
-struct Webhook(Child);
-
-impl Drop for Webhook {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::python_client::Program;
 
 fn write(directory: &Path, name: &str, content: &str) -> String {
     let path = directory.join(name);
@@ -26,14 +17,11 @@ fn write(directory: &Path, name: &str, content: &str) -> String {
     path.display().to_string()
 }
 
-fn start(files: &[String]) -> (Webhook, u16) {
-    let python = std::env::var_os("KARMADA_PYTHON").unwrap_or_else(|| "python3".into());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/webhook.py");
-    let child = Command::new(python).arg(script).args(files).stdout(Stdio::piped()).spawn();
-    let mut child = child.expect("Python is at hand");
-    let stdout = child.stdout.take().expect("a piped stdout");
-    let port = BufReader::new(stdout).lines().next().and_then(Result::ok).unwrap_or_default();
-    (Webhook(child), port.parse().expect("a port"))
+fn start(files: &[String]) -> (Program, u16) {
+    let arguments: Vec<_> = files.iter().map(OsStr::new).collect();
+    let mut webhook = Program::start("webhook.py", &arguments);
+    let port = webhook.lines.next().and_then(Result::ok).unwrap_or_default();
+    (webhook, port.parse().expect("a port"))
 }
 
 #[test]
