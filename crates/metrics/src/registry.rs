@@ -114,6 +114,19 @@ mod tests {
     const DEPTH: Description = Description::gauge("depth", &["name"], "Waiting.");
 
     #[test]
+    fn kept_and_collected_series_are_one_family() {
+        let registry = Registry::default();
+        registry.gauges(&DEPTH).set(&["kept"], 1.0);
+        registry.collect(|samples| {
+            samples.gauge(&DEPTH, &["collected"], 2.0);
+            true
+        });
+        let expected =
+            "# HELP depth Waiting.\n# TYPE depth gauge\ndepth{name=\"kept\"} 1\ndepth{name=\"collected\"} 2\n";
+        assert_eq!(registry.text(), expected);
+    }
+
+    #[test]
     fn every_kind_is_in_prometheus_format() {
         let registry = Registry::default();
         let requests = registry.counters(&REQUESTS);

@@ -7,17 +7,20 @@ use std::sync::atomic::Ordering;
 use crate::Kind;
 use crate::family::{Cells, Family};
 
-/// Families without series are omitted, as in Prometheus' own clients.
+/// The families are sorted by name. Those of one name, whose numbers are partly kept here and partly collected, have one
+/// description. Families without series are omitted, as in Prometheus' own clients.
 pub(crate) fn write(families: &[Arc<Family>]) -> String {
     let mut out = String::new();
-    for family in families {
+    for parts in families.chunk_by(|one, other| one.description.name == other.description.name) {
         let mut body = String::new();
-        family.for_each(|series| {
-            let labels: Vec<(&str, &str)> =
-                family.description.labels.iter().copied().zip(series.labels.iter().map(|it| &**it)).collect();
-            one(&mut body, family, &labels, &series.value);
-        });
-        if !body.is_empty() {
+        for family in parts {
+            family.for_each(|series| {
+                let labels: Vec<(&str, &str)> =
+                    family.description.labels.iter().copied().zip(series.labels.iter().map(|it| &**it)).collect();
+                one(&mut body, family, &labels, &series.value);
+            });
+        }
+        if let (Some(family), false) = (parts.first(), body.is_empty()) {
             let (name, help) = (family.description.name, family.description.help);
             // Writing to a String cannot fail.
             let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {}\n{body}", family.description.type_name());
