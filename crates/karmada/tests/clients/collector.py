@@ -33,7 +33,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         return trace_service_pb2.ExportTraceServiceResponse()
 
 
-server = grpc.server(futures.ThreadPoolExecutor(max_workers=2))
+server = grpc.server(futures.ThreadPoolExecutor(max_workers=1))
 trace_service_pb2_grpc.add_TraceServiceServicer_to_server(Collector(), server)
 print(server.add_insecure_port("127.0.0.1:0"), flush=True)
 server.start()

@@ -117,9 +117,8 @@ fn a_collector_in_python_understands_the_spans_of_kubectl() {
     let mut collector = crate::python_client::Program::start("collector.py", &[]);
     let port = collector.lines.next().and_then(Result::ok).expect("a port");
     let flag = configuration(directory.path(), format!("localhost:{port}"), 1_000_000);
-    let server = Karmada::up_with(&directory.path().join("data"), &[&flag]);
+    let server = Karmada::apiserver_with(&directory.path().join("data"), &[&flag]);
     server.ok(&["create", "configmap", "a", "--from-literal=password=secret"]);
-    assert!(server.terminate());
     let mut seen = String::new();
     let created = collector.lines.by_ref().map_while(Result::ok).find_map(|line| {
         let span: serde_json::Value = serde_json::from_str(&line).expect("JSON");
@@ -134,4 +133,5 @@ fn a_collector_in_python_understands_the_spans_of_kubectl() {
     assert_eq!(created["attributes"]["http.response.status_code"], 201);
     assert_eq!(created["source"]["service.name"], "apiserver");
     assert!(created["nanos"].as_u64().is_some_and(|nanos| nanos > 0) && !seen.contains("secret"), "{seen}");
+    assert!(server.terminate());
 }
