@@ -156,7 +156,10 @@ pub(crate) fn of_value(value: i64, target: i64, ready: usize, pods: usize, frame
     if pods == 0 {
         return Err(format!("unable to calculate ready pods: {NO_PODS}"));
     }
-    Ok(Proposed { replicas: ceil(ratio * ready as f64 / frame.calibration), level, note: None })
+    // While no pod is ready, a value above zero must not scale to zero what it has just started.
+    let least = i32::from(value > 0);
+    let replicas = ceil(ratio * ready as f64 / frame.calibration).max(least);
+    Ok(Proposed { replicas, level, note: None })
 }
 
 /// The replicas by one value and its target for each pod.
@@ -259,11 +262,17 @@ mod tests {
         assert_eq!(value(15000, 15000, 0, frame(3, 1.0)), Ok(3));
         assert_eq!(value(20000, 15000, 6, frame(3, 2.0)), Ok(4));
         assert_eq!(value(2500, 1000, 0, frame(0, 1.0)), Ok(3), "from zero");
+        assert_eq!(value(0, 1000, 0, frame(0, 1.0)), Ok(0), "at zero");
+        assert_eq!(value(0, 1000, 2, frame(2, 1.0)), Ok(0), "to zero");
         assert!(value(20000, 15000, 0, frame(3, 1.0)).is_err());
+        let starting = of_value(20000, 1000, 0, 1, frame(1, 1.0)).map(|it| it.replicas);
+        assert_eq!(starting, Ok(1), "its only pod is not ready yet");
         let average = |value, target, frame| of_average(value, target, frame).replicas;
         assert_eq!(average(60000, 15000, frame(3, 1.0)), 4);
         assert_eq!(average(46000, 15000, frame(3, 1.0)), 3, "within the tolerance");
         assert_eq!(average(4000, 2000, frame(0, 1.0)), 2, "from zero");
+        assert_eq!(average(0, 2000, frame(0, 1.0)), 0, "at zero");
+        assert_eq!(average(0, 2000, frame(3, 1.0)), 0, "to zero");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Feature gates: upstream's names, stages and defaults, and the parser of `--feature-gates`.
+//! Feature gates: upstream's names, stages and defaults, one of our own with Kubernetes' name, and the parser of
+//! `--feature-gates`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,6 +63,8 @@ pub const FAILOVER: &str = "Failover";
 pub const FEDERATED_QUOTA_ENFORCEMENT: &str = "FederatedQuotaEnforcement";
 /// The gate `GracefulEviction`; see [`GATES`].
 pub const GRACEFUL_EVICTION: &str = "GracefulEviction";
+/// The gate `HPAScaleToZero`, which upstream does not have; see [`GATES`].
+pub const HPA_SCALE_TO_ZERO: &str = "HPAScaleToZero";
 /// The gate `LoggingAlphaOptions`; see [`GATES`].
 pub const LOGGING_ALPHA_OPTIONS: &str = "LoggingAlphaOptions";
 /// The gate `LoggingBetaOptions`; see [`GATES`].
@@ -116,6 +119,13 @@ pub const GATES: &[Gate] = &[
         true,
         "",
         "failover of an application may keep the old copy until the new one is healthy",
+    ),
+    gate(
+        HPA_SCALE_TO_ZERO,
+        Alpha,
+        false,
+        "",
+        "FederatedHPAs may have minReplicas 0 and metrics of type External, as HorizontalPodAutoscalers",
     ),
     gate(LOGGING_ALPHA_OPTIONS, Alpha, false, "1.15", "buffers and separate streams for logs"),
     gate(LOGGING_BETA_OPTIONS, Beta, true, "1.15", "logs as JSON"),
@@ -270,8 +280,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seventeen_gates_in_order() {
-        assert_eq!(GATES.len(), 17);
+    fn all_gates_in_order() {
+        assert_eq!(GATES.len(), 18);
         assert!(GATES.is_sorted_by_key(|gate| gate.name));
         let open: Vec<&str> = GATES.iter().filter(|gate| gate.default).map(|gate| gate.name).collect();
         assert_eq!(

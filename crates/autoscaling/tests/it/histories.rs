@@ -96,7 +96,7 @@ fn readings(step: &Step, metrics: &[Value]) -> Vec<Member> {
         };
         for (index, metric) in metrics.iter().enumerate() {
             let series = match metric["type"].as_str() {
-                Some("Object") => Series::Total(Some(*total)),
+                Some("Object" | "External") => Series::Total(Some(*total)),
                 _ => Series::Pods(sampled().map(|(index, pod)| (name(index), sample(pod.custom))).collect()),
             };
             answer.series.insert(index, Ok(series));
@@ -113,19 +113,25 @@ fn readings(step: &Step, metrics: &[Value]) -> Vec<Member> {
 fn random_metric(rng: &mut StdRng) -> Value {
     let resource =
         |name: &str, target: Value| json!({"type": "Resource", "resource": {"name": name, "target": target}});
-    match rng.random_range(0..5) {
+    match rng.random_range(0..6) {
         0 => resource("cpu", json!({"averageUtilization": rng.random_range(20..150)})),
         1 => resource("memory", json!({"averageUtilization": rng.random_range(20..150)})),
         2 => resource("cpu", json!({"averageValue": format!("{}m", rng.random_range(10..120))})),
         3 => json!({"type": "Pods", "pods": {"metric": {"name": "hits"},
             "target": {"averageValue": format!("{}m", rng.random_range(100..1500))}}}),
-        _ => {
-            let value = format!("{}m", rng.random_range(500..9000));
-            let target = if rng.random() { json!({"value": value}) } else { json!({"averageValue": value}) };
-            json!({"type": "Object", "object": {"describedObject": {"kind": "Ingress", "name": "web"},
-                "metric": {"name": "hits"}, "target": target}})
-        }
+        _ => random_total(rng),
     }
+}
+
+/// A metric with one value for each member.
+fn random_total(rng: &mut StdRng) -> Value {
+    let value = format!("{}m", rng.random_range(500..9000));
+    let target = if rng.random() { json!({"value": value}) } else { json!({"averageValue": value}) };
+    if rng.random() {
+        return json!({"type": "External", "external": {"metric": {"name": "jobs"}, "target": target}});
+    }
+    json!({"type": "Object", "object": {"describedObject": {"kind": "Ingress", "name": "web"},
+        "metric": {"name": "hits"}, "target": target}})
 }
 
 fn random_rules(rng: &mut StdRng) -> Value {
@@ -141,9 +147,17 @@ fn random_rules(rng: &mut StdRng) -> Value {
 
 fn random_spec(rng: &mut StdRng) -> Value {
     let count = rng.random_range(1..4);
-    let metrics: Vec<Value> = (0..count).map(|_| random_metric(rng)).collect();
-    let mut spec =
-        json!({"minReplicas": rng.random_range(1..4), "maxReplicas": rng.random_range(4..40), "metrics": metrics});
+    let mut metrics: Vec<Value> = (0..count).map(|_| random_metric(rng)).collect();
+    let min = rng.random_range(0..4);
+    let is_total = |metric: &Value| matches!(metric["type"].as_str(), Some("Object" | "External"));
+    if min == 0 && !metrics.iter().any(is_total) {
+        metrics.push(random_total(rng));
+    }
+    // Pods of a workload with zero replicas have no values, so another metric would fail.
+    if min == 0 && rng.random_range(0..3) > 0 {
+        metrics.retain(is_total);
+    }
+    let mut spec = json!({"minReplicas": min, "maxReplicas": rng.random_range(4..40), "metrics": metrics});
     if rng.random() {
         spec["behavior"] = json!({"scaleUp": random_rules(rng), "scaleDown": random_rules(rng)});
     }
@@ -169,13 +183,21 @@ impl Model {
         let target = &source["target"];
         let all = || step.members.iter().flat_map(|(_, pods, _)| pods);
         let near = |ratio: f64| (1.0 - ratio).abs() <= 0.1;
-        if metric["type"] == "Object" {
+        if matches!(metric["type"].as_str(), Some("Object" | "External")) {
             let total: i64 = step.members.iter().map(|it| it.2).sum();
+            if current == 0 {
+                let target = target.get("value").unwrap_or(&target["averageValue"]);
+                return Some((total as f64 / quantity(target) as f64).ceil() as i32);
+            }
             if let Some(value) = target.get("value") {
                 let ratio = total as f64 / quantity(value) as f64;
+                if all().next().is_none() && !near(ratio) {
+                    return None;
+                }
                 // A starting pod and one that is deleted or without a sample differ in readiness.
                 let ready = all().filter(|pod| matches!(pod.kind, Kind::Ready | Kind::Missing | Kind::Deleted)).count();
-                return Some(if near(ratio) { current } else { (ratio * ready as f64 / calibration).ceil() as i32 });
+                let scaled = (ratio * ready as f64 / calibration).ceil() as i32;
+                return Some(if near(ratio) { current } else { scaled.max(i32::from(total > 0)) });
             }
             let average = quantity(&target["averageValue"]) as f64;
             let observed: i32 = step.members.iter().map(|it| it.0).sum();
@@ -269,13 +291,18 @@ impl Model {
         if self.recommendations.is_empty() {
             self.recommendations.push((now, current));
         }
+
+        if current == 0 && min > 0 {
+            return Some(0);
+        }
         if current > max {
             return Some(max);
         }
         if current < min {
             return Some(min);
         }
-        let calibration = step.members.iter().map(|it| it.0).sum::<i32>() as f64 / f64::from(current);
+        let sum = step.members.iter().map(|it| it.0).sum::<i32>();
+        let calibration = if current == 0 { 1.0 } else { f64::from(sum) / f64::from(current) };
         let metrics = spec["metrics"].as_array().expect("metrics");
         let proposals: Vec<Option<i32>> =
             metrics.iter().map(|metric| Self::metric(metric, step, current, calibration)).collect();
@@ -307,8 +334,8 @@ impl Model {
     }
 }
 
-/// Returns how often replicas grew, shrank and failed.
-fn play(seed: u64) -> [usize; 3] {
+/// Returns how often replicas grew, shrank, failed, left zero and became zero.
+fn play(seed: u64) -> [usize; 5] {
     let mut rng = StdRng::seed_from_u64(seed);
     let value = random_spec(&mut rng);
     let spec: Spec = spec(value.clone());
@@ -316,13 +343,13 @@ fn play(seed: u64) -> [usize; 3] {
     let settings = Settings::default();
     let (mut history, mut model) = (History::default(), Model::default());
     let (count, divided) = (rng.random_range(1..4usize), rng.random());
-    let mut replicas = rng.random_range(1..8);
+    let mut replicas = rng.random_range(0..8);
     let (mut now, mut load) = (1_000_000, rng.random_range(0..200));
-    let mut seen = [0; 3];
+    let mut seen = [0; 5];
     for _ in 0..60 {
         now += [15, 15, 15, 15, 60, 300][rng.random_range(0..6usize)];
         if rng.random_range(0..6) == 0 {
-            load = rng.random_range(0..250);
+            load = if rng.random_range(0..4) == 0 { 0 } else { rng.random_range(1..250) };
         }
         let step = step(&mut rng, now, replicas, count, divided, load);
         let members = readings(&step, &metrics);
@@ -345,6 +372,8 @@ fn play(seed: u64) -> [usize; 3] {
             None => seen[2] += 1,
             Some(desired) => {
                 seen[usize::from(desired < replicas)] += usize::from(desired != replicas);
+                seen[3] += usize::from(replicas == 0 && desired > 0);
+                seen[4] += usize::from(replicas > 0 && desired == 0);
                 history.scaled(spec.behavior.as_ref(), at(now), replicas, desired);
                 replicas = desired;
             }
@@ -362,10 +391,12 @@ fn histories_equal_the_model() {
     };
     // A third of the histories has failures of readings.
     let least = seeds.clone().count() / 5;
-    let mut seen = [0; 3];
+    let mut seen = [0; 5];
     for seed in seeds {
         let of_seed = play(seed);
         seen.iter_mut().zip(of_seed).for_each(|(sum, count)| *sum += count);
     }
-    assert!(seen.iter().all(|count| *count >= least), "growth, shrinkage and failures: {seen:?}");
+    // A quarter of them may scale to zero.
+    let enough = |(kind, count): (usize, &usize)| *count >= if kind < 3 { least } else { least / 2 };
+    assert!(seen.iter().enumerate().all(enough), "growth, shrinkage, failures, from zero, to zero: {seen:?}");
 }

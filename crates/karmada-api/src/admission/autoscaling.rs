@@ -1,20 +1,53 @@
-//! Defaults and validates FederatedHPAs. The rules are those of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2)
-//! without metrics of type External and without scaling to zero.
+//! Defaults and validates FederatedHPAs. The rules are those of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2).
+//! Metrics of type External and scaling to zero need the gate HPAScaleToZero.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names::{is_dns1123_label, is_path_segment, is_qualified_name, subdomain_rule, validate_object_meta};
 use apimachinery::quantity::Quantity;
 use serde_json::{Map, Value, json};
 
-use super::Denied;
+use super::{Denied, Request};
 
 /// autoscaling/v2's bounds, in seconds.
 const MAX_STABILIZATION: i64 = 3600;
 const MAX_PERIOD: i64 = 1800;
 
-const METRIC_TYPES: &[&str] = &["ContainerResource", "Object", "Pods", "Resource"];
-/// A source of type External is ignored.
-const SOURCES: &[&str] = &["object", "pods", "resource", "containerResource"];
+/// A type of metrics, with the field of its source.
+type MetricType = (&'static str, &'static str);
+
+/// In the order in which their sources are validated.
+const METRIC_TYPES: &[MetricType] = &[
+    ("Object", "object"),
+    EXTERNAL,
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+    ("ContainerResource", "containerResource"),
+];
+/// Without the gate its source is ignored.
+const EXTERNAL: MetricType = ("External", "external");
+
+/// What a FederatedHPA may request.
+#[derive(Clone, Copy)]
+struct Allowed {
+    /// The lower bound of `minReplicas`.
+    least: i64,
+    external: bool,
+}
+
+impl Allowed {
+    /// As in Kubernetes, what the stored object already has stays valid without the gate.
+    fn by(request: &Request<'_>) -> Self {
+        let gate = request.options.scale_to_zero;
+        let had_zero = request.old.is_some_and(|old| old["spec"]["minReplicas"] == 0);
+        let is_external = |metric: &Value| text(metric, "type") == EXTERNAL.0;
+        let had_external = request.old.is_some_and(|old| list(&old["spec"]["metrics"]).iter().any(is_external));
+        Self { least: if gate || had_zero { 0 } else { 1 }, external: gate || had_external }
+    }
+
+    fn metric_types(self) -> impl Iterator<Item = MetricType> {
+        METRIC_TYPES.iter().copied().filter(move |it| self.external || *it != EXTERNAL)
+    }
+}
 
 /// Sets the defaults of replicas, metrics and behavior.
 pub(super) fn mutate(object: &mut Value) {
@@ -54,12 +87,14 @@ fn direction<'a>(behavior: &'a mut Map<String, Value>, key: &str) -> Option<&'a 
     behavior.get_mut(key)?.as_object_mut()
 }
 
-pub(super) fn validate(object: &Value) -> Result<(), Denied> {
+pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
+    let allowed = Allowed::by(request);
     let mut errors = validate_object_meta(&object["metadata"], true, subdomain_rule, &Path::new("metadata"));
     let (spec, path) = (&object["spec"], Path::new("spec"));
     let least = spec["minReplicas"].as_i64();
-    if let Some(least) = least.filter(|least| *least < 1) {
-        errors.push(Error::invalid(&path.child("minReplicas"), least, "must be greater than or equal to 1"));
+    if let Some(least) = least.filter(|least| *least < allowed.least) {
+        let detail = format!("must be greater than or equal to {}", allowed.least);
+        errors.push(Error::invalid(&path.child("minReplicas"), least, detail));
     }
     let most = spec["maxReplicas"].as_i64().unwrap_or_default();
     if most < 1 {
@@ -70,8 +105,14 @@ pub(super) fn validate(object: &Value) -> Result<(), Denied> {
         errors.push(Error::invalid(&path.child("maxReplicas"), most, detail));
     }
     errors.extend(reference(&spec["scaleTargetRef"], &path.child("scaleTargetRef")));
-    for (index, metric) in list(&spec["metrics"]).iter().enumerate() {
-        errors.extend(self::metric(metric, &path.child("metrics").index(index)));
+    let (metrics, path_of_metrics) = (list(&spec["metrics"]), path.child("metrics"));
+    for (index, metric) in metrics.iter().enumerate() {
+        errors.extend(self::metric(metric, allowed, &path_of_metrics.index(index)));
+    }
+    let starts_from_zero = |metric: &Value| matches!(text(metric, "type"), "Object" | "External");
+    if least == Some(0) && allowed.least == 0 && !metrics.iter().any(starts_from_zero) {
+        let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.push(Error::forbidden(&path_of_metrics, detail));
     }
     for name in ["scaleUp", "scaleDown"] {
         let rules = &spec["behavior"][name];
@@ -111,26 +152,23 @@ fn segment(value: &str, path: &Path, missing: &str) -> ErrorList {
     is_path_segment(value).into_iter().map(|detail| Error::invalid(path, value, detail)).collect()
 }
 
-fn metric(metric: &Value, path: &Path) -> ErrorList {
+fn metric(metric: &Value, allowed: Allowed, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     let type_ = text(metric, "type");
     if type_.is_empty() {
         errors.push(Error::required(&path.child("type"), "must specify a metric source type"));
     }
-    if !METRIC_TYPES.contains(&type_) {
-        errors.push(Error::not_supported(&path.child("type"), type_, METRIC_TYPES));
+    let expected = allowed.metric_types().find(|(name, _)| *name == type_).map_or("", |(_, source)| source);
+    if expected.is_empty() {
+        let mut names: Vec<&str> = allowed.metric_types().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        errors.push(Error::not_supported(&path.child("type"), type_, &names));
     }
-    let present: Vec<&str> = SOURCES.iter().copied().filter(|source| metric[*source].is_object()).collect();
+    let sources = allowed.metric_types().map(|(_, source)| source);
+    let present: Vec<&str> = sources.filter(|source| metric[*source].is_object()).collect();
     if let Some(first) = present.first() {
         errors.extend(source(first, &metric[*first], &path.child(first)));
     }
-    let expected = match type_ {
-        "ContainerResource" => "containerResource",
-        "Object" => "object",
-        "Pods" => "pods",
-        "Resource" => "resource",
-        _ => "",
-    };
     if !expected.is_empty() && !present.contains(&expected) {
         errors.push(Error::required(&path.child(expected), "must populate information for the given metric source"));
     }
@@ -154,6 +192,21 @@ fn source(name: &str, source: &Value, path: &Path) -> ErrorList {
             if amount.is_null() && source["target"]["value"].is_null() {
                 let detail = "must set either a target value or averageValue";
                 errors.push(Error::required(&target.child("averageValue"), detail));
+            }
+        }
+        "external" => {
+            errors.extend(identifier(source, path));
+            errors.extend(metric_target(&source["target"], &target));
+            match (amount.is_null(), source["target"]["value"].is_null()) {
+                (true, true) => {
+                    let detail = "must set either a target value for metric or a per-pod target";
+                    errors.push(Error::required(&target.child("averageValue"), detail));
+                }
+                (false, false) => {
+                    let detail = "may not set both a target value for metric and a per-pod target";
+                    errors.push(Error::forbidden(&target.child("value"), detail));
+                }
+                _ => {}
             }
         }
         "pods" => {
@@ -300,4 +353,74 @@ fn scaling_rules(rules: &Value, path: &Path) -> ErrorList {
         }
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Operation, Options};
+    use super::*;
+
+    fn check(scale_to_zero: bool, old: Option<&Value>, object: &Value) -> String {
+        let request = Request {
+            operation: if old.is_some() { Operation::Update } else { Operation::Create },
+            group: "autoscaling.karmada.io",
+            kind: "FederatedHPA",
+            namespace: "default",
+            old,
+            uuid: "",
+            customizations: &[],
+            options: Options { scale_to_zero, ..Options::default() },
+        };
+        validate(&request, object).err().map(|denied| denied.to_string()).unwrap_or_default()
+    }
+
+    fn hpa(least: i64, metrics: &Value) -> Value {
+        json!({"metadata": {"name": "a", "namespace": "default"}, "spec": {"minReplicas": least, "maxReplicas": 9,
+            "scaleTargetRef": {"kind": "Deployment", "name": "web"}, "metrics": metrics}})
+    }
+
+    fn external(target: &Value) -> Value {
+        json!([{"type": "External", "external": {"metric": {"name": "jobs"}, "target": target}}])
+    }
+
+    #[test]
+    fn zero_and_external_metrics_need_the_gate() {
+        let jobs = external(&json!({"type": "AverageValue", "averageValue": "30"}));
+        let cpu = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}]);
+        let of_object = json!([{"type": "Object", "object": {"describedObject": {"kind": "Ingress", "name": "web"},
+            "metric": {"name": "hits"}, "target": {"type": "Value", "value": "30"}}}]);
+        let unsupported = "spec.metrics[0].type: Unsupported value: \"External\": supported values: \"ContainerResource\", \"Object\", \"Pods\", \"Resource\"";
+        assert_eq!(check(false, None, &hpa(1, &jobs)), unsupported);
+        let refused = check(false, None, &hpa(0, &of_object));
+        assert_eq!(refused, "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1");
+        for metrics in [&jobs, &of_object] {
+            for least in [0, 1] {
+                assert_eq!(check(true, None, &hpa(least, metrics)), "", "{least} {metrics}");
+            }
+        }
+        let forbidden = "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas";
+        assert_eq!(check(true, None, &hpa(0, &cpu)), forbidden);
+        assert_eq!(check(true, None, &hpa(1, &cpu)), "");
+        let below = check(true, None, &hpa(-1, &jobs));
+        assert_eq!(below, "spec.minReplicas: Invalid value: -1: must be greater than or equal to 0");
+
+        // What is stored stays valid when the gate is closed again.
+        let stored = hpa(0, &jobs);
+        assert_eq!(check(false, Some(&stored), &stored), "");
+        assert_ne!(check(false, Some(&hpa(1, &cpu)), &stored), "");
+    }
+
+    #[test]
+    fn external_targets() {
+        let neither = check(true, None, &hpa(1, &external(&json!({"type": "Value"}))));
+        assert_eq!(
+            neither,
+            "spec.metrics[0].external.target.averageValue: Required value: must set either a target value for metric or a per-pod target"
+        );
+        let both = check(true, None, &hpa(1, &external(&json!({"type": "Value", "value": "1", "averageValue": "1"}))));
+        assert_eq!(
+            both,
+            "spec.metrics[0].external.target.value: Forbidden: may not set both a target value for metric and a per-pod target"
+        );
+    }
 }

@@ -103,6 +103,8 @@ pub struct Options {
     pub stateful_failover: bool,
     /// Feature gate MultiClusterService.
     pub multi_cluster_service: bool,
+    /// Feature gate HPAScaleToZero.
+    pub scale_to_zero: bool,
     /// `--allow-http-member-endpoints`: allows Clusters with an `http://` endpoint.
     pub allow_http_endpoints: bool,
     /// Compiles a script of a customization without running it; the error is the compiler's. `None` accepts every
@@ -187,7 +189,7 @@ pub fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
         ("policy.karmada.io", "ClusterTaintPolicy") => taints::validate(request, object),
         ("policy.karmada.io", "FederatedResourceQuota") => quotas::validate(object),
         ("work.karmada.io", "ResourceBinding") => bindings(request, object),
-        ("autoscaling.karmada.io", "FederatedHPA") => autoscaling::validate(object),
+        ("autoscaling.karmada.io", "FederatedHPA") => autoscaling::validate(request, object),
         ("autoscaling.karmada.io", "CronFederatedHPA") => cron::validate(object),
         ("networking.karmada.io", "MultiClusterIngress") => network::ingress(request, object),
         ("networking.karmada.io", "MultiClusterService") => network::service(request, object),

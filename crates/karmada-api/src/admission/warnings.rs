@@ -300,6 +300,7 @@ mod tests {
         stateful_failover: true,
         quota_enforcement: true,
         multi_cluster_service: true,
+        scale_to_zero: true,
         allow_no_execute_taint_policy: false,
         multiple_pod_templates: false,
         allow_http_endpoints: false,

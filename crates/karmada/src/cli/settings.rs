@@ -23,6 +23,7 @@ pub(super) fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admiss
         no_execute_eviction: given.gates.is_open(gates::FAILOVER) && evicts_by_taints(given)?,
         stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
         multi_cluster_service: given.gates.is_open(gates::MULTI_CLUSTER_SERVICE),
+        scale_to_zero: given.gates.is_open(gates::HPA_SCALE_TO_ZERO),
         ..Default::default()
     })
 }

@@ -9,6 +9,7 @@ pub(super) const EFFECTIVE_GATES: &[&str] = &[
     gates::FAILOVER,
     gates::FEDERATED_QUOTA_ENFORCEMENT,
     gates::GRACEFUL_EVICTION,
+    gates::HPA_SCALE_TO_ZERO,
     gates::MULTI_CLUSTER_SERVICE,
     gates::MULTIPLE_POD_TEMPLATES_SCHEDULING,
     gates::PRIORITY_BASED_SCHEDULING,
