@@ -170,6 +170,13 @@ impl Client {
         })
     }
 
+    /// The name of writes of this connection in `metadata.managedFields`, unless their options name another: servers take
+    /// the user agent up to its first slash.
+    pub fn field_manager(&self) -> &str {
+        let agent = self.0.user_agent.to_str().unwrap_or_default();
+        agent.split_once('/').map_or(agent, |(name, _)| name)
+    }
+
     /// A server behind this one at a path (a member behind the cluster proxy), with its own counters.
     #[must_use]
     pub fn behind(&self, prefix: &str) -> Self {

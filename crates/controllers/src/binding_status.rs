@@ -15,6 +15,7 @@ use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::{AggregatedStatusItem, ResourceBindingStatus};
 use parking_lot::Mutex;
 use propagation::aggregation::{self, Recent};
+use propagation::contest;
 use propagation::status::{self, Contribution, Standing};
 use serde_json::json;
 
@@ -164,6 +165,15 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &BindingKey) -
     let mut wanted = binding.status.clone();
     let condition = status::fully_applied(&binding.spec, &aggregation::standings(&contributions), &unrendered);
     status::set_condition(&mut wanted.conditions, condition, context.now());
+    let contested = contest::of_binding(contributions.iter().filter_map(|it| it.contested.as_deref()));
+    match &contested {
+        Some(condition) => drop(status::set_condition(&mut wanted.conditions, condition.clone(), context.now())),
+        None => wanted.conditions.retain(|it| it.type_ != contest::CONDITION),
+    }
+    if let Some(condition) = contested.filter(|it| contest::message_of(&binding.status.conditions) != Some(&it.message))
+    {
+        recorder.warning(&*object, contest::REASON, condition.message);
+    }
     wanted.aggregated_status = items;
     let change = (wanted != binding.status).then(|| {
         // The scheduler writes conditions of the same list: only onto the version that was read.

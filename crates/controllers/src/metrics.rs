@@ -74,6 +74,11 @@ pub const DELETES: Description = Description::counter(
     &["result", "apiversion", "kind", "member_cluster"],
     "Objects deleted in members.",
 );
+pub const CONTESTED: Description = Description::counter(
+    "karmada_contested_fields_total",
+    &["member_cluster", "kind"],
+    "Fields of objects in members that another client wrote as often as they were reverted; its values stay since.",
+);
 pub const PREEMPTIONS: Description = Description::counter(
     "policy_preemption_total",
     &["result"],
@@ -133,6 +138,7 @@ pub const ALL: &[Description] = &[
     CREATES,
     UPDATES,
     DELETES,
+    CONTESTED,
     PREEMPTIONS,
     RESUME_PENDING,
     POOL_GETS,
@@ -169,6 +175,7 @@ pub struct Metrics {
     pub creates: Counters,
     pub updates: Counters,
     pub deletes: Counters,
+    pub contested: Counters,
     pub preemptions: Counters,
     pub sync_status: Histograms,
     pub eviction_latency: Histograms,
@@ -194,6 +201,7 @@ impl Metrics {
             creates: registry.counters(&CREATES),
             updates: registry.counters(&UPDATES),
             deletes: registry.counters(&DELETES),
+            contested: registry.counters(&CONTESTED),
             preemptions: registry.counters(&PREEMPTIONS),
             sync_status: registry.histograms(&SYNC_STATUS),
             eviction_latency: registry.histograms(&EVICTION_LATENCY),

@@ -10,6 +10,7 @@ pub mod claim;
 pub mod cluster;
 pub mod cluster_status;
 pub mod compare;
+pub mod contest;
 pub mod deletion;
 pub mod dependencies;
 pub mod division;

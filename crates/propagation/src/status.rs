@@ -14,6 +14,7 @@ use karmada_api::work::v1alpha2::{AggregatedStatusItem, ObjectReference, Resourc
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::contest;
 use crate::resume;
 use crate::template::Template;
 use crate::works::expected_clusters;
@@ -230,6 +231,8 @@ pub struct Contribution {
     pub item: AggregatedStatusItem,
     /// Where the copy stands.
     pub standing: Standing,
+    /// The fields that another client in the member writes too, in words.
+    pub contested: Option<String>,
 }
 
 /// Why a Work does not contribute to its binding's status.
@@ -262,7 +265,8 @@ impl Contribution {
         };
         let key = WorkKey::of_work(work)?;
         let item = item(key.cluster(), ordinal, work);
-        Ok(Some(Self { work: key, item, standing: Standing::of(work) }))
+        let contested = contest::message_of(&work.status.conditions).map(str::to_owned);
+        Ok(Some(Self { work: key, item, standing: Standing::of(work), contested }))
     }
 }
 

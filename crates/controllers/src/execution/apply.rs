@@ -8,11 +8,13 @@ use client::WriteOptions;
 use karmada_api::ApiType;
 use karmada_api::raw::RawJson;
 use karmada_api::work::v1alpha1::Work;
+use propagation::contest::Contests;
 use propagation::retain::{Update, is_managed, plan_update};
 use propagation::template::Template;
 use serde_json::Value;
 
 use super::compare::covers;
+use super::contest::{self, Review};
 use crate::Context;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
@@ -60,15 +62,21 @@ impl Manifest {
     }
 }
 
-/// Creates or updates. `had`: the member has had this very manifest, so that only edits of it are undone.
-pub(super) async fn apply(
-    context: &Context,
-    member: &Arc<Member>,
-    work: &Object,
-    manifest: &Manifest,
-    permit: &Permit,
-    had: bool,
-) -> Result<Applied> {
+/// One manifest on its way into a member.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt<'a> {
+    pub context: &'a Context,
+    pub member: &'a Arc<Member>,
+    pub work: &'a Object,
+    pub manifest: &'a Manifest,
+    pub permit: &'a Permit,
+    /// The member has had this very manifest, so that only edits of it are undone.
+    pub had: bool,
+}
+
+/// Creates or updates.
+pub(super) async fn apply(attempt: Attempt<'_>, contests: &mut Contests) -> Result<Applied> {
+    let Attempt { context, member, work, manifest, permit, had } = attempt;
     let Manifest { resource, key, .. } = manifest;
     let mut observed = match cached(context, member, manifest).await? {
         Some(observed) => observed,
@@ -79,9 +87,10 @@ pub(super) async fn apply(
             Err(error) => return Err(error).during(|| format!("creating {} {key}", resource.kind)),
         },
     };
-    let tree = &manifest.tree()?;
+    let rendered = manifest.tree()?;
     for _ in 0..CONFLICTS {
         let current = decoded(&observed, observed.to_tree())?;
+        let tree = &*contest::left_to_member(contests, manifest, &rendered, &current);
         // Retained fields and fields added by the member do not matter if the object has everything of the manifest.
         if had && is_managed(Template(&current)) && covers(&current, tree) {
             return Ok(Applied::new(observed, false));
@@ -100,6 +109,10 @@ pub(super) async fn apply(
         if !is_managed(Template(&current)) {
             is_current(context, work).await?;
         }
+        let drifts = match contest::review(attempt, contests, &rendered, &mut observed, &current, &desired).await? {
+            Review::Again => continue,
+            Review::Revert(drifts) => drifts,
+        };
         // A new mark alone is no reason for a write: what differs by defaults keeps the mark that it has.
         let mut desired = desired;
         if !is_covered {
@@ -117,6 +130,7 @@ pub(super) async fn apply(
         match updated {
             Ok(object) => {
                 let wrote = object.resource_version() != observed.resource_version();
+                contest::reverted(attempt, contests, drifts);
                 return Ok(Applied::new(object, wrote));
             }
             Err(error) if error.is_conflict() => observed = live(member, resource, key).await?,

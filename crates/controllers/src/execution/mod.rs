@@ -5,6 +5,7 @@
 
 mod apply;
 use propagation::compare;
+mod contest;
 mod end;
 mod pass;
 mod server_side;
@@ -20,6 +21,7 @@ use controller_runtime::{Controller, Event, Informer, Origin, Priority, Selectio
 use karmada_api::constants::{annotations, labels};
 use karmada_api::identity::{ClusterName, WorkKey};
 use parking_lot::Mutex;
+use propagation::contest::Contests;
 use propagation::server_side::Mode;
 
 use crate::Context;
@@ -83,6 +85,8 @@ struct Record {
     dirty: bool,
     /// How it was applied.
     mode: Option<Mode>,
+    /// Fields that others in the member write too.
+    contests: Contests,
     /// To be written with the next status.
     pending: Vec<Condition>,
     /// Attempts in a row that failed because the namespace was not there yet.

@@ -14,12 +14,14 @@ use karmada_api::constants::{annotations, conditions, events, finalizers};
 use karmada_api::identity::WorkKey;
 use karmada_api::work::v1alpha1::{ManifestStatus, Work, WorkStatus};
 use karmada_api::work::v1alpha2::ResourceHealth;
+use propagation::contest::Contests;
 use propagation::server_side::{self, Mode};
 use propagation::template::Template;
-use propagation::{resume, status};
+use propagation::{contest, resume, status};
 use serde_json::{Value, json};
 
-use super::apply::{Manifest, apply};
+use super::apply::{Attempt, Manifest, apply};
+use super::contest::name_of;
 use super::end::{End, end};
 use super::{Record, park, recheck_later, watch};
 use crate::context::Part;
@@ -66,6 +68,9 @@ pub(super) async fn reconcile(context: &Context, key: &WorkKey) -> Result<Next> 
         if !suspended && cluster.is_ready() {
             match pass.dispatch().await? {
                 Dispatched::Same(pending) => {
+                    if !pending.iter().any(|it| it.type_ == contest::CONDITION) {
+                        status.conditions.retain(|it| it.type_ != contest::CONDITION);
+                    }
                     for condition in pending {
                         status::set_condition(&mut status.conditions, condition, now);
                     }
@@ -189,22 +194,54 @@ impl Pass<'_> {
         })
     }
 
-    async fn apply_all(&self, member: &Arc<Member>, permit: &Permit, record: Record, had: bool) -> Result<Dispatched> {
+    /// Applies every manifest, and keeps what is known of contested fields in any case.
+    async fn apply_all(
+        &self,
+        member: &Arc<Member>,
+        permit: &Permit,
+        mut record: Record,
+        had: bool,
+    ) -> Result<Dispatched> {
+        let before = std::mem::take(&mut record.contests);
+        // A Work that leaves fields to their owners contests none.
+        let is_known = record.uid == self.object.uid() && self.mode() != Some(Mode::Yield);
+        let mut contests = if is_known { before.clone() } else { Contests::default() };
+        let outcome = self.apply_each(member, permit, &record, had, &mut contests).await;
+        if contests != before
+            && let Some(record) = self.context.engine.records.lock().get_mut(self.key)
+        {
+            record.contests = contests;
+        }
+        outcome
+    }
+
+    async fn apply_each(
+        &self,
+        member: &Arc<Member>,
+        permit: &Permit,
+        record: &Record,
+        had: bool,
+        contests: &mut Contests,
+    ) -> Result<Dispatched> {
         let manifests = &self.work.spec.workload.manifests;
         let (mut errors, mut yielded, mut versions) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (mut wrote, mut namespace_missing) = (false, false);
+        let mut contesting = Vec::new();
         for raw in manifests {
             let result = async {
                 let manifest = Manifest::read(self.context, raw).await?;
                 if had && record.uid.is_empty() && park(self.context, member, &manifest.resource, self.key) {
                     return Ok(None);
                 }
+                let (context, work) = (self.context, self.object);
+                let attempt = Attempt { context, member, work, manifest: &manifest, permit, had };
                 let applied = match self.mode() {
-                    None => apply(self.context, member, self.object, &manifest, permit, had).await,
-                    Some(mode) => {
-                        super::server_side::apply(self.context, member, self.object, &manifest, mode, permit, had).await
-                    }
+                    None => apply(attempt, contests).await,
+                    Some(mode) => super::server_side::apply(attempt, mode, contests).await,
                 };
+                if !contests.is_empty() {
+                    contesting.push(name_of(&manifest));
+                }
                 self.log_applied(&manifest, &applied);
                 applied.map(Some)
             };
@@ -233,6 +270,7 @@ impl Pass<'_> {
                 }
             }
         }
+        contests.forget(self.context.world.now(), |object| contesting.iter().any(|it| it == object));
         let mut condition = status::applied(manifests.len() - errors.len(), manifests.len(), &errors);
         condition.observed_generation = Some(self.object.generation());
         if !errors.is_empty() {
@@ -252,6 +290,7 @@ impl Pass<'_> {
         record.misses = 0;
         record.mode = self.mode();
         record.pending = vec![condition];
+        record.pending.extend(contests.condition(&member.name, self.object.generation()));
         record.pending.extend(self.mode().map(|_| server_side::condition(&yielded, self.object.generation())));
         let reports = self.context.engine.reports.load(Ordering::Relaxed);
         if wrote && reports {

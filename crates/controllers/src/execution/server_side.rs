@@ -7,34 +7,27 @@ use apimachinery::status::StatusCause;
 use client::{Patch, PatchOptions};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::manifest::metadata_map;
+use propagation::contest::Contests;
 use propagation::retain;
 use propagation::server_side::{self, MANAGER, Mode};
 use propagation::template::Template;
 use serde_json::{Value, json};
 
-use super::apply::{Applied, Manifest, cached, is_current, live};
+use super::apply::{Applied, Attempt, Manifest, cached, is_current, live};
 use super::compare::covers;
-use crate::Context;
+use super::contest;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
 use crate::metrics::result;
-use crate::resume::Permit;
 
 /// As [`super::apply::apply`].
-pub(super) async fn apply(
-    context: &Context,
-    member: &Arc<Member>,
-    work: &Object,
-    manifest: &Manifest,
-    mode: Mode,
-    permit: &Permit,
-    had: bool,
-) -> Result<Applied> {
+pub(super) async fn apply(attempt: Attempt<'_>, mode: Mode, contests: &mut Contests) -> Result<Applied> {
+    let Attempt { context, member, work, manifest, permit, had } = attempt;
     let Manifest { resource, key, .. } = manifest;
     let tree = &manifest.tree()?;
     // The object must be observed before: otherwise a manifest could be merged into a foreign object. The cache holds
     // only ours.
-    let observed = match cached(context, member, manifest).await? {
+    let mut observed = match cached(context, member, manifest).await? {
         Some(observed) => Some(observed),
         None => match live(member, resource, key).await {
             Ok(observed) => Some(observed),
@@ -43,6 +36,14 @@ pub(super) async fn apply(
         },
     };
     let mut desired = tree.clone();
+    let mut drifts = Vec::new();
+    // Without force nothing of others is overwritten.
+    if mode == Mode::Force
+        && (had || !contests.is_empty())
+        && let Some(observed) = &mut observed
+    {
+        (desired, drifts) = contest::settled(attempt, contests, tree, observed).await?;
+    }
     if let Some(observed) = &observed {
         let current = decoded(observed, observed.to_tree())?;
         retain::may_write(tree, &current, &member.name).map_err(|error| Error::Wait(error.to_string()))?;
@@ -83,6 +84,7 @@ pub(super) async fn apply(
         Some(_) => context.metrics.updates.increment(&labels(if written.is_ok() { "updated" } else { "none" })),
     }
     let object = written.during(|| format!("applying {} {key}", resource.kind))?;
+    contest::reverted(attempt, contests, drifts);
     let wrote = observed.is_none_or(|observed| observed.resource_version() != object.resource_version());
     let yielded = yielded.into_iter().map(|field| format!("{} {key} {field}", resource.kind)).collect();
     Ok(Applied { object, wrote, yielded })

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod clusters;
+mod contest;
 mod dependencies;
 mod evictions;
 mod failover;
