@@ -19,7 +19,7 @@ use crate::{Context, templates};
 /// How often a status of an older generation is read again (upstream's period).
 const RECHECK: Duration = Duration::from_secs(1);
 
-fn autoscalers() -> ApiResource {
+pub(crate) fn autoscalers() -> ApiResource {
     ApiResource::namespaced("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 }
 
@@ -44,7 +44,8 @@ impl Target {
     }
 }
 
-fn is_claimed(object: &Object) -> bool {
+/// Whether a policy propagates it.
+pub(crate) fn is_claimed(object: &Object) -> bool {
     object.label(labels::POLICY_ID).is_some() || object.label(labels::CLUSTER_POLICY_ID).is_some()
 }
 

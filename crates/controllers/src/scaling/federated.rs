@@ -12,7 +12,7 @@ use client::{Client, Patch, PatchOptions};
 use controller_runtime::{EventRecorder, Next, WorkQueue, run_workers};
 use futures::future::BoxFuture;
 use karmada_api::ApiType;
-use karmada_api::autoscaling::v1alpha1::{CrossVersionObjectReference, FederatedHPA, FederatedHPAStatus};
+use karmada_api::autoscaling::v1alpha1::{FederatedHPA, FederatedHPAStatus};
 use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
 use parking_lot::Mutex;
@@ -20,6 +20,7 @@ use readings::{Connect, Direct, Kinds, Readings, Request};
 use serde_json::json;
 
 use super::metrics::OfFederated;
+use super::others::Others;
 use super::target::Target;
 use crate::error::{During, Error, Result, decoded};
 use crate::{Context, Members, metrics, templates};
@@ -28,12 +29,11 @@ use crate::{Context, Members, metrics, templates};
 const NAME: &str = "federatedHPA-controller";
 /// They wait for members most of the time; `readings` bounds the requests.
 const WORKERS: usize = 64;
-/// The index of FederatedHPAs by what they scale.
-const TARGET: &str = "target";
 
 struct Controller {
     context: Context,
     readings: Box<dyn Readings>,
+    others: Others,
     /// By key, with the UID of the FederatedHPA.
     histories: Mutex<BTreeMap<ObjectKey, (String, History)>>,
     recorder: EventRecorder,
@@ -43,9 +43,9 @@ struct Controller {
 pub(crate) async fn run(context: Context) {
     let queue: Arc<WorkQueue<ObjectKey>> = context.queue();
     let informer = context.control.informer(&FederatedHPA::api_resource());
-    informer.cache().add_index(TARGET, |object| decode(object).ok().map(|hpa| target_key(&hpa)).into_iter().collect());
     let controller = Arc::new(Controller {
         readings: Box::new(Direct::new(Connections::of(&context))),
+        others: Others::of(&context),
         histories: Mutex::default(),
         recorder: context.recorder.for_component(NAME),
         metrics: OfFederated::new(&context.metrics.registry),
@@ -71,13 +71,6 @@ pub(crate) async fn run(context: Context) {
 
 fn decode(object: &Object) -> Result<FederatedHPA> {
     decoded(object.key(), object.decode())
-}
-
-/// The value of the index.
-fn target_key(hpa: &FederatedHPA) -> String {
-    let CrossVersionObjectReference { api_version, kind, name } = &hpa.spec.scale_target_ref;
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    format!("{}/{group}/{kind}/{name}", hpa.metadata.namespace)
 }
 
 /// The members of the control plane, as [`readings`] reads them.
@@ -139,7 +132,7 @@ impl Controller {
         };
         let (target, clusters) = target;
         let members = self.read(&spec, &target, &clusters).await;
-        let rivals = self.rivals(&hpa);
+        let rivals = self.others.rivals(&hpa);
         let now = self.context.world.now();
         let input = Input {
             namespace: &hpa.metadata.namespace,
@@ -160,7 +153,7 @@ impl Controller {
         tracing::debug!(controller = NAME, object = %object.key(), plan = %plan, "Decided");
         self.record(object, &plan.events);
         let generation = Some(hpa.metadata.generation);
-        self.write_status(object, &hpa.status, plan.status(&hpa.status, generation, now)).await?;
+        self.write_status(object, &hpa, plan.status(&hpa.status, generation, now)).await?;
         Ok((action, if plan.error.is_some() { "internal" } else { "none" }))
     }
 
@@ -225,19 +218,6 @@ impl Controller {
         members
     }
 
-    /// All FederatedHPAs of the target, if there are several.
-    fn rivals(&self, hpa: &FederatedHPA) -> Vec<String> {
-        let cache = self.context.control.informer(&FederatedHPA::api_resource());
-        let mut found = cache.cache().by_index(TARGET, &target_key(hpa));
-        found.retain(|object| !object.is_deleting());
-        if found.len() < 2 {
-            return Vec::new();
-        }
-        let mut names: Vec<String> = found.iter().map(|object| object.key().to_string()).collect();
-        names.sort_unstable();
-        names
-    }
-
     async fn obstructed(
         &self,
         object: &Arc<Object>,
@@ -248,7 +228,7 @@ impl Controller {
         self.record(object, &[notice]);
         let mut status = hpa.status.clone();
         conditions::set(&mut status, &[condition], self.context.now());
-        self.write_status(object, &hpa.status, status).await?;
+        self.write_status(object, hpa, status).await?;
         Ok(("none", "internal"))
     }
 
@@ -261,8 +241,10 @@ impl Controller {
         }
     }
 
-    async fn write_status(&self, object: &Object, old: &FederatedHPAStatus, new: FederatedHPAStatus) -> Result<()> {
-        if *old == new {
+    async fn write_status(&self, object: &Arc<Object>, hpa: &FederatedHPA, mut new: FederatedHPAStatus) -> Result<()> {
+        let notice = self.others.report(hpa, &mut new, self.context.now());
+        self.record(object, notice.as_slice());
+        if hpa.status == new {
             return Ok(());
         }
         let (resource, key) = (FederatedHPA::api_resource(), object.key());
@@ -274,7 +256,7 @@ impl Controller {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => {
-                self.recorder.warning(object, "FailedUpdateStatus", error.to_string());
+                self.recorder.warning(&**object, "FailedUpdateStatus", error.to_string());
                 Err(error).during(|| format!("writing the status of FederatedHPA {key}"))
             }
         }

@@ -3,6 +3,7 @@
 mod cron;
 mod federated;
 mod metrics;
+mod others;
 mod target;
 
 use std::time::Duration;

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
+use client::DeleteOptions;
 use controllers::Settings;
 use karmada_api::ApiType;
 use karmada_api::autoscaling::v1alpha1::{CronFederatedHPA, FederatedHPA};
 use serde_json::{Value, json};
 
+use crate::failures::messages_of;
 use crate::harness::Plane;
 
 fn deployments() -> ApiResource {
@@ -125,5 +127,38 @@ async fn what_prevents_a_decision_is_reported() {
     let before = revision().await;
     pass(300).await;
     assert_eq!(revision().await, before, "an unchanged status is not written again");
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_propagated_autoscaler_of_the_same_target_is_reported() {
+    let plane = Plane::of(&["m1"], Settings::default()).await;
+    deployment(&plane, "web", 1).await;
+    federated(&plane, "web", "web", 1).await;
+    let autoscalers =
+        ApiResource::namespaced("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers");
+    let object = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "in-members", "namespace": "demo"}, "spec": {"maxReplicas": 5,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+    plane.create(autoscalers.clone(), object).await;
+    let reported = async || {
+        pass(40).await;
+        let hpa = plane.get(&FederatedHPA::api_resource(), &key("web")).await.expect("a FederatedHPA");
+        let conditions = hpa["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.into_iter().find(|it| it["type"] == "karmada-rs.io/Contested");
+        found.map(|it| it["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(reported().await, None, "it stays in the control plane");
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "pp", "namespace": "demo"}, "spec": {"placement": {}, "resourceSelectors":
+            [{"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "name": "in-members"}]}});
+    let policies = ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies");
+    plane.create(policies, policy).await;
+    let message = reported().await.expect("a condition");
+    assert!(message.starts_with("Deployment demo/web is scaled by this FederatedHPA"), "{message}");
+    assert!(message.contains("HorizontalPodAutoscaler demo/in-members"), "{message}");
+    assert_eq!(messages_of(&plane, "PropagatedAutoscaler", "web").await, [message]);
+    plane.client.delete(&autoscalers, &key("in-members"), &DeleteOptions::background()).await.expect("the deletion");
+    assert_eq!(reported().await, None);
     plane.shutdown().await;
 }
