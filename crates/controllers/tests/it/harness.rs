@@ -360,6 +360,11 @@ impl Plane {
             .collect()
     }
 
+    /// The server of a member.
+    pub fn service_of(&self, name: &str) -> ApiService {
+        self.members[name].clone()
+    }
+
     pub fn member(&self, name: &str) -> Client {
         Client::in_process(self.members[name].clone(), Identity::system("test"))
     }

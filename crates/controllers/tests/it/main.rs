@@ -16,6 +16,7 @@ mod quotas;
 mod rebalancer;
 mod restored;
 mod scaling;
+mod scaling_load;
 mod services;
 mod simulation;
 mod stale;
