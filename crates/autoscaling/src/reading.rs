@@ -1,11 +1,13 @@
 //! What was read of the members: scales, pods, and the values of metrics.
 
+mod wire;
+
 use std::collections::BTreeMap;
 
-use apimachinery::duration::Duration;
 use apimachinery::meta::Time;
 use apimachinery::quantity::Quantity;
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// One of the clusters that the workload is in.
@@ -54,8 +56,9 @@ pub struct Sample {
     pub window: SignedDuration,
 }
 
-/// The usage of a pod's containers.
-#[derive(Clone, Debug, PartialEq)]
+/// The usage of a pod's containers, decoded from a `PodMetrics` of `metrics.k8s.io`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "wire::PodMetrics")]
 pub struct Usage {
     /// The pod's name.
     pub pod: String,
@@ -67,8 +70,9 @@ pub struct Usage {
     pub containers: Vec<(String, BTreeMap<String, i64>)>,
 }
 
-/// A pod.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A pod, decoded from a `v1.Pod` without the fields that no decision needs.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "wire::Pod")]
 pub struct Pod {
     /// Its name.
     pub name: String,
@@ -109,13 +113,18 @@ pub struct Ready {
     pub since: Timestamp,
 }
 
-fn time(value: &Value) -> Option<Timestamp> {
-    serde_json::from_value::<Time>(value.clone()).ok().map(Time::timestamp)
+/// A `v1.PodList`, or a list of `metrics.k8s.io`.
+#[derive(Debug, Deserialize)]
+pub struct List<T> {
+    /// The kind of the list.
+    #[serde(default)]
+    pub kind: String,
+    /// The items; absent in some empty lists.
+    pub items: Option<Vec<T>>,
 }
 
-fn amounts(value: &Value) -> BTreeMap<String, i64> {
-    let entries = value.as_object().into_iter().flatten();
-    entries.filter_map(|(name, amount)| Some((name.clone(), milli(amount)?))).collect()
+fn time(value: &Value) -> Option<Timestamp> {
+    serde_json::from_value::<Time>(value.clone()).ok().map(Time::timestamp)
 }
 
 /// A quantity in thousandths.
@@ -131,42 +140,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A `meta/v1.Duration`; zero when absent.
-fn window(value: &Value) -> SignedDuration {
-    let duration = value.as_str().and_then(|text| text.parse::<Duration>().ok());
-    SignedDuration::from_nanos(duration.unwrap_or_default().as_nanos())
-}
-
 impl Pod {
-    /// From a `v1.Pod`.
-    pub fn of(pod: &Value) -> Self {
-        let (spec, status) = (&pod["spec"], &pod["status"]);
-        let stays = |container: &&Value| container["restartPolicy"] == "Always";
-        let containers = items(&spec["containers"]).chain(items(&spec["initContainers"]).filter(stays));
-        let ready = items(&status["conditions"]).find(|it| it["type"] == "Ready").map(|it| Ready {
-            status: match it["status"].as_str() {
-                Some("True") => Some(true),
-                Some("False") => Some(false),
-                _ => None,
-            },
-            since: time(&it["lastTransitionTime"]).unwrap_or_default(),
-        });
-        Self {
-            name: text(&pod["metadata"]["name"]),
-            phase: match status["phase"].as_str() {
-                Some("Pending") | None => Phase::Pending,
-                Some("Running") => Phase::Running,
-                Some("Failed") => Phase::Failed,
-                Some(_) => Phase::Other,
-            },
-            is_deleting: pod["metadata"]["deletionTimestamp"].is_string(),
-            started: time(&status["startTime"]),
-            ready,
-            containers: containers.map(|it| (text(&it["name"]), amounts(&it["resources"]["requests"]))).collect(),
-            requests: amounts(&spec["resources"]["requests"]),
-        }
-    }
-
     /// It runs and its condition Ready is True.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Running && self.ready.is_some_and(|ready| ready.status == Some(true))
@@ -174,17 +148,6 @@ impl Pod {
 }
 
 impl Usage {
-    /// From a `PodMetrics` of `metrics.k8s.io`.
-    pub fn of(metrics: &Value) -> Self {
-        let containers = items(&metrics["containers"]).map(|it| (text(&it["name"]), amounts(&it["usage"])));
-        Self {
-            pod: text(&metrics["metadata"]["name"]),
-            at: time(&metrics["timestamp"]).unwrap_or_default(),
-            window: window(&metrics["window"]),
-            containers: containers.collect(),
-        }
-    }
-
     /// The usage of a resource, of all containers or of one; `None` where one of them does not report it.
     pub fn sample(&self, resource: &str, container: Option<&str>) -> Option<Sample> {
         let mut wanted =
@@ -219,9 +182,26 @@ mod tests {
 
     use super::*;
 
+    fn from<T: for<'de> Deserialize<'de>>(value: Value) -> T {
+        serde_json::from_value(value).expect("decodable")
+    }
+
+    #[test]
+    fn malformed_values_are_absent() {
+        let pod = from::<Pod>(
+            json!({"metadata": {"name": "a", "deletionTimestamp": null}, "spec": {"initContainers": null,
+            "containers": [{"name": "app", "resources": {"requests": {"cpu": "much", "memory": 5}}}, {"name": "b", "resources": {}}]},
+            "status": {"startTime": "now", "conditions": [{"type": "Ready", "status": "Unknown"}]}}),
+        );
+        assert_eq!((pod.is_deleting, pod.started, pod.phase), (false, None, Phase::Pending));
+        assert_eq!(pod.containers[0].1, BTreeMap::from([("memory".to_owned(), 5000)]));
+        assert_eq!(pod.ready, Some(Ready { status: None, since: Timestamp::default() }));
+        assert_eq!(from::<List<Pod>>(json!({"kind": "PodList", "items": null})).items, None);
+    }
+
     #[test]
     fn pods_and_their_usage() {
-        let pod = Pod::of(&json!({
+        let pod = from::<Pod>(json!({
             "metadata": {"name": "a", "deletionTimestamp": "2026-11-21T00:00:00Z"},
             "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "25m", "memory": "64Mi"}}}],
                 "initContainers": [{"name": "once"}, {"name": "side", "restartPolicy": "Always"}]},
@@ -234,7 +214,8 @@ mod tests {
         assert_eq!(pod.containers[0].1["memory"], 64 * 1024 * 1024 * 1000);
         assert_eq!(pod.ready.and_then(|it| it.status), Some(false));
 
-        let usage = Usage::of(&json!({"metadata": {"name": "a"}, "timestamp": "2026-11-21T00:01:00Z", "window": "30s",
+        let usage =
+            from::<Usage>(json!({"metadata": {"name": "a"}, "timestamp": "2026-11-21T00:01:00Z", "window": "30s",
             "containers": [{"name": "app", "usage": {"cpu": "10m", "memory": "1k"}},
                 {"name": "side", "usage": {"cpu": "2500n"}}]}));
         assert_eq!(usage.window, SignedDuration::from_secs(30));

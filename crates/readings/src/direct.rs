@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
-use autoscaling::reading::{Answer, Member, Pod, Series, Usage, described_values, sum_of_values};
+use autoscaling::reading::{Answer, List, Member, Pod, Series, Usage, described_values, sum_of_values};
 use autoscaling::spec::{Identifier, Source, Spec};
-use client::{Client, ListOptions};
+use client::Client;
 use futures::future::{BoxFuture, join_all, join3};
 use http::Method;
 use serde_json::Value;
@@ -132,20 +132,23 @@ async fn answer(
 }
 
 async fn pods(client: &Client, namespace: &str, selector: &str) -> Result<Vec<Pod>, String> {
-    let resource = ApiResource::namespaced("", "v1", "Pod", "pods");
-    let list = client.list(&resource, Some(namespace), &ListOptions::labels(selector)).await;
+    let list = client.document(&paths::of_pods(namespace, selector), served::JSON).await;
     let list = list.map_err(|error| error.to_string())?;
-    let pods = list.items.iter().map(|pod| pod.to_value().map(|pod| Pod::of(&pod)));
-    pods.collect::<Result<_, _>>().map_err(|error| format!("pods cannot be read: {error}"))
+    let list: List<Pod> = serde_json::from_slice(&list).map_err(|error| format!("pods cannot be read: {error}"))?;
+    match list.kind.as_str() {
+        "PodList" => Ok(list.items.unwrap_or_default()),
+        kind => Err(format!("pods cannot be read: their kind is {kind:?}")),
+    }
 }
 
 async fn usage(client: &Client, namespace: &str, selector: &str) -> Result<Vec<Usage>, String> {
     let list = served::resource_list(client, "pods", namespace, selector).await.map_err(|error| error.to_string())?;
-    let list: Value = serde_json::from_slice(&list).map_err(|error| format!("pod metrics cannot be read: {error}"))?;
-    if list["kind"] != "PodMetricsList" {
-        return Err(format!("pod metrics cannot be read: their kind is {}", list["kind"]));
+    let list: List<Usage> =
+        serde_json::from_slice(&list).map_err(|error| format!("pod metrics cannot be read: {error}"))?;
+    match list.kind.as_str() {
+        "PodMetricsList" => Ok(list.items.unwrap_or_default()),
+        kind => Err(format!("pod metrics cannot be read: their kind is {kind:?}")),
     }
-    Ok(list["items"].as_array().into_iter().flatten().map(Usage::of).collect())
 }
 
 /// Where a metric is read.

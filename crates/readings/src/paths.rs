@@ -26,6 +26,12 @@ pub(crate) fn of_resource(plural: &str, namespace: &str, name: &str, selector: &
     path + &query_text(&parameters(&[("labelSelector", Some(selector))]))
 }
 
+/// The pods that a selector matches.
+pub(crate) fn of_pods(namespace: &str, selector: &str) -> String {
+    let query = query_text(&parameters(&[("labelSelector", Some(selector))]));
+    format!("/api/v1/namespaces/{}/pods{query}", encoded(namespace))
+}
+
 /// The values of a custom metric.
 pub(crate) fn of_custom(version: &str, described: &Described, labels: &str, series: Option<&str>) -> String {
     let Described { namespace, resource, name, metric } = described;

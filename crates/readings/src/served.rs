@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::paths;
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// Why a member has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
