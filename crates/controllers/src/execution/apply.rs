@@ -62,7 +62,7 @@ impl Manifest {
     }
 }
 
-/// One manifest on its way into a member.
+/// One manifest to be written into a member.
 #[derive(Clone, Copy)]
 pub(super) struct Attempt<'a> {
     pub context: &'a Context,

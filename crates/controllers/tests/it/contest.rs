@@ -136,7 +136,7 @@ async fn a_loop_ends_with_a_condition_that_names_both_writers() {
     assert_eq!(reported(&plane).await, (None, None));
     assert_eq!(rounds(&m1, hpa, 9, 5).await, [4, 4, 4, 9, 9], "it is contested again");
 
-    // The label leaves replicas to the member for good.
+    // The label leaves replicas to the member permanently.
     edit(&plane, json!({"metadata": {"labels": {LABEL: "true"}}})).await;
     assert_eq!(reported(&plane).await, (None, None));
     assert_eq!(rounds(&m1, hpa, 7, 2).await, [7, 7]);

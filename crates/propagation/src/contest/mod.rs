@@ -25,7 +25,7 @@ pub const CONDITION: &str = "karmada-rs.io/Contested";
 pub const REASON: &str = "FieldsContested";
 
 /// After so many reverts within [`WINDOW`] the next change stays. One may be a mistake, and two its repetition; an
-/// autoscaler that is reverted every time would go on for good.
+/// autoscaler that is reverted every time would go on permanently.
 pub const REVERTS: usize = 3;
 
 /// Reverts longer ago do not count. A HorizontalPodAutoscaler decides every 15 seconds, a VerticalPodAutoscaler every
@@ -87,7 +87,7 @@ impl Claim {
         Some(Self { field: field.clone(), value, label })
     }
 
-    /// The template requires the value of the control plane, whoever writes another.
+    /// The template requires the value of the control plane, whatever a member has.
     fn is_enforced(&self) -> bool {
         self.field.is_replicas() && self.label.as_deref() == Some("false")
     }
