@@ -205,13 +205,14 @@ async fn requests_of_containers_stay_too() {
         object["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"].clone()
     };
     let mut seen = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..12 {
         let patch = Patch::Strategic(container("250m"));
         vpa.patch(&deployments(), &web(), &patch, &PatchOptions::default()).await.expect("the patch");
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_secs(45)).await;
         seen.push(cpu().await);
     }
-    assert_eq!(seen, ["100m", "100m", "100m", "250m", "250m"]);
+    // A patch says less about its client than the subresource `scale`.
+    assert_eq!((&seen[..10], &seen[10..]), (&[json!("100m"); 10][..], &[json!("250m"), json!("250m")][..]));
     let message = reported(&plane).await.0.expect("a condition");
     assert!(
         message.contains("containers[name=c].resources.requests.cpu") && message.contains("vpa-updater"),

@@ -24,9 +24,12 @@ pub const CONDITION: &str = "karmada-rs.io/Contested";
 /// The reason of the condition and of its events.
 pub const REASON: &str = "FieldsContested";
 
-/// After so many reverts within [`WINDOW`] the next change stays. One may be a mistake, and two its repetition; an
-/// autoscaler that is reverted every time would go on permanently.
+/// After so many reverts within [`WINDOW`] the next change of an autoscaler stays: of a client that writes the subresource
+/// `scale`. One change may be a mistake, and two its repetition; an autoscaler would go on permanently.
 pub const REVERTS: usize = 3;
+
+/// The same for other clients, which may well expect that their changes are reverted.
+pub const REVERTS_OF_OTHERS: usize = 10;
 
 /// Reverts longer ago do not count. A HorizontalPodAutoscaler decides every 15 seconds, a VerticalPodAutoscaler every
 /// minute.
@@ -47,6 +50,8 @@ struct Contest {
     claim: Claim,
     /// The other writer.
     manager: String,
+    /// The number of reverts after which its value stays.
+    limit: usize,
     /// The last few, oldest first.
     reverts: Vec<Timestamp>,
     /// The member's value stays.
@@ -68,6 +73,7 @@ struct Claim {
 pub struct Drift {
     claim: Claim,
     manager: String,
+    limit: usize,
 }
 
 /// A field whose value in the member stays from now on.
@@ -105,19 +111,22 @@ pub fn drifts(manifest: &Value, observed: &Value, desired: &Value, owners: &Valu
     let mut drifts = Vec::new();
     for field in fields::changed(observed, desired) {
         let Some(claim) = Claim::of(manifest, &field).filter(|claim| !claim.is_enforced()) else { continue };
-        if let Some(manager) = writer(owners, &field).filter(|it| *it != ours && *it != MANAGER && !is_person(it)) {
-            drifts.push(Drift { claim, manager: manager.to_owned() });
+        let Some(entry) = last_entry(owners, &field) else { continue };
+        let manager = entry["manager"].as_str().filter(|it| *it != ours && *it != MANAGER && !is_person(it));
+        let limit = if entry["subresource"] == "scale" { REVERTS } else { REVERTS_OF_OTHERS };
+        if let Some(manager) = manager {
+            drifts.push(Drift { claim, manager: manager.to_owned(), limit });
         }
     }
     drifts
 }
 
-/// The manager that wrote a field last.
-fn writer<'a>(owners: &'a Value, field: &Field) -> Option<&'a str> {
+/// The entry of the manager that wrote a field last.
+fn last_entry<'a>(owners: &'a Value, field: &Field) -> Option<&'a Value> {
     let entries = owners.as_array().into_iter().flatten();
     let owning = entries.filter(|entry| field.is_in(&entry["fieldsV1"]));
     // Times have whole seconds, in one format: their order is that of their text.
-    owning.max_by_key(|entry| entry["time"].as_str())?["manager"].as_str()
+    owning.max_by_key(|entry| entry["time"].as_str())
 }
 
 /// Edits of persons are reverted as often as they are made.
@@ -151,7 +160,7 @@ impl Contests {
         for contest in self.0.iter_mut().filter(|it| !it.is_left && it.object == object) {
             let is_repeated = drifts.iter().any(|it| it.claim == contest.claim && it.manager == contest.manager);
             contest.reverts.retain(|at| is_recent(*at, now));
-            if is_repeated && contest.reverts.len() >= REVERTS {
+            if is_repeated && contest.reverts.len() >= contest.limit {
                 contest.is_left = true;
                 left.push(Left { field: contest.claim.field.to_string(), manager: contest.manager.clone() });
             }
@@ -161,21 +170,23 @@ impl Contests {
 
     /// Records that fields were reverted.
     pub fn reverted(&mut self, object: &str, drifts: Vec<Drift>, now: Timestamp) {
-        for Drift { claim, manager } in drifts {
+        for Drift { claim, manager, limit } in drifts {
             let has_room = self.0.len() < MOST;
             let known = self.0.iter_mut().find(|it| it.object == object && it.claim.field == claim.field);
             match known {
                 Some(known) if known.claim == claim && known.manager == manager => {
+                    known.limit = limit;
                     known.reverts.push(now);
-                    let surplus = known.reverts.len().saturating_sub(REVERTS);
+                    let surplus = known.reverts.len().saturating_sub(limit);
                     known.reverts.drain(..surplus);
                 }
                 Some(known) => {
-                    *known = Contest { object: object.to_owned(), claim, manager, reverts: vec![now], is_left: false };
+                    let object = object.to_owned();
+                    *known = Contest { object, claim, manager, limit, reverts: vec![now], is_left: false };
                 }
                 None if has_room => {
                     let object = object.to_owned();
-                    self.0.push(Contest { object, claim, manager, reverts: vec![now], is_left: false });
+                    self.0.push(Contest { object, claim, manager, limit, reverts: vec![now], is_left: false });
                 }
                 None => {}
             }
@@ -211,7 +222,7 @@ fn condition(message: String) -> Condition {
 
 impl Contest {
     fn message(&self, cluster: &str) -> String {
-        let Self { object, claim: Claim { field, value, .. }, manager, .. } = self;
+        let Self { object, claim: Claim { field, value, .. }, manager, limit, .. } = self;
         let settle = match field.is_replicas() {
             true => format!(
                 "label the template {}=true to leave replicas to the members, or =false to enforce those of the \
@@ -223,7 +234,7 @@ impl Contest {
                 .to_owned(),
         };
         format!(
-            "{field} of {object} in cluster {cluster} is written by {manager} and by karmada ({value}): after {REVERTS} \
+            "{field} of {object} in cluster {cluster} is written by {manager} and by karmada ({value}): after {limit} \
              reverts the value of {manager} stays. To settle it, {settle}"
         )
     }
