@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::on_every_engine;
 use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
 use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig, StartError};
@@ -10,9 +11,21 @@ use futures::StreamExt;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use storage::Store;
-use storage::memory::MemoryStore;
 use transport::{Identity, WatchEvent};
 use world::World;
+
+on_every_engine! {
+    alone: [
+        a_definition_is_served_from_creation_to_deletion,
+        nothing_new_comes_of_a_kind_whose_definition_goes,
+        the_write_of_a_new_storage_version_records_it,
+        nulls_in_the_metadata_of_custom_resources_are_empty_texts,
+        every_served_version_shows_the_same_objects,
+        definitions_of_the_server_are_ready_with_it_and_written_only_when_they_change,
+        a_clashing_kind_waits_until_the_name_is_free,
+        rules_are_checked_when_definitions_and_objects_are_written,
+    ],
+}
 
 pub(crate) fn definitions() -> ApiResource {
     ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
@@ -22,9 +35,9 @@ fn widgets(version: &str) -> ApiResource {
     ApiResource::namespaced("g.example", version, "Widget", "widgets")
 }
 
-pub(crate) async fn start(store: &Arc<MemoryStore>, crds: Vec<Value>) -> Result<(ApiServer, Client), StartError> {
+pub(crate) async fn start(store: &Arc<dyn Store>, crds: Vec<Value>) -> Result<(ApiServer, Client), StartError> {
     let server = ApiServer::start(ServerConfig {
-        store: Arc::clone(store) as Arc<dyn Store>,
+        store: Arc::clone(store),
         world: World::system(),
         resources: kubernetes_api::resources(),
         admission: Vec::new(),
@@ -41,7 +54,7 @@ pub(crate) async fn start(store: &Arc<MemoryStore>, crds: Vec<Value>) -> Result<
 }
 
 pub(crate) async fn server(crds: Vec<Value>) -> (ApiServer, Client) {
-    let (server, client) = start(&Arc::new(MemoryStore::new()), crds).await.expect("an empty store");
+    let (server, client) = start(&crate::engine::store().await, crds).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
     (server, client)
@@ -118,7 +131,6 @@ async fn send(server: &ApiServer, request: transport::Request) -> (u16, Value) {
     (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
 }
 
-#[tokio::test]
 async fn a_definition_is_served_from_creation_to_deletion() {
     const HASH: &str = "B2tl1X0oGfk=";
     let (server, client) = server(Vec::new()).await;
@@ -178,7 +190,6 @@ async fn a_definition_is_served_from_creation_to_deletion() {
     assert!(left.items.is_empty(), "instances went with their definition");
 }
 
-#[tokio::test]
 async fn nothing_new_comes_of_a_kind_whose_definition_goes() {
     let (_server, client) = server(vec![widget_definition()]).await;
     let mut held = widget("held", &json!({}));
@@ -201,7 +212,6 @@ async fn nothing_new_comes_of_a_kind_whose_definition_goes() {
     until(&client, "widgets.g.example", |crd| crd.is_none()).await;
 }
 
-#[tokio::test]
 async fn the_write_of_a_new_storage_version_records_it() {
     const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.g.example";
     let (server, client) = server(vec![widget_definition()]).await;
@@ -215,7 +225,6 @@ async fn the_write_of_a_new_storage_version_records_it() {
     assert_eq!((code, &written["status"]["storedVersions"]), (200, &json!(["v1", "v2"])), "{written}");
 }
 
-#[tokio::test]
 async fn nulls_in_the_metadata_of_custom_resources_are_empty_texts() {
     let (server, client) = server(vec![widget_definition()]).await;
     until(&client, "widgets.g.example", is("Established", "True")).await;
@@ -228,7 +237,6 @@ async fn nulls_in_the_metadata_of_custom_resources_are_empty_texts() {
     assert_eq!(write(&server, "POST", path, &body).await.0, 422, "no name of a finalizer");
 }
 
-#[tokio::test]
 async fn every_served_version_shows_the_same_objects() {
     let (_server, client) = server(vec![widget_definition()]).await;
     let mut body = widget("a", &json!({"replicas": 3}));
@@ -243,9 +251,8 @@ async fn every_served_version_shows_the_same_objects() {
     }
 }
 
-#[tokio::test]
 async fn definitions_of_the_server_are_ready_with_it_and_written_only_when_they_change() {
-    let store = Arc::new(MemoryStore::new());
+    let store = crate::engine::store().await;
     let key = ObjectKey::cluster("widgets.g.example");
     let read = |client: Client| {
         let key = key.clone();
@@ -270,11 +277,10 @@ async fn definitions_of_the_server_are_ready_with_it_and_written_only_when_they_
 
     let mut broken = widget_definition();
     broken["spec"]["versions"][0]["storage"] = json!(false);
-    let refused = start(&Arc::new(MemoryStore::new()), vec![broken]).await;
+    let refused = start(&crate::engine::store().await, vec![broken]).await;
     assert!(refused.is_err_and(|error| error.to_string().contains("exactly one version")));
 }
 
-#[tokio::test]
 async fn a_clashing_kind_waits_until_the_name_is_free() {
     let (_server, client) = server(vec![widget_definition()]).await;
     let mut rival = widget_definition();
@@ -301,7 +307,6 @@ async fn write(server: &ApiServer, method: &str, path: &str, body: &Value) -> (u
     send(server, request).await
 }
 
-#[tokio::test]
 async fn rules_are_checked_when_definitions_and_objects_are_written() {
     const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     const WIDGETS: &str = "/apis/g.example/v1/namespaces/default/widgets";

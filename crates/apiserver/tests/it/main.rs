@@ -8,6 +8,7 @@ mod crds;
 mod crds_leave;
 mod damaged;
 mod drafts;
+mod engine;
 mod fairness;
 mod hostile;
 mod joint;

@@ -366,7 +366,7 @@ async fn one_object_is_served_in_all_its_forms() {
 #[tokio::test(start_paused = true)]
 async fn watches_begin_anywhere_in_the_past_and_end_cleanly() {
     let long = storage::memory::Options { history_changes: 10_000, history_bytes: 64 << 20, ..Default::default() };
-    let (server, _client) = crate::objects::server_on(MemoryStore::with_options(long)).await;
+    let (server, _client) = crate::objects::server_on(std::sync::Arc::new(MemoryStore::with_options(long))).await;
     let start = send(&server, "GET", CM, &[], "").await.json()["metadata"]["resourceVersion"].clone();
     let start = start.as_str().expect("a revision").to_owned();
     // More changes than the cache remembers: the store still has them.
@@ -427,7 +427,7 @@ impl apiserver::Admission for Guard {
 async fn a_collection_is_deleted_item_by_item() {
     const COUNT: usize = 300;
     let guard = std::sync::Arc::new(Guard { refused: Some("guarded"), ..Guard::default() });
-    let (server, _client) = crate::objects::server_with(MemoryStore::new(), vec![guard.clone()]).await;
+    let (server, _client) = crate::objects::server_with(vec![guard.clone()]).await;
     for n in 0..COUNT {
         let finalizers = if n % 100 == 0 { json!(["example.com/wait"]) } else { json!([]) };
         let body = json!({"metadata": {"name": format!("a{n:03}"), "finalizers": finalizers}}).to_string();

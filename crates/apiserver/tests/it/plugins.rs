@@ -5,7 +5,6 @@ use apiserver::ApiServer;
 use apiserver::admit::plugins::{self, Switches};
 use client::{Client, Patch, PatchOptions};
 use serde_json::{Value, json};
-use storage::memory::MemoryStore;
 use world::World;
 
 use crate::objects::server_with;
@@ -13,7 +12,7 @@ use crate::objects::server_with;
 async fn server(disable: &[&str]) -> (ApiServer, Client) {
     let switches = Switches { enable: Vec::new(), disable: disable.iter().map(|name| (*name).to_owned()).collect() };
     let plugins = plugins::built_in(Default::default(), &World::system(), &switches).expect("known names");
-    server_with(MemoryStore::new(), plugins).await
+    server_with(plugins).await
 }
 
 fn resource(api_version: &str, kind: &str) -> ApiResource {
@@ -166,7 +165,7 @@ async fn what_was_counted_for_an_object_that_is_not_stored_is_given_back() {
     let switches = Switches { enable: Vec::new(), disable: vec!["ServiceAccount".into()] };
     let mut plugins = plugins::built_in(Default::default(), &World::system(), &switches).expect("known names");
     plugins.push(std::sync::Arc::new(Last));
-    let (_server, client) = server_with(MemoryStore::new(), plugins).await;
+    let (_server, client) = server_with(plugins).await;
     for name in ["q", "r"] {
         create(&client, object("v1", "ResourceQuota", name, json!({"spec": {"hard": {"configmaps": "5"}}})))
             .await

@@ -6,9 +6,15 @@ use apimachinery::{ApiResource, ObjectKey};
 use apiserver::admit::services::ServiceAddresses;
 use client::{DeleteOptions, Patch, PatchOptions};
 use serde_json::{Value, json};
-use storage::memory::MemoryStore;
 
+use crate::engine::on_every_engine;
 use crate::objects::server_with;
+
+on_every_engine! {
+    alone: [
+        addresses_last_as_long_as_their_service,
+    ],
+}
 
 fn services() -> ApiResource {
     ApiResource::namespaced("", "v1", "Service", "services")
@@ -19,9 +25,8 @@ fn service(name: &str, mut spec: Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }
 
-#[tokio::test]
 async fn addresses_last_as_long_as_their_service() {
-    let (_server, client) = server_with(MemoryStore::new(), vec![Arc::new(ServiceAddresses::default())]).await;
+    let (_server, client) = server_with(vec![Arc::new(ServiceAddresses::default())]).await;
     let created = client.create(&services(), &service("a", json!({}))).await.expect("a service");
     let created = created.to_value().expect("json");
     let address = created["spec"]["clusterIP"].as_str().expect("an address").to_owned();

@@ -1,13 +1,21 @@
 //! The status and the metadata of objects: writing them alone, and writing them with the whole object, come to the same.
 
-use std::sync::Arc;
-
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{Client, Patch, PatchOptions};
 use serde_json::{Value, json};
-use storage::memory::MemoryStore;
 
 use crate::crds::start;
+use crate::engine::on_every_engine;
+
+on_every_engine! {
+    alone: [
+        a_status_is_written_alone_as_with_its_object,
+        a_built_in_status_is_written_alone_as_with_its_object,
+        metadata_is_written_alone_as_with_its_object,
+        the_last_finalizer_takes_a_deleted_object_along,
+        writers_of_one_status_lose_nothing,
+    ],
+}
 
 fn gauges() -> ApiResource {
     ApiResource::namespaced("g.example", "v1", "Gauge", "gauges")
@@ -69,7 +77,7 @@ async fn patched(
 /// Patches two objects alike, one of them with more than the part; each step is the writer, the patch, and whether it is
 /// accepted.
 async fn compare(resource: &ApiResource, document: &Value, options: &PatchOptions, steps: &[(&str, Value, bool)]) {
-    let (server, client) = start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
+    let (server, client) = start(&crate::engine::store().await, vec![definition()]).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
     for name in ["alone", "whole"] {
@@ -94,7 +102,6 @@ async fn compare(resource: &ApiResource, document: &Value, options: &PatchOption
     server.shutdown();
 }
 
-#[tokio::test]
 async fn a_status_is_written_alone_as_with_its_object() {
     let steps = [
         ("one", json!({"status": {"level": 1, "conditions": [{"type": "A", "status": "True"}, {"type": "B"}]}}), true),
@@ -121,7 +128,6 @@ async fn a_status_is_written_alone_as_with_its_object() {
     compare(&gauges(), &gauge, &PatchOptions::status(), &steps).await;
 }
 
-#[tokio::test]
 async fn a_built_in_status_is_written_alone_as_with_its_object() {
     let condition = |status: &str| json!({"type": "Available", "status": status, "reason": "R", "message": ""});
     let steps = [
@@ -155,7 +161,6 @@ fn deployment() -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec})
 }
 
-#[tokio::test]
 async fn metadata_is_written_alone_as_with_its_object() {
     let steps = [
         ("one", json!({"metadata": {"labels": {"c": "d"}, "annotations": {"x": "{\"y\": 1}"}}}), true),
@@ -184,9 +189,8 @@ async fn metadata_is_written_alone_as_with_its_object() {
     compare(&deployments(), &deployment(), &PatchOptions::default(), &steps).await;
 }
 
-#[tokio::test]
 async fn the_last_finalizer_takes_a_deleted_object_along() {
-    let (server, client) = start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
+    let (server, client) = start(&crate::engine::store().await, vec![definition()]).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
     let key = ObjectKey::namespaced("default", "a");
@@ -212,9 +216,8 @@ fn merged(one: &Value, other: &Value) -> Value {
     merged
 }
 
-#[tokio::test]
 async fn writers_of_one_status_lose_nothing() {
-    let (server, client) = start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
+    let (server, client) = start(&crate::engine::store().await, vec![definition()]).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
     let gauge =

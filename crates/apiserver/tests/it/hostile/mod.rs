@@ -102,7 +102,7 @@ fn shown(body: &[u8]) -> String {
 
 async fn server(store: MemoryStore) -> ApiServer {
     let start = jiff::Timestamp::from_second(1_790_000_000).expect("in range");
-    crate::objects::server_in(store, World::simulated(start, 1)).await
+    crate::objects::server_in(std::sync::Arc::new(store), World::simulated(start, 1)).await
 }
 
 async fn send(server: &ApiServer, case: &Case) -> (u16, Bytes) {

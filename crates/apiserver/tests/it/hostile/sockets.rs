@@ -32,7 +32,7 @@ async fn answer(address: std::net::SocketAddr, bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn hostile_connections_end_with_an_answer_and_others_go_on() {
-    let server = crate::objects::server_in(MemoryStore::new(), World::system()).await;
+    let server = crate::objects::server_in(std::sync::Arc::new(MemoryStore::new()), World::system()).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("address");
     let shutdown = CancellationToken::new();

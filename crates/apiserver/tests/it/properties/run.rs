@@ -42,7 +42,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) async fn start(seed: u64) -> Self {
-        let server = crate::objects::server_in(store(), world(seed)).await;
+        let server = crate::objects::server_in(std::sync::Arc::new(store()), world(seed)).await;
         let service = server.service();
         let dice = Dice(world(seed ^ 0x5eed));
         let mut run = Self {

@@ -7,15 +7,23 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use storage::Store;
-use storage::memory::MemoryStore;
 use world::World;
 
 use super::{CM, get, lines};
+use crate::engine::on_every_engine;
 use crate::parity::{config_map, send};
 
-async fn start(store: &Arc<MemoryStore>) -> ApiServer {
+on_every_engine! {
+    alone: [
+        the_past_can_be_read_until_it_is_compacted,
+        tokens_that_no_list_gave_are_refused,
+        what_is_deleted_together_is_listed_first,
+    ],
+}
+
+async fn start(store: &Arc<dyn Store>) -> ApiServer {
     let server = ApiServer::start(ServerConfig {
-        store: Arc::clone(store) as Arc<dyn Store>,
+        store: Arc::clone(store),
         world: World::system(),
         resources: kubernetes_api::resources(),
         admission: Vec::new(),
@@ -30,8 +38,8 @@ async fn start(store: &Arc<MemoryStore>) -> ApiServer {
 }
 
 /// A server whose store can be compacted.
-async fn compactable() -> (Arc<MemoryStore>, ApiServer) {
-    let store = Arc::new(MemoryStore::new());
+async fn compactable() -> (Arc<dyn Store>, ApiServer) {
+    let store = crate::engine::store_to_compact().await;
     let server = start(&store).await;
     let namespace = json!({"metadata": {"name": "default"}}).to_string();
     assert_eq!(send(&server, "POST", "/api/v1/namespaces", &[], &namespace).await.code, 201);
@@ -50,7 +58,6 @@ fn token(list: &Value) -> &str {
     list["metadata"]["continue"].as_str().expect("a token")
 }
 
-#[tokio::test]
 async fn the_past_can_be_read_until_it_is_compacted() {
     let (store, server) = compactable().await;
     let everywhere = "/api/v1/configmaps";
@@ -97,7 +104,6 @@ async fn the_past_can_be_read_until_it_is_compacted() {
     }
 }
 
-#[tokio::test]
 async fn tokens_that_no_list_gave_are_refused() {
     let (_store, server) = compactable().await;
     let prefix = "400 BadRequest invalid continue token: continue key is not valid: ";
@@ -124,7 +130,6 @@ async fn tokens_that_no_list_gave_are_refused() {
 }
 
 /// What is deleted together is found as by a list: page by page, as of a revision, or not at all.
-#[tokio::test]
 async fn what_is_deleted_together_is_listed_first() {
     let (store, server) = compactable().await;
     let left = async || {

@@ -1,9 +1,16 @@
 //! Patches with unknown fields or duplicate fields.
 
 use super::{CM, with_config_maps};
+use crate::engine::on_every_engine;
 use crate::parity::send;
 
-#[tokio::test]
+on_every_engine! {
+    alone: [
+        strict_patches_show_what_they_would_have_made,
+        duplicate_keys_of_yaml_are_reported,
+    ],
+}
+
 async fn strict_patches_show_what_they_would_have_made() {
     let server = with_config_maps().await;
     let path = format!("{CM}/a");
@@ -47,7 +54,6 @@ async fn strict_patches_show_what_they_would_have_made() {
     }
 }
 
-#[tokio::test]
 async fn duplicate_keys_of_yaml_are_reported() {
     let server = with_config_maps().await;
     let body = "metadata:\n  name: twice\ndata:\n  k: a\n  k: b\n";

@@ -4,7 +4,16 @@ use apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::get;
+use crate::engine::on_every_engine;
 use crate::parity::send;
+
+on_every_engine! {
+    alone: [
+        a_scale_is_shown_in_every_form,
+        a_scale_is_written_in_every_way,
+        a_client_gets_the_scale_that_it_patched,
+    ],
+}
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/d/scale";
@@ -23,7 +32,6 @@ async fn with_deployment() -> ApiServer {
     server
 }
 
-#[tokio::test]
 async fn a_scale_is_shown_in_every_form() {
     let server = with_deployment().await;
     let scale = get(&server, SCALE, JSON).await.json();
@@ -44,7 +52,6 @@ async fn a_scale_is_shown_in_every_form() {
     assert_eq!((&metadata["kind"], metadata.get("spec")), (&json!("PartialObjectMetadata"), None));
 }
 
-#[tokio::test]
 async fn a_scale_is_written_in_every_way() {
     let server = with_deployment().await;
     let put = |replicas: i64, more: Value| {
@@ -156,7 +163,6 @@ async fn a_scale_is_written_in_every_way() {
     );
 }
 
-#[tokio::test]
 async fn a_client_gets_the_scale_that_it_patched() {
     let (_server, client) = crate::objects::server().await;
     let deployments = apimachinery::ApiResource::namespaced("apps", "v1", "Deployment", "deployments");

@@ -1,9 +1,6 @@
 //! What clients are warned of, one header each.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
-use storage::memory::MemoryStore;
 
 use super::{CM, with_config_maps};
 use crate::parity::{Reply, send};
@@ -29,7 +26,7 @@ fn definition() -> Value {
 #[tokio::test]
 async fn deprecated_versions_yield_warnings_in_every_response() {
     let (server, _client) =
-        crate::crds::start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
+        crate::crds::start(&crate::engine::store().await, vec![definition()]).await.expect("an empty store");
     let widget = |version: &str| {
         format!(
             r#"{{"apiVersion":"g.example/{version}","kind":"Widget","metadata":{{"name":"a","finalizers":["x","a.example/b"]}}}}"#

@@ -3,7 +3,17 @@
 use serde_json::{Value, json};
 
 use super::{CM, get, lines, with_config_maps};
+use crate::engine::on_every_engine;
 use crate::parity::{config_map, send};
+
+on_every_engine! {
+    paused: [
+        a_watch_begins_at_the_requested_version,
+        the_end_of_the_initial_events_is_marked_in_every_shape,
+        watches_that_cannot_be_served_are_refused,
+        selectors_decide_what_a_change_is,
+    ],
+}
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
@@ -13,7 +23,6 @@ fn types(events: &[Value]) -> Vec<&str> {
     events.iter().filter_map(|event| event["type"].as_str()).collect()
 }
 
-#[tokio::test(start_paused = true)]
 async fn a_watch_begins_at_the_requested_version() {
     let server = with_config_maps().await;
     let now = send(&server, "GET", CM, &[], "").await.json()["metadata"]["resourceVersion"].clone();
@@ -53,7 +62,6 @@ async fn a_watch_begins_at_the_requested_version() {
     assert_eq!(plain["kind"], "ConfigMap", "one object is read, with any parameter");
 }
 
-#[tokio::test(start_paused = true)]
 async fn the_end_of_the_initial_events_is_marked_in_every_shape() {
     let server = with_config_maps().await;
     let mark = json!({"k8s.io/initial-events-end": "true"});
@@ -88,7 +96,6 @@ async fn the_end_of_the_initial_events_is_marked_in_every_shape() {
     }
 }
 
-#[tokio::test(start_paused = true)]
 async fn watches_that_cannot_be_served_are_refused() {
     let server = with_config_maps().await;
     let streams = "406 NotAcceptable only the following media types are accepted: application/json;stream=watch, \
@@ -135,7 +142,6 @@ async fn watches_that_cannot_be_served_are_refused() {
     }
 }
 
-#[tokio::test(start_paused = true)]
 async fn selectors_decide_what_a_change_is() {
     let server = with_config_maps().await;
     let start = send(&server, "GET", CM, &[], "").await.json()["metadata"]["resourceVersion"].clone();

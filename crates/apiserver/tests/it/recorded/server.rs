@@ -14,7 +14,6 @@ use client::Client;
 use http_body_util::{BodyExt, Full};
 use pki::{Signer, Verifier};
 use serde_json::{Value, json};
-use storage::memory::MemoryStore;
 use tower::ServiceExt;
 use transport::Identity;
 use world::World;
@@ -39,7 +38,7 @@ pub(super) async fn start() -> ApiServer {
         longest: None,
     };
     let server = ApiServer::start(ServerConfig {
-        store: Arc::new(MemoryStore::new()),
+        store: crate::engine::store().await,
         world: world.clone(),
         resources: kubernetes_api::resources(),
         admission: plugins::built_in(Default::default(), &world, &Switches::default()).expect("known plugins"),

@@ -41,7 +41,8 @@ struct Rig {
 impl Rig {
     async fn new(budget: Bytes) -> Self {
         let start = jiff::Timestamp::from_second(1_790_000_000).expect("in range");
-        let server = crate::objects::server_in(MemoryStore::new(), World::simulated(start, 1)).await;
+        let server =
+            crate::objects::server_in(std::sync::Arc::new(MemoryStore::new()), World::simulated(start, 1)).await;
         let client = Client::in_process(server.service(), Identity::system("test"));
         let namespace = json!({"metadata": {"name": "default"}});
         client.create(&crate::objects::namespaces(), &namespace).await.expect("a namespace");

@@ -3,6 +3,17 @@
 use serde_json::{Value, json};
 
 use super::{APPLY, MERGE, call, definition, patch, soon, version};
+use crate::engine::on_every_engine;
+
+on_every_engine! {
+    alone: [
+        defaults_are_those_of_the_stored_version,
+        metadata_inside_embedded_objects_may_be_described,
+        definitions_with_a_status_of_their_own,
+        replicas_fit_a_scale,
+        what_counts_as_a_change,
+    ],
+}
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -13,7 +24,6 @@ fn with(mut version: Value, member: &str, value: Value) -> Value {
 
 /// `testDefaulting`: what is read gets the defaults of the version it is stored in, what is written those of the request's,
 /// too.
-#[tokio::test]
 async fn defaults_are_those_of_the_stored_version() {
     let schema = |own: &str| {
         let mut properties = json!({"a": {"type": "string", "default": "A"}, "c": {"type": "string"},
@@ -27,8 +37,8 @@ async fn defaults_are_those_of_the_stored_version() {
     let second = with(with(version("v2", schema("v2")), "served", false.into()), "subresources", status);
     let (server, _client) = crate::crds::server(vec![definition("foos", "Foo", json!([first, second]))]).await;
     let path = "/apis/it.example/v1/foos";
-    let foo = json!({"apiVersion": "it.example/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {}, "status": {"a": "x"}});
-    let created = call(&server, "POST", path, &foo).await.json();
+    let kind = json!({"apiVersion": "it.example/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {}, "status": {"a": "x"}});
+    let created = call(&server, "POST", path, &kind).await.json();
     assert_eq!((&created["spec"], created.get("status")), (&json!({"a": "A", "v1": "v1", "v2": "v2"}), None));
 
     let change = |version: usize, property: Value| {
@@ -56,7 +66,6 @@ async fn defaults_are_those_of_the_stored_version() {
 }
 
 /// `TestCustomResourceDefaultingOfMetaFields`: defaults of metadata lose what no metadata has.
-#[tokio::test]
 async fn metadata_inside_embedded_objects_may_be_described() {
     let named = json!({"type": "object", "properties": {"name": {"type": "string", "default": "Bar"}, "odd": {"type": "string", "default": "x"}}});
     let embedded = |metadata: Value| {
@@ -89,14 +98,13 @@ async fn metadata_inside_embedded_objects_may_be_described() {
         "name": {"type": "string", "default": "Bar"}, "odd": {"type": "string", "default": "x"}}})),
         "whole": embedded(json!({"type": "object", "default": {"name": "Bar", "odd": "x"}}))}});
     let (server, _client) = crate::crds::server(vec![definition("foos", "Foo", json!([version("v1", schema)]))]).await;
-    let foo = json!({"apiVersion": "it.example/v1", "kind": "Foo", "metadata": {"name": "a"}, "fields": {"metadata": {}}, "whole": {}});
-    let created = call(&server, "POST", "/apis/it.example/v1/foos", &foo).await.json();
+    let kind = json!({"apiVersion": "it.example/v1", "kind": "Foo", "metadata": {"name": "a"}, "fields": {"metadata": {}}, "whole": {}});
+    let created = call(&server, "POST", "/apis/it.example/v1/foos", &kind).await.json();
     let expected = json!({"apiVersion": "foos/v1", "kind": "Foo", "metadata": {"name": "Bar"}});
     assert_eq!((&created["fields"], &created["whole"]), (&expected, &expected));
 }
 
 /// `TestValidationSchemaWithStatus`, and what of a status a definition's own endpoint takes.
-#[tokio::test]
 async fn definitions_with_a_status_of_their_own() {
     let (server, _client) = crate::objects::server().await;
     let with_root = |member: &str, value: Value| {
@@ -133,7 +141,6 @@ async fn definitions_with_a_status_of_their_own() {
 }
 
 /// `TestScaleSubresource`: what the endpoint could not show is not stored.
-#[tokio::test]
 async fn replicas_fit_a_scale() {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let scale = json!({"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
@@ -141,7 +148,7 @@ async fn replicas_fit_a_scale() {
     let foos = definition("foos", "Foo", json!([with(version("v1", schema), "subresources", scale)]));
     let (server, _client) = crate::crds::server(vec![foos]).await;
     let path = "/apis/it.example/v1/foos";
-    let foo = |replicas: Value| json!({"apiVersion": "it.example/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"replicas": replicas}});
+    let kind = |replicas: Value| json!({"apiVersion": "it.example/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"replicas": replicas}});
     let fits = |field: &str, value: &str, why: &str| {
         format!("422 Invalid Foo.it.example \"a\" is invalid: {field}: Invalid value: {value}: {why}")
     };
@@ -156,9 +163,9 @@ async fn replicas_fit_a_scale() {
             fits(".spec.replicas", "0", ".spec.replicas accessor error: x is of the type string, expected int64"),
         ),
     ] {
-        assert_eq!(call(&server, "POST", path, &foo(replicas)).await.shown(), expected);
+        assert_eq!(call(&server, "POST", path, &kind(replicas)).await.shown(), expected);
     }
-    assert_eq!(call(&server, "POST", path, &foo(json!(3))).await.code, 201);
+    assert_eq!(call(&server, "POST", path, &kind(json!(3))).await.code, 201);
     let status = |body: &'static str| patch(&server, "/apis/it.example/v1/foos/a/status", MERGE, body);
     let refused = status(r#"{"status":{"replicas":-2}}"#).await.shown();
     assert_eq!(refused, fits(".status.replicas", "-2", "should be a non-negative integer"));
@@ -171,7 +178,6 @@ async fn replicas_fit_a_scale() {
 
 /// `TestRatchetingFunctionality`: a keyed list in another order is not a change, and transition rules also validate
 /// unchanged parts.
-#[tokio::test]
 async fn what_counts_as_a_change() {
     let item = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "x": {"type": "integer"}}});
     let once = json!({"type": "string", "x-kubernetes-validations": [{"rule": "!oldSelf.hasValue()", "optionalOldSelf": true, "message": "once"}]});

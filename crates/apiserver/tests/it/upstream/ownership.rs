@@ -3,12 +3,21 @@
 use serde_json::json;
 
 use super::{APPLY, call, patch, soon};
+use crate::engine::on_every_engine;
 use crate::parity::send;
+
+on_every_engine! {
+    alone: [
+        who_may_only_change_does_not_create,
+        owners_are_removed_on_request,
+        the_count_of_templates_is_owned,
+        items_without_their_key,
+    ],
+}
 
 const CM: &str = "/api/v1/namespaces/default/configmaps";
 
 /// `TestCreateOnApplyFailsWithForbidden`, and the same for a PUT that creates.
-#[tokio::test]
 async fn who_may_only_change_does_not_create() {
     let (server, _client) = crate::objects::server().await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
@@ -47,7 +56,6 @@ async fn who_may_only_change_does_not_create() {
 }
 
 /// `TestClearManagedFieldsWithUpdate` and `...EmptyList`: removed until the next apply.
-#[tokio::test]
 async fn owners_are_removed_on_request() {
     let (server, _client) = crate::objects::server().await;
     let path = format!("{CM}/a");
@@ -66,7 +74,6 @@ async fn owners_are_removed_on_request() {
 }
 
 /// `TestDuplicatesInAssociativeLists`: who replaces a daemon set comes to own the annotation that counts its templates.
-#[tokio::test]
 async fn the_count_of_templates_is_owned() {
     let (server, _client) = crate::objects::server().await;
     let path = "/apis/apps/v1/namespaces/default/daemonsets";
@@ -92,7 +99,6 @@ async fn the_count_of_templates_is_owned() {
 }
 
 /// The key of an item may be omitted if Go always prints it; validation reports what is then invalid.
-#[tokio::test]
 async fn items_without_their_key() {
     let (server, _client) = crate::objects::server().await;
     let path = "/apis/apps/v1/namespaces/default/deployments";
