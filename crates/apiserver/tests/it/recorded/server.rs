@@ -1,6 +1,7 @@
 //! The server of the replay: tokens, roles, accounts and the plugins that the recorded server ran with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apimachinery::ApiResource;
 use apiserver::admit::plugins::{self, Switches};
@@ -24,7 +25,7 @@ const ISSUER: &str = "https://kubernetes.default.svc";
 const TOKENS: &str = "admin-token,admin,admin,\"system:masters\"\nuser-token,bob,bob,\"devs\"\n";
 
 pub(super) async fn start() -> ApiServer {
-    let world = World::system();
+    let world = still();
     let signer = Signer::from_pem(&pki::token::generate_key().expect("a key")).expect("a signer");
     let verifier = Arc::new(Verifier::from_pems([signer.public_pem()]).expect("a verifier"));
     let accepted = Arc::clone(&verifier);
@@ -61,6 +62,19 @@ pub(super) async fn start() -> ApiServer {
         client.create(&resource_of(&object), &object).await.expect("a bootstrap object");
     }
     server
+}
+
+/// A world whose clock stands still for an hour: the ages in tables and the order of managed fields are those of a replay
+/// within one second, however long it takes.
+fn still() -> World {
+    let start = jiff::Timestamp::from_second(1_790_000_000).expect("in range");
+    let later = async move {
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        World::simulated(start, 1)
+    };
+    // The clock of this runtime is an hour ahead of that of the test.
+    let ahead = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    std::thread::spawn(move || ahead().expect("a runtime").block_on(later)).join().expect("a world")
 }
 
 fn bootstrap() -> Vec<Value> {
