@@ -22,7 +22,7 @@ use crate::audit::Auditor;
 use crate::auth::authn::{Authentication, Lookup};
 use crate::auth::authz;
 use crate::auth::authz::{Authorizer, Rbac};
-use crate::cache::Cache;
+use crate::cache::{Apart, Cache};
 use crate::conversion::Conversions;
 use crate::crds::Definitions;
 use crate::flow;
@@ -108,6 +108,15 @@ impl ApiServer {
     /// # Errors
     /// When the store cannot be read, or its own definitions cannot be installed.
     pub fn start(config: ServerConfig) -> BoxFuture<'static, Result<Self, StartError>> {
+        Self::start_with(config, Vec::new())
+    }
+
+    /// As [`ApiServer::start`], with some resources in stores of their own. None of them may be written in one transaction
+    /// with other resources: their writes are stored alone, and without the guard that their namespace stays.
+    ///
+    /// # Errors
+    /// As [`ApiServer::start`].
+    pub fn start_with(config: ServerConfig, apart: Vec<Apart>) -> BoxFuture<'static, Result<Self, StartError>> {
         Box::pin(async move {
             let rbac = Arc::new(Rbac::default());
             let observed = Arc::clone(&rbac);
@@ -120,7 +129,7 @@ impl ApiServer {
                 configured.observe(place, event);
                 plugins.iter().for_each(|plugin| plugin.observe(place, event));
             };
-            let (cache, follower) = Cache::start(config.store, vec![Box::new(observer)]).await?;
+            let (cache, followers) = Cache::start_with(config.store, apart, vec![Box::new(observer)]).await?;
             let (authorizer, rbac): (Arc<dyn Authorizer>, _) = match config.authorization {
                 Authorization::Delegated => (Arc::new(authz::Delegated), None),
                 Authorization::AlwaysAllow => (Arc::new(authz::AlwaysAllow), None),
@@ -130,23 +139,25 @@ impl ApiServer {
             let lookup = Arc::new(CacheLookup(Arc::clone(&cache)));
             let health = Health::default();
             health.passed(&["log"]);
-            let store = health.live_gate("etcd");
-            let readable = health.ready_gate("etcd-readiness");
-            readable.set(true);
             let ready = health.ready_gate("informer-sync");
             let serving = health.ready_gate("shutdown");
             serving.set(true);
             health.ready_gate(crate::health::STORAGE_INTEGRITY).set(cache.is_sound());
             let stop = CancellationToken::new();
-            let stopped = stop.clone().cancelled_owned();
-            tokio::spawn(async move {
-                tokio::select! {
-                    biased;
-                    // The store ends the stream of changes.
-                    () = follower.run() => [store, readable].iter().for_each(|gate| gate.set(false)),
-                    () = stopped => {}
-                }
-            });
+            for (number, follower) in followers.into_iter().enumerate() {
+                let [live, readable] = crate::health::of_store(number);
+                let (live, readable) = (health.live_gate(&live), health.ready_gate(&readable));
+                readable.set(true);
+                let stopped = stop.clone().cancelled_owned();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        biased;
+                        // The store ends the stream of changes.
+                        () = follower.run() => [live, readable].iter().for_each(|gate| gate.set(false)),
+                        () = stopped => {}
+                    }
+                });
+            }
             let mut routes = config.routes;
             routes.push(Arc::new(Documents::new(config.version)));
             routes.push(Arc::new(crate::routes::Dumps(Arc::clone(&flow))));
@@ -171,7 +182,6 @@ impl ApiServer {
                 stop: stop.clone(),
                 ending: Ending::default(),
                 refuses: AtomicBool::new(false),
-                leases: crate::state::leases::Leases::default(),
                 writers: Writers::default(),
                 flow,
             });

@@ -9,6 +9,7 @@ use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
 use apiserver::admit::plugins::Switches;
 use apiserver::auth::authn::StaticTokens;
+use apiserver::cache::Apart;
 use apiserver::crds::Converters;
 use apiserver::{Admission, ApiServer, Route, ServerConfig};
 use client::Client;
@@ -149,6 +150,11 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
             obstacle.unwrap_or_default()
         );
     }
+    let apart = engine.apart().into_iter().map(|Apart { resources, store }| {
+        let store = engine.readable(identity.store(store, engine.places()));
+        Apart { resources, store }
+    });
+    let apart = apart.collect();
     let mut config = server_config(options, served, store, around)?;
     let proxy = Arc::new(ClusterProxy::new(connector, options.admission.allow_http_endpoints));
     config.admission.push(Arc::new(EndsTunnels(proxy.tunnels().clone())));
@@ -187,7 +193,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         crate::bootstrap::Server { front, others: &others, services: &options.services, authentication, world, more };
     let opened_at = engine.store().revision().await.context("reading the store")?;
     let begun = async {
-        let server = ApiServer::start(config).await.context("reading the store")?;
+        let server = ApiServer::start_with(config, apart).await.context("reading the store")?;
         proxy.serve(server.service());
         proxy.tunnels().count_in(&server.shared().metrics);
         engine.count_in(&server.shared().metrics);

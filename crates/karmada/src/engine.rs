@@ -39,8 +39,8 @@ pub enum Engine {
     /// With its directory.
     Embedded(EmbeddedStore, PathBuf),
     Memory(Arc<MemoryStore>),
-    /// With its settings, and the lock of the data directory.
-    Etcd(EtcdStore, Arc<external::Settings>, File),
+    /// With its settings, the stores of overrides, and the lock of the data directory.
+    Etcd(EtcdStore, Arc<external::Settings>, Vec<EtcdStore>, File),
 }
 
 impl Engine {
@@ -51,8 +51,9 @@ impl Engine {
             Kind::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
             Kind::Etcd(settings) => {
                 let store = external::open(&settings, must_exist).await?;
+                let others = external::open_overrides(&settings).await?;
                 let lock = external::lock(path.parent().unwrap_or(path))?;
-                Ok(Self::Etcd(store, settings, lock))
+                Ok(Self::Etcd(store, settings, others, lock))
             }
             Kind::Embedded => EmbeddedStore::open(path, Options { must_exist, now, ..Options::default() })
                 .await
@@ -69,10 +70,18 @@ impl Engine {
         }
     }
 
+    /// Resources in stores of their own, with these.
+    pub fn apart(&self) -> Vec<apiserver::cache::Apart> {
+        let Self::Etcd(_, settings, others, _) = self else { return Vec::new() };
+        let with = others.iter().map(|store| Arc::new(store.clone()) as Arc<dyn Store>);
+        let resources = settings.overrides.iter().map(|it| it.resources.clone());
+        resources.zip(with).map(|(resources, store)| apiserver::cache::Apart { resources, store }).collect()
+    }
+
     /// Where the engine keeps the store's keys.
     pub fn places(&self) -> Places {
         match self {
-            Self::Etcd(_, settings, _) => settings.places(),
+            Self::Etcd(_, settings, ..) => settings.places(),
             Self::Embedded(..) | Self::Memory(_) => Arc::new(Bytes::clone),
         }
     }
@@ -104,7 +113,10 @@ impl Engine {
             Self::Embedded(store, directory) => {
                 crate::metrics::of_store(registry, store.clone(), directory.clone());
             }
-            Self::Etcd(store, settings, _) => external::count(registry, store, settings.sizes),
+            Self::Etcd(store, settings, others, _) => {
+                let stores: Vec<_> = std::iter::once(store).chain(others).cloned().collect();
+                external::count(registry, &stores, settings.sizes);
+            }
             Self::Memory(_) => {}
         }
     }
@@ -120,14 +132,17 @@ impl Engine {
     /// Closes the gate `storage-integrity` when the store finds something damaged, and `etcd-readiness` while etcd does not
     /// answer.
     pub fn report_damage_to(&self, health: &apiserver::health::Health) {
-        if let Self::Etcd(store, ..) = self {
-            let (mut answers, gate) = (store.answers(), health.ready_gate("etcd-readiness"));
-            gate.set(true);
-            tokio::spawn(async move {
-                while answers.changed().await.is_ok() {
-                    gate.set(*answers.borrow_and_update());
-                }
-            });
+        if let Self::Etcd(store, _, others, _) = self {
+            for (number, store) in std::iter::once(store).chain(others).enumerate() {
+                let [_, name] = apiserver::health::of_store(number);
+                let (mut answers, gate) = (store.answers(), health.ready_gate(&name));
+                gate.set(true);
+                tokio::spawn(async move {
+                    while answers.changed().await.is_ok() {
+                        gate.set(*answers.borrow_and_update());
+                    }
+                });
+            }
         }
         let Self::Embedded(store, _) = self else { return };
         let (found, gate) = (store.damage_found(), health.ready_gate(apiserver::health::STORAGE_INTEGRITY));
@@ -155,8 +170,8 @@ impl Engine {
         match self {
             Self::Embedded(store, _) => store.close().await.context("closing the store"),
             Self::Memory(_) => Ok(()),
-            Self::Etcd(store, ..) => {
-                store.close();
+            Self::Etcd(store, _, others, _) => {
+                std::iter::once(store).chain(others).for_each(EtcdStore::close);
                 Ok(())
             }
         }

@@ -1,5 +1,7 @@
 //! The store in etcd: its settings from kube-apiserver's flags, the places of the built-in resources, and its metrics.
 
+pub mod overrides;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,12 +15,15 @@ use identity::encrypted::Places;
 use metrics::{Description, Registry};
 
 use crate::flags::Given;
+pub use overrides::Override;
 
 /// The flags `--etcd-…`.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `--etcd-servers`
     pub servers: Vec<String>,
+    /// `--etcd-servers-overrides`
+    pub overrides: Vec<Override>,
     /// `--etcd-prefix`
     pub prefix: String,
     /// `--etcd-cafile`
@@ -65,6 +70,7 @@ impl Settings {
         }
         Ok(Some(Self {
             servers,
+            overrides: Vec::new(),
             prefix: given.text("etcd-prefix").to_owned(),
             authority: file("etcd-cafile"),
             certificate: file("etcd-certfile"),
@@ -90,8 +96,14 @@ impl Settings {
     /// # Errors
     /// The invalid flag or unreadable file.
     pub fn options(&self) -> anyhow::Result<etcd::Options> {
-        let endpoints = self.servers.iter().map(|url| url.parse::<Endpoint>());
-        let endpoints = endpoints.collect::<Result<Vec<_>, _>>().context("--etcd-servers")?;
+        self.overrides.iter().try_for_each(|it| self.options_of("--etcd-servers-overrides", &it.servers).map(drop))?;
+        self.options_of("--etcd-servers", &self.servers)
+    }
+
+    /// The options of the etcd at `servers`, which `flag` names. All have the same certificates and prefix.
+    fn options_of(&self, flag: &'static str, servers: &[String]) -> anyhow::Result<etcd::Options> {
+        let endpoints = servers.iter().map(|url| url.parse::<Endpoint>());
+        let endpoints = endpoints.collect::<Result<Vec<_>, _>>().context(flag)?;
         let read = |flag: &str, path: &Path| {
             std::fs::read(path).with_context(|| format!("--{flag}: reading {}", path.display()))
         };
@@ -101,7 +113,7 @@ impl Settings {
             _ => anyhow::bail!("--etcd-certfile and --etcd-keyfile belong together: give both or neither"),
         };
         let authority = self.authority.as_deref().map(|path| read("etcd-cafile", path)).transpose()?;
-        let secure = self.servers.iter().any(|url| url.starts_with("https:"));
+        let secure = servers.iter().any(|url| url.starts_with("https:"));
         ensure!(!secure || authority.is_some(), "--etcd-cafile is missing: the authority of etcd's certificates");
         let mut options = etcd::Options::new(endpoints, layout(&self.prefix));
         options.certificates = Certificates { authority, client };
@@ -139,6 +151,25 @@ fn place(resource: &apimachinery::ApiResource) -> Option<(String, String)> {
     Some((store, historic.unwrap_or_else(|| resource.plural.clone())))
 }
 
+/// Opens the stores of the overrides, in their order. They may be empty: what was in the main store before stays there, and is
+/// not served.
+///
+/// # Errors
+/// An etcd cannot be reached.
+pub async fn open_overrides(settings: &Settings) -> anyhow::Result<Vec<EtcdStore>> {
+    let mut stores = Vec::with_capacity(settings.overrides.len());
+    for Override { servers, .. } in &settings.overrides {
+        let place = || format!("etcd at {} of --etcd-servers-overrides", servers.join(","));
+        let options = settings.options_of("--etcd-servers-overrides", servers)?;
+        let store = EtcdStore::open(options).await.with_context(place)?;
+        if store.is_empty().await.with_context(place)? {
+            store.claim().await.with_context(place)?;
+        }
+        stores.push(store);
+    }
+    Ok(stores)
+}
+
 /// Opens the store. With `must_exist` an empty one is an error: the data directory belongs to another store.
 ///
 /// # Errors
@@ -173,8 +204,12 @@ pub fn lock(data_dir: &Path) -> anyhow::Result<File> {
     Ok(lock)
 }
 
-/// Reads the size of the database at an interval, for as long as the server runs.
-pub fn count(registry: &Registry, store: &EtcdStore, interval: Duration) {
+/// Reads the size of the databases at an interval, for as long as the server runs: the main one, and those of overrides.
+pub fn count(registry: &Registry, stores: &[EtcdStore], interval: Duration) {
+    stores.iter().enumerate().for_each(|(number, store)| count_one(registry, number, store, interval));
+}
+
+fn count_one(registry: &Registry, number: usize, store: &EtcdStore, interval: Duration) {
     if interval.is_zero() {
         return;
     }
@@ -198,9 +233,12 @@ pub fn count(registry: &Registry, store: &EtcdStore, interval: Duration) {
             }
         }
     });
+    let name = format!("etcd-{number}");
     registry.collect(move |samples| {
-        samples.gauge(&SIZE, &["etcd-0"], file_now.load(Relaxed) as f64);
-        samples.gauge(&USED, &[], used_now.load(Relaxed) as f64);
+        samples.gauge(&SIZE, &[&name], file_now.load(Relaxed) as f64);
+        if number == 0 {
+            samples.gauge(&USED, &[], used_now.load(Relaxed) as f64);
+        }
         true
     });
 }
@@ -253,6 +291,7 @@ mod tests {
     fn faulty_settings_are_named() {
         let settings = Settings {
             servers: vec!["https://127.0.0.1:2379".to_owned()],
+            overrides: Vec::new(),
             prefix: "/registry".to_owned(),
             authority: None,
             certificate: None,

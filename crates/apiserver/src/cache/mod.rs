@@ -3,8 +3,10 @@
 //! One task follows the store for the whole server, so an idle server costs one task for any number of resources.
 //! Reads wait until the cache has caught up with the store's revision, which makes them linearizable.
 
+mod apart;
 mod committed;
 pub mod keys;
+mod leases;
 mod load;
 mod log;
 mod resource;
@@ -25,7 +27,10 @@ use tokio::sync::mpsc;
 use transport::Change;
 use world::Level;
 
-use load::{Loaded, Lost};
+pub use apart::Apart;
+use apart::Scope;
+use leases::Leases;
+use load::Lost;
 pub use log::Events;
 use log::LAG;
 pub use resource::{Event, ResourceCache, Subscription};
@@ -49,6 +54,7 @@ pub type Observer = Box<dyn Fn(&str, &Event) + Send + Sync>;
 /// The watch cache of a server.
 pub struct Cache {
     store: Arc<dyn Store>,
+    scope: Scope,
     resources: RwLock<HashMap<Arc<str>, Arc<ResourceCache>>>,
     progress: Arc<Level<Revision>>,
     observers: Vec<Observer>,
@@ -59,6 +65,8 @@ pub struct Cache {
     unreadable: AtomicBool,
     /// Bytes of objects that slow watchers keep alive.
     backlog: Arc<AtomicUsize>,
+    /// For objects that end by themselves.
+    pub(crate) leases: Leases,
 }
 
 impl Cache {
@@ -70,32 +78,12 @@ impl Cache {
         store: Arc<dyn Store>,
         observers: Vec<Observer>,
     ) -> Result<(Arc<Self>, Follower), storage::Error> {
-        let cache = Arc::new(Self {
-            store: Arc::clone(&store),
-            resources: RwLock::default(),
-            progress: Arc::default(),
-            observers,
-            followers: Mutex::default(),
-            unreadable: AtomicBool::new(false),
-            backlog: Arc::default(),
-        });
-        let range = KeyRange::prefix(keys::ROOT);
-        let (Loaded { resources, lost }, revision) = load::load(&*store, &range, load::AT_HAND).await?;
-        let stream = store.watch(range, revision).await?;
-        for (place, objects) in resources {
-            for (_, object) in &objects {
-                let event = Event { revision: object.revision(), current: Some(Arc::clone(object)), previous: None };
-                cache.observers.iter().for_each(|observer| observer(&place, &event));
-            }
-            cache.resource(&place).load(objects.into_iter(), revision);
-        }
-        lost.into_iter().for_each(|lost| cache.lose(lost));
-        cache.progress.set(revision);
-        Ok((Arc::clone(&cache), Follower { cache, stream }))
+        let (cache, mut followers) = Self::start_with(store, Vec::new(), observers).await?;
+        Ok((cache, followers.remove(0)))
     }
 
     fn absorb(&self, revision: Revision, change: storage::Change) {
-        let Some((place, key)) = keys::split(change.key()) else { return };
+        let Some((place, key)) = keys::split(change.key()).filter(|(place, _)| self.has(place)) else { return };
         let mut followers = self.followers.lock();
         let resource = self.resource(place);
         let event = match resource.absorb(key, revision, &change) {
@@ -124,6 +112,9 @@ impl Cache {
     /// who follow every resource have to begin again.
     fn lose(&self, lost: Lost) {
         let Lost { key, why } = lost;
+        if keys::split(&key).is_some_and(|(place, _)| !self.has(place)) {
+            return;
+        }
         tracing::error!(key = %String::from_utf8_lossy(&key), %why, "a stored object cannot be read");
         if let Some((place, key)) = keys::split(&key) {
             self.unreadable.store(true, Relaxed);
@@ -133,28 +124,14 @@ impl Cache {
 
     /// Whether every stored value could be read since the server started.
     pub fn is_sound(&self) -> bool {
-        !self.unreadable.load(Relaxed)
-    }
-
-    /// Every object there is, and from there on every change.
-    ///
-    /// # Errors
-    /// If the stored value of an object cannot be read.
-    pub fn follow(&self) -> Result<(Vec<Change>, mpsc::Receiver<Change>), Status> {
-        let (sender, receiver) = mpsc::channel(LAG);
-        let mut followers = self.followers.lock();
-        let mut initial = Vec::new();
-        for (place, resource) in self.resources.read().iter() {
-            let (objects, ..) = resource.list(None, None, 0, |_| true)?;
-            let known = |object| Change { resource: Arc::clone(place), current: Some(object), previous: None };
-            initial.extend(objects.into_iter().map(known));
-        }
-        followers.push(sender);
-        Ok((initial, receiver))
+        !self.unreadable.load(Relaxed) && self.others().iter().all(|other| other.is_sound())
     }
 
     /// The cache of `GROUP/PLURAL`, empty if nothing of it was ever stored.
     pub fn resource(&self, place: &str) -> Arc<ResourceCache> {
+        if let Some(other) = self.other(place) {
+            return other.resource(place);
+        }
         if let Some(found) = self.resources.read().get(place) {
             return Arc::clone(found);
         }
@@ -167,6 +144,9 @@ impl Cache {
     /// The cache of a resource, if there is one.
     pub(crate) fn known(&self, group: &str, plural: &str) -> Option<Arc<ResourceCache>> {
         let place = keys::short_group_resource(group, plural);
+        if let Some(other) = std::str::from_utf8(&place).ok().and_then(|place| self.other(place)) {
+            return other.known(group, plural);
+        }
         self.resources.read().get(std::str::from_utf8(&place).ok()?).cloned()
     }
 
@@ -183,14 +163,16 @@ impl Cache {
 
     /// The resources that have a cache, in no order.
     pub fn places(&self) -> Vec<Arc<str>> {
-        self.resources.read().keys().cloned().collect()
+        let others = self.others().iter().flat_map(|other| other.places());
+        self.resources.read().keys().cloned().chain(others).collect()
     }
 
     /// The number of objects of each resource that has a cache, in no order.
     pub fn sizes(&self) -> Vec<(Arc<str>, usize)> {
         let caches: Vec<_> =
             self.resources.read().iter().map(|(place, it)| (Arc::clone(place), Arc::clone(it))).collect();
-        caches.into_iter().map(|(place, cache)| (place, cache.state.read().objects.len())).collect()
+        let others = self.others().iter().flat_map(|other| other.sizes());
+        caches.into_iter().map(|(place, cache)| (place, cache.state.read().objects.len())).chain(others).collect()
     }
 
     /// The revision up to which everything has been absorbed.

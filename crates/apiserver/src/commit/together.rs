@@ -100,6 +100,9 @@ pub(crate) async fn write(
     if let Some(other) = infos.iter().find(|info| !matches!(info.verb, "create" | "update" | "patch")) {
         return Err(given_up(&format!("{} {} is neither a create nor an update", other.verb, other.path)));
     }
+    if let Some(other) = infos.iter().find(|info| server.cache.is_apart(&info.group, &info.resource)) {
+        return Err(given_up(&format!("{} are in a store of their own", other.resource)));
+    }
     let _turns = follow(server, user, &infos).await;
     let (table, arrivals) = mpsc::unbounded_channel();
     let (count, joined) = (requests.len(), Arc::<AtomicBool>::default());

@@ -123,6 +123,9 @@ impl Call<'_> {
         let operation = Operation::Create;
         // Values held by a deleted object are free only once the cache has processed its deletion.
         self.server.cache.catch_up().await?;
+        if !std::ptr::eq(self.stored(), &*self.server.cache) {
+            self.stored().catch_up().await?;
+        }
         let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
         let mut request = AdmissionRequest { generated_name, owners: Some(&owners), ..request };
         self.server.admission.mutate(&mut request).await?;
@@ -191,7 +194,9 @@ impl Call<'_> {
         let lease = self.lease().await?;
         for _ in 0..NAMESPACE_TRIES {
             let mut guards = vec![Guard::Absent(place.clone())];
-            guards.extend(lifecycle::open(&self.server.cache, &self.resource.info, key)?);
+            let namespace = lifecycle::open(&self.server.cache, &self.resource.info, key)?;
+            // A transaction is of one store. Beside a deletion of the namespace, the object may be late and stay.
+            guards.extend(namespace.filter(|_| std::ptr::eq(self.stored(), &*self.server.cache)));
             let op = Op::Put { key: place.clone(), value: encoded.clone(), lease };
             match self.commit(key, guards, op, None).await? {
                 TxnOutcome::Committed { revision } => {
@@ -212,7 +217,8 @@ impl Call<'_> {
     pub(super) async fn lease(&self) -> Result<Option<storage::LeaseId>, Status> {
         match self.kind.lifetime {
             Some(lifetime) => {
-                self.server.leases.lease_for(lifetime, self.server.cache.store().as_ref()).await.map(Some)
+                let stored = self.stored();
+                stored.leases.lease_for(lifetime, stored.store().as_ref()).await.map(Some)
             }
             None => Ok(None),
         }

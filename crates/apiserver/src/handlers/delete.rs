@@ -45,7 +45,7 @@ pub(crate) enum Deleted {
 impl Call<'_> {
     pub(super) async fn delete(&self, body: Body) -> Result<Response, Status> {
         let options = self.delete_options(&body::read(body).await?)?;
-        self.server.cache.catch_up().await?;
+        self.stored().catch_up().await?;
         let named = &self.resource.info.resource;
         match self.delete_object(&self.key(), &options).await? {
             Deleted::Gone(object) if self.shared => {

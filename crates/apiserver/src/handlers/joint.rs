@@ -93,7 +93,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn transact(&self, mut guards: Vec<Guard>, mut ops: Vec<Op>) -> Result<TxnOutcome, Status> {
-        let store = self.server.cache.store();
+        let store = self.stored().store();
         let claims = if store.is_shared() { self.notes.claims() } else { Vec::new() };
         // Committed, the object itself holds what was claimed.
         ops.extend(claims.iter().map(|claim| Op::Delete { key: claim.key().clone() }));

@@ -30,7 +30,7 @@ impl Call<'_> {
         }
         let key = self.key();
         let _writing = self.follow_writers(&key).await;
-        self.server.cache.catch_up().await?;
+        self.stored().catch_up().await?;
         let Some(stored) = self.cache().get(&key)? else { return Ok(None) };
         if !self.resource.strategy.leaves_metadata_alone(&stored) {
             return Ok(None);

@@ -33,7 +33,7 @@ use transport::{Body, Draft, Identity, NewObjects, Response};
 
 use crate::admit::{AdmissionRequest, Notes, Operation};
 use crate::audit::Recording;
-use crate::cache::ResourceCache;
+use crate::cache::{Cache, ResourceCache};
 use crate::commit::together::Seat;
 use crate::conversion;
 use crate::errors::{method_not_allowed, no_such_resource};
@@ -255,6 +255,11 @@ impl Call<'_> {
             let named = &self.resource.info.resource;
             self.server.cache.resource(&crate::cache::keys::group_resource(&named.group, &named.plural))
         })
+    }
+
+    /// The watch cache of the store that the resource is in.
+    fn stored(&self) -> &Cache {
+        self.server.cache.of(&self.resource.info.resource)
     }
 
     /// The form in which this version serves a stored object.

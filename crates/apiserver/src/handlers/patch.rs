@@ -271,7 +271,7 @@ impl Call<'_> {
             })
             .map_err(|e| e.to_status())
         };
-        self.server.cache.catch_up().await?;
+        self.stored().catch_up().await?;
         if self.cache().get(&self.key())?.is_none() {
             if !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));

@@ -190,9 +190,9 @@ impl Call<'_> {
     pub(crate) async fn get(&self) -> Result<Response, Status> {
         let wanted = options::revision(self.info.query.get("resourceVersion").unwrap_or_default());
         match wanted.map_err(Status::unclassified)? {
-            None => drop(self.server.cache.catch_up().await?),
+            None => drop(self.stored().catch_up().await?),
             Some(0) => {}
-            Some(revision) => drop(self.server.cache.not_older_than(revision).await?),
+            Some(revision) => drop(self.stored().not_older_than(revision).await?),
         }
         self.admit().await?;
         let stored = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
@@ -221,9 +221,9 @@ impl Call<'_> {
             (Some(revision), None) if revision > 0 && limit > 0 => {
                 return self.page_at(revision, None, limit, filter).await;
             }
-            (None, _) => self.server.cache.catch_up().await?,
-            (Some(0), _) => self.server.cache.revision(),
-            (Some(revision), _) => self.server.cache.not_older_than(revision).await?,
+            (None, _) => self.stored().catch_up().await?,
+            (Some(0), _) => self.stored().revision(),
+            (Some(revision), _) => self.stored().not_older_than(revision).await?,
         };
         // From the cache, `resourceVersion=0` ignores the limit, as kube-apiserver does.
         let limit = if revision == Some(0) { 0 } else { limit };
@@ -274,11 +274,11 @@ impl Call<'_> {
         let limit = options.limit;
         let after = self.key_before(&from.start);
         let Ok(revision) = u64::try_from(from.rv) else {
-            let at = self.server.cache.catch_up().await?;
+            let at = self.stored().catch_up().await?;
             let (items, remaining, newest) = self.scan(Some(&after), limit, filter).await?;
             return Ok(Page { items: own(items), remaining, revision: at.max(newest) });
         };
-        self.server.cache.not_older_than(revision).await?;
+        self.stored().not_older_than(revision).await?;
         let (items, remaining, newest) = self.scan(Some(&after), limit, filter).await?;
         if newest <= revision {
             return Ok(Page { items: own(items), remaining, revision });
@@ -326,7 +326,7 @@ impl Call<'_> {
         limit: usize,
         filter: &Filter,
     ) -> Result<Page, Status> {
-        self.server.cache.not_older_than(revision).await?;
+        self.stored().not_older_than(revision).await?;
         let named = &self.resource.info.resource;
         let mut range = KeyRange::prefix(keys::prefix(named, self.namespace()));
         if let Some(after) = after {
@@ -337,7 +337,7 @@ impl Call<'_> {
         let remaining = loop {
             let wanted = if limit == 0 { 0 } else { limit - items.len() };
             let request = RangeRequest { range: range.clone(), revision: Some(revision), limit: wanted };
-            let read = self.server.cache.store().range(request).await.map_err(errors::store)?;
+            let read = self.stored().store().range(request).await.map_err(errors::store)?;
             let remaining = read.count.saturating_sub(read.items.len());
             let last = read.items.last().map(|stored| next_key(&stored.key));
             for (n, stored) in read.items.into_iter().enumerate() {

@@ -44,7 +44,7 @@ impl Call<'_> {
         let described = described.as_ref().ok_or_else(super::no_such_resource)?;
         let scale = self.facade(described);
         if self.info.verb == "get" {
-            self.server.cache.catch_up().await?;
+            self.stored().catch_up().await?;
             let stored = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
             let served = self.served(stored).await?;
             let shown = self.scale_of(&served)?;

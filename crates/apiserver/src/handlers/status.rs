@@ -22,7 +22,7 @@ impl Call<'_> {
         let Some((metadata, change)) = parts(patch) else { return Ok(None) };
         let key = self.key();
         let _writing = self.follow_writers(&key).await;
-        self.server.cache.catch_up().await?;
+        self.stored().catch_up().await?;
         let Some(stored) = self.cache().get(&key)?.filter(|stored| !stored.is_deleting()) else { return Ok(None) };
         let Some(is_version_named) = named(metadata, &stored) else { return Ok(None) };
         let Some((old, new)) = self.statuses(&stored, change)? else { return Ok(None) };

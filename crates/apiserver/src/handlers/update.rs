@@ -37,7 +37,7 @@ impl Call<'_> {
         self.require_name(&object)?;
         self.check_name(&mut object)?;
         self.check_namespace(&mut object)?;
-        self.server.cache.catch_up().await?;
+        self.stored().catch_up().await?;
         if self.cache().get(&self.key())?.is_none() {
             if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
@@ -125,7 +125,7 @@ impl Call<'_> {
         };
         // A write that was acknowledged a moment ago may not be in the cache yet. Taken from there, its predecessor would
         // make a change look like none, and the newest resourceVersion like a conflict.
-        self.server.cache.catch_up().await?;
+        self.stored().catch_up().await?;
         let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
             let served = self.served(Arc::clone(&stored)).await?;
@@ -293,7 +293,7 @@ impl Call<'_> {
     /// Whether the stored value of the object is to be written again although nothing changes.
     async fn is_stale(&self, key: &ObjectKey) -> bool {
         let place = keys::object_key(&self.resource.info.resource, key);
-        self.server.cache.store().is_stale(place).await
+        self.stored().store().is_stale(place).await
     }
 
     /// To programs of users, a write of an object and its status is one of each.

@@ -49,10 +49,10 @@ impl Call<'_> {
             Some(revision) => Some(revision),
         };
         if from.is_none() {
-            self.server.cache.not_older_than(wanted.unwrap_or(0)).await?;
+            self.stored().not_older_than(wanted.unwrap_or(0)).await?;
         }
         let bookmarks = options.allow_bookmarks;
-        let now = self.server.cache.revision();
+        let now = self.stored().revision();
         let subscription = match from {
             None => self.cache().subscribe(self.namespace(), now)?,
             Some(from) => self.cache().subscribe_after(from, now),
@@ -60,7 +60,7 @@ impl Call<'_> {
         let mut replay = None;
         if let Some(from) = from.filter(|from| *from < subscription.revision) {
             let prefix = keys::prefix(&self.resource.info.resource, self.namespace());
-            match self.server.cache.replay(prefix, from, subscription.revision).await {
+            match self.stored().replay(prefix, from, subscription.revision).await {
                 Ok(found) => replay = Some(found),
                 Err(status) if status.is(StatusReason::Expired) => return Ok(self.stream(expired(from, now), form)),
                 Err(status) => return Err(status),
@@ -81,7 +81,7 @@ impl Call<'_> {
             // A watch that begins with existing objects gets the end mark, requested or not.
             end_mark: from.is_none() && bookmarks,
             bookmarks,
-            progress: self.server.cache.progress(),
+            progress: self.stored().progress(),
             next_bookmark: Box::pin(tokio::time::sleep_until(bookmark_after(begun, deadline))),
             deadline: Box::pin(tokio::time::sleep_until(deadline)),
             ending: Box::pin(self.server.ending.token().cancelled_owned()),
@@ -93,8 +93,8 @@ impl Call<'_> {
     /// The present state: any for version 0, else one that knows of every write before the request.
     async fn newest(&self, wanted: Option<u64>) -> Result<u64, Status> {
         match wanted {
-            Some(0) => Ok(self.server.cache.revision()),
-            _ => self.server.cache.catch_up().await,
+            Some(0) => Ok(self.stored().revision()),
+            _ => self.stored().catch_up().await,
         }
     }
 

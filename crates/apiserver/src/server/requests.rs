@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use apimachinery::{Status, StatusReason};
@@ -330,8 +331,11 @@ async fn everything(server: &Shared, user: &Identity) -> Result<Response, Status
             ResourceAttributes { verb: verb.into(), group: "*".into(), resource: "*".into(), ..Default::default() };
         authz::check(server.authorizer.as_ref(), user, &Attributes::Resource(all)).await?;
     }
-    let (initial, mut receiver) = server.cache.follow()?;
-    let following = Box::pin(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
+    let (initial, mut receivers) = server.cache.follow()?;
+    let following = Box::pin(futures::stream::poll_fn(move |context| {
+        let ready = receivers.iter_mut().map(|receiver| receiver.poll_recv(context)).find(Poll::is_ready);
+        ready.unwrap_or(Poll::Pending)
+    }));
     let changes = transport::Changes { initial, following };
     let payload = transport::Payload::Everything(Arc::new(parking_lot::Mutex::new(Some(changes))));
     Ok(respond::payload(http::StatusCode::OK, payload))

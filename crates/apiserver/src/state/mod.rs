@@ -1,7 +1,6 @@
 //! The state of a server, and the routes that are served from it.
 
 pub(crate) mod ending;
-pub(crate) mod leases;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
@@ -29,7 +28,6 @@ use crate::registry::Registry;
 use crate::request::RequestInfo;
 use crate::request::log::RequestLog;
 use ending::Ending;
-use leases::Leases;
 
 /// Answers requests the generic handlers do not: documents such as `/version`, and subresources with behaviour of
 /// their own.
@@ -88,8 +86,6 @@ pub struct Shared {
     pub(crate) ending: Ending,
     /// Requests over sockets are refused, because the server shuts down.
     pub(crate) refuses: AtomicBool,
-    /// For objects that end by themselves.
-    pub(crate) leases: Leases,
     /// The objects that are being written.
     pub(crate) writers: Writers,
     /// Priority levels, and the times of requests.

@@ -8,9 +8,8 @@ use clap::Args;
 
 use super::arguments::duration;
 use crate::engine::Kind;
-use crate::external::Settings;
+use crate::external::{Settings, overrides};
 
-const IN_ONE: &str = "all resources of a server are in one etcd";
 const HEALTH: &str = "the check etcd-readiness follows the connection to etcd and sends no request";
 const COUNTS: &str = "objects are counted in memory";
 const LEASES: &str = "events of one minute share a lease";
@@ -44,7 +43,8 @@ pub(super) struct EtcdArgs {
     /// The media type of stored objects
     #[arg(long, default_value = "application/json", hide = true)]
     storage_media_type: String,
-    #[arg(long, hide = true)]
+    /// Resources in other etcds, comma-separated: GROUP/RESOURCE#URL;URL for /events and coordination.k8s.io/leases
+    #[arg(long, value_delimiter = ',', value_name = "OVERRIDE", hide_short_help = true, requires = "etcd_servers")]
     etcd_servers_overrides: Vec<String>,
     #[arg(long, hide = true)]
     etcd_healthcheck_timeout: Option<String>,
@@ -63,7 +63,6 @@ impl EtcdArgs {
     /// With the reason, when a flag without an effect is given.
     pub(super) fn store(self) -> anyhow::Result<Kind> {
         let given = [
-            ("etcd-servers-overrides", !self.etcd_servers_overrides.is_empty(), IN_ONE),
             ("etcd-healthcheck-timeout", self.etcd_healthcheck_timeout.is_some(), HEALTH),
             ("etcd-readycheck-timeout", self.etcd_readycheck_timeout.is_some(), HEALTH),
             ("etcd-count-metric-poll-period", self.etcd_count_metric_poll_period.is_some(), COUNTS),
@@ -81,6 +80,7 @@ impl EtcdArgs {
             return Ok(Kind::Embedded);
         }
         let settings = Settings {
+            overrides: overrides::parse(&self.etcd_servers_overrides, &self.etcd_servers)?,
             servers: self.etcd_servers,
             prefix: self.etcd_prefix,
             authority: self.etcd_cafile,

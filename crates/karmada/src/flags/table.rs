@@ -23,7 +23,7 @@ const REASONS: &[(&str, &str)] = &[
     ),
     ("etcd-counts", "objects are counted in memory; leave it out"),
     ("etcd-health", "the check etcd-readiness follows the connection to etcd and sends no request; leave it out"),
-    ("etcd-one", "all resources of a server are in one etcd; leave it out"),
+    ("etcd-one", "all resources of this component are in one etcd; leave it out"),
     ("lease", "one process holds the store, so there is no Lease to elect a leader with"),
     ("logs", "log lines are written to standard error without a buffer"),
     ("members", "requests to members are not rate-limited"),

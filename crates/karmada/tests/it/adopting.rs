@@ -213,6 +213,7 @@ fn path(path: &Path) -> &str {
 /// An etcd as a kube-apiserver leaves it.
 async fn filled(etcd: &Process) -> EtcdStore {
     let settings = Settings {
+        overrides: Vec::new(),
         servers: vec![etcd.url()],
         prefix: "/registry".to_owned(),
         authority: None,

@@ -342,7 +342,7 @@ fn missing_flags_are_named() {
         (&["scheduler-estimator"], "clusterName cannot be empty"),
         (&["descheduler", "--descheduling-interval=-1s"], "--descheduling-interval must not be negative"),
         (&["descheduler", "--enable-pprof"], "--enable-pprof=true is not supported in this version"),
-        (&["search", "--etcd-servers-overrides=/events#http://e:1"], "all resources of a server are in one etcd"),
+        (&["search", "--etcd-servers-overrides=/events#http://e:1"], "all resources of this component are in one etcd"),
         (
             &[
                 "controller-manager",

@@ -52,6 +52,7 @@ impl EtcdPlace {
     /// The invalid flag; etcd or a key management service does not answer.
     pub(super) async fn open(&self) -> anyhow::Result<Etcd> {
         let settings = Settings {
+            overrides: Vec::new(),
             servers: self.etcd_servers.clone(),
             prefix: self.etcd_prefix.clone(),
             authority: self.etcd_cafile.clone(),
