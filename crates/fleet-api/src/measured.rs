@@ -4,7 +4,7 @@
 //! nothing. None is started for metrics.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
 use client::Client;
@@ -16,14 +16,14 @@ use futures::future::BoxFuture;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::conditions;
 use metrics_adapter::{Fleet, Target};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use readings::Connect;
 use world::Level;
 
 /// The members, once the controllers have begun.
 #[derive(Default)]
 pub struct Measured {
-    members: OnceLock<Members>,
+    members: RwLock<Option<Members>>,
     /// Counts changes of [`Served`].
     changes: Arc<Level<u64>>,
 }
@@ -60,11 +60,9 @@ fn may_serve(cluster: &Cluster, group: &str) -> bool {
 }
 
 impl Measured {
-    /// Enables requests to members. Only the first call counts.
+    /// Enables requests to members, until [`Measured::disconnect`].
     pub fn connect(&self, members: Members) {
-        if self.members.set(members.clone()).is_err() {
-            return;
-        }
+        *self.members.write() = Some(members.clone());
         let (changes, known) = (Arc::clone(&self.changes), Mutex::<HashMap<String, Served>>::default());
         let clusters = members.clone();
         members.clusters().subscribe(move |event| {
@@ -93,15 +91,20 @@ impl Measured {
 
     /// Whether a ready member may serve one of the groups.
     pub fn any_serves(&self, groups: &[&str]) -> bool {
-        let clusters = self.members.get().map(Members::all_clusters).unwrap_or_default();
+        let clusters = self.members.read().as_ref().map(Members::all_clusters).unwrap_or_default();
         clusters.iter().any(|it| it.is_ready() && groups.iter().any(|group| may_serve(it, group)))
+    }
+
+    /// The controllers have ended.
+    pub fn disconnect(&self) {
+        self.members.write().take();
     }
 }
 
 impl Connect for Measured {
     fn client<'a>(&'a self, cluster: &'a str) -> BoxFuture<'a, Result<Client, String>> {
         Box::pin(async move {
-            let members = self.members.get().ok_or_else(|| "the server is starting".to_owned())?;
+            let members = self.members.read().clone().ok_or_else(|| "the server is starting".to_owned())?;
             let member = members.reading(cluster).await.map_err(|error| error.to_string())?;
             Ok(member.client.clone())
         })
@@ -111,7 +114,7 @@ impl Connect for Measured {
 impl Fleet for Measured {
     fn clusters(&self) -> Result<Vec<Target>, Status> {
         let unknown = |why: &str| Status::failure(StatusReason::ServiceUnavailable, why);
-        let members = self.members.get().ok_or_else(|| unknown("the server is starting"))?;
+        let members = self.members.read().clone().ok_or_else(|| unknown("the server is starting"))?;
         if !members.clusters().has_synced() {
             return Err(unknown("the Clusters of the control plane are not known yet"));
         }
@@ -129,7 +132,8 @@ impl Fleet for Measured {
     }
 
     fn may_have(&self, cluster: &str, wanted: &Wanted) -> bool {
-        let Some(member) = self.members.get().and_then(|members| members.read_connection(cluster)) else { return true };
+        let members = self.members.read().clone();
+        let Some(member) = members.and_then(|members| members.read_connection(cluster)) else { return true };
         let (resource, key) = match wanted.resource {
             Resource::Pods => (
                 ApiResource::namespaced("", "v1", "Pod", "pods"),
@@ -156,7 +160,7 @@ impl Fleet for Measured {
     }
 
     fn may_serve(&self, cluster: &str, group: &str) -> bool {
-        let known = self.members.get().and_then(|members| members.known(cluster));
+        let known = self.members.read().as_ref().and_then(|members| members.known(cluster));
         known.is_none_or(|cluster| may_serve(&cluster, group))
     }
 }

@@ -336,6 +336,12 @@ impl Opened {
         }
     }
 
+    /// Ends what [`Opened::read_from`] began.
+    pub fn forget_members(&self) {
+        self.search.disconnect();
+        self.measured.disconnect();
+    }
+
     /// Opens the socket.
     pub async fn socket(&self, bound: Bound, listen: &Listen) -> anyhow::Result<Socket> {
         let shared = self.server.shared();

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use controller_runtime::LeaderElection;
 use karmadactl::version;
 use world::World;
 
@@ -285,9 +286,25 @@ async fn member(options: member::Options) -> anyhow::Result<()> {
 async fn up(options: up::Options) -> anyhow::Result<()> {
     let world = World::system();
     let Some(election) = &options.election else {
-        return run_plane(ControlPlane::start(&options, &world).await?, &options).await;
+        return run_plane(ControlPlane::start(&options, &world).await?, &options).await.map(drop);
     };
-    let candidate = Candidate::start(&options, election, &world).await?;
+    let mut candidate = Candidate::start(&options, election, &world).await?;
+    loop {
+        let Some(plane) = elected(candidate, election, &world).await? else { return Ok(()) };
+        match run_plane(plane, &options).await? {
+            Some(lost) => candidate = lost.step_down().await?,
+            None => return Ok(()),
+        }
+        tracing::warn!(lease = election.name, "The Lease was lost: the controllers are stopped, the API is served");
+    }
+}
+
+/// Waits for the Lease, and starts the components; `None` when the process has ended before.
+async fn elected(
+    candidate: Candidate,
+    election: &LeaderElection,
+    world: &World,
+) -> anyhow::Result<Option<ControlPlane>> {
     let waiting = async {
         tokio::time::sleep(election.retry_period).await;
         let socket = candidate.socket();
@@ -306,30 +323,32 @@ async fn up(options: up::Options) -> anyhow::Result<()> {
         std::future::pending::<()>().await
     };
     let elected = tokio::select! {
-        elected = candidate.elected(&world) => elected.map(Some),
+        elected = candidate.elected(world) => elected.map(Some),
         ended = ended() => ended.map(|()| None),
         () = waiting => Ok(None),
     };
     match elected {
-        Ok(Some(leading)) => run_plane(candidate.lead(leading, &world).await?, &options).await,
-        Ok(None) => candidate.stop().await,
+        Ok(Some(leading)) => candidate.lead(leading, world).await.map(Some),
+        Ok(None) => candidate.stop().await.map(|()| None),
         Err(error) => candidate.stop().await.and(Err(error)),
     }
 }
 
-async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result<()> {
+/// Runs until the process has to end, or until the components have lost their Lease: then the control plane is returned.
+async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result<Option<ControlPlane>> {
     let begun = async {
         anyhow::ensure!(plane.ready().await, "the components ended before they were ready");
         plane.members().join(plane.client()).await
     };
-    let lost = async || -> anyhow::Result<()> {
-        plane.lost().await;
-        anyhow::bail!("the Lease of the controllers was lost, and another process may run them; start this one again")
-    };
+    let mut is_lost = false;
     let ready = tokio::select! {
+        biased;
+        () = plane.lost() => {
+            is_lost = true;
+            Ok(false)
+        }
         begun = begun => begun.map(|()| true),
         ended = ended() => ended.map(|()| false),
-        lost = lost() => lost.map(|()| false),
     };
     let mut outcome = ready.as_ref().map(drop).map_err(|error| anyhow::anyhow!("{error:#}"));
     if let Ok(true) = ready {
@@ -340,11 +359,17 @@ async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result
         print(&welcome(&plane));
         outcome = tokio::select! {
             ended = ended() => ended,
-            lost = lost() => lost,
+            () = plane.lost() => {
+                is_lost = true;
+                Ok(())
+            }
         };
     }
+    if is_lost {
+        return Ok(Some(plane));
+    }
     plane.stop().await?;
-    outcome
+    outcome.map(|()| None)
 }
 
 fn welcome(plane: &ControlPlane) -> String {

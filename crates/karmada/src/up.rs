@@ -70,9 +70,10 @@ pub struct ControlPlane {
     tasks: Vec<JoinHandle<()>>,
     /// The Lease of the components, where they were elected.
     turn: Option<Turn>,
+    options: Options,
 }
 
-/// A process of several on one store. Its API is served; its components wait for their turn.
+/// A process of several on one store. Its API is served; its components wait for their turn, the first or another one.
 pub struct Candidate {
     opened: Opened,
     socket: Socket,
@@ -231,6 +232,7 @@ impl ControlPlane {
             stop,
             tasks,
             turn: None,
+            options: options.clone(),
         })
     }
 
@@ -282,6 +284,27 @@ impl ControlPlane {
     /// The kubeconfig of the administrator, when there is a socket.
     pub fn kubeconfig(&self) -> Option<PathBuf> {
         self.socket.as_ref().map(|socket| socket.kubeconfig.clone())
+    }
+
+    /// Stops the components, which have lost their Lease, and stands for election again; the API is served meanwhile.
+    ///
+    /// # Errors
+    /// The components were not elected.
+    pub async fn step_down(self) -> anyhow::Result<Candidate> {
+        let Self { opened, socket, members, options, stop, tasks, turn, context, scheduler, .. } = self;
+        stop.cancel();
+        opened.forget_members();
+        for task in tasks {
+            // The panic of a component has been logged.
+            let _ = task.await;
+        }
+        drop((context, scheduler));
+        if let Some(turn) = turn {
+            turn.release().await;
+        }
+        let election = options.election.clone().context("the components were not elected")?;
+        let socket = socket.context("an elected process has a socket")?;
+        Ok(Candidate { opened, socket, members, options, election })
     }
 
     /// Stops the components, then the servers; the next start resumes unfinished work.

@@ -30,6 +30,7 @@ use http::{HeaderValue, StatusCode, header};
 use karmada_api::cluster::proxy_path;
 use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster};
 use karmada_api::search::v1alpha1::ResourceRegistry;
+use parking_lot::RwLock;
 use serde_json::json;
 use transport::{Identity, Request, Response};
 
@@ -55,7 +56,7 @@ const WATCH: Duration = Duration::from_secs(1800);
 pub struct Search {
     proxy: Arc<ClusterProxy>,
     /// `None` where no controller runs: nothing is cached then.
-    members: OnceLock<Members>,
+    members: RwLock<Option<Members>>,
     /// Discovery of the control plane, if that is another server.
     served: OnceLock<Mapper>,
     offers: Offers,
@@ -84,7 +85,7 @@ impl Offers {
 impl Search {
     /// `proxy` forwards requests to a single member.
     pub fn new(proxy: Arc<ClusterProxy>, offers: Offers) -> Self {
-        Self { proxy, members: OnceLock::new(), served: OnceLock::new(), offers }
+        Self { proxy, members: RwLock::default(), served: OnceLock::new(), offers }
     }
 
     /// The control plane is another server; only ResourceRegistries are stored in this one.
@@ -119,7 +120,12 @@ impl Search {
     pub fn connect(&self, members: Members) {
         let tunnels = self.proxy.tunnels().clone();
         members.tunnels_are(Arc::new(move |name| tunnels.is_expected(name).then(|| tunnels.to(name))));
-        let _ = self.members.set(members);
+        *self.members.write() = Some(members);
+    }
+
+    /// The controllers have ended.
+    pub fn disconnect(&self) {
+        self.members.write().take();
     }
 
     /// `search/CATEGORY/PATH`.
@@ -164,7 +170,8 @@ impl Search {
     ) -> Result<Vec<Found>, Status> {
         let clusters = self.clusters(server).await?;
         let targets = targets(&server.cache, &clusters, &self.proxy, resource)?;
-        let Some(members) = self.members.get() else { return Ok(Vec::new()) };
+        let members = self.members.read().clone();
+        let Some(members) = &members else { return Ok(Vec::new()) };
         let reads = targets.into_iter().map(|(cluster, namespaces)| {
             let read = CacheRead {
                 cluster,
@@ -227,7 +234,8 @@ impl Search {
         let clusters = self.clusters(server).await?;
         let proxy = Arc::clone(&self.proxy);
         let targets = targets(&server.cache, &clusters, &proxy, resource)?;
-        let Some(members) = self.members.get() else {
+        let members = self.members.read().clone();
+        let Some(members) = &members else {
             return Err(Status::failure(StatusReason::ServiceUnavailable, "no controller here knows the members yet"));
         };
         if tail.verb == "watch" {

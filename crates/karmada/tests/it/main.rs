@@ -13,6 +13,7 @@ mod crash;
 mod damaged;
 mod demo;
 mod docs;
+mod etcd_away;
 mod event_sources;
 mod explain;
 mod explain_placement;

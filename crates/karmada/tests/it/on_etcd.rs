@@ -22,9 +22,9 @@ fn refused(args: &[&str], data_dir: &Path) -> String {
 }
 
 /// The value at a key of etcd.
-fn stored(process: &Process, key: &str) -> Option<String> {
+pub fn stored(process: &Process, key: &str) -> Option<String> {
     tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
-        let layout = Layout::new("/registry", [("core/configmaps", "configmaps")]);
+        let layout = Layout::new("/registry", [("core/configmaps", "configmaps"), ("core/events", "events")]);
         let store = EtcdStore::open(process.options(layout.clone()).expect("options")).await.expect("etcd answers");
         let key = layout.to_store(key.as_bytes()).expect("a key under the prefix");
         let found = store.get(key, None).await.expect("etcd answers");

@@ -1,0 +1,154 @@
+//! Control planes whose etcd is away for a while, or whose events are in another etcd.
+
+use std::process::Command;
+use std::time::Duration;
+
+use etcd::process::Process;
+
+use crate::process::{Karmada, eventually};
+
+/// A Lease that ends soon.
+const ELECTION: &[&str] =
+    &["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms"];
+
+fn signal(etcd: &Process, signal: &str) {
+    let sent = Command::new("kill").args([signal, &etcd.id().to_string()]).status();
+    assert!(sent.expect("kill is on PATH").success());
+}
+
+/// The processes that have the Lease.
+fn leaders(planes: &[Karmada]) -> usize {
+    let leads = |plane: &&Karmada| {
+        let metrics = plane.kubectl(&["get", "--raw", "/metrics"]);
+        String::from_utf8_lossy(&metrics.stdout).contains("leader_election_master_status{name=\"karmada-up\"} 1")
+    };
+    planes.iter().filter(leads).count()
+}
+
+/// A stopped etcd is noticed when a request or a ping was not answered.
+fn unready(plane: &Karmada, check: &str) {
+    eventually("the check fails", || {
+        let output = plane.kubectl(&["get", "--raw", "/readyz"]);
+        let found = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() && found.contains(check) { Ok(()) } else { Err(found) }
+    });
+}
+
+#[test]
+#[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
+fn control_planes_outlive_an_etcd_that_stands_still() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let up = [&[servers.as_str()][..], ELECTION].concat();
+    let member = Karmada::member("m1", &path("m1"));
+    let one = Karmada::up_with(&path("one"), &up);
+    one.karmadactl_ok(&["join", "m1", &format!("--cluster-kubeconfig={}", member.kubeconfig())]);
+    let policy = path("policy.json");
+    let text = r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}}"#;
+    std::fs::write(&policy, text).expect("a temporary directory is writable");
+    one.ok(&["create", "-f", policy.to_str().expect("UTF-8")]);
+    let copied = Command::new("cp").arg("-r").arg(path("one")).arg(path("other")).status();
+    assert!(copied.expect("cp is on PATH").success());
+    let planes = [one, Karmada::candidate_with(&path("other"), &up)];
+    planes[0].ok(&["create", "configmap", "before"]);
+    assert_eq!(leaders(&planes), 1);
+
+    signal(&etcd, "-STOP");
+    eventually("the elected process stops its controllers", || match leaders(&planes) {
+        0 => Ok(()),
+        found => Err(format!("{found} processes have the Lease")),
+    });
+    for plane in &planes {
+        plane.ok(&["get", "--raw", "/livez"]);
+        unready(plane, "etcd-readiness");
+    }
+    let refused = planes[1].refused(&["create", "configmap", "meanwhile"]);
+    assert!(refused.contains("etcd at "), "{refused}");
+    #[expect(clippy::disallowed_methods, reason = "no runtime runs here; etcd is another process")]
+    std::thread::sleep(Duration::from_secs(8));
+    signal(&etcd, "-CONT");
+
+    eventually("one process works", || match leaders(&planes) {
+        1 => Ok(()),
+        found => Err(format!("{found} processes have the Lease")),
+    });
+    for (plane, name) in planes.iter().zip(["after-one", "after-other"]) {
+        plane.ok(&["get", "configmap", "before"]);
+        plane.ok(&["get", "--raw", "/readyz"]);
+        plane.ok(&["create", "configmap", name]);
+        eventually("the ConfigMap is propagated", || {
+            let output = member.kubectl(&["get", "configmap", "before", name, "-o", "name"]);
+            if output.status.success() { Ok(()) } else { Err(plane.ok(&["get", "works", "-A", "-o", "yaml"])) }
+        });
+    }
+    assert_eq!(leaders(&planes), 1, "exactly one works");
+    let metrics = planes.iter().map(|plane| plane.ok(&["get", "--raw", "/metrics"]));
+    for metrics in metrics {
+        let mut names: Vec<&str> = metrics
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| Some(line.rsplit_once(' ')?.0))
+            .collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(twice, None, "a sample is reported once");
+    }
+    assert!(planes.into_iter().all(Karmada::terminate));
+}
+
+#[test]
+#[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
+fn events_live_in_an_etcd_of_their_own() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let etcd = Process::start(&path("main"), &[]).expect("etcd starts");
+    let mut events = Process::start(&path("events"), &[]).expect("etcd starts");
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let overrides = format!("--etcd-servers-overrides=/events#{}", events.url());
+    let server = Karmada::apiserver_with(&path("server"), &[&servers, &overrides]);
+    let event = path("event.json");
+    let text = |name: &str| {
+        format!(
+            r#"{{"apiVersion": "v1", "kind": "Event", "metadata": {{"name": "{name}", "namespace": "default"}},
+            "involvedObject": {{"kind": "ConfigMap", "namespace": "default", "name": "c"}}, "reason": "R", "message": "m"}}"#
+        )
+    };
+    let create = |name: &str| {
+        std::fs::write(&event, text(name)).expect("a temporary directory is writable");
+        server.kubectl(&["create", "-f", event.to_str().expect("UTF-8")])
+    };
+    server.ok(&["create", "configmap", "c"]);
+    assert!(create("e").status.success());
+    assert!(server.ok(&["get", "events", "-o", "name"]).contains("event/e"));
+    assert!(server.ok(&["get", "events.events.k8s.io", "e", "-o", "name"]).contains("/e"));
+    let key = "/registry/events/default/e";
+    assert_eq!(crate::on_etcd::stored(&etcd, key), None);
+    assert!(crate::on_etcd::stored(&events, key).is_some_and(|value| value.contains("\"involvedObject\"")));
+    assert!(crate::on_etcd::stored(&events, "/registry/configmaps/default/c").is_none());
+
+    let address = events.address().to_string();
+    events.kill();
+    unready(&server, "etcd-override-readiness-0");
+    server.ok(&["get", "--raw", "/livez"]);
+    server.ok(&["get", "--raw", "/readyz?exclude=etcd-override-readiness-0"]);
+    server.ok(&["create", "configmap", "meanwhile"]);
+    assert!(server.ok(&["get", "configmaps", "-o", "name"]).contains("meanwhile"));
+    let lost = create("lost");
+    let why = String::from_utf8_lossy(&lost.stderr).into_owned();
+    assert!(!lost.status.success() && why.contains(&format!("etcd at {address}")), "{why}");
+
+    let _events = Process::start_at(&path("events"), &address, &[]).expect("etcd starts");
+    eventually("events are served again", || {
+        let output = create("again");
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    });
+    let found = server.ok(&["get", "events", "-o", "name"]);
+    assert!(found.contains("event/e") && found.contains("event/again"), "{found}");
+    server.ok(&["get", "--raw", "/readyz"]);
+    assert!(server.terminate());
+}
