@@ -26,10 +26,15 @@ pub fn promises(text: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String
     findings
 }
 
-/// Whether a source has a function of this name below an attribute of a test.
+/// Whether a source has a function of this name below an attribute of a test, or in the list of those that run on every
+/// engine of the store.
 fn has_test(source: &str, function: &str) -> bool {
     let Some(at) = source.find(&format!("fn {function}(")) else { return false };
     let line = source[..at].rfind('\n').unwrap_or_default();
+    let listed = source.split_once("on_every_engine! {").and_then(|(_, rest)| rest.split_once("\n}"));
+    if listed.is_some_and(|(list, _)| list.split([',', '[', ' ', '\n']).any(|name| name == function)) {
+        return true;
+    }
     let before = source[..line].lines().rev();
     before.take_while(|line| !line.trim().is_empty() && line.trim() != "}").any(|line| {
         let line = line.trim();
