@@ -5,18 +5,14 @@ use std::sync::Arc;
 
 use admission::{ConversionCalls, UserAdmission};
 use anyhow::Context as _;
-use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
 use apiserver::admit::plugins::Switches;
 use apiserver::auth::authn::StaticTokens;
 use apiserver::cache::Apart;
-use apiserver::crds::Converters;
 use apiserver::{Admission, ApiServer, Route, ServerConfig};
 use client::Client;
 use client::webhooks::Webhooks;
 use controllers::Connector;
-use karmada_api::cluster::ClusterStrategy;
-use karmada_api::work::BindingConverter;
 use kubernetes_api::services::Ranges;
 use metrics_adapter::{Fleet, MetricsApi};
 use storage::Store;
@@ -41,6 +37,7 @@ use crate::operation::{Operation, Shutdown};
 use crate::peers::{self, Peers};
 use crate::reach::Listen;
 use crate::registration::{self, AgentRules};
+use crate::resources;
 use crate::rules::Rules;
 use crate::service_accounts::ServiceAccounts;
 use crate::sockets::Bound;
@@ -302,7 +299,7 @@ struct Served {
 /// Computed while the disk is busy.
 async fn served(options: &Options) -> anyhow::Result<Served> {
     let resource_models = options.resource_models;
-    let served = move || Served { resources: resources(resource_models), crds: karmada_api::crds() };
+    let served = move || Served { resources: resources::resources(resource_models), crds: karmada_api::crds() };
     tokio::task::spawn_blocking(served).await.context("putting together what is served")
 }
 
@@ -473,34 +470,7 @@ fn server_config(
         authorization: identity.authorization(),
         routes: access::routes(data, &version, audiences),
         crds: served.crds,
-        converters: converters(),
+        converters: resources::converters(),
         version,
     })
-}
-
-/// The resources of one of Karmada's groups that are not CRDs.
-pub(crate) fn resources_of(group: &str, resource_models: bool) -> Vec<Resource> {
-    let mut resources = resources(resource_models);
-    resources.retain(|it| it.info.resource.group == group);
-    resources
-}
-
-/// The resources that are not custom resources: the built-in kinds, and some of Karmada.
-fn resources(resource_models: bool) -> Vec<Resource> {
-    let mut resources = kubernetes_api::resources();
-    let config_map = GroupVersionKind::new("", "v1", "ConfigMap");
-    let object_meta = kubernetes_api::schema_for(&config_map).and_then(|kind| {
-        let metadata = kind.node().properties.get("metadata")?.schema;
-        Some(kind.at(metadata))
-    });
-    resources.extend(karmada_api::resources(object_meta.as_ref()));
-    let clusters = resources.iter_mut().filter(|it| it.info.resource.group == "cluster.karmada.io");
-    clusters.for_each(|it| it.strategy = Arc::new(ClusterStrategy { resource_models }));
-    resources
-}
-
-/// Bindings are served in two versions.
-fn converters() -> Converters {
-    let names = ["resourcebindings.work.karmada.io", "clusterresourcebindings.work.karmada.io"];
-    names.map(|name| (name.to_owned(), Arc::new(BindingConverter) as Arc<dyn apiextensions::Converter>)).into()
 }

@@ -31,6 +31,7 @@ mod peers;
 pub mod probes;
 pub mod reach;
 mod registration;
+mod resources;
 mod rights;
 pub mod rules;
 pub mod service_accounts;

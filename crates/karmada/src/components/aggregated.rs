@@ -43,7 +43,7 @@ async fn open(
         vec![Arc::new(ClusterAdmission::behind(&control, allow_http)), Arc::new(EndsTunnels(tunnels.clone()))];
     proxy.control_plane(control);
     let routes: Vec<Arc<dyn Route>> = vec![proxy];
-    let resources = crate::apiserver::resources_of(GROUP, resource_models);
+    let resources = crate::resources::resources_of(GROUP, resource_models);
     let behind = Behind::open(front, engine, (resources, admission), routes, world).await?;
     tunnels.count_in(&behind.server.shared().metrics);
     Ok(behind)

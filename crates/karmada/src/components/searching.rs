@@ -39,7 +39,7 @@ async fn open(
     let search = Arc::new(Search::new(proxy, offers));
     search.beside(Mapper::new(control));
     search.connect(members);
-    let mut resources = crate::apiserver::resources_of(GROUP, true);
+    let mut resources = crate::resources::resources_of(GROUP, true);
     resources.retain(|it| offers.has(&it.info.resource.plural));
     let routes: Vec<Arc<dyn Route>> = vec![search];
     Behind::open(front, engine, (resources, Vec::new()), routes, world).await

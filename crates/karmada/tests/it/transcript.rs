@@ -223,11 +223,12 @@ static VARIABLES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     compiled.into_iter().collect()
 });
 
-/// Normalizes variable parts, and `names` (the keys, replaced by the values). Blank lines and trailing blanks are
-/// removed.
+/// Normalizes variable parts, and `names` (the keys, replaced by the values). Blank lines, trailing blanks, and client-go's
+/// log line about a watch that ends within its first second are removed: whether it does depends on the machine.
 pub fn normalise(output: &str, names: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
-    for line in output.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+    let is_shown = |line: &&str| !line.is_empty() && !line.contains("very short watch");
+    for line in output.lines().map(str::trim_end).filter(is_shown) {
         let mut line = line.to_owned();
         for (name, shown) in names {
             line = line.replace(name, shown);
