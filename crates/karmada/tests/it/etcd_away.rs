@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use etcd::process::Process;
 
+use crate::on_etcd::{ELECTION, first_of_two, second_of_two};
 use crate::process::{Karmada, eventually};
-
-/// A Lease that ends soon.
-const ELECTION: &[&str] =
-    &["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms"];
 
 fn signal(etcd: &Process, signal: &str) {
     let sent = Command::new("kill").args([signal, &etcd.id().to_string()]).status();
@@ -42,19 +39,8 @@ fn control_planes_outlive_an_etcd_that_stands_still() {
     let etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");
     let servers = format!("--etcd-servers={}", etcd.url());
     let up = [&[servers.as_str()][..], ELECTION].concat();
-    let member = Karmada::member("m1", &path("m1"));
-    let one = Karmada::up_with(&path("one"), &up);
-    one.karmadactl_ok(&["join", "m1", &format!("--cluster-kubeconfig={}", member.kubeconfig())]);
-    let policy = path("policy.json");
-    let text = r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
-        "metadata": {"name": "p", "namespace": "default"},
-        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
-            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}}"#;
-    std::fs::write(&policy, text).expect("a temporary directory is writable");
-    one.ok(&["create", "-f", policy.to_str().expect("UTF-8")]);
-    let copied = Command::new("cp").arg("-r").arg(path("one")).arg(path("other")).status();
-    assert!(copied.expect("cp is on PATH").success());
-    let planes = [one, Karmada::candidate_with(&path("other"), &up)];
+    let (member, one) = first_of_two(directory.path(), &up);
+    let planes = [one, second_of_two(directory.path(), &up)];
     planes[0].ok(&["create", "configmap", "before"]);
     assert_eq!(leaders(&planes), 1);
 

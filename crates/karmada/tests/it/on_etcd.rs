@@ -10,7 +10,7 @@ use storage::Store;
 use crate::process::{Karmada, eventually};
 
 /// A Lease that ends soon.
-const ELECTION: &[&str] =
+pub const ELECTION: &[&str] =
     &["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms"];
 
 /// The output of a command that ends by itself.
@@ -101,6 +101,28 @@ fn leads(plane: &Karmada) {
     });
 }
 
+/// A member `m1`, and the first process `one`, which propagates ConfigMaps there.
+pub fn first_of_two(directory: &Path, up: &[&str]) -> (Karmada, Karmada) {
+    let member = Karmada::member("m1", &directory.join("m1"));
+    let one = Karmada::up_with(&directory.join("one"), up);
+    one.karmadactl_ok(&["join", "m1", &format!("--cluster-kubeconfig={}", member.kubeconfig())]);
+    let policy = directory.join("policy.json");
+    let text = r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}}"#;
+    std::fs::write(&policy, text).expect("a temporary directory is writable");
+    one.ok(&["create", "-f", policy.to_str().expect("UTF-8")]);
+    (member, one)
+}
+
+/// The second process, `other`, with the keys of the first: a client of one process is a client of the other.
+pub fn second_of_two(directory: &Path, up: &[&str]) -> Karmada {
+    let copied = Command::new("cp").arg("-r").arg(directory.join("one")).arg(directory.join("other")).status();
+    assert!(copied.expect("cp is on PATH").success());
+    Karmada::candidate_with(&directory.join("other"), up)
+}
+
 /// Creates a ConfigMap by one process, and waits until it is in the member.
 fn propagates(plane: &Karmada, member: &Karmada, name: &str) {
     plane.ok(&["create", "configmap", name]);
@@ -118,28 +140,16 @@ fn one_of_two_control_planes_works_and_the_other_takes_over() {
     let etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");
     let servers = format!("--etcd-servers={}", etcd.url());
     let up = [&[servers.as_str()][..], ELECTION].concat();
-    let member = Karmada::member("m1", &path("m1"));
-    let one = Karmada::up_with(&path("one"), &up);
-    one.karmadactl_ok(&["join", "m1", &format!("--cluster-kubeconfig={}", member.kubeconfig())]);
-    let policy = path("policy.json");
-    let text = r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
-        "metadata": {"name": "p", "namespace": "default"},
-        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
-            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}}"#;
-    std::fs::write(&policy, text).expect("a temporary directory is writable");
-    one.ok(&["create", "-f", policy.to_str().expect("UTF-8")]);
+    let (member, one) = first_of_two(directory.path(), &up);
     propagates(&one, &member, "a");
 
-    // The same keys: a client of one process is a client of the other.
-    let copied = Command::new("cp").arg("-r").arg(path("one")).arg(path("other")).status();
-    assert!(copied.expect("cp is on PATH").success());
     let openings = || {
         let list =
             one.ok(&["get", "configmap", "-n", "karmada-system", "karmada-incarnations", "-o", "jsonpath={.data}"]);
         list.matches("opened").count()
     };
     let before = openings();
-    let other = Karmada::candidate_with(&path("other"), &up);
+    let other = second_of_two(directory.path(), &up);
     assert_eq!(openings(), before, "the elected process writes to members meanwhile");
     propagates(&other, &member, "b");
     let identities = other.ok(&["get", "leases", "-n", "kube-system", "-o", "name"]);
