@@ -37,7 +37,7 @@ use crate::cache::{Cache, ResourceCache};
 use crate::commit::together::Seat;
 use crate::conversion;
 use crate::errors::{method_not_allowed, no_such_resource};
-use crate::limits::budget::Wire;
+use crate::limits::budget::{PATIENCE_WITH_SEAT, Wire};
 use crate::request::RequestInfo;
 use crate::request::options::Options;
 use crate::state::Shared;
@@ -207,7 +207,9 @@ impl Call<'_> {
     async fn admit(&self) -> Result<(), Status> {
         match self.wire {
             // Boxed: every request would have room for what few do.
-            Some(wire) if !wire.admits(&self.user.user) => Box::pin(wire.admit(&self.user.user)).await,
+            Some(wire) if !wire.admits(&self.user.user) => {
+                Box::pin(wire.admit(&self.user.user, PATIENCE_WITH_SEAT)).await
+            }
             _ => Ok(()),
         }
     }

@@ -28,7 +28,11 @@ pub(crate) const PIECE: usize = 64 << 10;
 
 /// How long a request waits for its user's other responses before it is refused: a quarter of its time, as long as
 /// kube-apiserver queues requests.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The same for a request that has a seat of its priority level, which others wait for. It waits only if the account has
+/// been filled since it got the seat.
+pub(crate) const PATIENCE_WITH_SEAT: Duration = Duration::from_millis(250);
 
 /// Seconds after which a refused client is to try again.
 const RETRY_AFTER: i32 = 1;
@@ -420,11 +424,16 @@ impl Wire {
         self.own(user).is_some_and(|accounts| may_begin(accounts))
     }
 
+    /// Whether the user has to read earlier responses before another one may begin.
+    pub fn is_behind(&self, user: &str) -> bool {
+        !self.accounts(user).user.has(Room::ToBegin)
+    }
+
     /// Waits until a response to this user may begin.
     ///
     /// # Errors
     /// 429 when the server's account is full, or the user's does not empty.
-    pub async fn admit(&self, user: &str) -> Result<(), Status> {
+    pub async fn admit(&self, user: &str, patience: Duration) -> Result<(), Status> {
         let accounts = self.accounts(user);
         if !accounts.server.has(Room::ToBegin) {
             self.0.budgets.refused.increment(&["server"]);
@@ -435,7 +444,7 @@ impl Wire {
         }
         let mut ticket = None;
         let room = std::future::poll_fn(|context| accounts.user.poll(Room::ToBegin, &mut ticket, context));
-        if tokio::time::timeout(PATIENCE, room).await.is_err() {
+        if tokio::time::timeout(patience, room).await.is_err() {
             self.0.budgets.refused.increment(&["user"]);
             return Err(refusal(format!("user {user:?} has not read earlier responses; read or close them first")));
         }

@@ -18,7 +18,7 @@ use crate::commit::together;
 use crate::errors::{method_not_allowed, no_such_resource};
 use crate::flow::{self, Entry};
 use crate::handlers;
-use crate::limits::budget::Wire;
+use crate::limits::budget::{PATIENCE, PATIENCE_WITH_SEAT, Wire};
 use crate::limits::fairness;
 use crate::request::RequestInfo;
 use crate::request::log::Watched;
@@ -196,6 +196,12 @@ async fn answer_as(
     let mut watched = server.requests.watch(info, &user, bounds.started);
     let wire = parts.extensions.get::<Wire>();
     let billed = wire.and_then(|wire| wire.billed(&user.user));
+    // Waits without a seat, which another user could have.
+    if let (Some(wire), "get" | "list") = (wire, info.verb)
+        && wire.is_behind(&user.user)
+    {
+        refused_in(&mut watched, Box::pin(wire.admit(&user.user, PATIENCE)).await)?;
+    }
     // Held until the response begins: what a client has not read is bounded by `budget`.
     let seat = match wire {
         // A caller in this process.
@@ -297,7 +303,7 @@ async fn answer_to(
     }
     if let Some(route) = server.routes.iter().find(|route| route.takes(info)) {
         if let (Some(wire), "get" | "list") = (parts.extensions.get::<Wire>(), info.verb) {
-            wire.admit(&user.user).await?;
+            wire.admit(&user.user, PATIENCE_WITH_SEAT).await?;
         }
         together::check_route(&parts)?;
         return route.call(server, info, user, Request::from_parts(parts, body)).await;

@@ -11,17 +11,17 @@ async fn a_full_account_delays_its_user_and_a_full_server_refuses_all() {
     let wire = wire(100, 100, 150);
     let (ann, bob) = (wire.accounts("ann"), wire.accounts("bob"));
     ann.hold(100);
-    assert_eq!(wire.admit("bob").now_or_never(), Some(Ok(())));
-    let refused = wire.admit("ann").await.expect_err("the account stays full");
+    assert_eq!(wire.admit("bob", PATIENCE).now_or_never(), Some(Ok(())));
+    let refused = wire.admit("ann", PATIENCE).await.expect_err("the account stays full");
     assert_eq!((refused.code, refused.details.and_then(|details| details.retry_after_seconds)), (429, Some(1)));
-    let waits = wire.admit("ann");
+    let waits = wire.admit("ann", PATIENCE);
     let mut waits = std::pin::pin!(waits);
     assert_eq!(waits.as_mut().now_or_never(), None);
     ann.release(1);
     assert_eq!(waits.now_or_never(), Some(Ok(())), "room lets it begin");
     bob.hold(51);
     for user in ["ann", "bob", "eve"] {
-        assert_eq!(wire.admit(user).await.expect_err("the server is full").code, 429);
+        assert_eq!(wire.admit(user, PATIENCE).await.expect_err("the server is full").code, 429);
     }
     bob.release(51);
     ann.release(99);
