@@ -426,7 +426,8 @@ impl Wire {
 
     /// Whether the user has to read earlier responses before another one may begin.
     pub fn is_behind(&self, user: &str) -> bool {
-        !self.accounts(user).user.has(Room::ToBegin)
+        let is_full = |accounts: &Accounts| !accounts.user.has(Room::ToBegin);
+        self.own(user).map_or_else(|| is_full(&self.others(user)), |accounts| is_full(accounts))
     }
 
     /// Waits until a response to this user may begin.
