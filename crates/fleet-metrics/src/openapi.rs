@@ -36,8 +36,18 @@ fn list_of(name: &str) -> Value {
     json!({"type": "array", "items": {"$ref": name}})
 }
 
-/// The schemas of a group: name, kind if it is one of the API, description, fields. References are names.
-fn schemas(version: GroupVersion) -> Vec<(&'static str, Option<&'static str>, &'static str, Vec<Field>)> {
+/// Name, kind if it is one of the API, description, fields. References are names.
+type Schema = (&'static str, Option<&'static str>, &'static str, Vec<Field>);
+
+/// A kind that lists others.
+fn list_kind(kind: &'static str, description: &'static str, of: &str, items: &'static str) -> Schema {
+    let fields =
+        vec![("metadata", json!({"type": "object"}), "Standard list metadata."), ("items", list_of(of), items)];
+    (kind, Some(kind), description, fields)
+}
+
+/// The schemas of a group.
+fn schemas(version: GroupVersion) -> Vec<Schema> {
     let usage = || free_map();
     match version.group {
         RESOURCE => vec![
@@ -62,15 +72,7 @@ fn schemas(version: GroupVersion) -> Vec<(&'static str, Option<&'static str>, &'
                     ("containers", list_of("ContainerMetrics"), "Usage of all containers."),
                 ],
             ),
-            (
-                "PodMetricsList",
-                Some("PodMetricsList"),
-                "List of PodMetrics.",
-                vec![
-                    ("metadata", json!({"type": "object"}), "Standard list metadata."),
-                    ("items", list_of("PodMetrics"), "The pods of all clusters."),
-                ],
-            ),
+            list_kind("PodMetricsList", "List of PodMetrics.", "PodMetrics", "The pods of all clusters."),
             (
                 "NodeMetrics",
                 Some("NodeMetrics"),
@@ -86,15 +88,7 @@ fn schemas(version: GroupVersion) -> Vec<(&'static str, Option<&'static str>, &'
                     ("usage", usage(), "Usage by resource."),
                 ],
             ),
-            (
-                "NodeMetricsList",
-                Some("NodeMetricsList"),
-                "List of NodeMetrics.",
-                vec![
-                    ("metadata", json!({"type": "object"}), "Standard list metadata."),
-                    ("items", list_of("NodeMetrics"), "The nodes of all clusters."),
-                ],
-            ),
+            list_kind("NodeMetricsList", "List of NodeMetrics.", "NodeMetrics", "The nodes of all clusters."),
         ],
         CUSTOM => vec![
             (
@@ -107,15 +101,7 @@ fn schemas(version: GroupVersion) -> Vec<(&'static str, Option<&'static str>, &'
                     ("value", string(), "The value, a quantity."),
                 ],
             ),
-            (
-                "MetricValueList",
-                Some("MetricValueList"),
-                "List of values of a metric.",
-                vec![
-                    ("metadata", json!({"type": "object"}), "Standard list metadata."),
-                    ("items", list_of("MetricValue"), "The values."),
-                ],
-            ),
+            list_kind("MetricValueList", "List of values of a metric.", "MetricValue", "The values."),
         ],
         _ => vec![
             (
@@ -130,14 +116,11 @@ fn schemas(version: GroupVersion) -> Vec<(&'static str, Option<&'static str>, &'
                     ("value", string(), "The value, a quantity."),
                 ],
             ),
-            (
+            list_kind(
                 "ExternalMetricValueList",
-                Some("ExternalMetricValueList"),
                 "List of values of a metric.",
-                vec![
-                    ("metadata", json!({"type": "object"}), "Standard list metadata."),
-                    ("items", list_of("ExternalMetricValue"), "The values of all clusters."),
-                ],
+                "ExternalMetricValue",
+                "The values of all clusters.",
             ),
         ],
     }
