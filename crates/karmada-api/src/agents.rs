@@ -154,8 +154,8 @@ pub struct Write<'a> {
     pub object: Option<&'a Value>,
 }
 
-/// Why the agent of `cluster` may not make this write, if it may not. RBAC cannot restrict creates to names, and
-/// upstream's rules do not restrict Leases and events; an agent may write those of its own cluster only.
+/// Why the agent of `cluster` may not make this write; `None` if it may. RBAC cannot restrict creates to names, and
+/// upstream's rules do not restrict Leases and events; an agent may write only those of its cluster.
 pub fn refusal(cluster: &str, write: &Write<'_>) -> Option<String> {
     let allowed = match (write.group, write.plural) {
         ("cluster.karmada.io", "clusters") => write.name == cluster,

@@ -182,59 +182,59 @@ pub mod taints {
 
 /// Condition types.
 pub mod conditions {
-    /// Of a Cluster: its API server is healthy.
+    /// A Cluster: its API server is healthy.
     pub const READY: &str = "Ready";
-    /// Of a Cluster: discovery of its APIs is complete.
+    /// A Cluster: discovery of its APIs is complete.
     pub const COMPLETE_API_ENABLEMENTS: &str = "CompleteAPIEnablements";
-    /// Of a Cluster: nothing from before the resume is changed until a user confirms. Not in upstream.
+    /// A Cluster: objects from before the restore are not changed until a user confirms. Not in upstream.
     pub const RESUME_PENDING: &str = "ResumePending";
-    /// Of a Cluster: evictions are paused because too many clusters are unhealthy. Not in upstream.
+    /// A Cluster: evictions are paused because too many clusters are unhealthy. Not in upstream.
     pub const EVICTIONS_PAUSED: &str = "EvictionsPaused";
-    /// Of a Cluster: Services of other clusters can be resolved.
+    /// A Cluster: Services of other clusters can be resolved.
     pub const SERVICE_DOMAIN_NAME_RESOLUTION_READY: &str = "ServiceDomainNameResolutionReady";
-    /// Of a binding: it is scheduled.
+    /// A binding: it is scheduled.
     pub const SCHEDULED: &str = "Scheduled";
-    /// Of a binding: all its Works are applied.
+    /// A binding: all its Works are applied.
     pub const FULLY_APPLIED: &str = "FullyApplied";
-    /// Of a Work: its manifests are applied.
+    /// A Work: its manifests are applied.
     pub const APPLIED: &str = "Applied";
-    /// Of a Work: it is dispatched to the member cluster.
+    /// A Work: it is dispatched to the member cluster.
     pub const DISPATCHING: &str = "Dispatching";
-    /// Of a Work; defined by upstream and not used.
+    /// A Work; defined by upstream and not used.
     pub const PROGRESSING: &str = "Progressing";
-    /// Of a Work; defined by upstream and not used.
+    /// A Work; defined by upstream and not used.
     pub const AVAILABLE: &str = "Available";
-    /// Of a Work; defined by upstream and not used.
+    /// A Work; defined by upstream and not used.
     pub const DEGRADED: &str = "Degraded";
-    /// Of a MultiClusterService.
+    /// A MultiClusterService: its Service is applied.
     pub const SERVICE_APPLIED: &str = "ServiceApplied";
-    /// Of a MultiClusterService: its EndpointSlices are dispatched.
+    /// A MultiClusterService: its EndpointSlices are dispatched.
     pub const ENDPOINT_SLICE_DISPATCHED: &str = "EndpointSliceDispatched";
-    /// Of a FederatedHPA.
+    /// A FederatedHPA.
     pub const ABLE_TO_SCALE: &str = "AbleToScale";
-    /// Of a FederatedHPA.
+    /// A FederatedHPA.
     pub const SCALING_ACTIVE: &str = "ScalingActive";
-    /// Of a FederatedHPA.
+    /// A FederatedHPA.
     pub const SCALING_LIMITED: &str = "ScalingLimited";
-    /// Of a CertificateSigningRequest.
+    /// A CertificateSigningRequest: it is approved.
     pub const APPROVED: &str = "Approved";
-    /// Of a ServiceExport; defined by upstream and not used.
+    /// A ServiceExport; defined by upstream and not used.
     pub const VALID: &str = "Valid";
-    /// Of a ServiceExport; defined by upstream and not used.
+    /// A ServiceExport; defined by upstream and not used.
     pub const CONFLICT: &str = "Conflict";
 }
 
 /// Condition reasons.
 #[allow(missing_docs, reason = "upstream's names describe themselves")]
 pub mod reasons {
-    /// Of a Cluster's condition `ResumePending`.
+    /// The Cluster's condition `ResumePending`.
     pub const STORE_OLDER_THAN_MEMBER: &str = "StoreOlderThanMember";
     pub const RESUMED: &str = "Resumed";
     pub const FLEET_UNHEALTHY: &str = "FleetUnhealthy";
     pub const FLEET_RECOVERED: &str = "FleetRecovered";
     pub const CLUSTER_RECOVERED: &str = "ClusterRecovered";
     pub const EVICTIONS_RELEASED: &str = "EvictionsReleased";
-    /// Of a Work's condition `Applied`, and of the event on the Cluster.
+    /// The Work's condition `Applied`, and the event on the Cluster.
     pub const RESUME_PENDING: &str = "ResumePending";
     pub const CLUSTER_READY: &str = "ClusterReady";
     pub const CLUSTER_NOT_REACHABLE: &str = "ClusterNotReachable";
@@ -266,12 +266,12 @@ pub mod reasons {
     pub const SERVICE_NOT_APPLIED: &str = "ServiceAppliedFailed";
     pub const ENDPOINT_SLICE_DISPATCHED: &str = "EndpointSliceDispatchedSucceed";
     pub const ENDPOINT_SLICE_NOT_DISPATCHED: &str = "EndpointSliceDispatchedFailed";
-    /// Of a certificate request of an agent.
+    /// A certificate request of an agent.
     pub const AUTO_APPROVED: &str = "AutoApproved";
-    /// Of a workload in a WorkloadRebalancer.
+    /// A workload in a WorkloadRebalancer.
     pub const REFERENCED_BINDING_NOT_FOUND: &str = "ReferencedBindingNotFound";
 
-    /// Of a FederatedHPA's conditions.
+    /// Reasons of a FederatedHPA's conditions.
     pub mod autoscaling {
         pub const FAILED_GET_SCALE: &str = "FailedGetScale";
         pub const FAILED_GET_SCALE_TARGET_REF: &str = "FailedGetScaleTargetRef";
@@ -357,14 +357,14 @@ pub mod events {
     pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
     pub const API_INCOMPATIBLE: &str = "APIIncompatible";
 
-    /// Of a FederatedHPA, besides the reasons of its conditions.
+    /// A FederatedHPA, in addition to the reasons of its conditions.
     pub const FAILED_GET_BINDINGS: &str = "FailedGetBindings";
     pub const FAILED_COMPUTE_METRICS_REPLICAS: &str = "FailedComputeMetricsReplicas";
     pub const FAILED_RESCALE: &str = "FailedRescale";
     pub const SUCCESSFUL_RESCALE: &str = "SuccessfulRescale";
     pub const SELECTOR_REQUIRED: &str = "SelectorRequired";
     pub const FAILED_UPDATE_STATUS: &str = "FailedUpdateStatus";
-    /// Of a CronFederatedHPA.
+    /// A CronFederatedHPA.
     pub const SCALE_FAILED: &str = "ScaleFailed";
     pub const UPDATE_STATUS_FAILED: &str = "UpdateStatusFailed";
     pub const START_RULE_FAILED: &str = "StartRuleFailed";

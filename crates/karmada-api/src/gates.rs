@@ -1,4 +1,4 @@
-//! Feature gates: upstream's names, stages and defaults, one of our own with Kubernetes' name, and the parser of
+//! Feature gates: upstream's names, stages and defaults, one additional gate with Kubernetes' name, and the parser of
 //! `--feature-gates`.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
-//! Identities of the objects that controllers and the scheduler keep in queues, maps and records: one type for each
-//! kind, so that the key of a Work is no binding's.
+//! Identities of the objects that controllers and the scheduler keep in queues, maps and records. Each kind has its own
+//! type, so that the key of a Work cannot be passed as the key of a binding.
 //!
-//! A clone shares its text. All of them print as Kubernetes prints names and keys, also as `{:?}`: logs name keys so.
+//! Clones share their text. `Display` and `Debug` print the key as Kubernetes prints names and keys, for logs.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -194,7 +194,7 @@ impl WorkKey {
         Self::try_from(work.key())
     }
 
-    /// The name of the cluster; [`ClusterName::from`] makes it one to keep.
+    /// The name of the cluster, borrowed; [`ClusterName::from`] converts it to an owned name.
     pub fn cluster(&self) -> &str {
         let cluster = self.0.namespace().and_then(cluster_of_namespace);
         cluster.expect("both constructors check the namespace")
@@ -212,7 +212,7 @@ impl TryFrom<ObjectKey> for WorkKey {
     }
 }
 
-/// Defines the key of a pair of kinds; [`crate::scope`] has what the scope of a key determines.
+/// Defines the key types of a pair of kinds; [`crate::scope`] lists what depends on the scope of a key.
 macro_rules! pair_key {
     ($(#[$doc:meta])* $name:ident) => {
         object_key!($(#[$doc])* $name);

@@ -26,7 +26,7 @@ const METRIC_TYPES: &[MetricType] = &[
 /// Without the gate its source is ignored.
 const EXTERNAL: MetricType = ("External", "external");
 
-/// What a FederatedHPA may request.
+/// The capabilities that a FederatedHPA may use.
 #[derive(Clone, Copy)]
 struct Allowed {
     /// The lower bound of `minReplicas`.
@@ -35,7 +35,7 @@ struct Allowed {
 }
 
 impl Allowed {
-    /// As in Kubernetes, what the stored object already has stays valid without the gate.
+    /// As in Kubernetes, capabilities that the stored object uses stay valid without the gate.
     fn by(request: &Request<'_>) -> Self {
         let gate = request.options.scale_to_zero;
         let had_zero = request.old.is_some_and(|old| old["spec"]["minReplicas"] == 0);
@@ -404,7 +404,7 @@ mod tests {
         let below = check(true, None, &hpa(-1, &jobs));
         assert_eq!(below, "spec.minReplicas: Invalid value: -1: must be greater than or equal to 0");
 
-        // What is stored stays valid when the gate is closed again.
+        // The stored object stays valid after the gate is disabled.
         let stored = hpa(0, &jobs);
         assert_eq!(check(false, Some(&stored), &stored), "");
         assert_ne!(check(false, Some(&hpa(1, &cpu)), &stored), "");

@@ -74,7 +74,7 @@ const STRUCTS: &[(&str, &str)] = &[
     ("yaml", "v1alpha1.YAMLPatchOperation"),
 ];
 
-/// String types with a name of their own.
+/// Named string types.
 const TEXTS: &[(&str, &str)] = &[
     ("activationPreference", "v1alpha1.ActivationPreference"),
     ("component", "v1alpha1.ImageComponent"),

@@ -96,8 +96,7 @@ pub struct Options {
     pub workload_affinity: bool,
     /// Feature gate Failover.
     pub failover: bool,
-    /// Whether NoExecute taints evict, as far as this process knows: only `karmada up` knows the controller manager's
-    /// flags.
+    /// Whether NoExecute taints evict, if this process can tell: only `karmada up` has the controller manager's flags.
     pub no_execute_eviction: bool,
     /// Feature gate StatefulFailoverInjection.
     pub stateful_failover: bool,

@@ -57,7 +57,7 @@ pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
     }
 }
 
-/// A namespaced policy selects templates of its own namespace.
+/// Sets the policy's namespace in its resource selectors.
 fn own_namespace(namespace: &str, object: &mut Value) {
     let selectors = object.pointer_mut("/spec/resourceSelectors").and_then(Value::as_array_mut);
     for selector in selectors.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -87,7 +87,7 @@ fn policy(object: &mut Value) {
         }
     }
     if let Some(strategy) = placement.get_mut("replicaScheduling").and_then(Value::as_object_mut) {
-        // The schema has set its defaults already, except for a review that did not come from an API server.
+        // The schema has already set its defaults, except in reviews that an API server did not send.
         let divided = strategy.get("replicaSchedulingType").is_some_and(|it| it == "Divided");
         if divided && strategy.get("replicaDivisionPreference").and_then(Value::as_str).is_none_or(str::is_empty) {
             strategy.insert("replicaDivisionPreference".to_owned(), json!("Weighted"));

@@ -78,7 +78,7 @@ struct Member {
     name: String,
     node: Node,
     is_required: bool,
-    /// Whether a typed object always has it.
+    /// Whether a typed object always contains it.
     is_always: bool,
 }
 

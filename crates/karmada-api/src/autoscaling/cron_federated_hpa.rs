@@ -36,8 +36,8 @@ pub struct CronFederatedHPASpec {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub rules: Vec<CronFederatedHPARule>,
-    /// What is scaled, in the same namespace: a workload with the scale subresource, or a FederatedHPA, whose bounds
-    /// are set.
+    /// The target in the same namespace: a workload with the scale subresource, or a FederatedHPA, whose bounds are
+    /// set.
     #[schemars(extend("x-required" = true))]
     pub scale_target_ref: CrossVersionObjectReference,
 }
@@ -46,7 +46,7 @@ pub struct CronFederatedHPASpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronFederatedHPARule {
-    /// How many failed runs the status keeps, 0 to 32. Default: 3.
+    /// The number of failed runs to keep in the status, 0 to 32. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 32, "x-default" = 3))]
     pub failed_history_limit: Option<i32>,
@@ -59,7 +59,7 @@ pub struct CronFederatedHPARule {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub schedule: String,
-    /// How many successful runs the status keeps, 1 to 32. Default: 3.
+    /// The number of successful runs to keep in the status, 1 to 32. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "maximum" = 32, "x-default" = 3))]
     pub successful_history_limit: Option<i32>,

@@ -50,7 +50,7 @@ pub struct FederatedHPASpec {
     /// The minimum number of replicas over all clusters, at least 1. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<i32>,
-    /// What is scaled: a workload of the same namespace with the scale subresource.
+    /// The target: a workload of the same namespace with the scale subresource.
     #[schemars(extend("x-required" = true))]
     pub scale_target_ref: CrossVersionObjectReference,
 }

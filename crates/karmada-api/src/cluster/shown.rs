@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::shown::text as shown;
 
-/// Of `spec`.
+/// Prints `spec`.
 pub(super) fn spec(spec: &Value) -> String {
     let text = |field: &str| json_of_go(&json!(spec[field].as_str().unwrap_or_default()));
     let flag = |field: &str| json_of_go(&json!(spec[field].as_bool().unwrap_or_default()));
@@ -44,7 +44,7 @@ pub(super) fn spec(spec: &Value) -> String {
     format!("{{{}}}", id.into_iter().chain(members).collect::<Vec<_>>().join(","))
 }
 
-/// Of `spec.resourceModels`.
+/// Prints `spec.resourceModels`.
 pub(super) fn models(models: &Value) -> String {
     let Some(models) = models.as_array() else { return "null".to_owned() };
     let amount = |value: &Value| {

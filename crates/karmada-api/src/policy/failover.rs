@@ -4,14 +4,14 @@ use apimachinery::meta::null_as_default;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happens when a cluster or an application fails.
+/// The behavior when a cluster or an application fails.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailoverBehavior {
-    /// What happens when the application fails in a healthy cluster. Absent: nothing.
+    /// The behavior when the application fails in a healthy cluster. Absent: no failover.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationFailoverBehavior>,
-    /// What happens when a cluster gets a NoExecute taint. Absent: the flag `--no-execute-taint-eviction-purge-mode`
+    /// The behavior when a cluster gets a NoExecute taint. Absent: the flag `--no-execute-taint-eviction-purge-mode`
     /// applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFailoverBehavior>,
@@ -28,9 +28,9 @@ pub struct ApplicationFailoverBehavior {
     /// other modes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    /// What happens to the old copy. `Directly`: it is removed immediately. `Gracefully`: it is kept until its
-    /// replacement is healthy or the grace period ends (feature gate GracefulEviction, on by default). `Never`: it is
-    /// kept until a user sets `suppressDeletion: false` in the binding's eviction task. Default: Gracefully.
+    /// How the old copy is removed. `Directly`: immediately. `Gracefully`: when its replacement is healthy or the grace
+    /// period ends (feature gate GracefulEviction, on by default). `Never`: not until a user sets `suppressDeletion:
+    /// false` in the binding's eviction task. Default: Gracefully.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Gracefully"))]
     pub purge_mode: Option<PurgeMode>,
@@ -54,8 +54,8 @@ pub struct DecisionConditions {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterFailoverBehavior {
-    /// What happens to the copy in that cluster. `Directly`: it is removed immediately. `Gracefully`: it is kept until
-    /// its replacement is healthy or the grace period ends. Default: Gracefully.
+    /// How the copy in that cluster is removed. `Directly`: immediately. `Gracefully`: when its replacement is healthy
+    /// or the grace period ends. Default: Gracefully.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Gracefully"))]
     pub purge_mode: Option<ClusterPurgeMode>,
@@ -89,7 +89,7 @@ pub struct StatePreservationRule {
     pub json_path: String,
 }
 
-/// What happens to the old copy of a moved workload.
+/// How the old copy of a moved workload is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum PurgeMode {
     /// It is removed immediately.
@@ -101,7 +101,7 @@ pub enum PurgeMode {
     Never,
 }
 
-/// What happens to the copies in a failed cluster.
+/// How the copies in a failed cluster are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ClusterPurgeMode {
     /// They are removed immediately.

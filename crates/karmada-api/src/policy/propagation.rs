@@ -55,8 +55,8 @@ pub struct PropagationSpec {
     /// Deprecated: it has no effect. Use propagateDeps.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub association: bool,
-    /// What happens to an unmanaged object that exists in a member cluster. `Abort`: it is unchanged. `Overwrite`: it
-    /// is adopted. The annotation `work.karmada.io/conflict-resolution` of a template takes precedence. Default: Abort.
+    /// How an existing unmanaged object in a member cluster is treated. `Abort`: it is not changed. `Overwrite`: it is
+    /// adopted. The annotation `work.karmada.io/conflict-resolution` of a template takes precedence. Default: Abort.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Abort"))]
     pub conflict_resolution: Option<ConflictResolution>,
@@ -64,7 +64,7 @@ pub struct PropagationSpec {
     /// ClusterOverridePolicies for a cluster policy. Templates wait for them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub dependent_overrides: Vec<String>,
-    /// What happens when a cluster or an application fails.
+    /// The behavior when a cluster or an application fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverBehavior>,
     /// The target clusters. Absent or empty: every cluster, with all replicas in each.
@@ -139,7 +139,7 @@ pub struct SchedulePriority {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub priority_class_name: String,
-    /// Where the class is looked up. `KubePriorityClass`: among the PriorityClasses of the control plane.
+    /// The source of the class. `KubePriorityClass`: the PriorityClasses of the control plane.
     #[schemars(extend("x-required" = true))]
     pub priority_class_source: PriorityClassSource,
 }
@@ -174,7 +174,7 @@ pub enum ActivationPreference {
     Lazy,
 }
 
-/// What happens to an unmanaged object that exists in a member cluster.
+/// How an existing unmanaged object in a member cluster is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ConflictResolution {
     /// It is unchanged.
@@ -194,7 +194,7 @@ pub enum PreemptionBehavior {
     Never,
 }
 
-/// Where a priority class is looked up.
+/// The source of a priority class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum PriorityClassSource {
     /// Among the PriorityClasses of the control plane.

@@ -68,12 +68,12 @@ pub struct ResourceBindingSpec {
     /// default); replicas and replicaRequirements are empty then.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub components: Vec<Component>,
-    /// What happens to an unmanaged object that exists in a member cluster, from the policy. For a dependency:
-    /// Overwrite, if the policy of any dependent workload has it. Default: Abort.
+    /// How an existing unmanaged object in a member cluster is treated, from the policy. For a dependency: Overwrite,
+    /// if the policy of any dependent workload has it. Default: Abort.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Abort"))]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// What happens when a cluster or the application fails, from the policy.
+    /// The behavior when a cluster or the application fails, from the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverBehavior>,
     /// Evictions in progress, one for each cluster.
@@ -247,8 +247,8 @@ pub struct GracefulEvictionTask {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub producer: String,
-    /// What happens to the copy. `Directly`: it is removed immediately. `Gracefully`: it is kept until its replacement
-    /// is healthy or the grace period ends. `Never`: it is kept until a user sets `suppressDeletion: false`.
+    /// How the copy is removed. `Directly`: immediately. `Gracefully`: when its replacement is healthy or the grace
+    /// period ends. `Never`: not until a user sets `suppressDeletion: false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
     /// Reason, as one word: `TaintUntolerated` or `ApplicationFailure`.
