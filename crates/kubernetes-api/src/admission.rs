@@ -25,7 +25,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// The amounts of a resource list; what cannot be read is left out.
+/// The amounts of a resource list; unreadable quantities are skipped.
 fn amounts(value: &Value) -> impl Iterator<Item = (&str, Quantity)> {
     value
         .as_object()

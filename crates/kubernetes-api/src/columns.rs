@@ -1,5 +1,5 @@
-//! The columns of server-side tables (`kubectl get`), and the cells of a row, by the table `data/columns.txt`. Cells that are
-//! more than a value or an age are functions in the modules below.
+//! The columns of server-side tables (`kubectl get`), and the cells of a row, by the table `data/columns.txt`. Cells
+//! other than a value or an age are functions in the modules below.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -21,7 +21,7 @@ const DESCRIPTIONS: &str = include_str!("../data/column_descriptions.txt");
 
 pub(crate) use stored::write_row;
 
-/// A cell of its own making.
+/// A cell computed by a function.
 struct Function {
     name: &'static str,
     /// The paths that the column reads.
@@ -43,7 +43,7 @@ enum Cell {
         path: Vec<&'static str>,
         otherwise: Value,
     },
-    /// How many entries there are at all of these.
+    /// The total number of entries at these paths.
     Count(Vec<Vec<&'static str>>),
     Age {
         path: Vec<&'static str>,
@@ -52,7 +52,7 @@ enum Cell {
     Run(&'static Function),
 }
 
-/// Groups and kinds that have columns.
+/// Groups and kinds with columns.
 #[cfg(test)]
 pub(crate) fn kinds() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     table().keys()
@@ -108,7 +108,7 @@ fn kind_of(line: &'static str) -> (&'static str, &'static str) {
     (if group == "core" { "" } else { group }, kind)
 }
 
-/// `None` for a line that cannot be read; a test finds those.
+/// `None` for an unreadable line; a test finds those.
 fn row(text: &'static str) -> Option<Row> {
     let (head, cell) = text.split_once(" = ")?;
     let (head, wide) = head.strip_suffix(" +").map_or((head, false), |head| (head, true));
@@ -169,7 +169,7 @@ pub(crate) fn cells(group: &str, kind: &str, object: &Value, now: Time) -> Vec<V
     }
 }
 
-/// Flow schemas are shown in the order in which they are tried.
+/// Flow schemas are sorted by their precedence.
 pub(crate) fn row_rank(group: &str, kind: &str) -> Option<fn(&Value) -> i64> {
     fn precedence(schema: &Value) -> i64 {
         schema["spec"]["matchingPrecedence"].as_i64().unwrap_or(0)
@@ -177,7 +177,7 @@ pub(crate) fn row_rank(group: &str, kind: &str) -> Option<fn(&Value) -> i64> {
     (group == "flowcontrol.apiserver.k8s.io" && kind == "FlowSchema").then_some(precedence)
 }
 
-/// The condition of rows that clients may leave out of a list: completed pods.
+/// The row condition by which clients hide completed pods.
 pub(crate) fn row_conditions(group: &str, kind: &str, object: &Value) -> Vec<Value> {
     let phase = object["status"]["phase"].as_str().filter(|_| group.is_empty() && kind == "Pod");
     let (reason, message) = match phase {

@@ -3,7 +3,7 @@
 use apimachinery::ApiResource;
 use serde_json::{Map, Value, json};
 
-/// How one served form differs from the stored one.
+/// The conversion between a served form and the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
     /// `events.k8s.io/v1`, stored as `v1`.
@@ -33,7 +33,7 @@ const DEFAULT_UTILIZATION: i64 = 80;
 const CURRENT_PERCENT: &str = "currentCPUUtilizationPercentage";
 
 impl Conversion {
-    /// `None` when the kind is stored as it is served here.
+    /// `None` if the stored form of the kind is the served one.
     pub(crate) fn of(resource: &ApiResource) -> Option<Self> {
         match (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str()) {
             ("events.k8s.io", "v1", "Event") => Some(Self::Event),
@@ -42,7 +42,7 @@ impl Conversion {
         }
     }
 
-    /// Fills in what the served form has in addition once it was stored, so that the writer owns it.
+    /// Sets the defaults of the served form before the conversion, so that the writer owns them.
     pub(crate) fn default(self, object: &mut Value) {
         let Some(map) = object.as_object_mut().filter(|_| self == Self::Autoscaler) else { return };
         let has_metrics = map.get("metadata").is_some_and(|metadata| metadata["annotations"][METRICS].is_string());
@@ -94,7 +94,7 @@ fn part<'m>(map: &'m mut Map<String, Value>, name: &str) -> &'m mut Map<String, 
     value.as_object_mut().expect("it was made an object")
 }
 
-/// Takes the JSON out of an annotation.
+/// Decodes and removes the JSON of an annotation.
 fn unwrap(map: &mut Map<String, Value>, annotation: &str) -> Option<Value> {
     let metadata = map.get_mut("metadata")?.as_object_mut()?;
     let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
@@ -105,7 +105,7 @@ fn unwrap(map: &mut Map<String, Value>, annotation: &str) -> Option<Value> {
     serde_json::from_str(text.as_str()?).ok()
 }
 
-/// Puts what v1 has no field for into an annotation.
+/// Encodes values without a v1 field into an annotation.
 fn wrap(map: &mut Map<String, Value>, annotation: &str, value: Option<Value>) {
     let Some(value) = value.filter(|value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()))
     else {
@@ -124,7 +124,7 @@ fn autoscaler_to_v2(map: &mut Map<String, Value>) {
         metrics.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }
     if metrics.is_empty() {
-        // The stored form names the metric to scale by, and has a default for it.
+        // The stored form requires a metric, and defaults it.
         let target = json!({"type": "Utilization", "averageUtilization": DEFAULT_UTILIZATION});
         metrics.push(json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }

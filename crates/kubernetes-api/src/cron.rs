@@ -1,4 +1,4 @@
-//! Validation of CronJob schedules: five fields, or a descriptor such as `@daily`. The next time is not computed here.
+//! Validation of CronJob schedules: five fields, or a descriptor such as `@daily`. Due times are not computed here.
 
 /// Lowest and highest value, and names of values.
 struct Field {
@@ -18,7 +18,7 @@ const FIELDS: [Field; 5] = [
 ];
 const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// The complaint about a schedule that cannot be read.
+/// The error in an invalid schedule.
 pub(crate) fn check(schedule: &str) -> Result<(), String> {
     if let Some(duration) = schedule.strip_prefix("@every ") {
         let parsed = duration.parse::<apimachinery::duration::Duration>();

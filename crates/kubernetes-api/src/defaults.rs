@@ -1,7 +1,7 @@
 //! Decoding and defaulting as in kube-apiserver: zero values that mean "absent" are removed, quantities and times get
 //! their canonical form, and defaults are filled in. Two walks over object and types apply the table
-//! `data/defaults.txt`; what a table cannot express is in [`computed`]. Nothing is validated here: a value of a wrong
-//! type stays as it is.
+//! `data/defaults.txt`; rules that a table cannot express are in [`computed`]. Nothing is validated here: a value of
+//! the wrong type is not changed.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ mod table;
 
 use table::{Field, Node, Rule, Shape};
 
-/// Deeper parts stay as they were sent; no built-in kind but the JSON schemas of definitions is half as deep.
+/// Deeper values are not changed; except the JSON schemas of definitions, no built-in kind is half as deep.
 const MAX_DEPTH: usize = 64;
 
 fn nodes() -> &'static [Node] {
@@ -22,13 +22,13 @@ fn nodes() -> &'static [Node] {
     NODES.get_or_init(table::read)
 }
 
-/// Gives an object of the type at `root` the form in which it is stored. Doing so twice changes nothing more.
+/// Converts an object of the type at `root` to its stored form. The conversion is idempotent.
 pub(crate) fn apply(root: SchemaId, object: &mut Value) {
     clean(nodes(), root, object, 0);
     fill(nodes(), root, object, 0);
 }
 
-/// The status of a new object: `None` where the kind has no default.
+/// The status of a new object: `None` if the kind has no default.
 pub(crate) fn initial_status(root: SchemaId) -> Option<Value> {
     let nodes = nodes();
     let node = &nodes[root.0 as usize];
@@ -43,7 +43,7 @@ pub(crate) fn initial_status(root: SchemaId) -> Option<Value> {
     Some(status)
 }
 
-/// The parts of a value with their types.
+/// The children of a value with their types.
 fn parts(node: &Node, value: &mut Value, mut each: impl FnMut(SchemaId, &mut Value)) {
     match (&node.shape, value) {
         (Shape::List(items), Value::Array(list)) => list.iter_mut().for_each(|item| each(*items, item)),
@@ -74,7 +74,7 @@ fn clean(nodes: &[Node], at: SchemaId, value: &mut Value, depth: usize) {
     }
 }
 
-/// Rules of an object may look deeper than itself, so everything has been cleaned before.
+/// Rules of an object may read its descendants, so all values are cleaned before.
 fn fill(nodes: &[Node], at: SchemaId, value: &mut Value, depth: usize) {
     let node = &nodes[at.0 as usize];
     if !node.has_rules_below || depth > MAX_DEPTH {
@@ -86,7 +86,7 @@ fn fill(nodes: &[Node], at: SchemaId, value: &mut Value, depth: usize) {
     parts(node, value, |at, value| fill(nodes, at, value, depth + 1));
 }
 
-/// Finds fields for keys that come in order, in one pass over both.
+/// Finds the fields of sorted keys in one pass over both.
 struct Sorted<'a> {
     fields: &'a [Field],
     at: usize,
@@ -104,7 +104,7 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// Removes what Go would not write: null, and the zero of fields that are no pointers.
+/// Removes values that Go omits: null, and the zero values of fields that are not pointers.
 fn drop_zeros(fields: &[Field], map: &mut Map<String, Value>) {
     let mut fields = Sorted { fields, at: 0 };
     map.retain(|key, value| {

@@ -6,7 +6,7 @@ use apimachinery::status::{StatusCause, StatusDetails};
 use apimachinery::{Status, StatusReason};
 use serde_json::{Value, json};
 
-/// Pods whose eviction was granted and that are not gone yet; kube-apiserver's bound on one budget.
+/// The maximum number of pods with a granted eviction that still exist; kube-apiserver's bound on one budget.
 const MAX_DISRUPTED: usize = 2000;
 
 /// The decision about an eviction.
@@ -14,14 +14,14 @@ const MAX_DISRUPTED: usize = 2000;
 pub enum Eviction {
     /// No budget applies.
     Delete,
-    /// Write this budget, with one disruption less to spend, then delete the pod.
+    /// Write this budget, with one allowed disruption less, then delete the pod.
     Spend(Box<Value>),
 }
 
-/// Decides about one pod; `budgets` are those of its namespace.
+/// Decides about the eviction of a pod; `budgets` are those of its namespace.
 ///
 /// # Errors
-/// 429 when the pod's budget is spent, 500 when two budgets select it.
+/// 429 if the pod's budget allows no disruption, 500 if two budgets select it.
 pub fn decide<'a>(pod: &Value, budgets: impl Iterator<Item = &'a Value>, now: Time) -> Result<Eviction, Status> {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     let gone = matches!(phase, "Pending" | "Succeeded" | "Failed") || pod["metadata"]["deletionTimestamp"].is_string();
@@ -61,7 +61,7 @@ fn spend(budget: &Value, pod: &Value, now: Time) -> Result<Value, Status> {
     let name = budget["metadata"]["name"].as_str().unwrap_or_default();
     let status = &budget["status"];
     let count = |field: &str| status[field].as_i64().unwrap_or(0);
-    // A budget that was just changed is not counted yet.
+    // The controller has not processed a changed budget yet.
     if status["observedGeneration"].as_i64().unwrap_or(0) < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
         let why = format!("The disruption budget {name} is still being processed by the server.");
         return Err(refused(why, Some(10)));

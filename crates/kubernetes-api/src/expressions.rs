@@ -1,5 +1,5 @@
-//! The expressions of webhook configurations and admission policies: the variables they may use, and the types they must
-//! have. What the variables are bound to is decided by who evaluates them, in the order of [`slot`].
+//! The expressions of webhook configurations and admission policies: the variables in their scope, and their required
+//! types. The evaluator binds the variables in the order of [`slot`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use cel::types::{Field, Kind, ObjectShape, Shape};
 use cel::{Env, Program, Type};
 
-/// The numbers of the variables; those that a policy declares follow from [`slot::FIRST_VARIABLE`] in their order.
+/// The indices of the variables; those of a policy's own variables begin at [`slot::FIRST_VARIABLE`], in their order.
 pub mod slot {
     pub const OBJECT: usize = 0;
     pub const OLD_OBJECT: usize = 1;
@@ -16,22 +16,22 @@ pub mod slot {
     pub const PARAMS: usize = 4;
     pub const AUTHORIZER: usize = 5;
     pub const REQUEST_RESOURCE: usize = 6;
-    /// The object of all variables, which has no fields: each variable is declared by its whole name.
+    /// The object `variables`, which has no fields: each variable is declared by its full name.
     pub const VARIABLES: usize = 7;
     pub const FIRST_VARIABLE: usize = 8;
 }
 
-/// The cost of all expressions of a policy or webhook for one request: kube-apiserver's.
+/// The cost limit of all expressions of a policy or webhook for one request, as kube-apiserver's.
 pub const BUDGET: u64 = 10_000_000;
-/// The part of it that match conditions may use.
+/// The part of the budget for match conditions.
 pub const CONDITIONS_BUDGET: u64 = BUDGET / 4;
-/// The cost of one expression.
+/// The cost limit of one expression.
 pub const EXPRESSION_BUDGET: u64 = 1_000_000;
 
-/// No expression can spell this name.
+/// A name that no expression can contain.
 const UNDECLARED: &str = "";
 
-/// The type that an expression must have.
+/// The required type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A condition or validation.
@@ -56,7 +56,7 @@ impl Wanted {
             Self::StringOrNull => matches!(found, Type::String | Type::Null),
             Self::Any => true,
             Self::Object => matches!(found, Type::Opaque(_)) && found.to_string() == Type::OBJECT.to_string(),
-            // The type of the items of an empty list is not known.
+            // The type of the items of an empty list is unknown.
             Self::Patches => match found {
                 Type::List(items) => items.is_dyn() || items.to_string() == Type::JSON_PATCH.to_string(),
                 _ => false,
@@ -82,14 +82,14 @@ pub struct Scope {
     has_params: bool,
     has_authorizer: bool,
     has_mutations: bool,
-    /// The schemas of the object and the parameters, where they are known.
+    /// The schemas of the object and the parameters, if known.
     object: Option<Arc<Shape>>,
     params: Option<Arc<Shape>>,
     variables: Vec<(String, Type)>,
 }
 
 impl Scope {
-    /// Of a webhook's match conditions, or of a policy's expressions.
+    /// The scope of a webhook's match conditions, or of a policy's expressions.
     pub fn new(has_params: bool) -> Self {
         Self {
             has_params,
@@ -101,25 +101,25 @@ impl Scope {
         }
     }
 
-    /// Of a policy's expressions on objects and parameters of known schemas.
+    /// The scope of a policy's expressions on objects and parameters with known schemas.
     pub fn typed(object: Arc<Shape>, params: Option<Arc<Shape>>) -> Self {
         Self { object: Some(object), params: params.clone(), ..Self::new(params.is_some()) }
     }
 
-    /// The same scope, with the types of mutations: of a mutating policy.
+    /// The same scope, with the types of mutations, for a mutating policy.
     #[must_use]
     pub fn with_mutations(self) -> Self {
         Self { has_mutations: true, ..self }
     }
 
-    /// The same scope without the authorizer: of messages.
+    /// The same scope without the authorizer, for messages.
     #[must_use]
     pub fn without_authorizer(&self) -> Self {
         Self { has_authorizer: false, ..self.clone() }
     }
 
-    /// Adds a variable of a policy. Every variable must be added, so that the numbers are right; one that does not compile
-    /// has any type.
+    /// Declares a variable of a policy. Every variable must be declared, so that the indices are correct; one that does
+    /// not compile has any type.
     pub fn declare(&mut self, name: &str, value: Option<&Program>) {
         let type_ = value.map_or(Type::Dyn, |program| program.result_type().clone());
         self.variables.push((format!("variables.{name}"), type_));
@@ -128,7 +128,7 @@ impl Scope {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// kube-apiserver's text about it.
+    /// The error with kube-apiserver's text.
     pub fn compile(&self, source: &str, wanted: Wanted) -> Result<Program, String> {
         let either = |is_declared: bool, name: &'static str| if is_declared { name } else { UNDECLARED };
         let document = |env: Env, name: &str, shape: &Option<Arc<Shape>>| match shape {

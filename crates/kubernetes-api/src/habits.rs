@@ -1,10 +1,10 @@
-//! Strategies of kinds as tables: which keep a generation, which updates need a version, how dependents are deleted.
-//! Kinds without a row have the defaults.
+//! Strategies of kinds as tables: generations, required resource versions, deletion of dependents and so on. Kinds
+//! without a row have the defaults.
 
 use apimachinery::names::{self, NameRule};
 use apimachinery::resource::MetadataChecks;
 
-/// The parts of a kind's object whose change raises `metadata.generation`; `None` for a kind that keeps none.
+/// The fields whose change raises `metadata.generation`; `None` for a kind without generations.
 pub(crate) fn generation_of(group: &str, kind: &str) -> Option<&'static [&'static str]> {
     match (group, kind) {
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
@@ -67,7 +67,7 @@ pub(crate) fn returns_deleted(group: &str, kind: &str) -> bool {
     }
 }
 
-/// Whether a PUT of what is not there creates it.
+/// Whether a PUT of an absent object creates it.
 pub(crate) fn creates_on_update(group: &str, kind: &str) -> bool {
     match group {
         "" => matches!(kind, "Endpoints" | "Event" | "LimitRange" | "Service"),
@@ -78,7 +78,7 @@ pub(crate) fn creates_on_update(group: &str, kind: &str) -> bool {
     }
 }
 
-/// Names of services, namespaces and pods of stateful sets become labels of DNS names, those of roles only parts of URLs.
+/// Names of services, namespaces and stateful sets become DNS labels; names of roles are only path segments.
 pub(crate) fn name_rule(group: &str, kind: &str) -> NameRule {
     match (group, kind) {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => names::label_rule,
@@ -114,8 +114,8 @@ pub(crate) fn has_status_alone(group: &str, kind: &str) -> bool {
     )
 }
 
-/// Kinds whose labels, annotations and finalizers mean nothing to the rest of their objects: neither defaults nor validation
-/// look at both.
+/// Kinds whose labels, annotations and finalizers are independent of the rest of the object: neither defaulting nor
+/// validation reads both.
 pub(crate) fn has_metadata_alone(group: &str, kind: &str) -> bool {
     matches!((group, kind), ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("", "ConfigMap" | "Secret"))
 }

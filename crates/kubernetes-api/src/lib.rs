@@ -1,5 +1,5 @@
-//! The built-in kinds of Kubernetes as data and small functions: which resources there are, their types and what is
-//! special about them. No handler lives here.
+//! The built-in kinds of Kubernetes as data and small functions: the resources, their types, and their kind-specific
+//! behavior. It contains no handlers.
 
 pub mod admission;
 mod columns;

@@ -15,7 +15,7 @@ fn is_finished(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
 
-/// Seconds a deleted pod gets: those of the request, or else its own; none when nothing runs that could use them.
+/// The grace period of a deleted pod in seconds: the request's, or else the pod's; zero if the pod is not running.
 pub(crate) fn grace_seconds(pod: &Value, requested: Option<i64>) -> i64 {
     let unassigned = pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     if unassigned || is_finished(pod) {
@@ -26,7 +26,7 @@ pub(crate) fn grace_seconds(pod: &Value, requested: Option<i64>) -> i64 {
     if seconds < 0 { 1 } else { seconds }
 }
 
-/// Restores everything that `pods/resize` does not change: all but the containers' resources.
+/// Restores all fields that `pods/resize` must not change: everything except the containers' resources.
 pub fn keep_but_resources(old: &Value, new: &mut Value) {
     let wanted = std::mem::replace(new, old.clone());
     new["metadata"]["managedFields"] = wanted["metadata"]["managedFields"].clone();
@@ -52,7 +52,7 @@ pub fn keep_but_resources(old: &Value, new: &mut Value) {
 /// The pod after a `Binding`: assigned to a node, with the condition PodScheduled.
 ///
 /// # Errors
-/// 422 when the binding names no node, 409 when the pod can take none.
+/// 422 if the binding names no node, 409 if the pod cannot be bound.
 pub fn bound(pod: &Value, binding: &Value, now: Time) -> Result<Value, Status> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let target = &binding["target"];
@@ -165,7 +165,7 @@ pub(crate) fn qos_class(spec: &Value) -> &'static str {
     }
 }
 
-/// Why nothing can be read from, run in or forwarded to a pod here.
+/// Why logs, `exec` and port forwarding of a pod are not available here.
 pub fn unreachable(pod: &Value, subresource: &str) -> Status {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     match pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {

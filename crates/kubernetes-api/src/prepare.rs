@@ -50,13 +50,13 @@ pub(crate) fn for_status(group: &str, kind: &str) -> Option<Update> {
     })
 }
 
-/// The object at a place, made when nothing is there.
+/// The object in a member, created if it is absent.
 fn made<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let map = value.as_object_mut()?;
     Some(map.entry(name).or_insert_with(|| Value::Object(Object::new())))
 }
 
-/// Kubelets once read their configuration from a place named here. None does any more.
+/// Drops the deprecated reference to a kubelet's configuration.
 fn drop_configuration(node: &mut Value) {
     for part in [("spec", "configSource"), ("status", "config")] {
         if let Some(map) = node.get_mut(part.0).and_then(Value::as_object_mut) {
@@ -65,7 +65,7 @@ fn drop_configuration(node: &mut Value) {
     }
 }
 
-/// A volume is in its phase since now.
+/// Sets the time of the volume's phase to now.
 fn date_phase(context: &RequestContext, volume: &mut Value) {
     if let Some(Value::Object(status)) = made(volume, "status") {
         status.insert("lastPhaseTransitionTime".into(), context.now.to_string().into());
@@ -88,7 +88,7 @@ fn date_new_phase(context: &RequestContext, old: &Value, volume: &mut Value) {
     }
 }
 
-/// Secrets of a service account are reduced to their names.
+/// Reduces the secrets of a service account to their names.
 fn name_secrets(account: &mut Value) {
     for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(secret) = secret.as_object_mut() {
@@ -111,8 +111,8 @@ fn set_local_condition(context: &RequestContext, service: &mut Value) {
     }
 }
 
-/// Deprecated topology fields of endpoints are dropped on write, since `nodeName` and `zone` replace them. A node name
-/// that an existing slice has only there is kept.
+/// Drops the deprecated topology fields of endpoints, which `nodeName` and `zone` replace. In an existing slice, a node
+/// name that is set only there is kept.
 fn drop_topology(old: &Value, slice: &mut Value) {
     const NODE: &str = "kubernetes.io/hostname";
     if !old.is_null() && old["endpoints"] == slice["endpoints"] {
@@ -154,7 +154,7 @@ fn name_job_pods(job: &mut Value) {
             wanted.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
         }
     }
-    // A job without labels of its own carries its template's.
+    // Without labels, a job gets the labels of its template.
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let own = job["metadata"]["labels"].as_object().is_some_and(|labels| !labels.is_empty());
     if let Some(metadata) = job["metadata"].as_object_mut().filter(|_| labels.is_object() && !own) {
@@ -185,7 +185,7 @@ fn count_templates(old: &Value, set: &mut Value) {
     set_template_generation(set, &(before + i64::from(changed)).to_string());
 }
 
-/// A taint without `timeAdded` is new.
+/// Sets the time of taints without `timeAdded`.
 fn date_taints(context: &RequestContext, slice: &mut Value) {
     let devices = slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten();
     let taints = devices.filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();

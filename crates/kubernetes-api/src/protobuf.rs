@@ -1,4 +1,4 @@
-//! The protobuf form of built-in kinds, read by table: client-go sends its request bodies this way. One walk over
+//! The protobuf form of built-in kinds, in which client-go sends request bodies. One walk over the table
 //! `data/protobuf.txt` serves every kind, in both directions.
 
 use apimachinery::GroupVersionKind;
@@ -16,8 +16,8 @@ use messages::{Form, Label, MessageId, Type, messages};
 use wire::Reader;
 
 const MAGIC: &[u8] = b"k8s\0";
-/// Messages in messages, and containers in the tree they become: a message may be two levels of JSON, and hold JSON that
-/// is deep itself. JSON's decoder (serde_json's) reads 128 levels; what is decoded here is stored and must be read again.
+/// The limit of nested messages, and of nested JSON containers: a message may be two levels of JSON, and contain deep
+/// JSON itself. The JSON decoder (serde_json) reads 128 levels, and the decoded object is stored and must be readable.
 const MAX_DEPTH: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,11 +34,11 @@ pub enum ProtobufError {
     Json(String),
 }
 
-/// Decodes an enveloped object (`k8s\0`, then `runtime.Unknown`) into the tree its JSON form has; `apiVersion` and
-/// `kind` come from the envelope.
+/// Decodes an enveloped object (`k8s\0`, then `runtime.Unknown`) to its JSON tree; `apiVersion` and `kind` are read
+/// from the envelope.
 ///
 /// # Errors
-/// When the bytes are no such envelope, the kind has no protobuf form, or the message is malformed.
+/// When the bytes have no such envelope, the kind has no protobuf form, or the message is malformed.
 pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let mut unknown = Reader::new(bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?);
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
@@ -69,7 +69,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     if levels(&object) > MAX_DEPTH { Err(ProtobufError::TooDeep) } else { Ok(object) }
 }
 
-/// Containers in containers. Decoding made at most three hundred.
+/// The depth of nested containers. Decoding creates at most three hundred levels.
 fn levels(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
@@ -78,7 +78,7 @@ fn levels(value: &Value) -> usize {
     }
 }
 
-/// Option kinds of `meta/v1` may be sent in any group and version.
+/// Option kinds of `meta/v1` are accepted in any group and version.
 fn message_of(gvk: &GroupVersionKind) -> Option<MessageId> {
     let package = match gvk.group.as_str() {
         "" => format!("@core.{}", gvk.version),

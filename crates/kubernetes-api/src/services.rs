@@ -1,5 +1,5 @@
-//! Allocation for services: addresses, IP families and node ports. A [`Book`] records which are free; the API server
-//! holds one and keeps it current with its store.
+//! Allocation for services: addresses, IP families and node ports. A [`Book`] records the allocated ones; the API
+//! server has one and updates it from its store.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::{Map, Value, json};
@@ -130,7 +130,7 @@ fn families(spec: &mut Value, ranges: &Ranges) -> ErrorList {
     if text(spec, "ipFamilyPolicy").is_empty() {
         let given = |field: &str| spec[field].as_array().map_or(0, Vec::len);
         let both = given("ipFamilies") == 2 || given("clusterIPs") == 2;
-        // Without pods to look at, the addresses may be of either family.
+        // Without a selector, addresses may be of either family.
         let policy = if both || no_pods { "RequireDualStack" } else { "SingleStack" };
         spec["ipFamilyPolicy"] = policy.into();
     }

@@ -1,4 +1,4 @@
-//! One strategy for all built-in kinds. What is special about single kinds is data and small functions elsewhere: defaults,
+//! One strategy for all built-in kinds. Kind-specific behavior is data and small functions in other modules: defaults,
 //! preparation, validation, columns, and habits.
 
 use apimachinery::field::{Error, ErrorList, Path};
@@ -84,7 +84,7 @@ impl Strategy for BuiltIn {
     }
 
     fn prepare_update(&self, context: &RequestContext, old: &Value, object: &mut Value) {
-        // Other endpoints change their own part only.
+        // Other endpoints change only their own part.
         if let Some(prepare) = self.prepare_status.filter(|_| context.subresource == "status") {
             prepare(context, old, object);
         }

@@ -1,5 +1,5 @@
-//! Type checking of ValidatingAdmissionPolicies: expressions are compiled against the schemas of the kinds that the rules
-//! name. Errors become the warnings of `status.typeChecking`; the policy is in effect all the same.
+//! Type checking of ValidatingAdmissionPolicies: expressions are compiled against the schemas of the kinds that the
+//! rules name. Errors become warnings in `status.typeChecking`; the policy stays in effect.
 
 mod openapi;
 
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::expressions::{Scope, Wanted};
 pub use openapi::Document;
 
-/// The kinds of one rule that are checked: kube-apiserver's limit.
+/// The maximum number of checked kinds of a rule, as in kube-apiserver.
 const MAX_KINDS: usize = 10;
 
-/// The resources that each rule of a policy names. Rules with wildcards in groups or versions are left out, and so are
+/// The resources that each rule of a policy names. Rules with wildcards in groups or versions are skipped, as are
 /// wildcards and subresources among resources.
 pub fn resources(policy: &Value) -> Vec<Vec<GroupVersionResource>> {
     let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().into_iter().flatten();
@@ -47,7 +47,7 @@ fn named(rule: &Value) -> Vec<GroupVersionResource> {
     groups.iter().flat_map(of_group).collect()
 }
 
-/// The kinds of the resources of [`resources`], sorted. The first rule that reaches the limit is the last one.
+/// The kinds of the resources of [`resources`], sorted. Rules after the first one that reaches the limit are skipped.
 pub fn kinds(
     rules: &[Vec<GroupVersionResource>],
     kind: impl Fn(&GroupVersionResource) -> Option<GroupVersionKind>,
@@ -70,10 +70,10 @@ pub fn param_kind(policy: &Value) -> Option<GroupVersionKind> {
     GroupVersionKind::from_api_version(given["apiVersion"].as_str()?, given["kind"].as_str()?).ok()
 }
 
-/// The kinds that a policy is checked with.
+/// The kinds to check a policy against.
 #[derive(Debug, Default)]
 pub struct Types {
-    /// Kinds without a schema are left out.
+    /// Kinds without a schema are skipped.
     pub objects: Vec<(GroupVersionKind, Arc<Shape>)>,
     /// The schema of the parameters.
     pub params: Option<Arc<Shape>>,
@@ -103,7 +103,8 @@ pub fn check(policy: &Value, types: &Types) -> Value {
     if found.is_empty() { json!({}) } else { json!({ "expressionWarnings": found }) }
 }
 
-/// The variables of a policy have the types that follow from the schemas. One that does not compile has any type.
+/// The scope of a policy; its variables have the types derived from the schemas. One that does not compile has any
+/// type.
 fn scope(policy: &Value, object: &Arc<Shape>, types: &Types) -> Scope {
     let mut scope = Scope::typed(Arc::clone(object), types.params.clone());
     for variable in policy["spec"]["variables"].as_array().into_iter().flatten() {

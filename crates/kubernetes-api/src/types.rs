@@ -110,7 +110,7 @@ impl Reader {
         schema.properties.insert(bare.into(), property);
     }
 
-    /// The node of a definition, reserved when it is mentioned before it is described.
+    /// The node of a definition, reserved if it is used before its description.
     fn named(&mut self, name: &'static str) -> SchemaId {
         let Self { schemas, definitions, .. } = self;
         *definitions.entry(name).or_insert_with(|| schemas.reserve())

@@ -1,7 +1,7 @@
 //! kube-apiserver's validation of built-in kinds, with its messages. One walk over object and types runs the checks
 //! that `data/validation.txt` lists for each definition; checks that a table cannot express are functions in the
 //! modules below.
-//! Metadata is checked by the caller, for all kinds alike.
+//! The caller validates metadata, for all kinds alike.
 
 use std::sync::OnceLock;
 
@@ -52,7 +52,7 @@ use table::{Node, Rule, UpdateOrder};
 
 type Object = Map<String, Value>;
 
-/// Deeper values are not checked; no built-in kind except the JSON schemas of definitions is half as deep.
+/// Deeper values are not checked; except the JSON schemas of definitions, no built-in kind is half as deep.
 const MAX_DEPTH: usize = 64;
 
 fn nodes() -> &'static [Node] {
@@ -70,7 +70,7 @@ pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
 
 /// The errors of an update: those of the new object, and changes of immutable fields.
 pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Value) -> ErrorList {
-    // Only the main endpoint writes the parts that are checked here; on others they are the stored object's own.
+    // Only the main endpoint writes the validated parts; on other endpoints they are the stored object's.
     match subresource {
         "" => {}
         "finalize" => {
@@ -141,7 +141,7 @@ fn run(rule: &Rule, map: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The text of a field; empty when it is absent or no text.
+/// The text of a field; empty if it is absent or not text.
 fn text<'a>(map: &'a Object, name: &str) -> &'a str {
     map.get(name).and_then(Value::as_str).unwrap_or_default()
 }

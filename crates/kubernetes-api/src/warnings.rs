@@ -127,7 +127,7 @@ fn container(container: &Value, at: &Path, warnings: &mut Vec<String>) {
     let mut seen = HashSet::new();
     for (index, variable) in list(&container["env"]).enumerate() {
         let name = text(variable, "name");
-        // A variable made of its own former value means to replace it.
+        // A variable that refers to its previous value is meant to replace it.
         let builds_on = text(variable, "value").contains(&format!("$({name})"));
         if !seen.insert(name) && !builds_on {
             let at = at.child("env").index(index);

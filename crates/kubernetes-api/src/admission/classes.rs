@@ -8,10 +8,10 @@ use super::{made, text};
 const STORAGE_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class"];
-/// How ingresses named their class before there was a field.
+/// The annotation for an ingress's class, before the field was added.
 const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-/// Of several defaults the newest counts, then the first by name.
+/// Of several default classes, the newest is used, and of equally old ones the first by name.
 fn default_class<'c>(classes: impl Iterator<Item = &'c Value>, annotations: &[&str]) -> Option<&'c str> {
     let marked = classes
         .filter(|class| annotations.iter().any(|annotation| class["metadata"]["annotations"][annotation] == "true"));
@@ -23,7 +23,7 @@ fn default_class<'c>(classes: impl Iterator<Item = &'c Value>, annotations: &[&s
     newest["metadata"]["name"].as_str()
 }
 
-/// Gives a new claim the default storage class. An empty name is a choice: no class.
+/// Sets the default storage class on a new claim. An empty name requests no class.
 pub fn set_storage_class<'c>(claim: &mut Value, classes: impl Iterator<Item = &'c Value>) {
     if !claim["spec"]["storageClassName"].is_null()
         || claim["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"].is_string()
@@ -35,7 +35,7 @@ pub fn set_storage_class<'c>(claim: &mut Value, classes: impl Iterator<Item = &'
     }
 }
 
-/// Gives a new ingress the default ingress class.
+/// Sets the default ingress class on a new ingress.
 pub fn set_ingress_class<'c>(ingress: &mut Value, classes: impl Iterator<Item = &'c Value>) {
     if !ingress["spec"]["ingressClassName"].is_null()
         || ingress["metadata"]["annotations"][INGRESS_ANNOTATION].is_string()
@@ -47,7 +47,7 @@ pub fn set_ingress_class<'c>(ingress: &mut Value, classes: impl Iterator<Item = 
     }
 }
 
-/// The finalizer a new object of this kind gets while something may use it.
+/// The finalizer that protects a new object of this kind while it is in use.
 pub fn in_use_finalizer(group: &str, plural: &str) -> Option<&'static str> {
     Some(match (group, plural) {
         ("", "persistentvolumeclaims") => "kubernetes.io/pvc-protection",
@@ -57,7 +57,7 @@ pub fn in_use_finalizer(group: &str, plural: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds a finalizer that is not there yet.
+/// Adds a finalizer unless the object already has it.
 pub fn add_finalizer(object: &mut Value, finalizer: &str) {
     let Some(metadata) = made(object, "metadata") else { return };
     let Some(finalizers) = metadata.entry("finalizers").or_insert_with(|| json!([])).as_array_mut() else { return };
@@ -66,7 +66,7 @@ pub fn add_finalizer(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// Why a claim may not grow: its class does not let volumes be expanded.
+/// Why a claim may not grow: its class does not allow volume expansion.
 pub fn resize_refusal<'c>(
     old: &Value,
     new: &Value,

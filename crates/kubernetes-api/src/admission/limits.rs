@@ -20,8 +20,8 @@ fn items<'r>(ranges: &[&'r Value], type_: &str) -> Vec<&'r Value> {
     all.filter(|item| item["type"] == type_).collect()
 }
 
-/// Fills in the requests and limits of a pod's containers, and notes so in an annotation. `ranges` are the limit ranges of
-/// the pod's namespace.
+/// Fills in the requests and limits of a pod's containers, and records this in an annotation. `ranges` are the limit
+/// ranges of the pod's namespace.
 pub fn set_defaults(pod: &mut Value, ranges: &[&Value]) {
     for range in ranges {
         set_defaults_of(pod, range);

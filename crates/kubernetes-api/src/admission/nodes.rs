@@ -10,7 +10,7 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// Default toleration, in seconds, of the not-ready and unreachable taints.
 const TOLERATED_SECONDS: i64 = 300;
 
-/// A pod tolerates for a while that its node fails.
+/// Adds the default tolerations for the taints of a failing node.
 pub fn tolerate_failure(pod: &mut Value) {
     let mut tolerations: Vec<Value> = list(&pod["spec"]["tolerations"]).cloned().collect();
     let before = tolerations.len();
@@ -30,7 +30,7 @@ pub fn tolerate_failure(pod: &mut Value) {
     }
 }
 
-/// A new node takes no pods until it is known to be ready.
+/// Taints a new node until its readiness is known.
 pub fn taint_new(node: &mut Value) {
     let Some(spec) = made(node, "spec") else { return };
     let Some(taints) = spec.entry("taints").or_insert_with(|| json!([])).as_array_mut() else { return };
@@ -42,7 +42,7 @@ pub fn taint_new(node: &mut Value) {
 /// Fields that a pod without a runtime class may not set.
 ///
 /// # Errors
-/// Why the pod needs a class.
+/// Why the pod needs a runtime class.
 pub fn check_without_runtime_class(pod: &Value) -> Result<(), String> {
     let overhead = pod["spec"]["overhead"].as_object();
     if overhead.is_some_and(|amounts| !amounts.is_empty()) { Err(NO_OVERHEAD.to_owned()) } else { Ok(()) }
@@ -53,7 +53,7 @@ const NO_OVERHEAD: &str = "pod rejected: Pod Overhead set without corresponding 
 /// Applies a runtime class to a pod: its overhead, and the nodes that have the runtime.
 ///
 /// # Errors
-/// Why the pod and the class do not go together.
+/// Why the pod contradicts the class.
 pub fn apply_runtime_class(pod: &mut Value, class: &Value) -> Result<(), String> {
     let Some(spec) = made(pod, "spec") else { return Ok(()) };
     let overhead = &class["overhead"]["podFixed"];

@@ -39,7 +39,7 @@ impl Level {
     }
 }
 
-/// A level and the version of the standards that is meant.
+/// A level and the required version of the standards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub level: Level,
@@ -90,7 +90,7 @@ fn level_is_known(text: &str) -> bool {
     Level::parse(text).is_some()
 }
 
-/// Why a pod may not be, in upstream's words; `None` when it is within the policy.
+/// The reason for which the policy rejects a pod, with upstream's text; `None` if the pod conforms.
 pub fn violation(policy: &Policy, metadata: &Value, spec: &Value) -> Option<String> {
     if policy.level == Level::Privileged {
         return None;
@@ -106,7 +106,7 @@ pub fn violation(policy: &Policy, metadata: &Value, spec: &Value) -> Option<Stri
     (!reasons.is_empty()).then(|| format!("violates PodSecurity {:?}: {}", policy.to_string(), reasons.join(", ")))
 }
 
-/// The part of a workload's object that describes its pods: metadata and spec.
+/// The metadata and spec of a workload's pods.
 pub fn template<'o>(plural: &str, object: &'o Value) -> Option<(&'o Value, &'o Value)> {
     let template = match plural {
         "pods" => object,
@@ -120,7 +120,7 @@ pub fn template<'o>(plural: &str, object: &'o Value) -> Option<(&'o Value, &'o V
     template["spec"].is_object().then_some((&template["metadata"], &template["spec"]))
 }
 
-/// Every container of a pod, the short-lived ones too.
+/// All containers of a pod, including init and ephemeral containers.
 fn all_containers(spec: &Value) -> impl Iterator<Item = &Value> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(|field| list(&spec[field]))
 }

@@ -9,7 +9,7 @@ use super::{amounts, containers, limits, list, text};
 
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// Objects that also have a name of their own in quotas, without `count/`.
+/// Resources whose objects quotas count by name also without the prefix `count/`.
 const NAMED: [&str; 7] =
     ["pods", "services", "persistentvolumeclaims", "configmaps", "secrets", "replicationcontrollers", "resourcequotas"];
 
@@ -28,7 +28,7 @@ fn count_name(group: &str, plural: &str) -> String {
     if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") }
 }
 
-/// The resources that have to be counted for these limits, as group and plural.
+/// The resources to count for these limits, as group and plural.
 pub fn counted(hard: &Map<String, Value>) -> BTreeSet<(String, String)> {
     hard.keys().filter_map(|name| source(name)).collect()
 }
@@ -123,7 +123,7 @@ fn claim(claim: &Value, used: &mut Amounts) {
     }
 }
 
-/// Whether a quota counts this object at all. Quotas with scopes are about pods and claims.
+/// Whether a quota counts this object. Quotas with scopes count only pods and claims.
 pub fn matches(quota: &Value, group: &str, plural: &str, object: &Value) -> bool {
     let spec = &quota["spec"];
     let scopes = list(&spec["scopes"]).filter_map(Value::as_str);
@@ -146,7 +146,7 @@ pub fn matches(quota: &Value, group: &str, plural: &str, object: &Value) -> bool
     }
 }
 
-/// The scope of claims, which have no other.
+/// The only scope of claims.
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
 /// The volume attributes classes of a claim: current, requested and target.
@@ -244,11 +244,11 @@ fn missing_resources(hard: &Map<String, Value>, pod: &Value) -> Option<String> {
     (!missing.is_empty()).then(|| format!("must specify {}", missing.join("; ")))
 }
 
-/// The quota's `status.used` after one write; `None` when the quota does not count the object or its usage does not
-/// grow. Limits are read from the status: a quota that its controller has not processed limits nothing.
+/// The quota's `status.used` after a write; `None` if the quota does not count the object or its usage does not grow.
+/// Limits are read from the status: a quota that its controller has not processed limits nothing.
 ///
 /// # Errors
-/// Why the object does not fit, in upstream's words.
+/// The exceeded limits, with upstream's text.
 pub fn charge(
     quota: &Value,
     group: &str,
@@ -305,7 +305,7 @@ pub fn charge(
     Ok(Some(used))
 }
 
-/// By how much the usage of each limited resource grows. An object that enters the quota's scope adds its whole usage.
+/// The growth of the usage of each limited resource. An object that enters the quota's scope adds its whole usage.
 fn increase(
     quota: &Value,
     hard: &Map<String, Value>,
@@ -323,7 +323,7 @@ fn increase(
     deltas.filter(|(_, delta)| !delta.is_zero() && !delta.is_negative()).collect()
 }
 
-/// The usage without what [`charge`] added for an object that was not stored; `None` when that was nothing.
+/// Reverts the usage that [`charge`] added for an object that was not stored; `None` if it added none.
 pub fn refund(
     quota: &Value,
     group: &str,
@@ -340,7 +340,7 @@ pub fn refund(
     let before = used.clone();
     for (name, delta) in charged {
         let held = used.get(&name).and_then(Value::as_str).and_then(|text| text.parse::<Quantity>().ok());
-        // A count in between has taken it out already.
+        // A recount since then has already removed it.
         if let Some(left) = held.map(|held| held - delta).filter(|left| !left.is_negative()) {
             used.insert(name, left.to_string().into());
         }

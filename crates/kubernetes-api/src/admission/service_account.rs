@@ -1,4 +1,4 @@
-//! A pod acts as a service account: which one, and how its credentials come into the containers.
+//! Service accounts of pods: selects the account, and mounts its credentials into the containers.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{list, made, text};
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// One hour and seven seconds: upstream recognizes injected tokens by this lifetime.
 const TOKEN_SECONDS: i64 = 3607;
-/// Pods of the node itself bring their own credentials.
+/// The annotation of static pods, which have no service account credentials.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 pub const DEFAULT: &str = "default";
@@ -26,7 +26,7 @@ pub fn concerns(pod: &Value) -> Result<bool, String> {
     Ok(false)
 }
 
-/// Names the account of a pod that names none, and answers the name.
+/// Sets the service account of a pod that names none, and returns its name.
 pub fn choose(pod: &mut Value) -> String {
     let given = text(&pod["spec"], "serviceAccountName").to_owned();
     if !given.is_empty() {
@@ -39,8 +39,8 @@ pub fn choose(pod: &mut Value) -> String {
     DEFAULT.to_owned()
 }
 
-/// Completes a pod of `account`: the volume with the token, and the secrets for pulling images. `suffix` makes the volume's
-/// name its own.
+/// Completes a pod of `account`: adds the volume with the token, and the image pull secrets. `suffix` makes the name of
+/// the volume unique.
 pub fn complete(pod: &mut Value, account: &Value, suffix: &str) {
     let wanted = [&pod["spec"], account].into_iter().find_map(|at| at["automountServiceAccountToken"].as_bool());
     if wanted.unwrap_or(true) {

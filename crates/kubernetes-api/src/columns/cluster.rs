@@ -123,7 +123,7 @@ fn of_bound(claim: &Value, of: impl Fn(&Value) -> String) -> String {
     if claim["spec"]["volumeName"].as_str().unwrap_or_default().is_empty() { String::new() } else { of(claim) }
 }
 
-/// The class of a claim or a volume; the annotation it had first counts most.
+/// The class of a claim or a volume; the older annotation takes precedence.
 fn volume_class(object: &Value) -> String {
     let old = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
     text(if old.is_string() { old } else { &object["spec"]["storageClassName"] })
@@ -162,7 +162,7 @@ fn storage_class(metadata: &Value) -> String {
     format!("{}{}", text(&metadata["name"]), if default { " (default)" } else { "" })
 }
 
-/// `requests.cpu: 1/2`: used, of what is allowed.
+/// Used and limit, such as `requests.cpu: 1/2`.
 fn quota(object: &Value, limits: bool) -> String {
     let (hard, used) = (object["status"]["hard"].as_object(), &object["status"]["used"]);
     let parts = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits") == limits);

@@ -1,4 +1,4 @@
-//! Events, in both of their groups: the same facts under two sets of names.
+//! Events of both groups, which have the same content under different names.
 
 use apimachinery::age::human_duration;
 use apimachinery::meta::Time;
@@ -32,7 +32,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// The first of the fields that holds something.
+/// The first non-empty one of the fields.
 fn either<'a>(event: &'a Value, fields: [&str; 2]) -> &'a Value {
     let [first, second] = fields;
     if event[first].is_null() { &event[second] } else { &event[first] }

@@ -1,4 +1,4 @@
-//! Services, their endpoints, and the ways to them.
+//! Services, their endpoints, ingresses and network policies.
 
 use std::collections::BTreeSet;
 
@@ -36,10 +36,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("slice_ports", &[".ports"], |object, _| slice_ports(object).into()),
 ];
 
-/// Entries of a list shown before the rest is only counted.
+/// The number of listed entries; further ones are only counted.
 const SHOWN: usize = 3;
 
-/// The first texts, and how many more there are.
+/// The first texts, and the number of the others.
 fn shortened(texts: &[String]) -> String {
     let shown = texts.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(",");
     let more = texts.len().saturating_sub(SHOWN);

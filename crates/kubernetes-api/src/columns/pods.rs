@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Init containers that go on running beside the others count like them.
+/// Sidecars: init containers that keep running beside the main containers, and are counted with them.
 fn is_sidecar(pod: &Value, name: &Value) -> bool {
     list(&pod["spec"]["initContainers"])
         .any(|container| container["name"] == *name && container["restartPolicy"] == "Always")
@@ -39,7 +39,7 @@ fn is_done(pod: &Value, init: &Value) -> bool {
     init["state"]["terminated"]["exitCode"] == 0 || is_sidecar(pod, &init["name"]) && init["started"] == true
 }
 
-/// The init containers up to the first that is not done, which is counted with them.
+/// The init containers up to and including the first incomplete one.
 fn begun(pod: &Value) -> impl Iterator<Item = &Value> {
     let inits = || list(&pod["status"]["initContainerStatuses"]);
     let done = inits().take_while(|init| is_done(pod, init)).count();
@@ -71,7 +71,7 @@ fn ready(pod: &Value) -> String {
 }
 
 fn restarts(pod: &Value, now: Time) -> String {
-    // While init containers run, theirs are the restarts to look at.
+    // While init containers run, the restarts of init containers are shown.
     let running = is_initialized(pod);
     let inits = begun(pod).filter(|init| !running || is_sidecar(pod, &init["name"]));
     let others = list(&pod["status"]["containerStatuses"]).filter(|_| running);
@@ -149,7 +149,7 @@ fn status(pod: &Value) -> String {
     }
     match (pod["metadata"]["deletionTimestamp"].is_string(), state["reason"].as_str()) {
         (true, Some("NodeLost")) => "Unknown".to_owned(),
-        // A pod that has ended is not ending any more.
+        // A finished pod is not shown as terminating.
         (true, _) if !matches!(state["phase"].as_str(), Some("Succeeded" | "Failed")) => "Terminating".to_owned(),
         _ => reason,
     }

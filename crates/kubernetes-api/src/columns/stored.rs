@@ -12,7 +12,7 @@ use serde_json::{Error, Value};
 
 use super::{Cell, row_conditions, seconds_since, table};
 
-/// How a kind's rows are made.
+/// The plan for the rows of a kind.
 struct Plan {
     paths: Paths,
     cells: Vec<Planned>,
@@ -22,7 +22,7 @@ struct Plan {
     conditions: Option<usize>,
 }
 
-/// A cell, with its paths as places in [`Plan::paths`].
+/// A cell; its paths are positions in [`Plan::paths`].
 enum Planned {
     Value { place: usize, otherwise: Value },
     Count(Vec<usize>),
@@ -119,7 +119,7 @@ pub(crate) fn write_row(group: &str, kind: &str, json: &[u8], now: Time, out: &m
     Ok(())
 }
 
-/// A value as it is stored, which is how it is written unless something could have been spelled in another way.
+/// Writes a stored value: unchanged, unless it may have several spellings.
 fn write_value(json: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let is_plain = match json {
         [b'"', ..] => plain_text(json).is_some(),

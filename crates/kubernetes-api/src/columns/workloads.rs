@@ -120,7 +120,7 @@ fn scale_target(object: &Value) -> String {
     format!("{}/{}", target["kind"].as_str().unwrap_or_default(), target["name"].as_str().unwrap_or_default())
 }
 
-/// Metrics shown before the rest is only counted.
+/// The number of listed metrics; further ones are only counted.
 const SHOWN_METRICS: usize = 2;
 
 fn scale_metrics(object: &Value) -> String {
@@ -147,7 +147,7 @@ fn percent(value: Option<i64>) -> String {
     value.map_or_else(|| "<unknown>".to_owned(), |value| format!("{value}%"))
 }
 
-/// `cpu: 10%/80%`: what is, of what is wanted.
+/// Current and target value, such as `cpu: 10%/80%`.
 fn metric_text(metric: &Value, current: Option<&Value>) -> String {
     let (field, named) = match metric["type"].as_str().unwrap_or_default() {
         "Resource" => ("resource", true),

@@ -1,9 +1,10 @@
-//! The one way to write an amount or a time.
+//! The canonical spelling of quantities and times.
 
 use apimachinery::quantity::stored;
 use serde_json::Value;
 
-/// `1000m` is `1`, `1024Mi` is `1Gi`; a number becomes text. What is no amount stays, for validation to refuse.
+/// `1000m` becomes `1`, `1024Mi` becomes `1Gi`; a number becomes text. Text that is not a quantity stays; validation
+/// refuses it.
 pub(super) fn quantity(value: &mut Value) {
     let parsed = match &*value {
         Value::String(text) if is_plain(text) => return,

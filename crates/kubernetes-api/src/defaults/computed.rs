@@ -37,7 +37,7 @@ fn object<'a>(map: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     map.get_mut(name)?.as_object_mut()
 }
 
-/// The field as an object, made when it is absent.
+/// The field as an object, created if it is absent.
 fn made<'a>(map: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     map.entry(name).or_insert_with(|| json!({})).as_object_mut()
 }
@@ -52,7 +52,7 @@ fn set_absent(map: &mut Object, name: &str, value: impl Into<Value>) {
     }
 }
 
-/// One address and the list of all: the list begins with it, and who gives only one has given both.
+/// Synchronizes a single address with the list of all: the list begins with it. Clients may set only one of the two.
 fn both_forms(map: &mut Object, one: &str, all: &str, entry: impl Fn(&str) -> Value, first: impl Fn(&Value) -> Value) {
     let single = text(map, one).to_owned();
     let begins = map.get(all).map(|list| first(&list[0])).filter(Value::is_string);
@@ -72,7 +72,7 @@ fn pod_addresses(status: &mut Object) {
     both_forms(status, "podIP", "podIPs", |address| json!({"ip": address}), |entry| entry["ip"].clone());
 }
 
-/// A moving tag is pulled always, a fixed one once.
+/// The default pull policy: `Always` for a movable tag, otherwise `IfNotPresent`.
 fn pull_policy(container: &mut Object) {
     if container.contains_key("imagePullPolicy") {
         return;
@@ -81,7 +81,7 @@ fn pull_policy(container: &mut Object) {
     container.insert("imagePullPolicy".into(), policy.into());
 }
 
-/// Whether an image reference names `latest` or no tag at all, and no digest.
+/// Whether an image reference has no digest, and the tag `latest` or none.
 fn is_moving(image: &str) -> bool {
     let name = image.rsplit('/').next().unwrap_or(image);
     if name.contains('@') {
@@ -90,7 +90,7 @@ fn is_moving(image: &str) -> bool {
     name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-/// The deprecated name of the field follows the new one; either may be given.
+/// Copies the service account to its deprecated field, and back.
 fn mirror_service_account(spec: &mut Object) {
     let new = text(spec, "serviceAccountName");
     let name = if new.is_empty() { text(spec, "serviceAccount") } else { new };
@@ -101,7 +101,7 @@ fn mirror_service_account(spec: &mut Object) {
     }
 }
 
-/// A volume that names no source is an empty directory.
+/// The default source of a volume is an empty directory.
 fn volume_source(volume: &mut Object) {
     if volume.keys().all(|key| key == "name") {
         volume.insert("emptyDir".into(), json!({}));
@@ -123,7 +123,7 @@ fn requests_from_limits(pod: &mut Object) {
     }
 }
 
-/// In the node's network a container's ports are the node's.
+/// In the host network, the host ports of a container default to its ports.
 fn host_network_ports(pod: &mut Object) {
     let Some(spec) = object(pod, "spec").filter(|spec| spec.get("hostNetwork") == Some(&Value::Bool(true))) else {
         return;
@@ -139,7 +139,7 @@ fn host_network_ports(pod: &mut Object) {
     }
 }
 
-/// A replication controller's selector and labels are its template's.
+/// The selector and labels of a replication controller default to the labels of its template.
 fn controller_template(controller: &mut Object) {
     let Some(spec) = object(controller, "spec") else { return };
     let template = spec.get("template").unwrap_or(&Value::Null);
@@ -153,7 +153,7 @@ fn controller_template(controller: &mut Object) {
     }
 }
 
-/// Claims inside a stateful set are printed as whole objects.
+/// Claim templates of a stateful set get apiVersion and kind.
 fn claim_templates(set: &mut Object) {
     let Some(spec) = object(set, "spec") else { return };
     for claim in objects(spec, "volumeClaimTemplates") {
@@ -162,7 +162,8 @@ fn claim_templates(set: &mut Object) {
     }
 }
 
-/// One run of one pod, unless either number is given; per-index limits lift the common one.
+/// `parallelism` defaults to one, as does `completions` if both are absent; per-index limits replace the default back-off
+/// limit.
 fn job_counts(job: &mut Object) {
     let Some(spec) = object(job, "spec") else { return };
     if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
@@ -205,7 +206,7 @@ fn target_port(port: &mut Object) {
     }
 }
 
-/// Text is a convenience of writing: only encoded data is kept.
+/// Merges `stringData` into `data`; only the encoded data is stored.
 fn string_data(secret: &mut Object) {
     let Some(Value::Object(texts)) = secret.remove("stringData") else { return };
     if texts.is_empty() {
@@ -246,7 +247,7 @@ fn node_allocatable(status: &mut Object) {
     }
 }
 
-/// Rules for scaling that are given in part are completed; rules that are not given at all stay away.
+/// Completes partial scaling rules; absent rules stay absent.
 fn scaling_behavior(autoscaler: &mut Object) {
     let Some(behavior) = object(autoscaler, "spec").and_then(|spec| object(spec, "behavior")) else { return };
     let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});

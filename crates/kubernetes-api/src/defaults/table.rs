@@ -9,18 +9,18 @@ use super::computed::{self, Computed};
 
 const TABLE: &str = include_str!("../../data/defaults.txt");
 
-/// Kinds of this group use pointers throughout: zero is never absence in them.
+/// Kinds of this group use only pointers, so zero never means absent.
 const ZEROS_COUNT_IN: &str = "io.k8s.api.resource.";
 
 pub(super) struct Node {
     pub shape: Shape,
     pub rules: Vec<Rule>,
-    /// It or a type it contains has rules.
+    /// Whether the type or a type it contains has rules.
     pub has_rules_below: bool,
 }
 
 pub(super) enum Shape {
-    /// Nothing to look into.
+    /// A value without children.
     Leaf,
     Quantity,
     Time,
@@ -33,7 +33,7 @@ pub(super) enum Shape {
 pub(super) struct Field {
     pub name: Box<str>,
     pub schema: SchemaId,
-    /// Zero values mean absence.
+    /// Whether zero values mean absent.
     pub omits_zero: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn read() -> Vec<Node> {
     nodes
 }
 
-/// Types may contain themselves, so this goes round until nothing changes.
+/// Repeats until a pass marks nothing new, because types may contain themselves.
 fn mark_paths_to_rules(nodes: &mut [Node]) {
     let mut changed = true;
     while changed {
@@ -111,7 +111,7 @@ fn sections() -> HashMap<String, Section> {
     sections
 }
 
-/// `None` for a line that cannot be read; a test finds those.
+/// `None` for an unreadable line; a test finds those.
 fn set(rule: &'static str) -> Option<Rule> {
     let (path, rest) = rule.split_once(" = ")?;
     let (json, conditions) = rest.split_once(" if ").unwrap_or((rest, ""));
@@ -157,7 +157,7 @@ fn node<'a>(schema: &'a Schema, section: Section, get: impl Fn(SchemaId) -> &'a 
     Node { shape, has_rules_below: !section.rules.is_empty(), rules: section.rules }
 }
 
-/// Amounts and "number or text" are structures in Go: their zero is no absence.
+/// Quantities and IntOrString are structs in Go, whose zero value is not omitted.
 fn is_scalar(schema: &Schema) -> bool {
     let simple = matches!(schema.type_, Type::String | Type::Integer | Type::Number | Type::Boolean);
     simple && !schema.int_or_string && schema.definition.is_none()
@@ -167,7 +167,7 @@ fn is_collection(schema: &Schema) -> bool {
     schema.items.is_some() || schema.additional_properties.is_some()
 }
 
-/// Whether `map` fulfils the rule's conditions.
+/// Whether `map` satisfies the rule's conditions.
 pub(super) fn holds(conditions: &[Condition], map: &Map<String, Value>) -> bool {
     conditions.iter().all(|condition| {
         let found = lookup(map, &condition.path);

@@ -11,7 +11,7 @@ pub(super) fn normalize(old: &Value, claim: &mut Value) {
     let had = [OLD, NEW].iter().any(|field| !old["spec"][*field].is_null());
     let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if !had {
-        // Sources in other namespaces are not there yet.
+        // Data sources in other namespaces are not supported yet.
         if let Some(source) = spec.get_mut(NEW).and_then(Value::as_object_mut) {
             source.remove("namespace");
         }
@@ -33,7 +33,7 @@ pub(super) fn normalize(old: &Value, claim: &mut Value) {
     }
 }
 
-/// Another claim, or a snapshot.
+/// A claim or a snapshot.
 fn is_simple(source: &Value) -> bool {
     let part = |field: &str| source[field].as_str().unwrap_or_default();
     matches!(

@@ -31,7 +31,7 @@ fn set_gated_condition(context: &RequestContext, pod: &mut Value) {
     }
 }
 
-/// Where pods are sought that have, or do not have, this pod's value of a label, the value is written into the selector.
+/// Adds the pod's own label values to the selectors of constraints with `matchLabelKeys` or `mismatchLabelKeys`.
 fn select_like_itself(pod: &mut Value) {
     let labels = pod["metadata"]["labels"].clone();
     let Some(spec) = pod.get_mut("spec") else { return };
@@ -50,7 +50,7 @@ fn select_like_itself(pod: &mut Value) {
     for constraint in items(spec, "topologySpreadConstraints") {
         merge_keys(constraint, &labels);
     }
-    // Looking for an affinity has made an empty place for it.
+    // Indexing has created an empty affinity.
     if let Some(spec) = spec.as_object_mut().filter(|spec| spec["affinity"].is_null()) {
         spec.remove("affinity");
     }
@@ -75,7 +75,7 @@ fn merge_keys(term: &mut Value, labels: &Value) {
     }
 }
 
-/// Profiles that an annotation names for a container go into the container.
+/// Copies the profiles of container annotations into the containers' fields.
 fn confine(pod: &mut Value) {
     let annotations = pod["metadata"]["annotations"].clone();
     if annotations.is_null() || pod["spec"]["os"]["name"] == "windows" {
@@ -108,7 +108,7 @@ fn profile(annotation: &str) -> Option<Value> {
     }
 }
 
-/// Fields that a status update without them keeps: the QoS class, which is immutable, and `observedGeneration`.
+/// Fields that a status update keeps if they are absent: the QoS class, which is immutable, and `observedGeneration`.
 pub(super) fn keep(old: &Value, pod: &mut Value) {
     keep_class(old, pod);
     keep_generations(old, pod);
@@ -138,7 +138,7 @@ fn keep_generations(old: &Value, pod: &mut Value) {
     let mut used = vec![false; before.len()];
     let Some(status) = pod.get_mut("status") else { return };
     keep(&old["status"], status);
-    // Several conditions may be of one type; they answer to each other in order.
+    // There may be several conditions of one type; they correspond in order.
     for condition in items(status, "conditions") {
         let same = |(index, was): &(usize, &Value)| !used[*index] && was["type"] == condition["type"];
         if let Some((index, was)) = before.iter().enumerate().find(same) {

@@ -1,5 +1,5 @@
-//! The way back: an object's JSON as the enveloped message that clients without JSON read. Zero values are left out;
-//! every decoder takes them for what they are.
+//! Encodes an object's JSON as the enveloped message for clients without JSON. Zero values are omitted; every decoder
+//! fills them in.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use super::messages::{Field, Form, Label, MessageId, Type, messages};
 use super::tape::{Kind, Node, Place, Tape};
 use super::{MAGIC, MAX_DEPTH, ProtobufError, message_of};
 
-/// Encodes an object or a list, given as JSON, with its envelope.
+/// Encodes an object or a list from JSON, with its envelope.
 ///
 /// # Errors
 /// When the kind has no protobuf form, or a value does not fit its field.
@@ -19,7 +19,7 @@ pub fn encode(json: &[u8]) -> Result<Vec<u8>, ProtobufError> {
     encode_list(json, std::iter::empty())
 }
 
-/// [`encode`] of a list whose items are given one by one; `list` is the rest of it.
+/// [`encode`] for a list whose items are passed separately; `list` is the list without items.
 ///
 /// # Errors
 /// As [`encode`].
@@ -72,7 +72,7 @@ fn envelope<'i>(json: &[u8], items: impl Iterator<Item = &'i [u8]>, out: &mut Ve
         }
         Ok(())
     })?;
-    // Content encoding and content type: none.
+    // Content encoding and content type are empty.
     delimited(3, b"", out);
     delimited(4, b"", out);
     Ok(())
@@ -97,7 +97,7 @@ fn delimited(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// A field whose content is written in place: its length is known, and put before it, afterwards.
+/// A nested field, written in place: its length is inserted before its content afterwards.
 fn nested(
     number: u32,
     out: &mut Vec<u8>,
@@ -136,7 +136,7 @@ const MISFIT: ProtobufError = ProtobufError::Malformed("a value does not have th
 
 struct Encoder<'o> {
     out: &'o mut Vec<u8>,
-    /// The fields of the messages that are being written: places, and what they hold. Those of the innermost are last.
+    /// The fields of the messages being written, with their values; those of the innermost message are last.
     found: &'o mut Vec<(u16, Place)>,
 }
 
@@ -152,7 +152,7 @@ impl Encoder<'_> {
             let place = message.named(&name.text()?);
             self.found.extend(place.map(|place| (place, value.place())));
         }
-        // Stable: of several members of one name the last counts.
+        // The sort is stable: of several members with one name, the last one is used.
         self.found[begin..].sort_by_key(|(place, _)| *place);
         for at in begin..self.found.len() {
             let (place, value) = self.found[at];
@@ -164,7 +164,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// A message of which one field is known, by its JSON name.
+    /// A message with only one field, which is given by its JSON name.
     fn single(&mut self, id: MessageId, name: &[u8], value: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
         let message = messages().get(id);
         match message.named(name) {
@@ -202,7 +202,7 @@ impl Encoder<'_> {
     fn value(&mut self, field: &Field, value: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
         let Field { number, type_, .. } = *field;
         match (type_, value.kind()) {
-            // Where a list or a map holds null, a typed reader finds a zero value. Stores of older binaries may have such objects.
+            // A typed reader decodes null in a list or map as a zero value. Older stores may contain such objects.
             (Type::Message(id), Kind::Null) if messages().get(id).form != Form::Embedded => {
                 delimited(number, b"", self.out)
             }

@@ -1,5 +1,5 @@
-//! The messages of `data/protobuf.txt`, arranged to be found: a field by its number when a message is read, by its JSON name
-//! when it is written. Names are compared once, here.
+//! The messages of `data/protobuf.txt`, indexed by field number for reading and by JSON name for writing. Names are
+//! resolved once, here.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -35,7 +35,7 @@ pub(super) enum Label {
 pub(super) enum Form {
     /// An object of its fields.
     Object,
-    /// JSON that is embedded as it is.
+    /// Embedded JSON.
     Embedded,
     Time,
     MicroTime,
@@ -55,18 +55,18 @@ pub(super) struct Field {
     pub name: &'static str,
     pub label: Label,
     pub type_: Type,
-    /// Its zero is a value of its own, not the absence of one.
+    /// Whether its zero value is distinct from absence.
     pub zero_counts: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Message {
     pub form: Form,
-    /// By number. A message of which nothing is in the table has none.
+    /// By number. Empty for a message that is not in the table.
     pub fields: Vec<Field>,
-    /// Places in `fields`, by JSON name.
+    /// Positions in `fields`, by JSON name.
     names: Vec<u16>,
-    /// Places in `fields` of the messages whose fields belong to this one's object.
+    /// Positions in `fields` of the inlined messages.
     pub inlined: Vec<u16>,
 }
 
@@ -76,7 +76,7 @@ impl Message {
         Some(&self.fields[at])
     }
 
-    /// The place in `fields` of the one with this JSON name.
+    /// The position in `fields` of the one with this JSON name.
     pub fn named(&self, name: &[u8]) -> Option<u16> {
         let own = |place: &u16| self.fields[usize::from(*place)].name.as_bytes();
         let at = self.names.binary_search_by(|place| own(place).cmp(name)).ok()?;
@@ -103,7 +103,7 @@ impl Messages {
         &self.all[usize::from(id.0)]
     }
 
-    /// A message that has fields.
+    /// A message with fields.
     pub fn find(&self, name: &str) -> Option<MessageId> {
         self.by_name.get(name).copied().filter(|id| !self.get(*id).fields.is_empty())
     }

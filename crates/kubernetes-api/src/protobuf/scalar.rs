@@ -9,8 +9,8 @@ use super::ProtobufError;
 use super::messages::{Field, Form, Type};
 use super::wire::Reader;
 
-/// Go writes the zero of every field that is not a pointer, and JSON leaves it out. In these fields, which are pointers
-/// or have no `omitempty`, zero is a value of its own.
+/// Go encodes the zero value of every non-pointer field, and JSON omits it. In these fields, which are pointers or have
+/// no `omitempty`, zero is distinct from absence.
 const ZERO_COUNTS: &[&str] = &[
     "activeDeadlineSeconds",
     "allocateLoadBalancerNodePorts",
@@ -119,7 +119,7 @@ pub(super) fn zero_counts(message: &str, name: &str) -> bool {
         || ZERO_COUNTS_IN.iter().any(|(place, field)| *field == name && message.ends_with(place))
 }
 
-/// Whether a field of a message is as good as absent.
+/// Whether a field of a message counts as absent.
 pub(super) fn is_unset(field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -132,7 +132,7 @@ pub(super) fn is_unset(field: &Field, value: &Value) -> bool {
     }
 }
 
-/// A number as Go prints it, and as it is stored: what is whole has no fraction.
+/// A number as Go prints it and as it is stored: whole numbers have no fraction.
 pub(super) fn number(double: f64) -> Value {
     // Up to 2^53 every whole number is exactly one integer.
     if double.fract() == 0.0 && double.abs() <= 9_007_199_254_740_992.0 {
@@ -141,7 +141,7 @@ pub(super) fn number(double: f64) -> Value {
     double.into()
 }
 
-/// The JSON of a message that is nothing but embedded JSON; it is in the first field.
+/// The JSON of a message whose first field is embedded JSON.
 pub(super) fn embedded(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {

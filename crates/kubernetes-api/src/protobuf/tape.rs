@@ -1,8 +1,8 @@
-//! JSON as the encoder reads it: the values of a document in their order, as places in its text. A tape is one allocation
-//! that serves one document after the other; a tree would be one for each container and text.
+//! JSON as input of the encoder: the values of a document in order, as positions in its text. A tape is one allocation
+//! that is reused for further documents; a tree would need one for each container and string.
 //!
-//! Its input was decoded before or encoded here. Invalid JSON yields an error where it is found; the rest is read as
-//! far as possible.
+//! Its input was decoded before or encoded here. Invalid JSON yields an error where it is detected; other parts are
+//! read as far as possible.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use apimachinery::raw_json;
 
 use super::ProtobufError;
 
-/// Containers in containers, as serde_json reads them.
+/// The limit of nested containers, as in serde_json.
 const MAX_DEPTH: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,19 +20,19 @@ pub(super) enum Kind {
     Number,
     Text,
     List,
-    /// Names and values in turn.
+    /// Names and values alternate.
     Map,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Token {
     kind: Kind,
-    /// Of a text: whether something in it is escaped.
+    /// For a string: whether it contains escapes.
     escaped: bool,
-    /// Where it stands, quotation marks and brackets included. Documents are smaller than 4 GiB.
+    /// Its offset, including quotation marks and brackets. Documents are smaller than 4 GiB.
     start: u32,
     end: u32,
-    /// The token after it and all that is in it.
+    /// The token after it and its content.
     next: u32,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    /// The document, in place of the one before it.
+    /// Reads a document; replaces the previous one.
     pub fn read<'t>(&'t mut self, json: &'t [u8]) -> Result<Node<'t>, ProtobufError> {
         self.tokens.clear();
         if u32::try_from(json.len()).is_err() {
@@ -80,7 +80,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The next byte that is no space, if it is this one.
+    /// Consumes the next byte after white space, if it is this one.
     fn takes(&mut self, byte: u8) -> bool {
         self.space();
         let is_there = self.peek() == Some(byte);
@@ -197,7 +197,7 @@ impl<'t> Node<'t> {
         Self { at: place.0, ..self }
     }
 
-    /// As it is encoded.
+    /// The encoded value.
     pub fn json(self) -> &'t [u8] {
         let Token { start, end, .. } = self.token();
         &self.json[start as usize..end as usize]
@@ -244,7 +244,7 @@ impl<'t> Node<'t> {
         std::iter::from_fn(move || children.next().zip(children.next()).filter(|_| is_map))
     }
 
-    /// The member of this name; of several the last.
+    /// The member of this name; the last one of several.
     pub fn member(self, name: &str) -> Option<Self> {
         self.members().filter(|(own, _)| own.text().is_ok_and(|own| *own == *name.as_bytes())).last().map(|(_, it)| it)
     }
@@ -256,7 +256,7 @@ impl<'t> Node<'t> {
             Kind::Map => write_all(b"{}", out, self.members(), |(name, value), out| {
                 name.write(out)?;
                 out.push(b':');
-                // The owned fields of an object are stored as they are to be sent, and long.
+                // Owned fields of an object are stored in their wire form, and are long.
                 if name.json() == b"\"fieldsV1\"" {
                     out.extend_from_slice(value.json());
                     return Ok(());
@@ -290,9 +290,9 @@ fn write_all<T>(
     Ok(())
 }
 
-/// A number that is written as it was read.
+/// Whether a number is written unchanged.
 fn is_plain(json: &[u8]) -> bool {
-    // Those of eighteen digits fit into 64 bits.
+    // Numbers of eighteen digits fit into 64 bits.
     json.len() <= 18 && json != b"-0" && !json.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'))
 }
 

@@ -1,8 +1,8 @@
-//! Protobuf's wire format: fields of a message, one after the other. It knows no message.
+//! Protobuf's wire format: the sequence of a message's fields, independent of message types.
 
 use super::ProtobufError;
 
-/// One field's value as it stands in the message.
+/// One encoded field value of a message.
 pub(super) enum Value<'a> {
     Varint(u64),
     Fixed64([u8; 8]),

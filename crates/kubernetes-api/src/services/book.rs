@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 
 use super::{Range, Ranges, as_text, families, has_addresses, has_node_ports, ports, text};
 
-/// A request ends within a minute; what it took and never wrote is free after that.
+/// The lifetime of an unwritten allocation. A request ends within a minute, so later the allocation is free again.
 const PENDING_SECONDS: i64 = 90;
-/// Node ports before this offset are left to services that name theirs.
+/// Node ports before this offset are reserved for services that request them.
 const STATIC_PORTS: u16 = 86;
 
 #[derive(Clone, Debug)]
 struct Holder {
     key: ObjectKey,
-    /// When a claim that was never written lapses, in seconds since 1970; `None` once it is written.
+    /// When an unwritten claim expires, in seconds since 1970; `None` once it is written.
     until: Option<i64>,
 }
 
-/// The addresses and ports in use, as far as this server knows. On a store that other servers write to, each allocation is
-/// claimed there as well.
+/// The addresses and ports in use, as known to this server. On a store that other servers write to, each allocation is
+/// also claimed in the store.
 #[derive(Debug)]
 pub struct Book {
     ranges: Ranges,
     addresses: HashMap<IpAddr, Holder>,
     ports: HashMap<u16, Holder>,
-    /// Where the search for a free address begins, primary and secondary: behind the last one given out, so that an
-    /// address rests before it is given out again.
+    /// The start of the search for a free address, primary and secondary: after the last allocated one, so that a
+    /// released address is not reused immediately.
     next: [u128; 2],
     next_port: u16,
 }
@@ -44,7 +44,7 @@ enum Taken {
 fn take<T: Eq + Hash>(held: &mut HashMap<T, Holder>, what: T, claim: &Holder, now: i64) -> Result<(), Taken> {
     match held.get(&what) {
         Some(holder) if holder.key != claim.key && holder.until.is_none_or(|until| until > now) => Err(Taken::Already),
-        // A written claim stays written.
+        // A written claim stays valid.
         Some(Holder { until: None, key }) if *key == claim.key => Ok(()),
         _ => {
             held.insert(what, claim.clone());
@@ -60,7 +60,7 @@ impl Book {
         Self { ranges, addresses: HashMap::new(), ports: HashMap::new(), next, next_port }
     }
 
-    /// Whether all of `allocations` belong to this service, as far as is known.
+    /// Whether this service holds all of `allocations`, as far as is known.
     pub fn holds(&self, key: &ObjectKey, allocations: &[Allocation]) -> bool {
         allocations.iter().all(|allocation| {
             let holder = match allocation {
@@ -99,7 +99,8 @@ impl Book {
         self.ports.extend(ports.into_iter().map(|port| (port, holder.clone())));
     }
 
-    /// Gives a service what it needs and does not have; `now` in seconds since 1970. With `dry_run` nothing is remembered.
+    /// Allocates the missing addresses and ports of a service; `now` in seconds since 1970. With `dry_run` nothing is
+    /// recorded.
     ///
     /// # Errors
     /// 422 if a requested address or port is taken or out of range, 500 if the range is exhausted.
@@ -177,7 +178,7 @@ impl Book {
     fn take_address(&mut self, address: IpAddr, claim: &Holder, now: i64) -> Result<(), Taken> {
         let held = self.addresses.get(&address).is_some_and(|holder| holder.key == claim.key);
         let inside = |range: &Range| range.contains(&address);
-        // A service keeps an address of a range the server had before.
+        // A service keeps an address from an earlier range of the server.
         if !held && !inside(&self.ranges.primary) && !self.ranges.secondary.as_ref().is_some_and(inside) {
             return Err(Taken::Outside);
         }
@@ -188,7 +189,7 @@ impl Book {
     fn free_address(&mut self, family: &str, claim: &Holder, now: i64) -> Option<IpAddr> {
         let (range, index) = self.range(family)?;
         let start = self.next[index].min(range.last());
-        // Among one more than are in use there is a free one, so a large range is never walked to its end.
+        // One more candidate than the used addresses contains a free one, so a large range is never scanned completely.
         let bound = self.addresses.len() as u128 + 1;
         let offsets = (start..=range.last()).take(bound as usize).chain((1..start).take(bound as usize));
         for offset in offsets {

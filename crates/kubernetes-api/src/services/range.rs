@@ -31,7 +31,7 @@ pub struct ParseRangeError(String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     base: u128,
-    /// Of an address of this family: 32 or 128.
+    /// The size of the address family: 32 or 128.
     bits: u8,
     prefix: u8,
 }
@@ -90,7 +90,7 @@ impl Range {
         bits == self.bits && value & !self.mask() == self.base
     }
 
-    /// The last offset that is given out: the network's own address and the broadcast are not.
+    /// The last allocatable offset; excludes the network address and the broadcast address.
     pub(super) fn last(&self) -> u128 {
         let last = self.mask();
         if self.bits == 32 { last.saturating_sub(1) } else { last }

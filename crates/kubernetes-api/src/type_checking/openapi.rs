@@ -1,4 +1,5 @@
-//! Shapes from an OpenAPI v3 document. What a schema leaves open has any type, so that no warning is wrong.
+//! Shapes from an OpenAPI v3 document. Unspecified parts of a schema have any type, so that there are no false
+//! warnings.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -9,14 +10,14 @@ use cel::types::{Field, Identity, Kind, ObjectShape, Shape, escape};
 use serde_json::Value;
 
 const REFERENCE: &str = "#/components/schemas/";
-/// The depth of a schema without references; a deeper value has any type. References that form a circle have any type, too.
+/// The depth limit of a schema without references; deeper values have any type, and so have circular references.
 const MAX_DEPTH: usize = 64;
 
 /// The OpenAPI v3 document of a group version.
 #[derive(Debug)]
 pub struct Document {
     document: Value,
-    /// The shapes of named schemas; `None` for one that is being read.
+    /// The shapes of named schemas; `None` while one is being read.
     known: RefCell<HashMap<String, Option<Arc<Shape>>>>,
 }
 
@@ -94,8 +95,7 @@ impl Document {
     }
 }
 
-/// The name of the schema that a schema refers to: directly, or by the only element of `allOf`, beside which there is a
-/// default.
+/// The name of the referenced schema: direct, or in the only element of `allOf` beside a default.
 fn reference(schema: &Value) -> Option<&str> {
     let direct = schema["$ref"].as_str();
     let of_all = || match schema["allOf"].as_array().map(Vec::as_slice) {

@@ -1,4 +1,4 @@
-//! Ranges of service addresses, and the addresses taken from them.
+//! Ranges of service addresses, and addresses allocated from them.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ const ONE_OF_EACH: &str = "may specify no more than one IP for each IP family, i
 
 fn service_ranges(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let (ranges, at) = (list(spec, "cidrs"), at.child("cidrs"));
-    // Upstream shows its own struct around them.
+    // Upstream prints its own struct around them.
     let mut refuse = |detail| {
         let shown = json!({"CIDRs": ranges}).to_string();
         errors.push(Error::invalid(&at.path(), Value::Null, detail).shown_as(shown));
@@ -38,7 +38,7 @@ fn strict_ranges(ranges: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An address and the length of its prefix, however many zeros stand before the numbers.
+/// An address and its prefix length; leading zeros are ignored.
 fn parse(range: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = range.split_once('/')?;
     let plain = |octet: &str| -> Option<String> { Some(octet.parse::<u8>().ok()?.to_string()) };
@@ -81,7 +81,7 @@ fn masked(address: IpAddr, length: u32) -> IpAddr {
     }
 }
 
-/// Ranges stay; one of the other family may join.
+/// Ranges are immutable, but one of the other family may be added.
 pub(super) fn update_ranges(old: &Value, new: &Value, errors: &mut ErrorList) {
     const IMMUTABLE: &str = "field is immutable";
     let of = |ranges: &Value| ranges["spec"]["cidrs"].as_array().cloned().unwrap_or_default();
@@ -180,7 +180,7 @@ pub(super) fn update_address(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"]["parentRef"], &new["spec"]["parentRef"]);
     if was != is {
         let member = |field: &str| is[field].as_str().unwrap_or_default();
-        // Upstream shows the members of its own struct.
+        // Upstream prints the members of its own struct.
         let shown = format!(
             r#"{{"Group":{},"Resource":{},"Namespace":{},"Name":{}}}"#,
             Value::from(member("group")),

@@ -1,4 +1,4 @@
-//! Annotations of pods and pod templates that fields have replaced.
+//! Annotations of pods and pod templates that were replaced by fields.
 
 use apimachinery::field::{Error, ErrorList};
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn of_pod(pod: &Object, at: &At<'_>, errors: &mut ErrorList) {
     check(pod, &at_metadata.child("annotations"), &at_spec, errors);
 }
 
-/// Upstream leaves `metadata` out of these paths.
+/// Upstream omits `metadata` from these paths.
 pub(super) fn of_template(template: &Object, at: &At<'_>, errors: &mut ErrorList) {
     check(template, &at.child("annotations"), &at.child("spec"), errors);
 }
@@ -53,7 +53,7 @@ fn check(pod: &Object, at: &At<'_>, at_spec: &At<'_>, errors: &mut ErrorList) {
     fields_agree(annotations, spec, at_spec, errors);
 }
 
-/// Neither a plus sign nor leading zeros: a cost has one spelling.
+/// A cost has a single spelling, without plus sign or leading zeros.
 fn is_cost(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = !digits.starts_with('+') && (digits == "0" || !digits.starts_with('0'));

@@ -1,4 +1,4 @@
-//! The position of a check in an object. Paths live on the stack; their text is built only for an error.
+//! The position of a check in an object. Paths are on the stack; their text is built only for an error.
 
 use apimachinery::field::Path;
 

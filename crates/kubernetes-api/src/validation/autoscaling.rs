@@ -78,7 +78,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("ContainerResource", "containerResource"),
 ];
 
-/// The source a metric's type calls for is there, and no other.
+/// The source for the metric's type is present, and no other.
 fn metric(metric: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let type_ = text(metric, "type");
     let expected = SOURCES.iter().find(|(name, _)| *name == type_).map(|(_, field)| *field);
@@ -163,7 +163,7 @@ fn metric_target(target: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Seconds that autoscalers may look back.
+/// The maximum stabilization window and period, in seconds.
 const MAX_WINDOW: i64 = 3600;
 const MAX_PERIOD: i64 = 1800;
 
@@ -200,7 +200,7 @@ fn budget(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         let [least, selector, most, policy] =
             ["minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy"]
                 .map(|field| spec.get(field).unwrap_or(&Value::Null));
-        // Upstream shows the fields of its own struct.
+        // Upstream prints the fields of its own struct.
         let shown = format!(
             r#"{{"MinAvailable":{least},"Selector":{selector},"MaxUnavailable":{most},"UnhealthyPodEvictionPolicy":{policy}}}"#
         );

@@ -1,4 +1,4 @@
-//! Checks of one field, as the table names them.
+//! Checks of one field, by their names in the table.
 
 use std::collections::HashSet;
 
@@ -16,30 +16,30 @@ pub(super) enum Check {
     /// Present and not empty; with the message's detail, if any.
     Required(&'static str),
     In(Vec<&'static str>),
-    /// As `In`, where nothing is as wrong as anything else.
+    /// As `In`, but an absent value is an error like any other.
     GivenIn(Vec<&'static str>),
-    /// A text of a shape: the complaints about it.
+    /// Text of a certain form; the function returns the errors.
     Shape(fn(&str) -> Vec<String>),
-    /// As `Shape`, where nothing is an empty text.
+    /// As `Shape`, but an absent value is an empty text.
     GivenShape(fn(&str) -> Vec<String>),
     NotNegative,
     Positive,
     Between(i64, i64),
     /// Permission bits.
     Mode,
-    /// As `Positive`, in the words of quantities and of scaling.
+    /// As `Positive`, with the messages of quantities and of scaling.
     AboveZero,
-    /// As `AboveZero`, where nothing is zero.
+    /// As `AboveZero`, but an absent value is zero.
     GivenAboveZero,
-    /// How much a preference counts.
+    /// The weight of a preference.
     Weight,
     /// A number or a name.
     Port,
-    /// As `Port`, where nothing is zero.
+    /// As `Port`, but an absent value is zero.
     GivenPort,
     /// A number or a percentage, not negative.
     Share,
-    /// A share of no more than all.
+    /// A number or percentage of at most 100 %.
     AtMostAll,
     /// No two items have the same value of this field.
     Unique(&'static str),
@@ -47,9 +47,9 @@ pub(super) enum Check {
     Labels,
     Selector,
     Absolute,
-    /// A relative path that does not lead out of where it starts.
+    /// A relative path without `..`.
     Descending,
-    /// As `Descending`, and not what volumes keep for themselves.
+    /// As `Descending`, and without the names that volumes reserve.
     LocalPath,
     NoBacksteps,
 }
@@ -102,7 +102,7 @@ impl Check {
             return self.run_without(at, errors);
         };
         match self {
-            // Where an empty list does not count as absent, it is reported as missing all the same.
+            // An empty list that does not count as absent is reported as missing, too.
             Self::Required(detail) if value.as_array().is_some_and(Vec::is_empty) => required(errors, at, detail),
             Self::Required(_) => {}
             Self::In(allowed) | Self::GivenIn(allowed) => supported(value, allowed, at, errors),
@@ -167,7 +167,7 @@ pub(super) fn no_backsteps(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Relative, without steps back, and without the names under which volumes keep their versions.
+/// A relative path without `..`, and without the names that volumes use for their versions.
 fn local_path(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     descending_path(value, at, errors);
     let path = value.as_str().unwrap_or_default();
@@ -289,7 +289,7 @@ pub(super) fn selector(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Names of ports, after the IANA's rules for services.
+/// Port names, by IANA's rules for services.
 pub(super) fn is_port_name(text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut complain = |wrong: bool, text: &str| {
@@ -314,7 +314,7 @@ fn is_environment_name(text: &str) -> Vec<String> {
     vec![why.to_owned()]
 }
 
-/// Keys of configuration and secrets, which become names of files.
+/// Keys of ConfigMaps and Secrets, which become file names.
 pub(super) fn is_config_key(text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if text.len() > names::SUBDOMAIN_MAX {

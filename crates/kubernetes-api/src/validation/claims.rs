@@ -1,4 +1,4 @@
-//! The claims of pods on devices, and what containers use of them.
+//! The device claims of pods, and their use by containers.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::at::At;
 use super::{invalid, required};
 
-/// The claims of a pod: each of a name of its own, and either there or made from a template.
+/// The claims of a pod: names are unique, and each refers to either a claim or a template.
 pub(super) fn of_pod(claims: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for (index, claim) in claims.iter().enumerate() {
@@ -30,7 +30,7 @@ pub(super) fn of_pod(claims: &[Value], at: &At<'_>, errors: &mut ErrorList) {
             _ => "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
         };
         if !detail.is_empty() {
-            // Upstream shows the fields of its own struct.
+            // Upstream prints the fields of its own struct.
             let shown = format!(
                 r#"{{"Name":{},"ResourceClaimName":{},"ResourceClaimTemplateName":{}}}"#,
                 Value::from(name),
@@ -53,7 +53,7 @@ fn complain(name: &str, rule: fn(&str) -> Vec<String>, at: &At<'_>, errors: &mut
     }
 }
 
-/// The claims a container uses, or the requests of a claim. Who uses a whole claim uses all its requests already.
+/// The claims that a container uses, or the requests of a claim. Using a whole claim includes all its requests.
 pub(super) fn used(used: &[Value], claims: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     let known: BTreeSet<&str> = claims.iter().filter_map(|claim| claim["name"].as_str()).collect();
     let mut seen: HashSet<(&str, &str)> = HashSet::new();

@@ -1,4 +1,4 @@
-//! Configuration, secrets, and what has a fixed set of contents.
+//! ConfigMaps, Secrets, and other kinds with a fixed content.
 
 use apimachinery::field::{Error, ErrorList};
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use super::{Object, forbidden, invalid, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[("config_map", config_map), ("secret", secret)];
 
-/// Bytes of all values of a ConfigMap or Secret together.
+/// The maximum total size of the values of a ConfigMap or Secret, in bytes.
 const MAX_SIZE: usize = 1024 * 1024;
 
 fn keys(map: Option<&Object>, at: &At<'_>, errors: &mut ErrorList) {
@@ -96,7 +96,7 @@ fn same_data(one: Option<&Value>, other: Option<&Value>) -> bool {
     one == other || empty(one) && empty(other)
 }
 
-/// The content of an immutable object, and the field itself, do not change.
+/// An immutable object's content, and the field `immutable` itself, must not change.
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     if old["immutable"] != true {
         return;

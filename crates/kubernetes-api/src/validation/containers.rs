@@ -104,7 +104,7 @@ pub(super) fn of_kind(field: &str, container: &Object, list_at: &At<'_>, at: &At
     }
 }
 
-/// Rules of a container, and the exit codes of one of them.
+/// The maximum number of rules of a container, and of exit codes of a rule.
 const MAX_RULES: usize = 20;
 const MAX_CODES: usize = 255;
 
@@ -139,7 +139,7 @@ fn restart_policy(container: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Checks of a container that need its pod: grace periods of hooks, claims, and security settings of the pod.
+/// Checks of a container that depend on its pod: grace periods of hooks, claims, and security settings of the pod.
 pub(super) fn in_its_pod(container: &Object, pod: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if text(pod, "restartPolicy") == "Never" {
         let at = at.child("resizePolicy");
@@ -173,7 +173,7 @@ pub(super) fn in_its_pod(container: &Object, pod: &Object, at: &At<'_>, errors: 
     super::claims::used(list(resources, "claims"), list(pod, "resourceClaims"), &at.child("claims"), errors);
 }
 
-/// A port of the node can be given away once.
+/// A host port may be used only once.
 pub(super) fn host_ports(containers: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     let mut taken = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
@@ -283,8 +283,7 @@ impl Mounts<'_> {
     }
 }
 
-/// Whether mounts made later are seen, on both sides, and whether all below a mount is read only. Upstream names the list, not
-/// the item.
+/// Mount propagation, and recursive read-only mounts. Upstream's path names the list, not the item.
 fn propagation(mount: &Value, container: &Object, list_at: &At<'_>, errors: &mut ErrorList) {
     const MODES: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
     let mode = mount["mountPropagation"].as_str();
@@ -324,11 +323,11 @@ const VARIABLES: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// Known fields that not every place supports.
+/// Known fields that are not supported everywhere.
 const KNOWN: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
-/// A field of the pod, by its path, where only some are `supported_fields`.
+/// A reference to a pod field by its path; only `supported_fields` are permitted.
 pub(super) fn field_reference(reference: &Object, supported_fields: &[&str], at: &At<'_>, errors: &mut ErrorList) {
     let path = text(reference, "fieldPath");
     let at_path = at.child("fieldPath");
@@ -338,7 +337,7 @@ pub(super) fn field_reference(reference: &Object, supported_fields: &[&str], at:
     let mut refuse = |why: &str| {
         invalid(errors, &at_path, &path.into(), &format!("error converting fieldPath: {why}"));
     };
-    // It is given the default when it is not set.
+    // The default applies if it is absent.
     let version = reference.get("apiVersion").and_then(Value::as_str).unwrap_or("v1");
     if version != "v1" {
         return refuse(&format!("unsupported pod version: {version}"));

@@ -1,4 +1,4 @@
-//! Devices: what drivers publish, device classes, and claims. The meaning of selectors is not checked.
+//! Devices: the slices that drivers publish, device classes, and claims. Selectors are not compiled.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,22 +24,22 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("resource_slice", resource_slice),
 ];
 
-/// Requests, constraints, configurations, selectors.
+/// The maximum number of requests, constraints, configurations and selectors.
 const MANY: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
 const MAX_DEVICES: usize = 128;
-/// Devices of a slice in which some have taints or consume counters.
+/// The maximum number of devices in a slice if some have taints or consume counters.
 const MAX_COMPLEX_DEVICES: usize = 64;
 const MAX_COUNTER_SETS: usize = 8;
 const MAX_TRAITS: usize = 32;
 const MAX_TAINTS: usize = 16;
-/// Bytes.
+/// In bytes.
 const MAX_IDENTIFIER: usize = 32;
 const MAX_TEXT: usize = 64;
 const MAX_PARAMETERS: usize = 10 * 1024;
 const MAX_POOL: usize = 253;
 
-/// Whether there are no more than there may be.
+/// Checks the maximum number of items.
 fn few(items: &[Value], most: usize, at: &At<'_>, errors: &mut ErrorList) -> bool {
     if items.len() > most {
         errors.push(Error::too_many(&at.path(), items.len(), most));
@@ -122,7 +122,7 @@ fn device_request(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// How many devices of which class.
+/// The number and the class of the requested devices.
 fn wanted(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
     match text(request, "deviceClassName") {
         "" => required(errors, &at.child("deviceClassName"), ""),
@@ -153,7 +153,7 @@ fn device_constraint(constraint: &Object, known: &Requests, at: &At<'_>, errors:
     }
 }
 
-/// The requests that something is about.
+/// References to requests of the claim.
 fn references(parent: &Object, known: &Requests, at: &At<'_>, errors: &mut ErrorList) {
     const WHAT: &str =
         "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
@@ -178,7 +178,7 @@ fn references(parent: &Object, known: &Requests, at: &At<'_>, errors: &mut Error
     unique(given.iter().filter_map(Value::as_str), &at, errors);
 }
 
-/// The name of an attribute: a driver's and an identifier, or an identifier alone.
+/// The name of an attribute: with a driver's domain, or an identifier alone.
 fn attribute_name(name: &str, at: &At<'_>, errors: &mut ErrorList) {
     let parts: Vec<&str> = name.split('/').collect();
     match parts[..] {
@@ -312,7 +312,7 @@ fn resource_slice(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The alternative fields for the location that are set.
+/// The mutually exclusive location fields that are set.
 fn placed(parent: &Object, unnamed: &str, at: &At<'_>, errors: &mut ErrorList) -> Vec<&'static str> {
     let mut taken = Vec::new();
     if let Some(name) = parent.get("nodeName") {
@@ -408,7 +408,7 @@ fn device_attribute(attribute: &Value, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A version after semver.org, which knows no `v` before it.
+/// A version by semver.org, which permits no leading `v`.
 fn is_semver(text: &str) -> bool {
     let identifier =
         |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

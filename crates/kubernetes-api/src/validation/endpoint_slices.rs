@@ -13,7 +13,7 @@ use super::{Object, invalid, list, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[("endpoint_slice", endpoint_slice)];
 
-/// Addresses of an endpoint, endpoints and ports of a slice, hints of each kind for an endpoint.
+/// The maximum number of addresses of an endpoint, endpoints and ports of a slice, and hints of each kind.
 const MAX_ADDRESSES: usize = 100;
 const MAX_ENDPOINTS: usize = 1000;
 const MAX_PORTS: usize = 20_000;
@@ -82,7 +82,7 @@ fn addresses(addresses: &[Value], type_: &str, at: &At<'_>, errors: &mut ErrorLi
     }
 }
 
-/// A whole name, with or without the dot that ends it.
+/// A fully qualified name, with or without a trailing dot.
 fn domain_name(name: &str, at: &At<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         return required(errors, at, "");

@@ -11,7 +11,7 @@ use super::{Object, invalid, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[("event", event), ("new_event", new_event)];
 
-/// Letters of `action`, `reason` and `reportingInstance`.
+/// The maximum length of `action`, `reason` and `reportingInstance`.
 const WORD: usize = 128;
 const NOTE: usize = 1024;
 
@@ -124,7 +124,7 @@ fn series(event: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Whether a value is more than the zero of its type.
+/// Whether a value differs from the zero value of its type.
 fn is_set(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,

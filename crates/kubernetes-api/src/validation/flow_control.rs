@@ -1,4 +1,4 @@
-//! Flow schemas and the priority levels they lead to.
+//! FlowSchemas and their PriorityLevelConfigurations.
 
 use apimachinery::field::{Error, ErrorList};
 use apimachinery::names;
@@ -21,14 +21,14 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
 
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 const MAX_QUEUES: i64 = 10_000_000;
-/// Bits of a request's hash that choose its queues.
+/// The bits of a request's hash that select its queues.
 const HASH_BITS: i64 = 60;
 
 fn name(map: &Object) -> &str {
     map.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default())
 }
 
-/// Precedence 1 is reserved for the exempt flow schema, and the specs of mandatory schemas are fixed.
+/// Precedence 1 is reserved for the exempt FlowSchema, and the specs of mandatory FlowSchemas are fixed.
 fn flow_schema_name(schema: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let precedence = schema.get("spec").map_or(&Value::Null, |spec| &spec["matchingPrecedence"]);
     if *precedence == 1 && name(schema) != "exempt" {
@@ -82,7 +82,7 @@ fn flow_schema(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         let type_ = text(method, "type");
         if !known.contains(&type_) {
             let at = at.child("distinguisherMethod");
-            // Upstream shows the method as its Go struct.
+            // Upstream prints the method as its Go struct.
             let error = Error::not_supported(&at.child("type").path(), type_, &known);
             errors.push(error.shown_as(format!(r#"{{"Type":{}}}"#, Value::from(type_))));
         }
@@ -223,7 +223,8 @@ fn url_complaint(url: &str) -> Option<&'static str> {
     }
 }
 
-/// One level is exempt, by its name; the specs of mandatory levels are fixed, but for the shares of the exempt one.
+/// Only the level named `exempt` is exempt; the specs of mandatory levels are fixed, except the shares of the exempt
+/// one.
 fn priority_level_name(level: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let (mut spec, at_spec) = (level.get("spec").cloned().unwrap_or_default(), at.child("spec"));
     let shown = as_struct(&spec, LEVEL);
@@ -278,7 +279,7 @@ fn priority_level(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Shares that a level has, and those it lends.
+/// The shares of a level, and the percentage it lends.
 fn shares(level: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let (shares, lends) = ("nominalConcurrencyShares", "lendablePercent");
     if let Some(value) = level.get(shares) {
@@ -335,13 +336,13 @@ fn queuing(queuing: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The fields of a Go struct: its name for each, the field of the document, and the struct within.
+/// The fields of a Go struct: the Go name of each, the field of the document, and the nested struct.
 type Fields = &'static [(&'static str, &'static str, Inner)];
 
 #[derive(Clone, Copy)]
 enum Inner {
     Value,
-    /// Empty where it is missing.
+    /// Empty if it is absent.
     Text,
     Struct(Fields),
     List(Fields),
@@ -414,7 +415,7 @@ const LEVEL: Fields = &[
     ),
 ];
 
-/// A document as upstream shows the struct that it decodes it into.
+/// Prints a document like upstream's Go struct.
 fn as_struct(document: &Value, fields: Fields) -> String {
     if !document.is_object() {
         return "null".to_owned();
@@ -440,7 +441,7 @@ fn as_struct(document: &Value, fields: Fields) -> String {
     format!("{{{}}}", shown.join(","))
 }
 
-/// Bits it takes at most to deal a hand of so many cards out of a deck.
+/// The maximum number of bits needed to deal a hand from a deck.
 fn entropy(deck: i64, hand: i64) -> i64 {
     // Both are far below the precision of a float.
     ((deck as f64).log2() * hand as f64).ceil() as i64

@@ -41,7 +41,7 @@ fn index(text: &str, completions: i64) -> Result<i64, String> {
     Ok(number)
 }
 
-/// The first index that is in both.
+/// The first index in both.
 pub(super) fn shared(ranges: &[(i64, i64)], others: &[(i64, i64)]) -> Option<i64> {
     let both = |(first, last): &(i64, i64)| {
         let overlap = others.iter().find(|(other_first, other_last)| first <= other_last && other_first <= last);

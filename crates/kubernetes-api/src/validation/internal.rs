@@ -1,5 +1,5 @@
-//! Pod templates as upstream shows them in refusals: in the fields of its own structs, in the order it declares them, with
-//! what is not set. Types that are not listed here are shown as they are written.
+//! Prints pod templates as upstream does in errors: with the fields of its internal structs, in declaration order,
+//! including unset ones. Types that are not listed here are printed as sent.
 
 use serde_json::{Map, Value};
 
@@ -120,7 +120,7 @@ const MOUNT: Shape = &[
     ("SubPathExpr", '"', "", ""),
 ];
 
-/// The first five stand in the pod's own specification when it is written.
+/// The first five are fields of the pod's spec in JSON.
 const SECURITY: Shape = &[
     ("HostNetwork", '!', "", ""),
     ("HostPID", '!', "", ""),
@@ -192,7 +192,7 @@ const NODE_SELECTOR_TERM: Shape =
 
 const NODE_SELECTOR_REQUIREMENT: Shape = &[("Key", '"', "", ""), ("Operator", '"', "", ""), ("Values", '?', "", "")];
 
-/// Metadata is inlined, in the names of JSON.
+/// Metadata is inlined, with its JSON names.
 const METADATA: [&str; 5] = ["name", "namespace", "labels", "annotations", "finalizers"];
 
 pub(super) fn pod_template(template: &Value) -> String {

@@ -92,7 +92,7 @@ fn manager_path(manager: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Pods of a job with indexes, at once; what is remembered of them has to fit into an object.
+/// The maximum number of pods of an indexed job; their state must fit into one object.
 const MAX_INDEXED: i64 = 100_000;
 const MAX_FAILED_OF_MANY: i64 = 10_000;
 
@@ -172,7 +172,7 @@ fn policies(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Rules of a policy, patterns of conditions in a rule, exit codes in one.
+/// The maximum number of rules of a policy, of condition patterns of a rule, and of exit codes of a rule.
 const MAX_RULES: usize = 20;
 const MAX_PATTERNS: usize = 20;
 const MAX_CODES: usize = 255;
@@ -183,7 +183,7 @@ fn at_most_items(items: &[Value], most: usize, at: &At<'_>, errors: &mut ErrorLi
     }
 }
 
-/// When a job has succeeded before all of its indexes have.
+/// Rules by which a job succeeds before all of its indexes have succeeded.
 fn success_rules(spec: &Object, rules: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     let at = at.child("successPolicy");
     let at = at.child("rules");
@@ -224,7 +224,7 @@ fn success_rules(spec: &Object, rules: &[Value], at: &At<'_>, errors: &mut Error
     }
 }
 
-/// Upstream leaves out the value of a rule.
+/// Upstream omits the value of a rule.
 fn failure_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     at_most_items(list(rule, "onPodConditions"), MAX_PATTERNS, &at.child("onPodConditions"), errors);
     let at_action = at.child("action");
@@ -267,7 +267,7 @@ fn exit_codes(codes: &Object, at: &At<'_>, errors: &mut ErrorList) {
 fn cron_job(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let schedule = text(spec, "schedule");
     let at_schedule = at.child("schedule");
-    // The library upstream uses takes a zone at the start.
+    // Upstream's library accepts a time zone at the start.
     let rest = schedule.strip_prefix("CRON_").unwrap_or(schedule);
     let times =
         rest.strip_prefix("TZ=").and_then(|rest| rest.split_once(' ')).map_or(schedule, |(_, times)| times.trim());
@@ -295,7 +295,7 @@ fn cron_job(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             name if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|part| part == "..") => {
                 invalid(errors, &at, zone, "time: invalid location name");
             }
-            // Letters count: upstream looks for files.
+            // Names are case-sensitive: upstream opens files.
             name if name != "UTC" && !TimeZone::get(name).is_ok_and(|zone| zone.iana_name() == Some(name)) => {
                 invalid(errors, &at, zone, &format!("unknown time zone {name}"));
             }

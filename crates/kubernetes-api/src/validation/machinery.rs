@@ -28,7 +28,7 @@ fn name(map: &Object) -> &str {
     map.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default())
 }
 
-/// Pods and jobs get names of their own out of it, and those have 63 letters.
+/// The names of its jobs and pods are derived from it, and have at most 63 characters.
 const CRON_JOB_NAME: usize = 52;
 
 fn cron_job_name(job: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -133,7 +133,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// Seconds; shorter lives would end before the certificate is in use.
+/// The minimum lifetime in seconds: a shorter certificate would expire before it is used.
 const SHORTEST_LIFE: i64 = 600;
 
 fn certificate_request(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -211,7 +211,7 @@ fn class_parameters(parameters: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Addresses that an endpoint may not have: they are not reachable from other nodes.
+/// Addresses that an endpoint must not have, because other nodes cannot reach them.
 pub(super) fn callable_address(address: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let text = address.as_str().unwrap_or_default();
     let Ok(ip) = text.parse::<IpAddr>() else {

@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("policy_types", policy_types),
 ];
 
-/// Whether an address can be read.
+/// Whether an address is valid.
 pub(super) fn address(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> bool {
     let fine = value.as_str().is_some_and(|text| text.parse::<std::net::IpAddr>().is_ok());
     if !fine {
@@ -33,7 +33,7 @@ pub(super) fn address(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> boo
     fine
 }
 
-/// Whether a range of addresses can be read.
+/// Whether an address range is valid.
 pub(super) fn block(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> bool {
     let fine = value.as_str().is_some_and(is_block);
     if !fine {
@@ -44,7 +44,7 @@ pub(super) fn block(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> bool 
 
 const CLASS: &str = "kubernetes.io/ingress.class";
 
-/// The old way to name a class may not contradict the new one. Upstream leaves `metadata` out of the path.
+/// The deprecated annotation for the class must not contradict the field. Upstream omits `metadata` from the path.
 fn ingress_class(ingress: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let given = ingress.get("metadata").map_or(&Value::Null, |metadata| &metadata["annotations"][CLASS]);
     let named = ingress.get("spec").map_or(&Value::Null, |spec| &spec["ingressClassName"]);
@@ -54,7 +54,7 @@ fn ingress_class(ingress: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Contradictions that existed at creation are tolerated.
+/// Contradictions in existing objects are tolerated.
 pub(super) fn ingress_update(_: &Value, _: &Value, errors: &mut ErrorList) {
     let path = Path::new("annotations").child(CLASS);
     errors.retain(|error| error.path != path);
@@ -244,7 +244,7 @@ fn policy_port(port: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An address and the length of its prefix.
+/// An address and its prefix length.
 fn is_block(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let bits = match address.parse::<std::net::IpAddr>() {
@@ -272,7 +272,7 @@ fn ip_block(range: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Whether the first of two ranges is a smaller part of the second.
+/// Whether the first range is a proper part of the second.
 fn is_within(inner: &str, outer: &str) -> bool {
     let bits = |text: &str| -> Option<(u128, u32, u32)> {
         let (address, length) = text.split_once('/')?;

@@ -1,16 +1,17 @@
-//! The order of validation errors. Upstream checks the fields of each type in an order of its own; the lines of
-//! `data/validation.txt` that begin with `<` give it. Errors are collected in one walk and sorted at the end.
+//! The order of validation errors. Upstream checks the fields of each type in a fixed order, which the lines of
+//! `data/validation.txt` with a leading `<` list. Errors are collected in one walk and sorted at the end.
 
 use apimachinery::field::{Error, ErrorKind, ErrorList};
 use apimachinery::schema::SchemaId;
 
-/// Where a complaint stands among others: one number for each step of its path.
+/// The rank of an error: one number for each step of its path.
 type Place = Vec<usize>;
 
-/// After everything else at its level.
+/// After all others at its level.
 const LAST: usize = usize::MAX;
 
-/// Puts complaints about an object of the type at `root` in upstream's order. Complaints about one field keep theirs.
+/// Sorts the errors about an object of the type at `root` in upstream's order. The order of errors about one field is
+/// kept.
 pub(super) fn sort(root: SchemaId, errors: &mut ErrorList) {
     if errors.len() > 1 {
         errors.sort_by_cached_key(|error| place(root, error));
@@ -26,7 +27,7 @@ fn place(root: SchemaId, error: &Error) -> Place {
     while let Some(step) = steps.next() {
         match step {
             Step::Field(name) => {
-                // Errors that a workload reports for its whole template come after the template's own.
+                // Errors of a workload about its whole template follow the template's own errors.
                 if late && name == "template" {
                     place.extend([rank(at, nodes, name), LAST]);
                     return place;
@@ -58,11 +59,11 @@ fn rank(at: Option<SchemaId>, nodes: &[super::table::Node], name: &str) -> usize
     order.iter().position(|known| *known == name).unwrap_or(order.len())
 }
 
-/// Requirements that only a workload has for its pods: a restart policy, and no active deadline.
+/// Requirements of a workload for its pods: a restart policy, and no active deadline.
 fn is_late(error: &Error) -> bool {
     let path = error.path.as_str();
     match &error.kind {
-        // A pod's own complaint lists all three policies.
+        // The pod's own error lists all three policies.
         ErrorKind::NotSupported { supported, .. } => {
             supported.len() < 3 && path.ends_with("template.spec.restartPolicy")
         }
@@ -78,7 +79,7 @@ enum Step<'a> {
     Entry(&'a str),
 }
 
-/// `spec.ports[0].name` in its parts. Keys of maps may hold dots; they end with a bracket that a new part follows.
+/// `spec.ports[0].name` in its parts. Map keys may contain dots; they end at a bracket that a new part follows.
 fn steps(path: &str) -> impl Iterator<Item = Step<'_>> {
     let mut rest = path;
     std::iter::from_fn(move || {

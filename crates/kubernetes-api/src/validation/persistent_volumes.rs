@@ -28,7 +28,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("volume_spec", volume_spec),
 ];
 
-/// The order in which upstream meets the sources of a volume: of several the first is the right one.
+/// The order in which upstream checks the sources of a volume: of several, the first is the valid one.
 const SOURCES: [&str; 22] = [
     "hostPath",
     "gcePersistentDisk",
@@ -93,7 +93,7 @@ fn volume_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A volume that an attachment describes, for a pod that named it itself: only a driver knows of it.
+/// An inline volume of an attachment: only CSI is permitted.
 fn inline(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for field in ["claimRef", "capacity", "nodeAffinity", "storageClassName"] {
         if spec.contains_key(field) {
@@ -138,7 +138,7 @@ fn capacity(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The source of a volume is as it was made, but for a secret its driver had no need of before.
+/// The source of a volume is immutable, except for a secret that was absent before.
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     const SECRET: &str = "controllerExpandSecretRef";
     let root = At::root();
@@ -155,7 +155,7 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
         let detail = "spec.persistentvolumesource is immutable after creation";
         forbidden(errors, &at.child("persistentvolumesource"), detail);
     }
-    // Upstream leaves `spec` out of the next two paths.
+    // Upstream omits `spec` from the next two paths.
     if was["volumeMode"] != is["volumeMode"] {
         invalid(errors, &root.child("volumeMode"), &is["volumeMode"], "field is immutable");
     }
@@ -172,7 +172,7 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// An affinity in the names that labels of nodes have now.
+/// An affinity with deprecated node labels replaced by the current ones.
 fn renewed(affinity: &Value) -> Value {
     const NAMES: [(&str, &str); 5] = [
         ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
@@ -203,7 +203,7 @@ fn partition(disk: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 const FORMATS: [&str; 3] = ["iqn", "eui", "naa"];
 
-/// Names of initiators and targets are of one of three makes.
+/// Initiators and targets have names in one of three formats.
 fn is_storage_name(name: &str) -> bool {
     let word = |text: &str, length: usize| text.len() == length && text.bytes().all(|b| b.is_ascii_alphanumeric());
     match name.get(..3) {
@@ -213,7 +213,7 @@ fn is_storage_name(name: &str) -> bool {
     }
 }
 
-/// The rest after `iqn.`: a month, a reversed domain name, and after a colon any text.
+/// The part after `iqn.`: a month, a reversed domain name, and after a colon any text.
 fn is_qualified_storage_name(text: &str) -> bool {
     let digits = |text: Option<&str>| text.is_some_and(|text| text.bytes().all(|b| b.is_ascii_digit()));
     let month =
@@ -227,7 +227,7 @@ fn is_qualified_storage_name(text: &str) -> bool {
 }
 
 fn iscsi(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    // Volumes of the cluster name the namespace of their secret; upstream has fewer words for them.
+    // Cluster-scoped volumes name the namespace of their secret; upstream's messages for them are shorter.
     let names_any = |name: &str| FORMATS.iter().any(|format| name.starts_with(format));
     for (field, shown) in [("iqn", "iqn"), ("initiatorName", "initiatorname")] {
         let name = text(source, field);
@@ -331,7 +331,7 @@ fn azure_disk(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Where the volume lives may be in another namespace, but not in none.
+/// The namespace of the endpoints may differ, but must not be empty.
 fn given_namespace(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if let Some(namespace) = source.get("endpointsNamespace") {
         let at = at.child("endpointsNamespace");
@@ -367,7 +367,7 @@ fn secret_and_namespace(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A driver's name becomes a part of other names, so it is short.
+/// The maximum length of a driver's name, which becomes part of other names.
 const LONGEST_DRIVER: usize = 63;
 
 fn driver_name(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -392,13 +392,13 @@ fn csi_inline(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
         let at = at.child("nodePublishSecretRef");
         return required(errors, &at.child("name"), "");
     }
-    // Upstream leaves the reference out of this path.
+    // Upstream omits the reference from this path.
     for complaint in names::is_dns1123_subdomain(name) {
         invalid(errors, &at.child("name"), &name.into(), &complaint);
     }
 }
 
-/// The complaints about a name.
+/// Returns the errors in a name.
 type Rule = fn(&str) -> Vec<String>;
 
 fn csi_volume(source: &Object, at: &At<'_>, errors: &mut ErrorList) {

@@ -59,7 +59,7 @@ fn node_amounts(node: &Object, at: &At<'_>, errors: &mut ErrorList) {
     super::status::node_amounts(status, &at.child("status"), errors);
 }
 
-/// The addresses of a node's pods: a range of each family.
+/// The pod address ranges of a node, one for each family.
 fn pod_ranges(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let ranges = list(spec, "podCIDRs");
     let at = at.child("podCIDRs");
@@ -81,7 +81,7 @@ fn pod_ranges(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream looks for them in `metadata`.
+/// Upstream's path is in `metadata`.
 fn node_taints(spec: &Object, _at: &At<'_>, errors: &mut ErrorList) {
     let root = At::root();
     let at = root.child("metadata");
@@ -131,7 +131,7 @@ fn spread_constraint(constraint: &Object, at: &At<'_>, errors: &mut ErrorList) {
     selected_twice(constraint, keys, &at, errors);
 }
 
-/// Keys whose values a pod brings with it select among pods like it.
+/// `matchLabelKeys` and `mismatchLabelKeys`: label keys whose values are taken from the pod.
 fn label_keys(term: &Object, keys: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     if keys.is_empty() {
         return;
@@ -146,7 +146,7 @@ fn label_keys(term: &Object, keys: &[Value], at: &At<'_>, errors: &mut ErrorList
     }
 }
 
-/// A key comes into the selector with its value, once; more of it there was written by hand.
+/// A key's value is added to the selector once; another requirement on the key was set by the client.
 fn selected_twice(term: &Object, keys: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     let Some(selector) = term.get("labelSelector") else { return };
     let mut seen: HashSet<&str> =
@@ -165,7 +165,7 @@ fn selected_twice(term: &Object, keys: &[Value], at: &At<'_>, errors: &mut Error
 fn pod_affinity_term(term: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for name in list(term, "namespaces") {
         for complaint in names::is_dns1123_label(name.as_str().unwrap_or_default()) {
-            // Upstream has one namespace in mind.
+            // Upstream's path assumes a single namespace.
             invalid(errors, &at.child("namespace"), name, &complaint);
         }
     }
@@ -173,14 +173,14 @@ fn pod_affinity_term(term: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at_alike = at.child("matchLabelKeys");
     label_keys(term, alike, &at_alike, errors);
     label_keys(term, unlike, &at.child("mismatchLabelKeys"), errors);
-    // Upstream names the term, as if it were the list of keys.
+    // Upstream's path names the term instead of the list of keys.
     selected_twice(term, alike, at, errors);
     for (index, key) in alike.iter().enumerate().filter(|(_, key)| unlike.contains(key)) {
         invalid(errors, &at_alike.index(index), key, "exists in both matchLabelKeys and mismatchLabelKeys");
     }
 }
 
-/// Two constraints with the same key and answer are one kind of spread; upstream names the first of them.
+/// Two constraints with the same topology key and `whenUnsatisfiable` are duplicates; upstream's error names the first.
 pub(super) fn spread(constraints: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     let kind = |constraint: &Value| {
         let part = |name: &str| constraint[name].as_str().unwrap_or_default().to_owned();
@@ -227,7 +227,7 @@ fn expression_on_labels(expression: &Value, at: &At<'_>, errors: &mut ErrorList)
     for complaint in names::is_qualified_name(key) {
         invalid(errors, &at.child("key"), &key.into(), &complaint);
     }
-    // A preference may be for what no node has.
+    // The value of a preference need not match any node.
     if at.is_below("preference") {
         return;
     }

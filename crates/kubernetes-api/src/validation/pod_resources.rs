@@ -1,4 +1,4 @@
-//! Resources at the level of a pod, and their consistency with those of its containers.
+//! Pod-level resources, and their consistency with those of the containers.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::at::At;
 use super::resources::amount;
 use super::{Object, forbidden, invalid, list, object};
 
-/// Supported at the level of a pod; upstream lists `hugepages-` for all page sizes.
+/// Supported pod-level resources; upstream lists `hugepages-` for all page sizes.
 const SUPPORTED: [&str; 3] = ["cpu", "hugepages-", "memory"];
 
 fn is_supported(name: &str) -> bool {
@@ -77,8 +77,8 @@ fn add<'a>(amounts: &mut Amounts<'a>, more: impl Iterator<Item = (&'a str, Quant
     }
 }
 
-/// The maximum concurrent requests of a pod's containers: of all that keep running, or of one init container beside the
-/// sidecars started before it.
+/// The maximum concurrent requests of a pod's containers: the sum of those that keep running, or one init container
+/// with the sidecars started before it.
 fn needed(spec: &Object) -> Amounts<'_> {
     let mut running = Amounts::new();
     for container in list(spec, "containers") {

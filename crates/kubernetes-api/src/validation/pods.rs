@@ -93,7 +93,7 @@ fn pod(pod: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Containers made to debug name one that is there.
+/// The target container of an ephemeral container must exist.
 fn debugging(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at_list = at.child("ephemeralContainers");
     let others = || list(spec, "containers").iter().chain(list(spec, "initContainers"));
@@ -105,7 +105,7 @@ fn debugging(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Namespaces shared with the node exclude settings that depend on separate ones.
+/// Host namespaces exclude settings that depend on separate ones.
 fn namespaces_of_host(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let is = |field: &str| spec.get(field) == Some(&Value::Bool(true));
     let at = at.child("securityContext");
@@ -126,10 +126,10 @@ fn namespaces_of_host(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The field of a pod that shares the namespace a kernel parameter belongs to with the node.
+/// The pod field that shares a kernel parameter's namespace with the node.
 fn namespace_of(sysctl: &str) -> Option<&'static str> {
     const IPC: [&str; 4] = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
-    // A name may be written with slashes for dots; the first of either decides.
+    // A name may be written with slashes for dots; the first separator decides.
     let dotted = match sysctl.find(['.', '/']) {
         Some(at) if sysctl[at..].starts_with('/') => sysctl
             .chars()
@@ -151,7 +151,7 @@ fn namespace_of(sysctl: &str) -> Option<&'static str> {
     IPC.iter().any(|start| dotted.starts_with(start)).then_some("hostIPC")
 }
 
-/// Upstream leaves `metadata` out of these paths.
+/// Upstream omits `metadata` from these paths.
 pub(super) fn template_metadata(template: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(metadata) = template.get("metadata") else { return };
     labels(&metadata["labels"], &at.child("labels"), errors);
@@ -181,7 +181,7 @@ fn host_network(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Users of their own do not go with what is the node's.
+/// User namespaces exclude host namespaces.
 fn user_namespace(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if spec.get("hostUsers") != Some(&Value::Bool(false)) {
         return;
@@ -193,7 +193,7 @@ fn user_namespace(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Name servers a resolver knows, and search paths, in letters with spaces between.
+/// The maximum number of name servers, of search paths, and of their characters including separators.
 const MAX_NAME_SERVERS: usize = 3;
 const MAX_SEARCH_PATHS: usize = 32;
 const MAX_SEARCH_LETTERS: usize = 2048;

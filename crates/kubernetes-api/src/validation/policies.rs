@@ -107,7 +107,7 @@ fn match_conditions(parent: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Adds what is wrong with an expression; other rules report an empty one.
+/// Adds the error in an expression; other rules report an empty one.
 fn compile(scope: &Scope, source: &str, wanted: Wanted, at: &At<'_>, errors: &mut ErrorList) -> Option<cel::Program> {
     if source.trim().is_empty() {
         return None;
@@ -199,7 +199,7 @@ fn group_version(text: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Words that mean something in the language itself.
+/// Reserved words of CEL.
 const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -259,7 +259,7 @@ fn policy_validation(validation: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Keys of annotations are named after their policy.
+/// Audit annotation keys, which are combined with the policy's name.
 fn audit_annotations(policy: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let name = policy.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default());
     let at = at.child("spec");
@@ -324,7 +324,7 @@ fn policy_binding(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         parameter_reference(parameters, &at.child("paramRef"), errors);
     }
     if let Some(resources) = object(spec, "matchResources") {
-        // Upstream's spelling.
+        // The misspelling is upstream's.
         match_resources(resources, &at.child("matchResouces"), errors);
     }
 }

@@ -1,4 +1,4 @@
-//! Roles and their bindings. Whether the writer may grant what they grant is decided elsewhere.
+//! Roles and their bindings. Whether the writer may grant their rights is checked elsewhere.
 
 use apimachinery::field::ErrorList;
 use apimachinery::names;
@@ -69,7 +69,7 @@ fn rules(role: &Object, namespaced: bool, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn binding(binding: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    // An account without a namespace is one of the binding's own.
+    // An account without a namespace is in the binding's namespace.
     role_ref(binding, &["ClusterRole", "Role"], at, errors);
 }
 

@@ -68,7 +68,7 @@ fn removed(was: &Value, is: &Value, at: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// A container but for the amounts that may change.
+/// A container without the resizable quantities.
 fn rest(container: &Value) -> Value {
     let mut rest = container.clone();
     if let Some(container) = rest.as_object_mut() {

@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("runtime_overhead", runtime_overhead),
 ];
 
-/// A node can promise more of these than it has.
+/// Resources that may be overcommitted.
 fn is_overcommitted(resource: &str) -> bool {
     let native = !resource.contains('/') || resource.contains("kubernetes.io/");
     native && !resource.starts_with("hugepages-")
@@ -70,7 +70,8 @@ pub(super) fn amount(value: &Value) -> Option<Quantity> {
     value.as_str()?.parse().ok()
 }
 
-/// A quantity is not negative, and is a whole number for integer resources; decoding refuses text that is not a quantity.
+/// A quantity must not be negative, and must be whole for integer resources; decoding refuses text that is not a
+/// quantity.
 pub(super) fn check_amount(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let Some(amount) = amount(value) else { return };
     if amount.is_negative() {
@@ -81,7 +82,7 @@ pub(super) fn check_amount(name: &str, value: &Value, at: &At<'_>, errors: &mut 
     }
 }
 
-/// A name of something there can be an amount of. Whether there is nothing wrong with it.
+/// Validates a resource name; returns whether it is valid.
 fn resource_name(name: &str, at: &At<'_>, errors: &mut ErrorList) -> bool {
     let complaints = names::is_qualified_name(name);
     for complaint in &complaints {
@@ -112,7 +113,7 @@ pub(super) fn overhead(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     container_resources(&limits, &at.child("overhead"), errors);
 }
 
-/// As [`overhead`], of all pods of a class.
+/// The [`overhead`] of a runtime class.
 fn runtime_overhead(class: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let fixed = object(class, "overhead").and_then(|overhead| overhead.get("podFixed"));
     let Some(fixed) = fixed.filter(|fixed| fixed.is_object()) else { return };
@@ -125,7 +126,7 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
     let limits = object(resources, "limits").unwrap_or(&nothing);
     let requests = object(resources, "requests").unwrap_or(&nothing);
     let (at_limits, at_requests) = (at.child("limits"), at.child("requests"));
-    // Pod-level resources are checked where those of the containers are added up.
+    // Pod-level resources are checked together with the sums of the containers.
     let of_pod = at.ends_with(["spec", "resources"]);
     let judge_name = |name: &str, at: &At<'_>, errors: &mut ErrorList| match of_pod {
         true => drop(resource_name(name, at, errors)),
@@ -162,7 +163,7 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// Pages come whole.
+/// Huge pages must be multiples of the page size.
 fn huge_pages(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let Some(page) = name.strip_prefix("hugepages-").and_then(|size| size.parse::<Quantity>().ok()) else { return };
     let Some(given) = amount(value) else { return };
@@ -180,7 +181,7 @@ fn hard_limits(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// How much of something a quota allows, or counts.
+/// A limit or a usage of a quota.
 pub(super) fn quota_entry(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     resource_name(name, at, errors);
     if !name.contains('/') && !is_quota_name(name) {
@@ -246,7 +247,7 @@ fn limit_item(item: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The fields of a pair that has to follow each other, how they are called, and which of them is complained of and shown.
+/// Pairs of fields in ascending order, their names in the message, and the field of the error with the printed value.
 const ORDER: [(&str, &str, &str, &str, &str, &str); 6] = [
     ("min", "max", "min value", "max value", "min", "min"),
     ("min", "defaultRequest", "min value", "default request value", "defaultRequest", "defaultRequest"),
@@ -256,7 +257,7 @@ const ORDER: [(&str, &str, &str, &str, &str, &str); 6] = [
     ("default", "max", "default value", "max value", "default", "max"),
 ];
 
-/// Minimum, defaults and maximum of one kind of thing follow each other.
+/// Minimum, default request, default and maximum must be in ascending order.
 fn limits_in_order(item: &Object, name: &str, at: &At<'_>, errors: &mut ErrorList) {
     let given = |field: &str| {
         let counts = !(text(item, "type") == "Pod" && field.starts_with("default"));

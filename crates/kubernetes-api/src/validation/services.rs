@@ -1,4 +1,4 @@
-//! Services. Which addresses are free is decided where they are allocated.
+//! Services. Allocation decides which addresses are free.
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ fn service_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Annotations of services that fields have replaced.
+/// Annotations of services that were replaced by fields.
 fn service_annotations(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
     const MODE: &str = "service.kubernetes.io/topology-mode";
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
@@ -97,7 +97,7 @@ fn balancer(spec: &Object, type_: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// External traffic, and the health checks of load balancers.
+/// External traffic policies, and the health checks of load balancers.
 fn traffic(spec: &Object, type_: &str, at: &At<'_>, errors: &mut ErrorList) {
     let reachable =
         matches!(type_, "NodePort" | "LoadBalancer") || type_ == "ClusterIP" && !list(spec, "externalIPs").is_empty();
@@ -124,7 +124,7 @@ fn traffic(spec: &Object, type_: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Seconds of a day, the longest that a client keeps its pod.
+/// The maximum session affinity: a day, in seconds.
 const MAX_AFFINITY: i64 = 86_400;
 
 fn affinity(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -265,7 +265,7 @@ fn families_of(addresses: &[Value], families: &[Value], at: &At<'_>, errors: &mu
     }
 }
 
-/// Addresses of a service stay, unless it changes between having some and having none.
+/// Cluster IPs are immutable, unless the service changes between having and not having any.
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"], &new["spec"]);
     let external = |spec: &Value| spec["type"] == "ExternalName";

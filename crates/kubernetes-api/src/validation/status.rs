@@ -1,4 +1,4 @@
-//! Validation of status updates: counts below zero, parts greater than the whole, unknown phases.
+//! Validation of status updates: negative counts, parts greater than the whole, unknown phases.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::Value;
@@ -11,7 +11,7 @@ pub(super) use parts::node_amounts;
 
 const NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// The counts of a kind, in order of validation; which count is at most which other one, with the message.
+/// The counts of a kind, in order of validation; which count must not exceed which other one, with the message.
 struct Counts {
     fields: &'static [&'static str],
     at_most: &'static [(&'static str, &'static str, &'static str)],
@@ -126,7 +126,7 @@ pub(crate) fn update(group: &str, kind: &str, old: &Value, new: &Value) -> Error
     errors
 }
 
-/// Upstream writes the field with a capital.
+/// Upstream's path has the field in upper case.
 fn namespace(namespace: &Value, errors: &mut ErrorList) {
     let phase = namespace["status"]["phase"].as_str().unwrap_or_default();
     let path = Path::new("status").child("Phase");

@@ -25,7 +25,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
 /// Parameters of a class, and their bytes.
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETER_BYTES: usize = 256 * 1024;
-/// Letters of a driver's name, and of what it calls a node.
+/// The maximum length of a driver's name and of its node ID.
 const MAX_DRIVER_NAME: usize = 63;
 const MAX_NODE_ID: usize = 256;
 /// Seconds.

@@ -36,7 +36,7 @@ impl Node {
     }
 }
 
-/// When the comparison with what was there comes.
+/// The order of the comparison with the old object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum UpdateOrder {
     #[default]
@@ -109,7 +109,7 @@ fn node(schema: &Schema, section: Section) -> Node {
     }
 }
 
-/// Types may contain themselves, so this goes round until nothing changes.
+/// Repeats until a pass marks nothing new, because types may contain themselves.
 fn mark_paths_to_rules(nodes: &mut [Node]) {
     let mut changed = true;
     while changed {

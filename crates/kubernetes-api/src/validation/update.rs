@@ -65,13 +65,13 @@ fn fixed(path: &[&str], refusal: &Refusal, old: &Value, new: &Value, errors: &mu
         Refusal::Invalid(text) => Error::invalid(&at, is, *text),
         Refusal::Forbidden(text) => Error::forbidden(&at, *text),
     };
-    // Upstream shows the fields of its own structs, and selectors in the order it declares them.
+    // Upstream prints the fields of its own structs, and selectors in declaration order.
     let selector = path.last().is_some_and(|name| *name == "selector").then(|| in_order(&shown_as, &["matchLabels"]));
     error.shown = role.or(selector);
     errors.push(error);
 }
 
-/// `new` with what may change taken from `old`; what then differs may not.
+/// `new` with the mutable fields of `old`; remaining differences are errors.
 fn without(new: &Value, old: &Value, mutable: &[&str]) -> Value {
     let mut rest = new.clone();
     for field in mutable {
@@ -255,7 +255,7 @@ fn pod(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Whether the comparison goes on.
+/// Returns whether to continue the comparison.
 fn deadline(was: &Value, is: &Value, at: &Path, errors: &mut ErrorList) -> bool {
     let of = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
     match (of(was), of(is)) {
@@ -344,8 +344,8 @@ fn narrowed(was: &Value, is: &Value, path: &Path, errors: &mut ErrorList) {
 /// The annotation that named the class of a claim before there was a field for it.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// A bound claim grows, or takes what was too much back; otherwise it stays, but for what a controller or a default class
-/// fills in.
+/// A bound claim may grow, or revert a failed expansion; other fields are immutable, except those set by a controller
+/// or the default class.
 fn claim(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"], &new["spec"]);
     let mut mutable = Vec::new();

@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("volume", volume),
 ];
 
-/// The order in which upstream meets the sources of a volume: of several the first is the right one.
+/// The order in which upstream checks the sources of a volume: of several, the first is the valid one.
 const SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",
@@ -93,7 +93,7 @@ fn volume(volume: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Templates may leave the reference to what fills them in.
+/// In a template, the reference may be absent until it is filled in.
 fn image_volume(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if text(source, "reference").is_empty() && !at.path().to_string().contains("template.") {
         required(errors, &at.child("reference"), "");
@@ -157,7 +157,7 @@ fn downward_items(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Several sources share one directory, so their files have paths of their own.
+/// Several sources share one directory, so their file paths must differ.
 fn projected(volume: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let mut paths = HashSet::new();
     let at_sources = at.child("sources");

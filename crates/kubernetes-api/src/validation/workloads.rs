@@ -22,7 +22,7 @@ fn selector(spec: &Object, kind: &str, at: &At<'_>, errors: &mut ErrorList) {
     let at_selector = at.child("selector");
     let Some(value) = spec.get("selector") else {
         required(errors, &at_selector, "");
-        // No selector finds nothing.
+        // An absent selector matches no pod.
         return finds_template(spec, |_| false, at, errors);
     };
     if value["matchLabels"].is_null() && value["matchExpressions"].is_null() {
@@ -103,8 +103,8 @@ fn deployment_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Whether the type of a strategy is one of those. Upstream shows the fields of its own structs, the rolling update's in the
-/// order given.
+/// Validates the type of a strategy. Upstream prints the fields of its own structs, the rolling update's in the given
+/// order.
 fn update_type(strategy: &Object, known: &[&str], rolling: &[&str], at: &At<'_>, errors: &mut ErrorList) -> bool {
     let type_ = text(strategy, "type");
     if known.contains(&type_) {
@@ -124,7 +124,7 @@ fn update_type(strategy: &Object, known: &[&str], rolling: &[&str], at: &At<'_>,
     false
 }
 
-/// A partition may wait for all pods, a share of them may not be none.
+/// A partition may hold back all pods, but `maxUnavailable` must not be zero.
 fn rolling_stateful_set(rolling: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let value = rolling.get("maxUnavailable");
     let at = at.child("maxUnavailable");
@@ -141,7 +141,7 @@ fn replica_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 fn stateful_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     selector(spec, "statefulset", at, errors);
-    // Of the template, upstream validates the metadata here; pods are validated when they are created.
+    // Upstream validates only the metadata of the template here; pods are validated when they are created.
     if let Some(template) = object(spec, "template") {
         let at = at.child("template");
         pods::template_metadata(template, &at, errors);
@@ -156,7 +156,7 @@ fn stateful_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let type_ = text(strategy, "type");
     if !matches!(type_, "RollingUpdate" | "OnDelete") {
         let rolling = strategy.get("rollingUpdate").unwrap_or(&Value::Null);
-        // Upstream shows the fields of its own struct.
+        // Upstream prints the fields of its own struct.
         let shown = format!(r#"{{"Type":{},"RollingUpdate":{rolling}}}"#, Value::from(type_));
         let value = Value::Object(strategy.clone());
         let error = Error::invalid(&at.child("updateStrategy").path(), value, "must be 'RollingUpdate' or 'OnDelete'");

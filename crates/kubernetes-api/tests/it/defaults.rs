@@ -1,4 +1,4 @@
-//! What is stored of what was sent, kind by kind.
+//! The stored form of sent documents, kind by kind.
 
 use apimachinery::resource::Resource;
 use expect_test::{Expect, expect};
@@ -16,7 +16,7 @@ pub(crate) fn yaml(text: &str) -> Value {
     apimachinery::yaml::to_json_value(text.as_bytes()).expect("valid YAML")
 }
 
-/// Shows the stored form of a document, and that reading it again changes nothing.
+/// Prints the stored form of a document, and checks that reading it again changes nothing.
 fn check(group: &str, kind: &str, document: &str, expected: &Expect) {
     let resource = resource(group, kind);
     let mut object = yaml(document);
@@ -404,7 +404,7 @@ fn others() {
           desiredReplicas: 0
     "#]],
     );
-    // What upstream's types write always.
+    // Fields that upstream's types always encode.
     for (group, kind, document, expected) in [
         (
             "apps",

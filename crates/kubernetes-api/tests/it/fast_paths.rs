@@ -1,5 +1,5 @@
-//! What is read out of an object's text without building its tree, compared with the tree: for every built-in kind, with
-//! members in any order, blanks anywhere and letters written as escapes (all but those in names of fields).
+//! Values read from an object's text without decoding it, compared with the decoded tree: for every built-in kind, with
+//! members in any order, white space anywhere and escaped characters (except in names of fields).
 
 use apimachinery::object::{Apart, Packer};
 use apimachinery::{GroupVersionKind, Object};

@@ -1,4 +1,4 @@
-//! The tables read as meant: every row becomes a resource, and the types carry what patches need.
+//! The tables are read correctly: every row becomes a resource, and the types have the properties that patches need.
 
 mod defaults;
 mod fast_paths;

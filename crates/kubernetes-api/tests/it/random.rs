@@ -19,10 +19,10 @@ impl Dice {
     }
 }
 
-/// Fields below this level are left out, or lists and recursive types would have no end.
+/// Fields below this level are omitted; otherwise lists and recursive types would have no end.
 const DEPTH: usize = 9;
 
-/// A value of a type. Zeros and empty values are avoided: whether they are kept depends on the field.
+/// A random value of a type. Zeros and empty values are avoided, because some fields omit them.
 pub fn any(dice: &mut Dice, type_: &TypeOf, depth: usize) -> Option<Value> {
     let node = type_.node();
     let short = node.definition.as_deref().unwrap_or_default().rsplit('.').next().unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn any(dice: &mut Dice, type_: &TypeOf, depth: usize) -> Option<Value> {
         "FieldsV1" => json!({"f:data": {"f:k": {}}}),
         "RawExtension" => json!({"kind": "X", "apiVersion": "v1", "a": [1, {"b": dice.text()}]}),
         "JSON" => json!({"a": dice.text()}),
-        // What OpenAPI calls by this name is a duration, an alias of string, or a union.
+        // In OpenAPI, this name is used for a duration, an alias of string, and a union.
         "Duration" => "1h0m0s".into(),
         "JSONSchemaPropsOrBool" => true.into(),
         "JSONSchemaPropsOrArray" => json!({"type": "string"}),

@@ -11,12 +11,12 @@ use super::{Level, all_containers, list, named, names, text};
 pub(super) struct Check {
     pub reason: &'static str,
     pub levels: &'static [Level],
-    /// The details of what is wrong; `None` when nothing is.
+    /// Returns the details of a violation; `None` without one.
     pub run: fn(&Value, &Value) -> Option<String>,
 }
 
 const BOTH: &[Level] = &[Level::Baseline, Level::Restricted];
-/// The restricted level has a stricter check of the same thing.
+/// For checks that the restricted level replaces by a stricter one.
 const BASELINE: &[Level] = &[Level::Baseline];
 const RESTRICTED: &[Level] = &[Level::Restricted];
 
@@ -40,7 +40,7 @@ pub(super) const ALL: &[Check] = &[
     Check { reason: "hostProcess", levels: BOTH, run: host_process },
 ];
 
-/// Capabilities container runtimes give anyway.
+/// Capabilities that container runtimes grant by default.
 const USUAL: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",

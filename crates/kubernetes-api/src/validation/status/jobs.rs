@@ -1,5 +1,5 @@
-//! Status of jobs: consistency of counts, times and conditions, and what may not be undone. A rule that the stored
-//! object already violates is checked only if the fields it covers change.
+//! Status of jobs: consistency of counts, times and conditions, and irreversible changes. A rule that the stored object
+//! already violates is checked only if the fields it covers change.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::indexes;
 
-/// A job before and after, with where its status is.
+/// The old and the new job, with the path of the status.
 struct Change<'a> {
     old: &'a Value,
     new: &'a Value,
@@ -64,7 +64,7 @@ impl Change<'_> {
         errors.push(Error::required(&self.path.child(field), detail));
     }
 
-    /// Upstream does not show conditions.
+    /// Upstream does not print conditions.
     fn conditions(&self, detail: &str, errors: &mut ErrorList) {
         errors.push(Error::without_value(&self.path.child("conditions"), detail));
     }
@@ -126,7 +126,7 @@ impl Change<'_> {
         self.leaves_nothing(errors);
     }
 
-    /// A job that has ended has begun, and has no pods left.
+    /// A finished job has a start time, and no active pods.
     fn leaves_nothing(&self, errors: &mut ErrorList) {
         if !is_finished(self.new) {
             return;
@@ -143,7 +143,7 @@ impl Change<'_> {
             && left.into_iter().any(|pods| pods.as_array().is_some_and(|pods| !pods.is_empty()))
         {
             let pods = self.now("uncountedTerminatedPods");
-            // Upstream shows the fields of its own struct.
+            // Upstream prints the fields of its own struct.
             let shown = format!(r#"{{"Succeeded":{},"Failed":{}}}"#, pods["succeeded"], pods["failed"]);
             let at = self.path.child("uncountedTerminatedPods");
             let detail = "uncountedTerminatedPods needs to be empty for finished job";
@@ -205,7 +205,7 @@ impl Change<'_> {
         }
     }
 
-    /// Terminal conditions, counters of finished pods, and times of a job do not revert.
+    /// Terminal conditions, counters of finished pods, and times of a job must not revert.
     fn stays(&self, errors: &mut ErrorList) {
         for type_ in ["Failed", "Complete", "FailureTarget"] {
             if condition(self.old, type_) && !condition(self.new, type_) {

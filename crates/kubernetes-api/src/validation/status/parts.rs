@@ -1,4 +1,4 @@
-//! Statuses of volumes, claims, quotas and nodes, and of what is reached from outside.
+//! Statuses of volumes, claims, quotas, nodes, load balancers and certificate requests.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -146,7 +146,7 @@ fn mode(point: &Value, address: &str, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Decisions about certificates are made once, one way.
+/// The approval of a certificate request is final.
 pub(super) fn certificate_request(old: &Value, new: &Value, errors: &mut ErrorList) {
     let conditions = |request: &Value| request["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let types = |conditions: &[Value]| -> Vec<String> {

@@ -46,7 +46,7 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     resources(new, errors);
 }
 
-/// Upstream looks for them in `metadata`.
+/// Upstream's path is in `metadata`.
 fn conditions(status: &Value, errors: &mut ErrorList) {
     let path = Path::new("metadata").child("conditions");
     for (index, condition) in items(status, "conditions").iter().enumerate() {
@@ -172,7 +172,7 @@ fn resources(pod: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Why a container cannot have been given something of this name.
+/// Why a container cannot have an allocated resource of this name.
 fn not_requested(container: &Value, name: &str) -> Option<&'static str> {
     let Some(wanted) = name.strip_prefix("claim:") else {
         let mut asked = container["resources"]["requests"].as_object().into_iter().flat_map(Map::keys);

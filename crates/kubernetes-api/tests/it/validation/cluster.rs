@@ -1,4 +1,4 @@
-//! What belongs to the cluster: roles, limits, leases, policies, requests.
+//! Cluster-level kinds: roles, limits, leases, policies, requests.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! What an update may not change.
+//! Immutable fields on updates.
 
 use expect_test::expect;
 

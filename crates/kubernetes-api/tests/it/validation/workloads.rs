@@ -1,4 +1,4 @@
-//! Workloads, their pods, and what scales and guards them.
+//! Workloads, their pods, autoscalers and disruption budgets.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Volumes and what they name.
+//! Volumes and the objects they refer to.
 
 use expect_test::expect;
 
