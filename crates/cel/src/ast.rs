@@ -1,5 +1,4 @@
-//! The syntax tree. Macros are kept as folds over a range, not as the chain of calls that the specification expands
-//! them to.
+//! The syntax tree. Macros are represented as folds over a range, not as the expansion into calls of the specification.
 
 /// The number of an expression in its tree; an index into positions and types.
 pub type Id = u32;

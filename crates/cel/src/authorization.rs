@@ -4,7 +4,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-/// A request that an expression wants to have authorized.
+/// An authorization check that an expression requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// The namespace and name of a service account; otherwise the user of the request is meant.

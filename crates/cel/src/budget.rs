@@ -29,7 +29,7 @@ pub enum EvalError {
 }
 
 impl EvalError {
-    /// An error with a message of its own.
+    /// An error with a custom message.
     pub fn failed(what: impl Into<String>) -> Self {
         Self::Failed(what.into())
     }

@@ -208,7 +208,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Objects and patches of admission policies: maps with a type of their own.
+    /// Objects and patches of admission policies: maps with special types.
     fn message(&mut self, id: Id, name: &str, fields: &[(Box<str>, Entry)]) -> Node {
         let plain = name.trim_start_matches('.');
         let type_ = match plain {

@@ -35,7 +35,7 @@ pub fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool
         (Value::List(a), Value::List(b)) => lists_equal(a, b, meter)?,
         (Value::Map(a), Value::Map(b)) => maps_equal(a, b, meter)?,
         (Value::Object(a), Value::Object(b)) => {
-            // Fields that neither object has are looked up, too.
+            // Fields that neither object has are also looked up.
             meter.work(a.shape.fields.len() * COMPARISON)?;
             for name in a.shape.fields.keys() {
                 let same = match (a.get(name)?, b.get(name)?) {

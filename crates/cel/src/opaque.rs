@@ -52,7 +52,7 @@ pub fn parse_ip(text: &str) -> Result<IpAddr, String> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
-    /// As written: bits after the prefix are kept until `masked()`.
+    /// The written address: bits after the prefix stay until `masked()`.
     pub address: IpAddr,
     pub prefix: u8,
 }

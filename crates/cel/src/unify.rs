@@ -8,7 +8,7 @@ use crate::types::Type;
 #[derive(Debug, Default)]
 pub struct Solution {
     bindings: Vec<Option<Type>>,
-    /// Previous bindings, so that a failed attempt is undone at the cost of its own changes.
+    /// Previous bindings, which undo a failed attempt at the cost of its own changes.
     undo: Vec<(u32, Option<Type>)>,
 }
 
@@ -105,7 +105,7 @@ impl Solution {
         }
     }
 
-    /// Widens a variable that is bound to a special type to the general type it meets.
+    /// Widens a variable that is bound to a special type to the general type to unify.
     fn widen(&mut self, to: &Type, type_: &Type) {
         if let Type::Param(number) = to
             && let Some(slot) = self.bindings.get_mut(*number as usize)

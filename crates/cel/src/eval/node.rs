@@ -46,7 +46,7 @@ pub enum NodeKind {
 pub struct CallNode {
     pub name: Box<str>,
     pub function: Function,
-    /// The target of a member call comes first.
+    /// The target of a member call is the first argument.
     pub args: Box<[Node]>,
     /// The compiled pattern, if it is a literal.
     pub regex: Option<Arc<Pattern>>,

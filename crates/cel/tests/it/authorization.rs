@@ -8,7 +8,7 @@ use cel::{Env, Type, Value};
 
 const LIMIT: u64 = 1_000_000;
 
-/// Allows what ann may do: create pods anywhere, read `/healthz`, update the resource of the request.
+/// The rights of user ann: create pods anywhere, read `/healthz`, update the resource of the request.
 fn authorize() -> Rc<Authorize> {
     Rc::new(|check: &Check| {
         let allowed = match (&check.path, &*check.verb) {
@@ -69,7 +69,7 @@ fn misuse_fails() {
     }
 }
 
-/// Objects and patches of mutating policies are maps, with types of their own.
+/// Objects and patches of mutating policies are maps with special types.
 #[test]
 fn mutations_are_constructed() {
     let eval = |source: &str, env: Env| {

@@ -9,7 +9,7 @@ use crate::names;
 use crate::opaque::Opaque;
 use crate::value::Value;
 
-/// kube-apiserver's price of a check; an expression of 1,000,000 units affords two.
+/// The cost of a check in kube-apiserver; an expression of 1,000,000 units can make two.
 const CHECK_COST: u64 = 350_000;
 
 /// The functions of the library.

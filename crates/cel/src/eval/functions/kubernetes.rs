@@ -112,7 +112,7 @@ pub fn quantity<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Val
     })
 }
 
-/// Of quantities and of versions.
+/// Compares quantities and versions.
 pub fn compare<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
     let [a, b] = args else { return Err(EvalError::NoSuchOverload) };

@@ -221,7 +221,7 @@ fn missing(from: &Value<'_>, key: &Value<'_>) -> EvalError {
     }
 }
 
-/// The element, or `None` if there is none.
+/// The element; `None` if it is absent.
 fn find<'a>(from: &Value<'a>, key: &Value<'a>) -> Result<Option<Value<'a>>, EvalError> {
     match (from, key) {
         (Value::List(list), key) => {
