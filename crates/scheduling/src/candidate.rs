@@ -5,7 +5,7 @@
 pub struct Candidate {
     /// Its index in the snapshot, which is sorted by name.
     pub place: u32,
-    /// The group by the first spread property; 0 for none. See [`crate::Snapshot::region`].
+    /// The group by the first spread property; 0 without a group. See [`crate::Snapshot::region`].
     pub group: u32,
     /// 0 for the affinity itself, then the index of its overflow affinity.
     pub tier: u32,

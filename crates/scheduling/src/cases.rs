@@ -3,7 +3,7 @@
 //! not depend on how these are computed.
 //!
 //! A document has up to three lists: `assign` (select clusters and divide replicas), `regions` (choose groups) and
-//! `general_estimator`. All other content is left as it is.
+//! `general_estimator`. All other content is not changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ const STEPS: usize = 20_000_000;
 /// Chooses `min` to `max` groups that together have at least `target` clusters and the greatest weight. `groups` is
 /// sorted by name; the result holds their indices by weight, then name. `None` when there is no such choice.
 pub fn choose(groups: &[Group], min: usize, max: usize, target: usize) -> Option<Vec<usize>> {
-    // Nothing is required, so the empty choice wins: upstream's search finds it first.
+    // No group is required, so the empty choice wins: upstream's search finds it first.
     if min == 0 && target == 0 {
         return None;
     }

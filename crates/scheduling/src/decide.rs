@@ -37,7 +37,7 @@ pub struct TermFailure {
 pub struct Decision {
     /// The new `spec.clusters`, or the first error.
     pub clusters: Result<Vec<TargetCluster>, ScheduleError>,
-    /// The term of `clusterAffinities` that applies from now on. `None` without terms and after a failure: the status
+    /// The term of `clusterAffinities` that applies from now on. `None` without terms and after a failure; the status
     /// then keeps the previous name.
     pub affinity_term: Option<String>,
     /// Each failure gets a warning event; see [`crate::outcome::term_failure_event`].
@@ -188,7 +188,7 @@ fn divides(spec: &ResourceBindingSpec) -> bool {
     (spec.replicas > 0 || spec.replica_requirements.is_some()) && spec.components.len() <= 1
 }
 
-/// Returns what estimators estimate for a binding.
+/// The input of the estimators for a binding.
 pub fn demand<'a>(problem: &Problem<'a>, gates: &Gates) -> Demand<'a> {
     let spec = problem.spec;
     if spec.replicas == 0 && spec.components.is_empty() {

@@ -62,8 +62,8 @@ pub struct Moved {
     pub taken: Vec<(String, i64)>,
 }
 
-/// Plans which replicas to remove, at most `budget`. `unschedulable` returns the number of unschedulable pods of a
-/// cluster, if known. `None` when there is nothing to remove.
+/// Plans the removal of at most `budget` replicas. `unschedulable` returns the number of unschedulable pods of a
+/// cluster, if known. `None` if there are no replicas to remove.
 pub fn plan(binding: &Binding, unschedulable: impl Fn(&str) -> Option<i64>, budget: i64) -> Option<Moved> {
     let candidates = with_unready_replicas(binding);
     let mut left = budget;

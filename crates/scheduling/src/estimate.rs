@@ -9,7 +9,7 @@ use crate::capacity::{Capacity, Grades, Lean, Models, PODS_PER_NODE, Summary, co
 use crate::fingerprint::Fingerprint;
 use crate::nodes::Nodes;
 
-/// The estimate when nothing limits the number.
+/// The estimate without a limit.
 pub const UNLIMITED: i64 = i32::MAX as i64;
 
 /// The positive requests of one replica, in the units of estimates.
@@ -33,7 +33,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What to estimate.
+/// The input of an estimate.
 #[derive(Clone, Debug)]
 pub enum Demand<'a> {
     /// The workload uses no capacity.

@@ -50,7 +50,7 @@ pub struct Numbers {
     pub overflow_order: u32,
 }
 
-/// Makes the decision of [`crate::decide`] and reports what happened to each cluster, sorted by name.
+/// Makes the decision of [`crate::decide`] and reports the outcome for each cluster, sorted by name.
 pub fn explain(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> (Decision, Vec<Verdict>) {
     let mut trace = Trace::default();
     let decision = decide_traced(problem, snapshot, gates, Some(&mut trace));

@@ -29,7 +29,7 @@ pub enum Rejection {
     LacksLabel(u32),
     /// Workloads of the same affinity group are elsewhere.
     NotTogether,
-    /// A workload of the same anti-affinity group is there.
+    /// The cluster has a workload of the same anti-affinity group.
     NotApart,
 }
 

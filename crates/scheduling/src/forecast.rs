@@ -1,4 +1,4 @@
-//! Predicts what a policy would do with a template that does not exist yet.
+//! Predicts the effect of a policy on a template that does not exist yet.
 
 use std::collections::HashMap;
 

@@ -21,7 +21,7 @@ struct Column {
 pub(crate) struct Labels(HashMap<String, Column>);
 
 impl Labels {
-    /// Of the labels of each cluster.
+    /// The index of the labels of each cluster.
     pub fn of(clusters: &[&BTreeMap<String, String>]) -> Self {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for key in clusters.iter().flat_map(|labels| labels.keys()) {

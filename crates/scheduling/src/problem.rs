@@ -58,9 +58,9 @@ impl Gates {
 /// namespace and group, except this one.
 #[derive(Clone, Debug, Default)]
 pub struct Peers<'a> {
-    /// Of the same affinity group; those without a result are ignored.
+    /// Results of the same affinity group; bindings without a result are ignored.
     pub together: Vec<&'a [TargetCluster]>,
-    /// Of the same anti-affinity group.
+    /// Results of the same anti-affinity group.
     pub apart: Vec<&'a [TargetCluster]>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::decide::Decision;
 use crate::explain::Verdict;
 
-/// An annotation of our own group on the binding.
+/// The annotation on the binding, in this project's own group.
 pub const ANNOTATION: &str = "karmada-rs.io/last-decision";
 
 /// The maximum size of the text. Kubernetes allows 256 KiB of annotations, which the applied placement and other
@@ -25,7 +25,7 @@ const MESSAGE: usize = 512;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// When the decision was made.
+    /// The time of the decision.
     pub time: Option<Time>,
     /// The generation of the scheduled binding.
     pub generation: i64,

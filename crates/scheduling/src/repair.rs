@@ -1,5 +1,5 @@
-//! Another choice of clusters over regions when the first lacks capacity. Regions are chosen by the capacity of their
-//! best clusters; a choice can lack capacity in total although another one has it.
+//! Finds another choice of clusters over regions if the first lacks capacity. Regions are selected by the capacity of
+//! their best clusters, so a choice can lack capacity in total although another one has enough.
 
 use crate::candidate::{Candidate, rank};
 use crate::problem::Bounds;

@@ -45,8 +45,8 @@ fn by_cluster(
 fn swap_in_room(candidates: &mut [Candidate], count: usize, need: i64) {
     let (chosen, rest) = candidates.split_at_mut(count);
     let mut room = total(chosen);
-    // The rest with the most capacity on top, the first of equals first. A swapped-out cluster may still be an
-    // improvement for the places above, so it goes back on the heap.
+    // The other clusters, with the largest capacity on top, in their order among equals. A swapped-out cluster may
+    // still be an improvement for the positions above, so it returns to the heap.
     let mut roomiest: std::collections::BinaryHeap<(i64, std::cmp::Reverse<usize>)> =
         rest.iter().enumerate().map(|(index, it)| (it.available(), std::cmp::Reverse(index))).collect();
     for place in chosen.iter_mut().rev() {

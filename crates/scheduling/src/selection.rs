@@ -55,7 +55,8 @@ impl Selection {
         Self {
             group,
             further,
-            // Beside groups upstream reads "no limit" as "at most one of each", and succeeds; this is kept.
+            // In combination with groups, upstream treats "no limit" as "at most one of each", and succeeds; this is
+            // preserved.
             cluster: clusters.map(|bounds| bounds.or_unlimited(alone && gates.unlimited_groups)),
             constrained,
             ordered: true,

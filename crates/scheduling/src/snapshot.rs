@@ -18,7 +18,7 @@ pub struct Member {
     capacity: Capacity,
     /// The fingerprint of the served APIs.
     served: Fingerprint,
-    /// The indices of the taints that keep workloads away.
+    /// The indices of the taints that exclude workloads.
     repelling: Vec<u32>,
 }
 
@@ -52,7 +52,7 @@ impl Member {
         self.cluster.metadata.deletion_timestamp.is_some()
     }
 
-    /// The taints that keep workloads away, with their indices.
+    /// The taints that exclude workloads, with their indices.
     pub(crate) fn repelling(&self) -> impl Iterator<Item = (u32, &Taint)> {
         self.repelling.iter().filter_map(|place| Some((*place, self.cluster.spec.taints.get(*place as usize)?)))
     }
@@ -68,7 +68,7 @@ fn served(cluster: &Cluster) -> Fingerprint {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Glance {
     pub deleting: bool,
-    /// It has taints that keep workloads away.
+    /// It has taints that exclude workloads.
     pub repels: bool,
     pub has_provider: bool,
     pub has_zones: bool,
@@ -102,7 +102,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Of two members with the same name, the first counts.
+    /// Of two members with the same name, the first is used.
     pub fn new(members: impl IntoIterator<Item = Arc<Member>>) -> Self {
         let mut members: Vec<Arc<Member>> = members.into_iter().collect();
         members.sort_by(|left, right| left.name().cmp(right.name()));
@@ -182,7 +182,7 @@ impl Snapshot {
         })
     }
 
-    /// The number of a member's region, 0 for none. Regions are numbered in the order of their names.
+    /// The number of a member's region, 0 without a region. Regions are numbered in the order of their names.
     pub fn region(&self, place: usize) -> u32 {
         self.region_of.get(place).copied().unwrap_or_default()
     }

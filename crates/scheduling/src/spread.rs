@@ -59,7 +59,7 @@ fn by_one_property(
     Ok(selected)
 }
 
-/// Candidates without a group are left out; the filter rejects them anyway unless it is disabled.
+/// Candidates without a group are skipped; the filter rejects them anyway unless it is disabled.
 fn grouped(candidates: &[Candidate], group: impl Fn(&Candidate) -> u32) -> Vec<Vec<Candidate>> {
     let mut groups: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {

@@ -1,4 +1,4 @@
-//! What a decision observes of the clusters, for its explanation.
+//! Observations of the clusters during a decision, for its explanation.
 
 use crate::candidate::Candidate;
 use crate::filter::Rejection;

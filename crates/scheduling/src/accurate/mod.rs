@@ -43,7 +43,7 @@ pub trait Observer {
     fn step_finished(&self, _part: &'static str) {}
 }
 
-/// Observes nothing.
+/// Ignores all observations.
 impl Observer for () {}
 
 /// Plugin names as metrics show them.

@@ -110,7 +110,7 @@ pub(super) fn amounts(list: &Value) -> Amounts {
             Value::Number(number) => number.to_string().parse().ok()?,
             _ => return None,
         };
-        // A quota's `requests.cpu` counts what `cpu` counts.
+        // A quota's `requests.cpu` counts the same requests as `cpu`.
         Some((name.clone(), count(name.strip_prefix("requests.").unwrap_or(name), amount)))
     };
     list.as_object().into_iter().flatten().filter_map(amount).collect()

@@ -10,7 +10,7 @@ use super::node::{Amounts, Node};
 use super::quota::Quota;
 use crate::capacity::count;
 
-/// The nodes, quotas and pod requests of a member. Of a pod only its requests are kept.
+/// The nodes, quotas and pod requests of a member. Only the requests of a pod are kept.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     nodes: BTreeMap<String, Node>,

@@ -1,4 +1,4 @@
-//! What triggers a new decision.
+//! Triggers of a new decision.
 
 use karmada_api::constants::annotations;
 use scheduling::{Gates, ScheduleType, needed};
