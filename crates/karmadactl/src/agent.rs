@@ -1,6 +1,6 @@
-//! How an agent makes its cluster known to the control plane: in pull mode the member comes, it is not fetched.
+//! Registration of an agent's cluster in the control plane, in pull mode.
 //!
-//! Everything is made if it is absent and set right if it is there, so an agent does it at every start.
+//! Absent objects are created and differing ones corrected, so an agent runs this at every start.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ pub struct Registration {
     pub reports_impersonator: bool,
 }
 
-/// Makes the cluster known, with the credentials that are reported. Returns the fields of the Cluster that differ from the
-/// flags and that the agent has no right to change.
+/// Registers the cluster, with the credentials to report. Returns the fields of the Cluster that differ from the flags
+/// and that the agent has no right to change.
 ///
 /// # Errors
-/// In upstream's words; what was made so far stays.
+/// With upstream's messages; objects created before the error stay.
 pub fn register<'a>(
     control: &'a Client,
     member: &'a Client,
@@ -80,7 +80,7 @@ async fn refuse_another(control: &Client, name: &str, id: &str) -> Result<(), Er
             );
             return Err(Error::message(message));
         }
-        // Upstream would take over the name, and what is propagated to the other cluster with it.
+        // Upstream would take over the name, and the workloads propagated to the other cluster.
         if cluster.name() == name && !other.is_empty() && other != id {
             let message = format!(
                 "the cluster name {name} has been registered by the cluster with ID {other}, this one has {id}; choose \
@@ -128,7 +128,7 @@ async fn announce(
     secrets: &[(String, Value)],
 ) -> Result<Vec<String>, Error> {
     let ns = wanted.namespace.as_str();
-    // An agent may look at namespaces; to make them is not among an agent's usual rights.
+    // An agent may read namespaces, but usually has no right to create them.
     let key = ObjectKey::cluster(ns);
     let found =
         control.get_opt(&resources::NAMESPACE, &key).await.map_err(Error::client(format!("get namespace {ns}")))?;

@@ -1,4 +1,4 @@
-//! `api-resources`: what the control plane or a member serves.
+//! `api-resources`: the resources that the control plane or a member serves.
 
 use clap::Args;
 use client::DiscoveredResource;
@@ -107,7 +107,7 @@ impl SortBy {
     }
 }
 
-/// The filter of the shown resources; every given condition must hold.
+/// The filter of the printed resources; all set conditions must match.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     pub namespaced: Option<bool>,

@@ -40,7 +40,7 @@ impl Context {
         Places::of_user("--kubeconfig", self.kubeconfig.clone())
     }
 
-    /// `--kubeconfig`, else `$KUBECONFIG`, else `~/.kube/config`, else the service account of the pod.
+    /// Uses `--kubeconfig`, `$KUBECONFIG`, `~/.kube/config` or the service account of the pod, in this order.
     pub async fn control_plane(&self) -> Result<Client, Error> {
         let failed = |error: client::Error| Error::message(error.to_string());
         let connection = self.places().connect(self.karmada_context.as_deref()).await.map_err(failed)?;
@@ -56,9 +56,9 @@ impl Context {
         }
     }
 
-    /// The namespace of the kubeconfig's context, else `default`.
+    /// The namespace of the kubeconfig's context, or `default`.
     pub fn namespace(&self) -> String {
-        // A kubeconfig that cannot be read is reported where the client is made from it.
+        // An unreadable kubeconfig is reported when the client is created.
         let found = self.places().read().ok().flatten();
         let facts = found.and_then(|kubeconfig| kubeconfig.facts(self.karmada_context.as_deref()).ok());
         facts.and_then(|facts| facts.namespace).unwrap_or_else(|| "default".to_owned())
@@ -70,7 +70,8 @@ impl Context {
         found.and_then(|kubeconfig| kubeconfig.facts(None).ok()).map(|facts| facts.contexts).unwrap_or_default()
     }
 
-    /// A member by its own kubeconfig; the context defaults to the current one. `doing` is what it is wanted for.
+    /// A client of a member by its kubeconfig; the context defaults to the current one. `doing` is the purpose, for
+    /// errors.
     pub async fn member(&self, kubeconfig: Option<&str>, context: Option<&str>, doing: &str) -> Result<Member, Error> {
         let failed =
             |error: client::Error| Error::message(format!("failed to get {doing} cluster config. error: {error}"));

@@ -1,4 +1,4 @@
-//! `cordon` and `uncordon`: keep the scheduler away from a cluster, or let it back.
+//! `cordon` and `uncordon`: exclude a cluster from scheduling, or include it again.
 
 use apimachinery::ObjectKey;
 use serde_json::{Value, json};

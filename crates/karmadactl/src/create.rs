@@ -101,7 +101,7 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
     })
 }
 
-/// The file as it is, to a path of the server.
+/// Sends the unchanged file to a path of the server.
 async fn raw(context: &Context, args: &CreateArgs) -> Result<(), Error> {
     let [_only] = args.files.filename.as_slice() else {
         return Err(Error::message("--raw can only use a single local file or stdin"));

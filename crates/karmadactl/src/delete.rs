@@ -181,7 +181,7 @@ pub fn run<'a>(context: &'a Context, args: &'a DeleteArgs) -> BoxFuture<'a, Resu
     })
 }
 
-/// The uid of what was deleted; `None` for an object that may be absent.
+/// The UID of the deleted object; `None` if it was absent and `--ignore-not-found` is set.
 async fn delete(
     context: &Context,
     client: &Client,

@@ -1,4 +1,4 @@
-//! What becomes of the objects in a member when it is unjoined, worked out from the Works of its execution namespace.
+//! The outcome for the objects in a member when it is unjoined, derived from the Works of its execution namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -73,7 +73,7 @@ impl Objects {
 /// The objects in the member that leave and those that stay.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Departure {
-    /// Why none of them is deleted; `None` when they are.
+    /// Why all objects stay; `None` if they are deleted.
     kept_because: Option<String>,
     all: Objects,
     deleted: Objects,

@@ -1,4 +1,4 @@
-//! Why a command failed, and what to do next: what a server's silence or refusal means, with the context that led there.
+//! Diagnosis of failed requests: the cause of a connection error or refusal, with the context and the next step.
 //!
 //! The first line is kubectl's; the second names the context and the next step.
 

@@ -91,7 +91,7 @@ fn parsed(text: &str) -> Result<Option<Vec<Value>>, String> {
     }
 }
 
-/// Manifests of `create --edit`; `None` when nothing was changed.
+/// Manifests of `create --edit`; `None` without changes.
 ///
 /// # Errors
 /// When the editor fails or the file is malformed.
@@ -235,7 +235,7 @@ impl Session<'_> {
     }
 }
 
-/// The object with the manifest recorded for a later apply, without what the server fills in.
+/// The object with its manifest recorded for a later apply, without server-populated fields.
 fn recorded(edited: &Value) -> Value {
     let mut manifest = edited.clone();
     if let Some(map) = manifest.as_object_mut() {

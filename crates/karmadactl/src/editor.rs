@@ -27,7 +27,7 @@ pub async fn open(file: &Path) -> Result<(), Error> {
     let named = ["KUBE_EDITOR", "EDITOR"].into_iter().filter_map(std::env::var_os).find(|text| !text.is_empty());
     let editor = named.unwrap_or_else(|| "vi".into());
     let mut command = std::process::Command::new("sh");
-    // The variable may hold arguments, so a shell reads it; the file's name comes as an argument of its own.
+    // The variable may contain arguments, so a shell evaluates it; the file name is a separate argument.
     command.arg("-c").arg({
         let mut line = editor.clone();
         line.push(" \"$0\"");

@@ -1,4 +1,4 @@
-//! How a command fails: what is printed on stderr, in kubectl's forms.
+//! Errors of commands, and their output on stderr in kubectl's forms.
 
 use apimachinery::Status;
 
@@ -10,7 +10,7 @@ pub enum Error {
     /// Too few or too many arguments: the usage line follows.
     #[error("{0}")]
     Arguments(String),
-    /// A flag has a value that it does not take: the way to the help follows.
+    /// A flag has an invalid value; the output points to the help.
     #[error("{0}")]
     Flag(String),
     /// The server refused the request.
@@ -31,7 +31,7 @@ pub enum Error {
     /// The reason is printed already.
     #[error("")]
     Silent,
-    /// An error with an exit code of its own.
+    /// An error with a specific exit code.
     #[error("{error}")]
     Coded { code: u8, error: Box<Error> },
     /// The server could not be reached, or answered nonsense.
@@ -48,7 +48,7 @@ impl Error {
         Self::Arguments(text.into())
     }
 
-    /// Keeps a Status as the server's own words, names the attempt otherwise.
+    /// Keeps a Status with the server's message; otherwise names the attempt.
     pub fn client(attempt: impl Into<String>) -> impl FnOnce(client::Error) -> Self {
         let attempt = attempt.into();
         move |source| match source {
@@ -57,7 +57,7 @@ impl Error {
         }
     }
 
-    /// Nothing, the one error, or all of them.
+    /// Returns `Ok`, the only error, or a combination of several.
     ///
     /// # Errors
     /// Unless the list is empty.
@@ -100,14 +100,14 @@ impl Error {
             Self::Coded { error, .. } => error.render(),
             Self::Silent => String::new(),
             Self::All(_) | Self::Exit(_) => format!("{self}\n"),
-            // Upstream's habit: several messages stand alone.
+            // As upstream, several messages are printed without prefix.
             Self::Several(messages) if messages.len() > 1 => format!("{self}\n"),
             other => format!("error: {other}\n"),
         }
     }
 }
 
-/// kubectl's wording: Invalid names the object and lists causes, everything else is `Error from server (Reason)`.
+/// kubectl's wording: Invalid names the object and lists causes, other reasons are `Error from server (Reason)`.
 fn render_status(status: &Status) -> String {
     if status.is(apimachinery::StatusReason::Invalid)
         && let Some(details) = &status.details

@@ -1,4 +1,4 @@
-//! The states of one object, from the present one on: a list of it, then a watch. Nothing is polled.
+//! The states of one object from now on: a list, then a watch. There is no polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ struct Follow {
     resource: ApiResource,
     key: ObjectKey,
     events: Option<WatchStream>,
-    /// The last attempt brought nothing.
+    /// The last attempt returned no events.
     pauses: bool,
 }
 
@@ -51,7 +51,7 @@ impl Follow {
                         return Ok(None);
                     }
                     Some(WatchEvent::Bookmark { .. }) => self.pauses = false,
-                    // Its revision is gone, or the server ended it: from the present state on again.
+                    // Its revision was compacted, or the server ended the watch: list again.
                     Some(WatchEvent::Error(_)) | None => self.events = None,
                 }
                 continue;

@@ -23,7 +23,7 @@ const SYSTEM_LABEL: &str = "karmada.io/system";
 const IMPERSONATOR: &str = "karmada-impersonator";
 /// How long the member's token controller may take to fill a token Secret.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
-/// The first pause before it is looked for again, and the longest; each is twice the one before.
+/// The first and the longest pause between attempts; each pause is twice the one before.
 const TOKEN_POLL: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
 /// The flags of `join`.
@@ -88,10 +88,10 @@ pub struct Member {
     pub proxy_url: Option<String>,
 }
 
-/// Joins `name`. The caller prints the success line.
+/// Joins the cluster `name`. The caller prints the success line.
 ///
 /// # Errors
-/// In upstream's words; what was created so far stays, and joining can be tried again.
+/// With upstream's messages; objects created before the error stay, and joining can be retried.
 pub fn join<'a>(
     control: &'a Client,
     member: &'a Member,
@@ -100,7 +100,7 @@ pub fn join<'a>(
 ) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         let id = cluster_id(&member.client).await?;
-        // The list comes first: a server that is not a control plane does not serve it, and is named as such.
+        // The list is first: a server that is not a control plane does not serve it, and the error says so.
         refuse_registered(control, name, &member.endpoint, &id).await?;
         refuse_itself(control, name, &member.endpoint, &id).await?;
         if options.dry_run {
@@ -125,7 +125,8 @@ pub fn cluster_id<'a>(member: &'a Client) -> BoxFuture<'a, Result<String, Error>
     })
 }
 
-/// The ID of the control plane; `None` when it has none, or does not show it to the user. Its admission then compares.
+/// The ID of the control plane; `None` if it has none, or the user may not read it. Its admission then compares the
+/// IDs.
 pub(crate) async fn own_id(control: &Client) -> Result<Option<String>, Error> {
     match control.get(&resources::NAMESPACE, &ObjectKey::cluster("kube-system")).await {
         Ok(namespace) => Ok(Some(namespace.uid().to_owned())),
@@ -154,7 +155,7 @@ async fn refuse_registered(control: &Client, name: &str, endpoint: &str, id: &st
     for cluster in &clusters.items {
         let tree = decoded(cluster)?;
         if let Some(why) = registered(name, endpoint, id, cluster.name(), &tree["spec"]) {
-            // Scripts know upstream's words, which come first.
+            // Scripts depend on upstream's text, so it is first.
             let upstream = format!("the cluster ID {id} or the cluster name {name} has been registered");
             return Err(Error::message(format!("{upstream}: {why}; nothing was changed")));
         }
@@ -162,7 +163,7 @@ async fn refuse_registered(control: &Client, name: &str, endpoint: &str, id: &st
     Ok(())
 }
 
-/// Why a cluster cannot be joined beside one that is joined already, and what to do; `None` when it can.
+/// Why a cluster cannot be joined beside an existing one, and the next step; `None` if it can.
 fn registered(name: &str, endpoint: &str, id: &str, other: &str, spec: &Value) -> Option<String> {
     let (its_id, its_endpoint) = (text(&spec["id"]), text(&spec["apiEndpoint"]));
     match (other == name, its_id == id) {
@@ -180,7 +181,7 @@ fn registered(name: &str, endpoint: &str, id: &str, other: &str, spec: &Value) -
 }
 
 struct Credentials {
-    /// Base64, as it stands in the Secret.
+    /// Base64, as in the Secret.
     ca_bundle: String,
     token: String,
     impersonator_token: String,
@@ -367,8 +368,8 @@ pub(crate) async fn create_if_absent(client: &Client, resource: &ApiResource, ob
     }
 }
 
-/// A Secret left by an earlier attempt may hold a token that is no longer good. `spec` is that of the Cluster: the Secret
-/// records where its token may be sent.
+/// Writes the Secret; one left by an earlier attempt may hold an invalid token. `spec` is that of the Cluster: the
+/// Secret records where its token may be sent.
 pub(crate) async fn put_secret(
     control: &Client,
     ns: &str,
@@ -378,7 +379,7 @@ pub(crate) async fn put_secret(
 ) -> Result<(), Error> {
     let spec = ClusterSpec::deserialize(spec).map_err(|e| Error::message(format!("the spec of the cluster: {e}")))?;
     let destination = destination(&spec);
-    // In pull mode there may be none.
+    // In pull mode there may be no destination.
     let annotations = if destination.is_empty() { json!({}) } else { json!({CREDENTIAL_ENDPOINT: destination}) };
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": name, "namespace": ns, "annotations": annotations}, "data": data});

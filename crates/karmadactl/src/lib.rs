@@ -1,4 +1,4 @@
-//! The `karmadactl` command line as a library: data on stdout, everything else on stderr.
+//! The `karmadactl` command line as a library: data on stdout, other output on stderr.
 
 pub mod agent;
 mod api_resources;

@@ -230,7 +230,7 @@ struct Command<'a> {
 }
 
 impl Command<'_> {
-    /// The object afterwards and what was done; `None` where only a list was requested.
+    /// Changes an item; returns the resulting object and the verb for the output, `None` if only a list was requested.
     async fn one(&self, item: &Item, changes: &Changes, several: bool) -> Result<Option<(Value, &'static str)>, Error> {
         let failed = || Error::client(format!("get {}", item.shown()));
         let live = item.live(self.context, self.client).await.map_err(failed())?;

@@ -126,7 +126,7 @@ async fn one(
     Ok((after, operation))
 }
 
-/// Whether nothing but the record of field owners differs.
+/// Whether only the managed fields differ.
 fn unchanged(before: &Value, after: &Value) -> bool {
     let bare = |object: &Value| {
         let mut object = object.clone();

@@ -1,5 +1,5 @@
-//! `explain-placement` and `schedule --dry-run`: why a workload is where it is, and what would become of one. Both decide
-//! with the scheduler's own functions over the state on the server or in a file; nothing is written anywhere.
+//! `explain-placement` and `schedule --dry-run`: the reasons of a placement, and predictions. Both use the scheduler's
+//! functions on the state from the server or a file; they never write.
 
 pub mod advice;
 mod explain;

@@ -1,4 +1,4 @@
-//! What commands that write print for each object: `deployment.apps/web created`, its name alone, or the object itself.
+//! The output of commands that write, for each object: `deployment.apps/web created`, its name, or the object itself.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ impl Printer {
         Ok(Self { form, show_managed_fields: flags.show_managed_fields, dry_run, has_printed: false })
     }
 
-    /// Whether the object itself is printed, and not only what was done to it.
+    /// Whether the object itself is printed instead of the verb.
     pub fn prints_objects(&self) -> bool {
         matches!(self.form, Form::Objects(_))
     }

@@ -13,7 +13,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// `what` is done `total` times, such as "Reading clusters". Work of one step shows nothing.
+    /// The progress of `total` steps of `what`, such as "Reading clusters". A single step prints nothing.
     pub fn new(what: &'static str, total: usize) -> Self {
         let draws = total > 1 && std::io::stderr().is_terminal();
         let progress = Self { what, total, done: AtomicUsize::new(0), draws };

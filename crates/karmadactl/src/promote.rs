@@ -1,4 +1,4 @@
-//! `promote`: an object of a member becomes a template of the control plane, with a policy that keeps it where it runs.
+//! `promote`: copies an object of a member to the control plane as a template, with a policy that selects the member.
 
 mod dependencies;
 
@@ -138,7 +138,7 @@ fn key(context: &Context, args: &PromoteArgs, resource: &ApiResource, name: &str
     }
 }
 
-/// The template as the control plane's Works would hold it, without what marks a managed object.
+/// The template as in the control plane's Works, without the labels and annotations of a managed object.
 fn template(live: &Value) -> Value {
     let mut object = live.clone();
     prune_for_work(&mut object);
@@ -248,7 +248,7 @@ impl Promotion<'_> {
         Ok(())
     }
 
-    /// Dependencies, the template, the policy; what exists afterwards is in `created`.
+    /// Creates the dependencies, the template and the policy; records them in `created`.
     async fn create(&self, plan: &Plan, created: &mut Vec<(ApiResource, ObjectKey)>) -> Result<(), Error> {
         if self.args.dependencies {
             self.dependencies(plan, created).await?;

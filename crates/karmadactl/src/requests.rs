@@ -142,7 +142,7 @@ fn request(method: Method, path: &str, body: Option<(&str, Vec<u8>)>) -> Result<
     builder.body(body)
 }
 
-/// The server's Status, or one of our own for an answer of another form.
+/// The server's Status, or a constructed one for a response in another form.
 pub fn refusal(code: StatusCode, body: &[u8]) -> client::Error {
     if let Ok(mut status) = serde_json::from_slice::<Status>(body)
         && status.kind == "Status"

@@ -16,7 +16,7 @@ pub enum OperationScope {
 impl FromStr for OperationScope {
     type Err = String;
 
-    /// Exact and case-sensitive, as upstream; an empty text keeps the default.
+    /// Exact and case-sensitive, as upstream; an empty text means the default.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "" | "karmada" => Ok(Self::Karmada),

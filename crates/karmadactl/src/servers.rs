@@ -62,10 +62,10 @@ pub async fn select(control: &Client, scope: OperationScope, named: &[String]) -
     Ok(servers)
 }
 
-/// The one server of commands that look at one: the control plane, or the member `cluster`.
+/// The server of commands that read a single one: the control plane, or the member `cluster`.
 ///
 /// # Errors
-/// When the scope is not for such commands, or the cluster does not exist.
+/// When the scope covers several servers, or the cluster does not exist.
 pub async fn one(control: &Client, scope: OperationScope, cluster: &str) -> Result<Client, Error> {
     match scope {
         OperationScope::Karmada => Ok(control.clone()),
@@ -79,7 +79,7 @@ pub async fn one(control: &Client, scope: OperationScope, cluster: &str) -> Resu
     }
 }
 
-/// The server's message if it refused the request, else the transport error.
+/// The server's message if it refused the request, otherwise the transport error.
 pub fn reason(error: &client::Error) -> String {
     error.status().map_or_else(|| error.to_string(), |status| status.message.clone())
 }

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 /// Gap between columns; `k8s.io/cli-runtime` sets its tab writer to the same.
 const GAP: usize = 3;
-/// A shortened cell keeps this many characters, or as many as its heading has.
+/// The minimum width of a shortened cell, unless its heading is longer.
 const LEAST: usize = 8;
 /// A last cell is broken where it has at least this many characters a line.
 const NARROWEST: usize = 20;
 /// Columns whose cells are names that people copy into other commands; like the first column, they stay whole.
 const WHOLE: [&str; 4] = ["NAME", "NAMESPACE", "CLUSTER", "WORKLOAD"];
 
-/// Lays out lines of cells. It remembers its columns' widths, so that a watch stays aligned with what was printed.
+/// Lays out lines of cells. It stores column widths, so that a watch stays aligned with earlier output.
 #[derive(Clone, Debug)]
 pub struct Layout {
     widths: Vec<usize>,
@@ -48,12 +48,12 @@ impl Layout {
         Self { terminal, ..Self::default() }
     }
 
-    /// A table whose last cells continue on the next line where `columns` end, so that nothing is left out. For texts.
+    /// A table whose last cells wrap at `columns`, so that no text is cut.
     pub fn breaking(columns: Option<usize>) -> Self {
         Self { broken: columns, ..Self::default() }
     }
 
-    /// A label and its text, which stands right behind the label's padding.
+    /// A label and its text, separated only by the label's padding.
     pub fn labelled(columns: Option<usize>) -> Self {
         Self { gap: 0, ..Self::breaking(columns) }
     }
@@ -126,8 +126,8 @@ fn pieces(text: &str, room: usize) -> Vec<&str> {
     pieces
 }
 
-/// The widths of a table of at most `columns` characters: no column is wider than a common limit, as high as possible, or its
-/// least width. A table that is still too wide keeps those, and the terminal breaks its lines.
+/// The widths of a table of at most `columns` characters: no column exceeds a common limit, as high as possible, or its
+/// minimum width. If the table is still too wide, minimum widths are used, and the terminal wraps the lines.
 fn fitted(widths: &[usize], least: &[Option<usize>], columns: usize) -> Vec<usize> {
     let limited = |limit: usize| -> Vec<usize> {
         let one = |(position, &width): (usize, &usize)| match least.get(position).copied().flatten() {
@@ -147,7 +147,7 @@ fn fitted(widths: &[usize], least: &[Option<usize>], columns: usize) -> Vec<usiz
     limited(fits)
 }
 
-/// A cell's first line, without what would steer the terminal.
+/// The first line of a cell, without terminal control characters.
 pub fn printable(text: &str) -> String {
     let (first, more) = match text.find(['\n', '\r', '\u{c}']) {
         Some(end) => (&text[..end], true),
@@ -218,7 +218,7 @@ mod tests {
         "#]]
         .assert_eq(&shown(Some(70)));
         assert_eq!(shown(None), Layout::default().render(&lines));
-        // A watch goes on in the same columns.
+        // A watch continues with the same columns.
         let mut layout = Layout::fitting(Some(70), &headings);
         layout.render(&lines);
         let first = layout.render(std::slice::from_ref(&row));

@@ -150,7 +150,7 @@ fn secret(token: &str, args: &CreateArgs, expires: Option<Timestamp>) -> Value {
         "metadata": {"namespace": SECRET_NAMESPACE, "name": format!("{SECRET_NAME_PREFIX}{id}")}})
 }
 
-/// The command that registers a cluster, with `TOKEN` for the token. Its pins are those of what the control plane publishes.
+/// The command that registers a cluster, with `TOKEN` as placeholder. Its pins are those of the published certificates.
 async fn command(program: &str, context: &Context, control: &Client) -> Result<String, Error> {
     let failed = |why: String| Error::message(format!("failed to get register command, err: {why}"));
     let connection = context.opened.control_plane.get().ok_or_else(|| failed("there is no connection".into()))?;

@@ -1,7 +1,7 @@
-//! `unjoin`: take a push-mode member cluster out.
+//! `unjoin`: removes a push-mode member cluster.
 //!
-//! Deleting the Cluster is enough: the control plane drains it and removes its finalizer. `--force` releases what a
-//! cluster that never answers would hold up; it is the only path here that drops finalizers.
+//! Deleting the Cluster is sufficient: the control plane drains it and removes its finalizer. `--force` releases the
+//! objects that a cluster that never responds would block; only this path removes finalizers.
 
 use std::time::Duration;
 
@@ -181,7 +181,7 @@ async fn force(control: &Client, name: &str) -> Result<Objects, Error> {
     let works = works(control, name).await?;
     for work in &works {
         let key = ObjectKey::namespaced(namespace.as_str(), text(&work["metadata"]["name"]));
-        // Deleted first: the finalizer of a Work that is to stay would come back.
+        // Deleted first: otherwise the controller would restore the finalizer of the Work.
         delete_if_present(control, &resources::WORK, &key).await?;
         drop_finalizer(control, &resources::WORK, &key, "karmada.io/execution-controller").await?;
     }
@@ -219,7 +219,7 @@ async fn drop_finalizer(control: &Client, resource: &ApiResource, key: &ObjectKe
     Ok(())
 }
 
-/// Deletes what the join created; the namespace only when no other registration uses it.
+/// Deletes the objects of the join; the namespace only if no other registration uses it.
 async fn clean_member(member: &Client, name: &str, ns: &str, shares: bool) -> Result<(), Error> {
     let rbac = ObjectKey::cluster(format!("karmada-controller-manager:karmada-{name}"));
     delete_if_present(member, &resources::CLUSTER_ROLE_BINDING, &rbac).await?;

@@ -118,7 +118,7 @@ async fn has_agent(member: &Client, args: &UnregisterArgs, name: &str) -> Result
     Ok(user == Some(agents::user(name)))
 }
 
-/// By `--karmada-config`, else by the kubeconfig that the agent's Deployment mounts.
+/// From `--karmada-config`, or from the kubeconfig that the agent's Deployment mounts.
 async fn control_plane(context: &Context, member: &Client, args: &UnregisterArgs) -> Result<Client, Error> {
     let failed = |why: String| Error::message(format!("failed to get the config of the control plane. error: {why}"));
     let name = context.karmada_context.as_deref();

@@ -1,4 +1,4 @@
-//! `version`: what this program is, in the form scripts parse.
+//! `version`: the version of this program, in a form that scripts can parse.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! The annotation in which client-side apply keeps the last manifest, in kubectl's encoding.
+//! The annotation in which client-side apply stores the last manifest, with kubectl's encoding.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ pub fn annotated(manifest: &Value) -> Value {
     object
 }
 
-/// The manifest without the annotation; its annotations are a map, which kubectl makes even of none.
+/// The manifest without the annotation; its annotations become a map even if it has none, as in kubectl.
 fn without(manifest: &Value) -> Value {
     let mut object = manifest.clone();
     if !object["metadata"].is_object() {
@@ -25,13 +25,13 @@ fn without(manifest: &Value) -> Value {
     object
 }
 
-/// The last manifest of a live object; `None` when no apply has recorded one.
+/// The last manifest of a live object; `None` if no apply has recorded one.
 pub fn of(live: &Value) -> Option<Value> {
     let text = live["metadata"]["annotations"][ANNOTATION].as_str().filter(|text| !text.is_empty())?;
     serde_json::from_str(text).ok()
 }
 
-/// Go escapes what HTML would take for markup.
+/// Go's encoder escapes HTML markup.
 fn go_encoded(value: &Value) -> String {
     let text = value.to_string();
     text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")

@@ -1,5 +1,5 @@
-//! Fields that client-side apply owns become those of server-side apply, as kubectl migrates them: otherwise a field that
-//! leaves the manifest stays in the object, because its old owner still has it.
+//! Transfers the fields of client-side apply to server-side apply, as kubectl does: otherwise a field removed from the
+//! manifest would stay in the object, because its old manager still owns it.
 
 use apimachinery::managed_fields::FieldSet;
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use super::last_applied::ANNOTATION;
 
 /// The manager of client-side apply.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
-/// kubectl's manager of server-side apply; with it the server keeps the annotation of client-side apply up to date.
+/// kubectl's manager of server-side apply; for it, the server keeps the annotation of client-side apply up to date.
 pub const SERVER_SIDE: &str = "kubectl";
-/// The manager that keeps the annotation while the fields of client-side apply move.
+/// The manager that owns the annotation during the transfer.
 pub const KEEPER: &str = "kubectl-last-applied";
 
 fn is_client_sides(entry: &Value) -> bool {
@@ -21,7 +21,7 @@ fn subresource(entry: &Value) -> &str {
     entry["subresource"].as_str().unwrap_or_default()
 }
 
-/// The configuration that keeps the annotation, if client-side apply owns it.
+/// The configuration that owns the annotation, if client-side apply does.
 pub fn kept_annotation(object: &Value) -> Option<Value> {
     let metadata = &object["metadata"];
     let owns = |entry: &&Value| {

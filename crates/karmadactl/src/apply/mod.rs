@@ -220,7 +220,7 @@ impl Apply<'_> {
             .collect()
     }
 
-    /// The object afterwards, and what was done.
+    /// Applies an item; returns the resulting object and the verb for the output.
     async fn one(&self, item: &Item) -> Result<(Value, &'static str), Error> {
         let manifest = item.object.as_ref().unwrap_or(&Value::Null);
         if item.key.name.is_empty() {
@@ -254,7 +254,7 @@ impl Apply<'_> {
         created.map(|object| (object, "created")).map_err(item.failed("creating"))
     }
 
-    /// Patches the live object; one that another writer overtook is read and patched again.
+    /// Patches the live object; after a conflict it is read and patched again.
     async fn change(&self, item: &Item, modified: &Value, mut live: Value) -> Result<(Value, &'static str), Error> {
         if live["metadata"]["annotations"][LAST_APPLIED].is_null() {
             self.context.log(&missing_annotation(self.program, item));
@@ -285,7 +285,7 @@ impl Apply<'_> {
         }
     }
 
-    /// `--force`: what cannot be patched is deleted and created again.
+    /// `--force`: deletes and recreates objects that cannot be patched.
     async fn replace(&self, item: &Item, modified: &Value) -> Result<(Value, &'static str), Error> {
         let options = DeleteOptions {
             propagation_policy: Some(self.cascade),
@@ -341,7 +341,7 @@ fn missing_annotation(program: &str, item: &Item) -> String {
     )
 }
 
-/// The patch applied here, for a dry run that sends nothing.
+/// Applies the patch locally, for a client-side dry run.
 pub fn locally(live: &Value, patch: &Value, type_: Option<&apimachinery::schema::TypeOf>) -> Result<Value, Error> {
     let mut object = live.clone();
     match type_ {

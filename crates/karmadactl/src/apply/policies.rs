@@ -1,4 +1,4 @@
-//! `apply --cluster` and `--all-clusters`: a policy beside each object that propagates it.
+//! `apply --cluster` and `--all-clusters`: adds a policy for each object.
 
 use apimachinery::ObjectKey;
 use karmada_api::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};

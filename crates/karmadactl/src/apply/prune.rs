@@ -33,7 +33,7 @@ const DEFAULT: [(&str, &str, &str); 16] = [
     ("", "v1", "PersistentVolume"),
 ];
 
-/// The flags that decide what goes.
+/// The flags that select the objects to delete.
 #[derive(Clone, Debug)]
 pub struct Pruning {
     pub allowlist: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Pruning {
     pub dry_run: DryRun,
 }
 
-/// Deletes what an earlier apply created, matches the selector and is not among `kept`.
+/// Deletes the objects that an earlier apply created, that match the selector and are not in `kept`.
 ///
 /// # Errors
 /// When the allowlist is malformed, or objects cannot be listed or deleted.

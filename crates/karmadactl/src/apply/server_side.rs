@@ -1,4 +1,4 @@
-//! `apply --server-side`: the server merges and tracks who owns which field.
+//! `apply --server-side`: the server merges and tracks field owners.
 
 use client::Client;
 use serde_json::Value;
@@ -37,10 +37,10 @@ pub struct ServerSide<'a> {
 }
 
 impl ServerSide<'_> {
-    /// The object afterwards, and what was done.
+    /// Applies the object; returns the result and the verb for the output.
     ///
     /// # Errors
-    /// Conflicts with the way to resolve them, or the server's refusal.
+    /// Conflicts with the ways to resolve them, or the server's error.
     pub async fn apply(&self) -> Result<(Value, &'static str), Error> {
         let manifest = self.item.object.as_ref().unwrap_or(&Value::Null);
         if !manifest["metadata"]["managedFields"].is_null() {
@@ -54,7 +54,7 @@ impl ServerSide<'_> {
         Ok((self.migrate(manifest, applied).await, "serverside-applied"))
     }
 
-    /// Takes the fields over that client-side apply owns. What fails is repeated by the next apply.
+    /// Takes over the fields that client-side apply owns. A failure is retried by the next apply.
     async fn migrate(&self, manifest: &Value, applied: Value) -> Value {
         let warn = |text: &str, error: client::Error| {
             self.context.log(&format!("Warning: {text}. {LATER} {}\n", crate::servers::reason(&error)));

@@ -1,15 +1,15 @@
-//! The patch of a client-side apply: from the last applied manifest, the new one and the live object to what has to change.
+//! The patch of a client-side apply, computed from the last applied manifest, the new one and the live object.
 //!
-//! Fields that the last manifest had and the new one lacks are removed; fields that neither has are left alone. Lists of
+//! Fields of the last manifest that the new one lacks are removed; fields that neither has are not changed. Lists of
 //! built-in kinds are merged by the keys of their schema (strategic merge patch); everything else follows RFC 7386.
 
 use apimachinery::schema::{PatchStrategy, Schema, SchemaId, Schemas, TypeOf};
 use serde_json::{Map, Value, json};
 
-/// Manifests are never deeper than what the YAML decoder reads.
+/// The limit of the YAML decoder.
 const MAX_DEPTH: usize = 128;
 
-/// The patch; an empty object when nothing changes. `type_` is that of a built-in kind.
+/// The patch; an empty object without changes. `type_` is the type of a built-in kind.
 pub fn patch(original: Option<&Value>, modified: &Value, live: &Value, type_: Option<&TypeOf>) -> Value {
     let at = type_.map(|type_| At { schemas: &type_.schemas, node: type_.schemas.get(type_.root) });
     let empty = Map::new();
@@ -212,7 +212,7 @@ mod tests {
         kubernetes_api::schema_for(&GroupVersionKind::new("apps", "v1", "Deployment")).expect("built in")
     }
 
-    /// The patch, and the live object after the server has applied it.
+    /// Checks the patch, and the live object after the server has applied it.
     fn check(original: Value, modified: Value, live: Value, expected_patch: Value, expected: Value) {
         let type_ = deployment();
         let found = patch(Some(&original), &modified, &live, Some(&type_));

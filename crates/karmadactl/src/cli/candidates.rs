@@ -1,6 +1,6 @@
-//! What may stand at the cursor of a command line: commands, flags, their values, and the names of live objects.
+//! Completion candidates at the cursor of a command line: commands, flags, their values, and the names of live objects.
 //!
-//! What is possible is a pure function of the words ([`question_of`]); names are read from the servers only where one is needed.
+//! The kind of candidate is a pure function of the words ([`question_of`]); the servers are only read for names.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::get::targets;
 use crate::scope::OperationScope;
 use crate::{Context, requests, resources, servers};
 
-/// A person waits at the cursor; a server that is slower completes nothing.
+/// The time limit of a completion; without an answer from the server there are no candidates.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// More names than that help no person.
 const MAX_NAMES: usize = 500;
@@ -237,7 +237,7 @@ impl<'t> Read<'t> {
 impl Question {
     /// The value of a flag.
     fn value(&mut self, tree: &clap::Command, read: &Read<'_>, name: &str, value: &str) {
-        // Of a list, the part after the last comma.
+        // The last item of a comma-separated list.
         let (done, part) = value.rsplit_once(',').map_or(("", value), |(done, part)| (&value[..=done.len()], part));
         (self.before, self.prefix) = (done.to_owned(), part.to_owned());
         let words =
@@ -266,7 +266,7 @@ fn names_file(arg: &clap::Arg) -> bool {
     matches!(name, "filename" | "kustomize") || name.ends_with("kubeconfig") || name.ends_with("-file")
 }
 
-/// The words that answer a question; none where a server is needed and does not answer.
+/// The candidates; empty if the server is needed and does not respond.
 fn answer(question: &Question) -> BoxFuture<'_, Vec<(String, String)>> {
     Box::pin(async move {
         let context = Context {

@@ -1,4 +1,4 @@
-//! `completion`: a shell script that gets candidates from this program while the user types, see [`super::candidates`].
+//! `completion`: a shell script that queries this program for candidates, see [`super::candidates`].
 
 use crate::error::Error;
 
@@ -25,7 +25,7 @@ pub fn script(program: &str, arguments: &[String]) -> Result<String, Error> {
         .replace("COMMAND", COMMAND))
 }
 
-/// Bash splits words at `=` and `:`, so candidates are what follows the last of them.
+/// Bash splits words at `=` and `:`, so candidates contain only the part after the last of them.
 const BASH: &str = r#"# bash completion for PROGRAM
 _FUNCTION_complete() {
     local current="${COMP_WORDS[COMP_CWORD]}" line

@@ -108,7 +108,7 @@ pub fn meaning(arg: &Arg) -> String {
     arg.get_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The default as kubectl prints it: text in quotes, lists in brackets, the rest as it is.
+/// The default as kubectl prints it: text in quotes, lists in brackets, other values unchanged.
 pub fn default(arg: &Arg) -> String {
     let given = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(",");
     let type_ = arg.get_value_parser().type_id();

@@ -92,9 +92,9 @@ pub fn tree() -> clap::Command {
     with_values(Cli::command())
 }
 
-/// Moves the command before flags that stand in front of it: `karmadactl -n web get pods` is what people write who are
-/// used to kubectl. Which flag takes the next word as its value is not known before the command is; as cobra does, every
-/// flag of more than a letter without `=` is taken to have one, and so is every letter.
+/// Moves the command before its leading flags, because users of kubectl write `karmadactl -n web get pods`. Whether a
+/// flag takes the next word as its value is unknown before the command is; as cobra does, long flags without `=` and
+/// all short flags are assumed to take one.
 pub fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
     let mut at = 1;
     while let Some(word) = args.get(at).and_then(|word| word.to_str()) {

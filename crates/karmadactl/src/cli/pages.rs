@@ -1,4 +1,4 @@
-//! The help of each command beside its flags: group, usage and examples.
+//! The help of each command except its flags: group, usage and examples.
 
 mod advanced;
 mod basic;
@@ -69,7 +69,7 @@ pub fn page(command: &str) -> Option<&'static Page> {
     all().find(|page| page.command == command)
 }
 
-/// Commands of upstream that this version does not have, and what does their work meanwhile.
+/// Commands of upstream that this version does not have, with their replacements.
 pub const ABSENT: &[(&str, &str)] = &[
     (
         "addons",

@@ -1,4 +1,4 @@
-//! The reference page of the documentation; a test of the binary keeps the file the same.
+//! The generated reference page of the documentation; a test of the binary compares it with the file.
 
 use std::fmt::Write as _;
 

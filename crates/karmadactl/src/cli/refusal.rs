@@ -1,4 +1,4 @@
-//! What is wrong with a command line, in cobra's words where scripts know them.
+//! Errors in a command line, with cobra's text where scripts depend on it.
 
 use clap::Command;
 use clap::error::{ContextKind, ErrorKind};
@@ -75,7 +75,7 @@ pub fn of_error(program: &str, command: Option<&str>, error: &Error) -> Option<S
     }
 }
 
-/// With the way to the help, as cobra prints it.
+/// With a pointer to the help, as cobra prints it.
 fn with_way(program: &str, command: Option<&str>, text: &str) -> String {
     let command = command.map_or_else(|| program.to_owned(), |command| format!("{program} {command}"));
     format!("error: {text}\nSee '{command} --help' for usage.\n")

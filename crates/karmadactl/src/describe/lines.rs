@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::table::printable;
 
-/// Longer annotations begin on a line of their own.
+/// Longer annotations begin on a new line.
 const LONG: usize = 140;
 
 /// Lines of cells: a column ends at a line that lacks it.
@@ -24,7 +24,7 @@ impl Lines {
         self.0.push(cells);
     }
 
-    /// A line whose cells are separated by tabs; what would steer the terminal is taken out.
+    /// A line whose cells are separated by tabs; terminal control characters are removed.
     pub fn text(&mut self, level: usize, text: &str) {
         let mut cells: Vec<String> = text.split('\t').map(printable).collect();
         cells[0].insert_str(0, &"  ".repeat(level));

@@ -1,5 +1,5 @@
-//! `describe`: an object and the events about it, in kubectl's layouts: pages of their own for the built-in kinds that users
-//! describe most, every field for all others.
+//! `describe`: an object and its events, in kubectl's layouts: special pages for the built-in kinds that users describe
+//! most, all fields for other kinds.
 
 mod kinds;
 mod lines;
@@ -107,7 +107,7 @@ async fn items(context: &Context, client: &Client, args: &DescribeArgs) -> Resul
     Ok((items, errors))
 }
 
-/// The object of that name, or else those whose names begin with it.
+/// The object of that name, or else those with that name as prefix.
 async fn expanded(
     context: &Context,
     client: &Client,
@@ -148,7 +148,7 @@ async fn one(context: &Context, client: &Client, args: &DescribeArgs, item: &Ite
     Ok(page::page(&live, related.as_ref(), events.as_deref(), World::system().now()))
 }
 
-/// The events about an object, oldest first; none where they cannot be read, as in kubectl.
+/// The events of an object, oldest first; empty if they cannot be read, as in kubectl.
 async fn events(context: &Context, client: &Client, item: &Item, live: &Value) -> Vec<Value> {
     let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
     let mut selector = format!("involvedObject.name={},involvedObject.uid={uid}", item.key.name);

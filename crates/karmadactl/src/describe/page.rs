@@ -8,13 +8,13 @@ use super::kinds::{self, Related};
 use super::lines::Lines;
 use crate::table::printable;
 
-/// Documents are never deeper than what the JSON decoder reads.
+/// The limit of the JSON decoder.
 const MAX_DEPTH: usize = 128;
 
-/// Of the metadata, what has a line of its own at the top or no reader.
+/// Metadata fields that are printed at the top, or not at all.
 const SKIPPED: [&str; 6] = ["managedFields", "name", "namespace", "labels", "annotations", "selfLink"];
 
-/// The page; `related` belongs to kinds with a page of their own, `events` are left out when they are not wanted.
+/// The page; `related` is for kinds with a special page; `events` is `None` if they are not requested.
 pub fn page(object: &Value, related: Option<&Related>, events: Option<&[Value]>, now: Timestamp) -> String {
     let mut lines = Lines::default();
     let has_events = match related {
@@ -78,7 +78,7 @@ fn content(lines: &mut Lines, level: usize, map: &Map<String, Value>) {
 fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
-        // Texts of several lines stay so, without what would steer the terminal.
+        // Multi-line strings keep their lines, without terminal control characters.
         other => shown(other).lines().map(printable).collect::<Vec<_>>().join("\n"),
     }
 }

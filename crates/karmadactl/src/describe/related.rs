@@ -1,4 +1,4 @@
-//! Reads what a page shows besides its object.
+//! Reads the related objects of a page.
 
 use apimachinery::selector::Selector;
 use apimachinery::{ApiResource, ObjectKey};
@@ -17,7 +17,7 @@ const PAGE: usize = 500;
 /// A page shows a part of them: 10,000 objects are enough for any.
 const PAGES: usize = 20;
 
-/// The related objects of an object's page; `None` for kinds without a page of their own.
+/// The related objects of a page; `None` for kinds without a special page.
 ///
 /// # Errors
 /// When the server refuses a list.

@@ -1,4 +1,4 @@
-//! What each cluster is to have of a template: rendered as the binding controller renders it.
+//! The desired objects of each cluster for a template, rendered as by the binding controller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ pub struct Surroundings {
     pub interpreter: Interpreter,
 }
 
-/// A template with what the control plane made of it so far.
+/// A template with its binding and Works.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub template: Value,
     pub binding: Option<Binding>,
-    /// Of the binding.
+    /// The Works of the binding.
     pub works: Vec<Work>,
 }
 
@@ -126,7 +126,7 @@ impl Plan {
     }
 }
 
-/// The binding as it is, or as it becomes.
+/// The binding, existing or predicted.
 fn binding(source: &Source, around: &Surroundings, preview: bool, plan: &mut Plan) -> Option<Binding> {
     let template = Template(&source.template);
     let name = format!("{} {}", template.kind(), template.key());
@@ -181,7 +181,7 @@ fn binding(source: &Source, around: &Surroundings, preview: bool, plan: &mut Pla
     }
 }
 
-/// Whether the scheduler leaves the result as it is.
+/// Whether the scheduler keeps the result unchanged.
 fn same_demand(existing: &Binding, new: &Binding) -> bool {
     existing.spec.placement == new.spec.placement && existing.spec.replicas == new.spec.replicas
 }

@@ -14,7 +14,8 @@ pub fn named() -> Option<Vec<String>> {
     Some(line.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Runs the program on a directory with what is there and one with what is to be. Whether it found differences.
+/// Runs the program on a directory with the live objects and one with the desired objects. Returns whether it found
+/// differences.
 pub async fn run(command: &[String], compared: &[Compared]) -> Result<bool, Error> {
     let directories = [Directory::new("LIVE")?, Directory::new("MERGED")?];
     for it in compared {

@@ -1,4 +1,4 @@
-//! `diff`: templates with their overrides against what the members hold, or files that are not applied yet.
+//! `diff`: compares templates with their overrides, or files that are not applied yet, with the members' objects.
 //!
 //! [`desired`] and [`shown`] are pure; [`read`] and [`preview`] read.
 
@@ -99,7 +99,7 @@ pub fn run<'a>(context: &'a Context, args: &'a DiffArgs) -> BoxFuture<'a, Result
     })
 }
 
-/// Whether there are differences, and what could not be compared.
+/// Returns whether there are differences, and the errors of comparisons that failed.
 async fn compare(context: &Context, args: &DiffArgs) -> Result<(bool, Vec<Error>), Error> {
     if args.args.is_empty() && args.files.is_empty() {
         return Err(Error::arguments("an object or -f is required, as in: diff deployment/web -n shop"));

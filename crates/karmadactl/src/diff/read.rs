@@ -1,4 +1,4 @@
-//! Reads the templates that are compared, and what they are rendered with.
+//! Reads the templates to compare, and the input for rendering them.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! Objects as they are compared: without what servers fill in, and without the values of Secrets.
+//! Objects in the form for comparison: without server-populated fields and without the values of Secrets.
 
 use serde_json::{Map, Value, json};
 
 /// Fields of the metadata that the API server alone writes.
 const SERVERS: [&str; 6] = ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"];
-/// kubectl keeps a copy of the whole object here.
+/// kubectl stores a copy of the whole object here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The two sides as texts.

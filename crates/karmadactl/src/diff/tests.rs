@@ -1,4 +1,4 @@
-//! What members are to have, and how it differs from what they have.
+//! Desired objects of members, and their differences from the live ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

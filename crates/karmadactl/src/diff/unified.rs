@@ -78,7 +78,7 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
 /// Myers' greedy search: `reached[k]` is how far in `a` a path on diagonal `k` gets. `None` if there are too many changes.
 fn shortest(a: &[&str], b: &[&str]) -> Option<Vec<Edit>> {
     let most = (a.len() + b.len()).min(MOST_CHANGES);
-    // Diagonals are shifted, so that none is negative.
+    // Diagonals are shifted to be non-negative.
     let middle = most + 1;
     let mut reached = vec![0_usize; 2 * middle + 1];
     let mut rounds: Vec<Vec<usize>> = Vec::new();

@@ -1,4 +1,4 @@
-//! What `doctor` knows when it decides: plain values, and how metrics and health texts become such. Pure.
+//! The input of `doctor`'s decisions as plain values, and its extraction from metrics and health responses. Pure.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub struct Facts {
     pub members: Vec<Member>,
     pub objects: Vec<Stuck>,
     pub requests: Vec<Request>,
-    /// The checks that could not be made, with the reason.
+    /// The checks that failed to run, with the reason.
     pub unread: Vec<(String, String)>,
     pub counts: Counts,
 }
@@ -89,7 +89,7 @@ pub struct Stuck {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Problem {
-    /// Deleted, and kept by these finalizers.
+    /// In deletion, blocked by these finalizers.
     Deleting(Vec<String>),
     /// The reason the scheduler gives.
     Unscheduled(String),

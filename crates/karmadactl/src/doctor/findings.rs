@@ -64,7 +64,7 @@ pub struct Finding {
     pub object: String,
     pub problem: String,
     pub evidence: String,
-    /// A command, or what to do where none does it.
+    /// A command, or an instruction if there is no command.
     pub next: String,
 }
 
@@ -294,7 +294,7 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
         add(Severity::Warning, "evictions are paused", evidence, next);
     }
     let taints = cluster["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
-    // Those of the control plane's own group follow from what is found above.
+    // Taints of the control plane's own group are explained by the findings above.
     let by_hand = |taint: &&Value| {
         (taint["effect"] == "NoExecute" || taint["effect"] == "NoSchedule")
             && !text(&taint["key"]).starts_with("cluster.karmada.io/")

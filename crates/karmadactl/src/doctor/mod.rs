@@ -1,4 +1,5 @@
-//! `doctor`: what is wrong with a control plane and its members, and what to do. Reading, deciding and printing are apart.
+//! `doctor`: problems of a control plane and its members, and the next steps. Reading, deciding and printing are
+//! separate.
 
 mod facts;
 mod findings;

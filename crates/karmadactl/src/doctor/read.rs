@@ -1,4 +1,4 @@
-//! Reads what `doctor` decides by. Each part that cannot be read is named; the others count all the same.
+//! Reads the input of `doctor`. Each part that cannot be read is reported; the others are still checked.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -154,7 +154,7 @@ async fn probe(control: &Client, cluster: &Value, patience: Duration, progress: 
 }
 
 /// The certificate of an agent, from its Secret in the member. Signing requests are deleted an hour after they are
-/// answered, so the Secret is the only place where the control plane sees it.
+/// answered, so the Secret is the only source.
 async fn agent_certificate(
     control: &Client,
     cluster: &Value,

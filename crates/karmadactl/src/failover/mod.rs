@@ -1,5 +1,5 @@
-//! `failover`: what would leave a cluster and where it would go, what has moved, and the release of evictions that are
-//! paused.
+//! `failover`: the workloads that would leave a cluster and their targets, past moves, and the release of paused
+//! evictions.
 
 mod history;
 pub(crate) mod plan;

@@ -86,7 +86,7 @@ pub async fn with_taints(
     Ok(Preview { cluster, all: &all, taints: &taints, fates: &fates }.text(super::LIMIT, context.columns()))
 }
 
-/// The bindings of both scopes in a cluster. No other binding is kept in memory.
+/// The bindings of both scopes in a cluster. Other bindings are not kept in memory.
 async fn in_cluster(client: &Client, cluster: &str) -> Result<Vec<Binding>, Error> {
     let mut bindings = Vec::new();
     each_binding(client, |binding| {
@@ -106,7 +106,7 @@ pub fn of_a_dead_cluster(cluster: &Cluster, policies: &[ClusterTaintPolicy], now
     propagation::taints::by_policies(&dead, policies, Time::new(now)).unwrap_or(dead.spec.taints)
 }
 
-/// The taints of a cluster, and those that are given as KEY, KEY=VALUE, KEY:NoExecute or KEY=VALUE:NoExecute.
+/// The taints of a cluster, with additional ones in the form KEY, KEY=VALUE, KEY:NoExecute or KEY=VALUE:NoExecute.
 ///
 /// # Errors
 /// A taint without a key, or with another effect.

@@ -74,7 +74,7 @@ pub struct GetArgs {
 }
 
 impl GetArgs {
-    /// The arguments and what to do with them.
+    /// The arguments and the options for them.
     pub fn options(self, context: &Context) -> Result<(Vec<String>, Options), Error> {
         let watching = self.watch || self.watch_only;
         if self.output_watch_events && !watching {

@@ -1,4 +1,4 @@
-//! What one server has of the targets: Tables, or whole objects.
+//! Reads the targets from one server: as Tables, or as whole objects.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DiscoveredResource, Discovery, ListOptions};
@@ -12,7 +12,7 @@ use crate::servers::{Server, reason};
 const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// One server's answer; what failed does not hide what was found.
+/// The result from one server; errors do not hide the objects that were read.
 #[derive(Debug, Default)]
 pub struct Answer {
     pub found: Vec<Found>,
@@ -69,10 +69,10 @@ pub async fn fetch(server: &Server, targets: &[Target], options: &Options) -> An
     answer
 }
 
-/// Reading what a member serves is at once the test whether it can be reached.
+/// Reads the discovery of a server, which also tests whether a member is reachable.
 ///
 /// # Errors
-/// A message naming the member; of the control plane the reason itself.
+/// For a member, a message that names it; for the control plane, the cause.
 pub async fn discovery(server: &Server) -> Result<Discovery, Error> {
     server.client.discovery().await.map_err(|error| match server.is_member() {
         true => Error::message(format!(
@@ -158,7 +158,7 @@ pub fn list_options(options: &Options) -> ListOptions {
     }
 }
 
-/// The namespace in the URL: none for cluster-scoped resources and across namespaces.
+/// The namespace in the URL; `None` for cluster-scoped resources and across namespaces.
 pub fn namespace<'a>(resource: &ApiResource, options: &'a Options) -> Option<&'a str> {
     (resource.namespaced && !options.all_namespaces).then_some(options.namespace.as_str())
 }
@@ -194,7 +194,7 @@ pub async fn pages(
     }
 }
 
-/// Sorting looks into whole objects, which a Table contains on request only.
+/// Sorting needs whole objects, which a Table contains only on request.
 fn with_object(path: String, options: &Options) -> String {
     if !options.output.is_table() || options.sort_by.is_none() {
         return path;
@@ -209,7 +209,7 @@ async fn document(client: &Client, path: &str, output: &Output) -> Result<Value,
     Ok(if output.is_table() && document["kind"] != "Table" { plain_table(document) } else { document })
 }
 
-/// For servers that know no tables.
+/// For servers without support for Tables.
 pub fn plain_table(mut document: Value) -> Value {
     let items = match document["items"].take() {
         Value::Array(items) => items,

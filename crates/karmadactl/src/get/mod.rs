@@ -185,7 +185,7 @@ fn key<'a>(path: &JsonPath, object: &'a Value) -> Option<&'a Value> {
     path.find(object).into_iter().next()
 }
 
-/// Missing values come first, numbers by size, everything else by its text.
+/// Missing values first, numbers by value, other values by their text.
 fn compare(a: Option<&Value>, b: Option<&Value>) -> std::cmp::Ordering {
     match (a, b) {
         (Some(Value::Number(a)), Some(Value::Number(b))) => {
@@ -196,7 +196,7 @@ fn compare(a: Option<&Value>, b: Option<&Value>) -> std::cmp::Ordering {
     }
 }
 
-/// Every server's objects as documents of their own.
+/// The objects of all servers as separate documents.
 fn documents(
     context: &Context,
     found: Vec<(&Server, Vec<Found>)>,
@@ -206,7 +206,7 @@ fn documents(
     let single = matches!(targets, [target] if target.names.len() == 1);
     let mut separator = "";
     for (_, found) in found {
-        // By name, a server that has none of them has nothing to show; a list may be empty.
+        // By name, a server without any of the objects prints nothing; a list may be empty.
         let by_name = !found.is_empty() && found.iter().all(|found| found.named);
         let mut objects: Vec<Value> = found.into_iter().flat_map(objects).collect();
         if !options.show_managed_fields {
@@ -251,7 +251,7 @@ fn objects(found: Found) -> Vec<Value> {
     objects
 }
 
-/// Removes the record of field owners, which few readers want.
+/// Removes the managed fields.
 pub fn hide_managed_fields(object: &mut Value) {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");

@@ -20,7 +20,7 @@ pub enum Output {
     /// The values at the paths, as one list.
     JsonPathAsJson(Template),
     GoTemplate(go_template::Template),
-    /// Headings and where their cells come from.
+    /// Headings with the paths of their cells.
     Columns(Vec<(String, JsonPath)>),
 }
 
@@ -29,7 +29,7 @@ pub const ALLOWED: &str = "custom-columns,custom-columns-file,go-template,go-tem
                            jsonpath-file,name,template,templatefile,wide,yaml";
 
 impl Output {
-    /// A format whose template may be in a flag of its own, as in `-o go-template --template '{{.kind}}'`.
+    /// Parses a format whose template may be in a separate flag, as in `-o go-template --template '{{.kind}}'`.
     ///
     /// # Errors
     /// When the format is unknown, or its template is missing or malformed.
@@ -75,7 +75,7 @@ impl Output {
         }
     }
 
-    /// Whether a template fails where it finds nothing.
+    /// Whether a template fails on a missing key.
     fn strict(&mut self, strict: bool) {
         match self {
             Self::JsonPath(template) | Self::JsonPathAsJson(template) => template.strict(strict),

@@ -18,7 +18,7 @@ pub struct View {
     pub label_columns: Vec<String>,
     /// Watches show real ADOPTION values for the control plane too, as upstream does.
     pub watching: bool,
-    /// Before everything else in a row: the type of a watch event.
+    /// Adds the type of a watch event as first column.
     pub with_event: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Block {
     prefix: Option<String>,
     /// For Pods the column ADOPTION has priority 1.
     adoption: bool,
-    /// The servers' own columns, in the order in which they were first seen.
+    /// The columns of the servers, in order of appearance.
     columns: Vec<String>,
     rows: Vec<Row>,
 }
@@ -113,7 +113,7 @@ impl Block {
     }
 
     fn line(&self, mut row: Row, view: &View) -> Vec<String> {
-        // Rows of a server seen earlier lack the columns that a later one brought.
+        // Rows of earlier servers lack the columns that a later one added.
         row.cells.resize(self.columns.len(), NONE.to_owned());
         let mut line = Vec::new();
         line.extend(view.with_event.then_some(row.event));

@@ -1,4 +1,4 @@
-//! The arguments of `get`: `TYPE[,TYPE] [NAME...]` or `TYPE/NAME ...`, and what a type means to a server.
+//! The arguments of `get`: `TYPE[,TYPE] [NAME...]` or `TYPE/NAME ...`, and the resources of a type on a server.
 
 use client::DiscoveredResource;
 
@@ -59,7 +59,7 @@ pub fn split(args: &[String]) -> Result<Vec<Target>, Error> {
     Ok(types.into_iter().map(|type_| Target { type_: type_.to_owned(), names: rest.to_vec() }).collect())
 }
 
-/// The resources a type names on a server: one, or every member of a category. Empty when the server has none.
+/// The resources of a type on a server: one, or all members of a category. Empty if the server serves none.
 pub fn resolve<'a>(type_: &str, served: &'a [DiscoveredResource]) -> Vec<&'a DiscoveredResource> {
     let listable = |r: &&DiscoveredResource| r.verbs.iter().any(|verb| verb == "list" || verb == "get");
     let (name, qualifier) = type_.split_once('.').map_or((type_, None), |(name, rest)| (name, Some(rest)));

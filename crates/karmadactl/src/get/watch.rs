@@ -25,7 +25,8 @@ pub struct Watch {
     pub events: bool,
 }
 
-/// Shows what there is and then every change, until the servers end it. Errors of one server do not end the others'.
+/// Prints the current objects and then every change, until the servers end the watches. An error of one server does not
+/// end the others' watches.
 pub async fn run(
     context: &Context,
     servers: &[Server],
@@ -74,7 +75,7 @@ pub async fn run(
     if failures.is_empty() { Ok(()) } else { Err(Error::Several(failures)) }
 }
 
-/// Shows what a server has and opens its watch from there. `None`: the type means several resources.
+/// Prints the current objects of a server and opens a watch. `None` if the type is ambiguous.
 async fn begin(
     server: &Server,
     target: &Target,

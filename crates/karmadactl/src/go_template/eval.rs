@@ -8,7 +8,7 @@ use super::parse::{Base, Command, Node, Operand, Pipeline};
 /// The maximum output of a template: a loop in a loop over a large list could fill the memory.
 const MAX_OUTPUT: usize = 256 << 20;
 
-/// A value, or what a missing key gives.
+/// A value, or the result of a missing key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
     Value(Value),

@@ -62,7 +62,7 @@ pub fn pieces(template: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// The action up to its closing braces outside quotes, and what follows it.
+/// The action up to its closing braces outside quotes, and the text after it.
 fn action(text: &str) -> Result<(&str, &str), String> {
     let mut quote = None;
     let mut escaped = false;
@@ -114,7 +114,7 @@ fn tokens(action: &str) -> Result<Vec<Token>, String> {
             c => return Err(format!("unexpected {c:?} in command")),
         };
         tokens.push(token);
-        // Fields that touch what is before them are of it: `$x.a`, `(index .b 0).c`.
+        // Fields without a space before them belong to the preceding operand: `$x.a`, `(index .b 0).c`.
         rest = after.trim_start_matches(BLANKS);
         if rest.len() != after.len() && rest.starts_with('.') {
             tokens.push(Token::Word(String::new()));

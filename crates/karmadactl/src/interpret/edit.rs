@@ -72,7 +72,7 @@ fn field(operation: Operation) -> &'static str {
     RULES.iter().find(|rule| rule.0 == operation).map_or("", |rule| rule.1)
 }
 
-/// The file; an operation without a script has its marker and nothing under it.
+/// The file; an operation without a script has only its marker.
 fn document(customization: &ResourceInterpreterCustomization, show_doc: bool) -> Result<String, Error> {
     let target = &customization.spec.target;
     let mut text = format!(
@@ -173,7 +173,7 @@ pub(super) async fn run(context: &Context, name: &str, show_doc: bool, engine: &
     } else {
         context.log("Edit cancelled, no changes made.\n");
     }
-    // Only what was neither written nor needed is thrown away.
+    // Removes the file only if it was applied or not changed.
     std::fs::remove_file(&file).map_err(failed)
 }
 

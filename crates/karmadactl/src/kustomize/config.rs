@@ -124,7 +124,7 @@ pub struct Generator {
     pub name: String,
     pub namespace: String,
     pub behavior: String,
-    /// Of Secrets alone.
+    /// For Secrets only.
     #[serde(rename = "type")]
     pub secret_type: String,
     pub literals: Vec<String>,

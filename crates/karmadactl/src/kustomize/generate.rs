@@ -129,7 +129,7 @@ fn unquoted(value: &str) -> &str {
     within('"').or_else(|| within('\'')).unwrap_or(value)
 }
 
-/// Adds what was generated, or merges it into, or replaces, what is there.
+/// Adds the generated object, or merges it into or replaces the existing one.
 fn absorb(resources: &mut Vec<Resource>, mut new: Resource, behavior: &str) -> Result<(), String> {
     let id = new.id();
     let old = resources.iter_mut().find(|old| old.is_or_was(&id));
@@ -180,14 +180,14 @@ pub fn add_hash(resource: &mut Resource) {
     }
 }
 
-/// JSON as Go writes it, which escapes what HTML reads as markup.
+/// JSON as encoded by Go, which escapes HTML markup.
 fn escaped(content: &Value) -> String {
     let escapes =
         [("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"), ("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029")];
     escapes.iter().fold(content.to_string(), |text, (from, to)| text.replace(from, to))
 }
 
-/// Ten signs of the hash of the content, none of which make words. The name is not a part of the content.
+/// Ten characters of the hash of the content, chosen so that they form no words. The name is not part of the content.
 fn hash(object: &Value) -> String {
     let is_secret = object["kind"] == "Secret";
     let or = |value: &Value, absent: Value| if value.is_null() { absent } else { value.clone() };

@@ -1,7 +1,7 @@
-//! Builds kustomizations: a reader of files in, the list of objects out, as `kubectl kustomize` prints them.
+//! Builds kustomizations: from a reader of files to the list of objects, as `kubectl kustomize` prints them.
 //!
-//! Nothing here touches the disk, the network or the environment; [`Reader`] is the only way to a file. What is not built is refused by
-//! name: remote resources, and the fields in [`config::UNSUPPORTED`].
+//! This module does not access the disk, the network or the environment except through [`Reader`]. Unsupported features
+//! are refused by name: remote resources, and the fields in [`config::UNSUPPORTED`].
 
 mod config;
 mod fields;

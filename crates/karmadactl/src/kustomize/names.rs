@@ -6,7 +6,7 @@ use super::config::Replicas;
 use super::fields::{Kinds, visit};
 use super::resource::{Resource, is_cluster_scoped};
 
-/// Their names are derived from what they define.
+/// The names of these kinds are derived from their definition.
 const FIXED_NAMES: [Kinds; 3] = [
     Kinds("", "", "CustomResourceDefinition"),
     Kinds("apiregistration.k8s.io", "", "APIService"),

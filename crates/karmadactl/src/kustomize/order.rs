@@ -1,4 +1,4 @@
-//! The order in which kubectl applies the objects of a kustomization: what others need comes first.
+//! The order in which kubectl applies the objects of a kustomization: dependencies are first.
 
 use super::resource::Resource;
 

@@ -114,7 +114,7 @@ fn by_identity(patch: &Value, options: &BTreeMap<String, bool>, resources: &mut 
     Ok(())
 }
 
-/// `$patch: delete` leaves nothing.
+/// Whether `$patch: delete` deletes the object.
 fn is_deleted(resource: &Resource) -> bool {
     resource.object.as_object().is_none_or(serde_json::Map::is_empty)
 }

@@ -12,7 +12,7 @@ pub trait Reader {
     /// The absolute path without links and dots.
     ///
     /// # Errors
-    /// Nothing is there.
+    /// When the file does not exist.
     fn resolve(&self, path: &Path) -> std::io::Result<PathBuf>;
     fn is_directory(&self, path: &Path) -> bool;
     /// # Errors

@@ -25,7 +25,7 @@ const CRON_JOB: (Kinds, &str) = (Kinds("", "", "CronJob"), "spec/jobTemplate/spe
 const POD_TEMPLATE: (Kinds, &str) = (Kinds("", "v1", "PodTemplate"), "template/spec");
 const CONTROLLER: (Kinds, &str) = (Kinds("", "", "ReplicationController"), "spec/template/spec");
 
-/// kustomize knows other workloads for ConfigMaps and Secrets than for the rest.
+/// For ConfigMaps and Secrets, kustomize updates references in other workloads than for other kinds.
 const WITH_DATA: &[(Kinds, &str)] =
     &[POD, DEPLOYMENT, REPLICA_SET, DAEMON_SET, STATEFUL_SET, JOB, CRON_JOB, POD_TEMPLATE];
 const WITH_ACCOUNTS: &[(Kinds, &str)] = &[POD, DEPLOYMENT, DAEMON_SET, STATEFUL_SET, JOB, CRON_JOB, CONTROLLER];
@@ -254,7 +254,8 @@ impl Referrer<'_> {
         Ok(())
     }
 
-    /// The one resource that had this name. Of several, those count that were renamed in the same layers as the referrer.
+    /// The resource that originally had this name. Of several, those that were renamed in the same layers as the
+    /// referrer are used.
     fn referred(
         &self,
         named: Kinds,

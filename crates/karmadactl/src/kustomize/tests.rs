@@ -1,4 +1,4 @@
-//! Kustomizations in memory: what is refused, and why. What is built is compared with kubectl in
+//! Kustomizations in memory: refused features and their errors. Build results are compared with kubectl in
 //! `crates/karmada/tests/it/kustomize.rs`.
 
 use std::collections::BTreeMap;

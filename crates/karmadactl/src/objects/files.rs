@@ -16,7 +16,7 @@ const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 /// Directories in directories.
 const MAX_DEPTH: usize = 64;
 
-/// A document and where it comes from.
+/// A document and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     pub source: String,

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::error::Error;
 
-/// Where manifests come from.
+/// The sources of manifests.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Files {
     /// File, directory or URL that holds the resources; "-" is the standard input.
@@ -23,10 +23,10 @@ impl Files {
         self.filename.is_empty() && self.kustomize.is_empty()
     }
 
-    /// kubectl's rule for commands that need files.
+    /// kubectl's check for commands that need files.
     ///
     /// # Errors
-    /// When neither -f nor -k is given.
+    /// Without -f and -k.
     pub fn required(&self) -> Result<(), Error> {
         if self.is_empty() { Err(Error::message("must specify one of -f and -k")) } else { Ok(()) }
     }

@@ -1,6 +1,6 @@
-//! The objects that a command line names: manifests of files, TYPE/NAME and TYPE NAME arguments, or what selectors match.
+//! The objects of a command line: manifests of files, TYPE/NAME and TYPE NAME arguments, or selected by selectors.
 //!
-//! One library for all commands that write; `get` has its own, as it reads tables from several servers.
+//! All commands that write share it; `get` has its own code, because it reads Tables from several servers.
 
 pub mod files;
 pub mod flags;
@@ -26,7 +26,7 @@ const CHUNK: usize = 500;
 pub struct Item {
     pub resource: ApiResource,
     pub key: ObjectKey,
-    /// The manifest of a file, or the live object where a list was read.
+    /// The manifest of a file, or the live object from a list.
     pub object: Option<Value>,
     /// The file; empty for arguments.
     pub source: String,
@@ -60,7 +60,7 @@ impl Item {
         }
     }
 
-    /// The live object, read unless a list brought it.
+    /// The live object, read unless it is from a list.
     pub async fn live(&self, context: &Context, client: &Client) -> Result<Value, client::Error> {
         match (&self.object, self.source.is_empty()) {
             (Some(object), true) => Ok(object.clone()),
@@ -280,7 +280,7 @@ async fn list(
     }
 }
 
-/// Items of lists leave out what the list states for all.
+/// Items of lists omit apiVersion and kind.
 fn of_list(resource: &ApiResource, mut object: Value) -> Item {
     if let Value::Object(map) = &mut object {
         map.entry("apiVersion").or_insert_with(|| resource.api_version().into());

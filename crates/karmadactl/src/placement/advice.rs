@@ -1,4 +1,4 @@
-//! The next step for the user: what to change, or what to wait for.
+//! The next step for the user: a change to make, or an event to wait for.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::places::{Obstacle, Row};
 use super::selecting::{Selection, near_misses};
 use super::story::{Scheduling, unknown_names};
 
-/// At most this many steps are named; those that come first matter most.
+/// The maximum number of steps; the most important are first.
 const STEPS: usize = 4;
 
 /// At least one step. `rows` are those of the binding.
@@ -183,7 +183,7 @@ fn of_names(live: &Live) -> Option<String> {
     ))
 }
 
-/// Clusters that the policy admits and something else keeps out.
+/// Clusters that the policy permits and another filter rejects.
 fn of_rejections(live: &Live, rows: &[Row], report: Option<&Report>) -> Vec<String> {
     let with = |obstacle: &Obstacle| -> Vec<&str> {
         let is_out = |row: &&Row| !row.is_target && row.obstacle.as_ref() == Some(obstacle);

@@ -16,7 +16,7 @@ use super::{ExplainArgs, print, story};
 use crate::Context;
 use crate::error::Error;
 
-/// Prints where a workload is, why, and what to do next.
+/// Prints the placement of a workload, its reasons, and the next step.
 pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error> {
     let form = args.shared.form()?;
     let subject = subject::parse(&args.names, args.kind.as_deref())?;

@@ -23,7 +23,7 @@ struct Fate {
     value: Value,
 }
 
-/// Prints what would become of templates, or of everything that runs, if clusters were gone.
+/// Predicts the placement of templates, or of all running workloads after the removal of clusters.
 pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Error> {
     let form = args.shared.form()?;
     if !args.dry_run {
@@ -117,7 +117,7 @@ fn newcomer(
     let policies = &manifests.policies;
     let text = |template: &Value, field: &str| template["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (kind, name) = (template["kind"].as_str().unwrap_or_default().to_owned(), text(&template, "name"));
-    // The scope of a kind is the server's to know; without a namespace a namespaced policy cannot take the template.
+    // Only the server knows the scope of a kind; without a namespace, a namespaced policy cannot select the template.
     if text(&template, "namespace").is_empty() && !is_cluster_scoped(&kind) && template["metadata"].is_object() {
         template["metadata"]["namespace"] = default_namespace.into();
     }

@@ -26,7 +26,7 @@ const WARNINGS: usize = 3;
 /// The state of the workload itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
-    /// It was not looked for: the state is a file's.
+    /// Not read, because the state is from a file.
     Unread,
     Missing,
     Found(Value),
@@ -40,7 +40,7 @@ pub struct Live {
     pub policies: Vec<Policy>,
     pub overrides: Vec<Override>,
     pub binding: Option<Binding>,
-    /// Of the binding.
+    /// The Works of the binding.
     pub works: Vec<Work>,
     pub clusters: Vec<Arc<Cluster>>,
     /// The newest warnings about a workload without a binding.
@@ -49,7 +49,7 @@ pub struct Live {
     pub unknown: Vec<Unknown>,
 }
 
-/// A list that an explanation is made from.
+/// A list that an explanation depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     Policies,
@@ -266,7 +266,7 @@ fn tree(object: &Object) -> Result<Value, Error> {
     object.to_value().map_err(|error| Error::message(format!("{} {}: {error}", object.kind(), object.key())))
 }
 
-/// The workload of a binding; a kind that is not served (any more) has none.
+/// The workload of a binding; absent if the kind is not served (any more).
 async fn template_of(client: &Client, binding: &Binding) -> Result<Template, Error> {
     let reference = &binding.spec.resource;
     let gvk = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind)

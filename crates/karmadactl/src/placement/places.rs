@@ -1,4 +1,4 @@
-//! What becomes of a workload in each cluster, in plain words.
+//! The state of a workload in each cluster, as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::live::{List, Live};
 use super::story::{Scheduling, unknown_names};
 
-/// What blocks a cluster, for the next step.
+/// The obstacle in a cluster, for the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     NoSuchCluster,
@@ -31,7 +31,7 @@ pub enum Obstacle {
     Held,
     InFlight,
     Unhealthy,
-    /// Of a cluster that was not chosen.
+    /// The cluster was not selected.
     NotAdmitted,
     Cordoned,
     NotServed,
@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-/// A state and what it means for the next step.
+/// A state and the obstacle for the next step.
 type State = (String, Option<Obstacle>);
 
 /// A row for each cluster, and for each name that is no cluster's.

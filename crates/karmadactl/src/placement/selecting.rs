@@ -11,10 +11,10 @@ use super::subject::near;
 /// At most this many policies are named that nearly select a workload.
 const NAMED: usize = 3;
 
-/// The policies that select a workload as it is now.
+/// The policies that currently select a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Selection<'a> {
-    /// The one that goes before the others.
+    /// The policy with the highest precedence.
     pub best: Option<&'a Policy>,
     pub all: Vec<&'a Policy>,
 }
@@ -40,7 +40,7 @@ pub fn selecting(live: &Live) -> Selection<'_> {
     Selection { best: of(Scope::Namespaced).or_else(|| of(Scope::Cluster)), all }
 }
 
-/// Policies that a single difference keeps from selecting a workload that none selects.
+/// For a workload that no policy selects: the policies that fail to select it by a single difference.
 pub fn near_misses(live: &Live, selection: &Selection<'_>) -> Vec<String> {
     if selection.best.is_some() || live.binding.is_some() {
         return Vec::new();
@@ -63,7 +63,7 @@ pub fn near_misses(live: &Live, selection: &Selection<'_>) -> Vec<String> {
     live.policies.iter().filter_map(miss).take(NAMED).collect()
 }
 
-/// Why a selector of the kind does not select a workload; two reasons where nothing suggests that it was meant to.
+/// The differences between a selector of the kind and a workload; at least two if the workload was probably not meant.
 fn differences(selector: &ResourceSelector, template: Tree<'_>) -> Vec<String> {
     let mut why = Vec::new();
     if selector.api_version != template.api_version() {

@@ -1,5 +1,5 @@
-//! The explanation of one workload, from its state alone: what is stored comes first, what a calculation would give now is
-//! set beside it where it differs, and the next step comes last.
+//! The explanation of one workload, computed from its state alone: the stored state first, then differences of a
+//! current calculation, then the next step.
 
 use std::collections::BTreeSet;
 
@@ -36,9 +36,9 @@ pub enum Scheduling {
     Deleting,
     OtherScheduler(String),
     Suspended,
-    /// It goes where the bindings go that need it.
+    /// It follows the bindings that depend on it.
     Follows(Vec<String>),
-    /// Nothing selects it and nothing needs it any more.
+    /// No policy selects it and no binding depends on it any more.
     Released,
     /// The newest generation has not been decided about.
     Waiting {
@@ -97,7 +97,7 @@ pub fn record_of(binding: &Binding) -> Option<Record> {
     binding.metadata.annotations.get(record::ANNOTATION).and_then(|text| Record::parse(text))
 }
 
-/// `report` is what a calculation gives now.
+/// `report` is the result of a current calculation.
 pub fn story_of(live: &Live, report: Option<&Report>) -> Story {
     let selection = selecting(live);
     let mut lines = vec![("Workload", workload(live))];

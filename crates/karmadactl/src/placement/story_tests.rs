@@ -1,4 +1,4 @@
-//! Explanations of small states: what is stored, and the next step.
+//! Explanations of small states: the stored state, and the next step.
 
 use std::sync::Arc;
 
@@ -150,7 +150,7 @@ fn what_runs_where_it_is_to_be() {
     .assert_eq(&text);
 }
 
-/// Each state with words that its explanation has: of what is stored, and of the next step.
+/// Each state with parts of its explanation: of the stored state, and of the next step.
 #[test]
 fn states_and_next_steps() {
     let failed = |reason: &str, message: &str| {

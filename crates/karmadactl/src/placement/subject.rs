@@ -13,7 +13,7 @@ pub struct Subject {
     pub name: String,
 }
 
-/// `TYPE NAME`, `TYPE/NAME` or `NAME`; the type of a name alone may be given with `--kind`.
+/// `TYPE NAME`, `TYPE/NAME` or `NAME`; for a name alone, the type may be set with `--kind`.
 pub fn parse(args: &[String], kind: Option<&str>) -> Result<Option<Subject>, Error> {
     let subject =
         |type_: Option<&str>, name: &str| Ok(Some(Subject { type_: type_.map(str::to_owned), name: name.to_owned() }));
@@ -61,7 +61,7 @@ impl Subject {
 /// At most this many names are suggested.
 const SUGGESTED: usize = 5;
 
-/// The names that a user who typed `wanted` may have meant, the nearest first.
+/// Similar names to `wanted`, the nearest first.
 pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = wanted.to_lowercase();
     let distance = |name: &str| {

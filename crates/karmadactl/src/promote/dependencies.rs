@@ -1,4 +1,4 @@
-//! What an object depends on, from the first layer of the interpreter that knows its kind. Webhooks are not called.
+//! The dependencies of an object, from the first interpreter layer that supports its kind. Webhooks are not called.
 
 use client::Client;
 use interpreter::scripted::Scripts;
@@ -10,7 +10,7 @@ use world::World;
 use crate::error::Error;
 use crate::{interpret, interpreting};
 
-/// The layer's name as upstream prints it, and what it found; `None` when no layer knows the kind.
+/// The layer's name as upstream prints it, and the dependencies; `None` if no layer supports the kind.
 ///
 /// # Errors
 /// When customizations cannot be read, or the layer fails.

@@ -110,7 +110,7 @@ impl Described {
     }
 
     /// # Errors
-    /// None of the certificates is pinned.
+    /// When no pin matches a certificate.
     pub fn check_pins(&self, pins: &[String]) -> Result<(), String> {
         let own = self.pins()?;
         if own.iter().any(|pin| pins.contains(pin)) {
@@ -153,11 +153,11 @@ pub fn parse_pins(given: &[String]) -> Result<Vec<String>, String> {
     pins.map_err(|why| format!("invalid discovery token CA certificate hash: {why}"))
 }
 
-/// Reads `cluster-info` without verifying the server, then verifies what it holds. With pins it is read again over a
-/// verified connection, and must be the same.
+/// Reads `cluster-info` without verifying the server, then verifies its content. With pins it is read again over a
+/// verified connection, and must be identical.
 ///
 /// # Errors
-/// Why the server cannot be trusted; whether trying again may help.
+/// Why the server cannot be trusted, and whether a retry may help.
 pub async fn discover(server: &str, token: &str, pins: &[String]) -> Result<Described, Failed> {
     let insecure = Endpoint { server: server.to_owned(), insecure: true, ..Endpoint::default() };
     let first = fetch(&insecure).await?;

@@ -1,4 +1,4 @@
-//! What runs an agent in its cluster: the checks before, the objects, and waiting until it runs.
+//! The agent's part in its cluster: the checks before, the objects, and waiting until it runs.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn own(ns: &str) -> [(&'static ApiResource, ObjectKey, String); 3] {
 
 /// The result of the preflight.
 pub enum Preflight {
-    /// Nothing of an agent.
+    /// No object of an agent exists.
     Absent,
     /// The Secret of a registration of the same cluster that did not end; then the other objects are that one's, too.
     Begun(Value),
@@ -45,10 +45,10 @@ pub enum Preflight {
     Refused(Vec<String>),
 }
 
-/// Looks for objects of an agent in the member.
+/// Checks for objects of an agent in the member.
 ///
 /// # Errors
-/// The member cannot be read.
+/// When the member cannot be read.
 pub async fn preflight(member: &Client, ns: &str, cluster: &str) -> Result<Preflight, Error> {
     let mut complaints = Vec::new();
     for (resource, key, complaint) in own(ns) {
@@ -84,8 +84,8 @@ pub fn user_of(kubeconfig: &str, server: &str) -> Option<String> {
     Some(pki::Holder::from_pem(&certificate).ok()?.user)
 }
 
-/// Creates what the agent needs. What is there is that of a registration which did not end, as [`preflight`] has found: a
-/// kubeconfig that is not this one is replaced, and with it the agent that uses it; without one, the Secret stays.
+/// Creates the objects of the agent. Existing ones belong to an unfinished registration, as [`preflight`] has checked:
+/// a different kubeconfig is replaced, and with it the agent that uses it; without a kubeconfig, the Secret stays.
 ///
 /// # Errors
 /// Names the object.
@@ -126,7 +126,7 @@ async fn store(member: &Client, ns: &str, secret: &Value) -> Result<(), Error> {
     member.update(&resources::SECRET, &secret).await.map(drop).map_err(failed("update"))
 }
 
-/// Removes what [`install`] created after the preflight has found it absent; the marked Secret is the last.
+/// Removes the objects of [`install`] that were absent at the preflight; the marked Secret is the last.
 pub async fn uninstall(member: &Client, ns: &str) -> Result<(), Error> {
     for (resource, key, _) in own(ns).into_iter().rev() {
         match member.delete(resource, &key, &DeleteOptions::background()).await {

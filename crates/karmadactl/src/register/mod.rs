@@ -1,11 +1,11 @@
-//! `register`: a cluster registers itself in pull mode, with a bootstrap token and nothing else of the control plane.
+//! `register`: a cluster registers itself in pull mode, using only a bootstrap token of the control plane.
 //!
-//! In the control plane it obtains a certificate for the cluster's agent and grants the agent its rights; in the member it
-//! installs the agent, which creates the Cluster.
+//! In the control plane it obtains a certificate for the cluster's agent and grants the agent its rights; in the member
+//! it installs the agent, which creates the Cluster.
 //!
-//! The process may end between any two writes: the same command then finishes the registration. Before the first object of
-//! an agent, the control plane records the cluster's ID under the name ([`reservation`]), and the Secret of the agent is
-//! marked until the agent runs ([`member`]).
+//! The process may be killed between any two writes: the same command then completes the registration. Before the first
+//! object of an agent, the control plane records the cluster's ID under the name ([`reservation`]), and the Secret of
+//! the agent is marked until the agent runs ([`member`]).
 
 pub(crate) mod discovery;
 pub(crate) mod member;
@@ -205,7 +205,7 @@ impl Registering<'_> {
         self.step("Waiting to check cluster exists");
         let id = cluster_id(&member.client).await?;
         if self.is_registered(&generator, &id).await? {
-            // Its agent has run: what was interrupted is the wait for it.
+            // The agent has already run: only the wait for it was interrupted.
             member::install(&member.client, self.args, self.name, &member.endpoint, None).await?;
             return member::finish(&member.client, &self.args.namespace, self.args.karmada_agent_replicas).await;
         }
@@ -219,7 +219,7 @@ impl Registering<'_> {
         outcome
     }
 
-    /// Deletes what this registration has created, unless the agent has registered the cluster in the meantime.
+    /// Deletes the objects of this registration, unless the agent has registered the cluster meanwhile.
     async fn roll_back(&self, generator: &Client, member: &Member, id: &str) {
         let (context, name) = (self.context, self.name);
         if !matches!(self.is_registered(generator, id).await, Ok(false)) {

@@ -1,5 +1,5 @@
-//! First come, first served: the agent's ClusterRole records which cluster registers under a name, by the UID of its
-//! Namespace `kube-system`, before there is a Cluster.
+//! Reservation of a name: the agent's ClusterRole records which cluster registers under it, by the UID of its Namespace
+//! `kube-system`, before the Cluster exists.
 
 use client::Client;
 use jiff::{SignedDuration, Timestamp};

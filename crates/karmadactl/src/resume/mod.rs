@@ -1,4 +1,4 @@
-//! `resume`: print what the control plane would change in members that are newer than its store, and confirm that it may.
+//! `resume`: prints the changes that the control plane would make in members newer than its store, and confirms them.
 
 mod plan;
 mod print;
@@ -46,11 +46,11 @@ pub struct ResumeArgs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Held {
     cluster: String,
-    /// The time of the condition, as the object has it.
+    /// The time of the condition, as in the object.
     since: String,
     reason: String,
     message: String,
-    /// It is confirmed already, and the controllers have not seen it yet.
+    /// Confirmed, but not yet processed by the controllers.
     confirmed: bool,
 }
 
@@ -98,7 +98,7 @@ pub async fn run(context: &Context, args: &ResumeArgs) -> Result<(), Error> {
     for held in chosen {
         match resume(context, &control, held, args, form).await {
             Ok(item) => planned.push(item),
-            // The others are not made to wait for it.
+            // Other members do not wait for it.
             Err(error) => failures.push(error),
         }
     }

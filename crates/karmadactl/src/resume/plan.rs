@@ -1,5 +1,5 @@
-//! What the control plane would do in a held member if it were resumed: a function of the Works and the member's objects. It
-//! decides as the execution controller does, with the same functions.
+//! The changes that the control plane would make in a held member after a resume: a function of the Works and the
+//! member's objects, which uses the functions of the execution controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +71,7 @@ pub struct Plan {
     /// A Work cannot be applied to them.
     pub blocked: Vec<Blocked>,
     pub unchanged: usize,
-    /// Of Works whose dispatching is suspended.
+    /// Works whose dispatching is suspended.
     pub suspended: usize,
 }
 
@@ -89,7 +89,7 @@ pub struct Blocked {
     pub reason: String,
 }
 
-/// A [`Difference`] as it is printed.
+/// The printed form of a [`Difference`].
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Shown {
     pub path: String,
@@ -172,7 +172,7 @@ impl Plan {
             Ok(Update::Put(desired)) => {
                 let mut differences: Vec<Shown> =
                     differences(observed, &desired).into_iter().map(Shown::from).collect();
-                // Fields written by users come first.
+                // User-written fields are first.
                 differences.sort_by_key(|it| it.path.starts_with("metadata"));
                 match differences.is_empty() {
                     true => self.unchanged += 1,

@@ -63,7 +63,7 @@ impl Form {
     }
 }
 
-/// A plan as text. `delete`: the URL of the first object that is left.
+/// Prints a plan. `delete` is the URL of the first object to delete manually.
 pub fn plan(held: &Held, plan: &Plan, delete: Option<&str>, diff: bool) -> String {
     let mut out = format!("Cluster {} is held since {}: {}\n", held.cluster, held.since, printable(&held.message));
     let shown = if diff { usize::MAX } else { OBJECTS };

@@ -1,5 +1,5 @@
-//! Reads what a plan needs: the Works of a member, and the member's objects through the cluster proxy. Kinds are listed
-//! page by page; no object is read alone.
+//! Reads the input of a plan: the Works of a member, and the member's objects through the cluster proxy. Kinds are
+//! listed page by page; no object is read individually.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub async fn list(
             attempt: format!("list {}", resource.plural),
             why: error.to_string(),
         })?;
-        // Lists leave out what all their items have.
+        // Lists omit apiVersion and kind of their items.
         tree["apiVersion"] = resource.api_version().into();
         tree["kind"] = resource.kind.clone().into();
         found.push(tree);
@@ -49,7 +49,8 @@ pub async fn works(control: &Client, cluster: &str, namespace: &str) -> Result<V
     listed.map_err(Error::client(format!("list the Works of cluster {cluster}")))
 }
 
-/// The member's managed objects, and those that the Works name; and the resources that can be listed. `warn` gets what could not be read and is not needed.
+/// The member's managed objects and those that the Works name, and the resources that can be listed. `warn` receives
+/// errors of reads that are not required.
 pub async fn member(
     control: &Client,
     cluster: &str,
@@ -106,7 +107,7 @@ fn managed(client: Client, resource: ApiResource) -> BoxFuture<'static, (ApiReso
     .boxed()
 }
 
-/// Looks for wanted objects that are not managed: they exist, and block their Works.
+/// Finds objects of Works that exist unmanaged, and therefore block their Works.
 async fn unmanaged(
     client: &Client,
     listable: &[ApiResource],

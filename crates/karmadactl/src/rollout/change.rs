@@ -112,7 +112,7 @@ fn plan(program: &str, item: &Item, object: &Value, change: Change, now: &str) -
     }
 }
 
-/// In which clusters the restart has no effect. What cannot be read is named, and does not prevent the restart.
+/// The clusters in which the restart has no effect. Errors are reported, and do not prevent the restart.
 async fn warnings(context: &Context, control: &Client, item: &Item, before: &Value, after: &Value) -> Vec<String> {
     match facts(context, control, item).await {
         Ok((binding, clusters, policies, interpreter)) => {

@@ -1,4 +1,4 @@
-//! `rollout history`: the revisions that members keep, in their ReplicaSets and ControllerRevisions.
+//! `rollout history`: the revisions of members, in their ReplicaSets and ControllerRevisions.
 
 use apimachinery::ApiResource;
 use apimachinery::selector::Selector;

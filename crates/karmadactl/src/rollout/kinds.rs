@@ -39,7 +39,7 @@ fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_default()
 }
 
-/// Whether the controller has seen the newest spec.
+/// Whether the controller has observed the newest spec.
 fn is_observed(object: &Value) -> bool {
     number(&object["metadata"]["generation"]) <= number(&object["status"]["observedGeneration"])
 }

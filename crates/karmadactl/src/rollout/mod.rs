@@ -148,7 +148,7 @@ pub fn run<'a>(context: &'a Context, program: &'a str, args: &'a RolloutArgs) ->
     })
 }
 
-/// Templates have no revisions, and those of members hold what overrides made of them: only a manifest leads back.
+/// Templates have no revisions, and those of members include overrides, so a rollback needs a manifest.
 async fn undo(context: &Context, program: &str, named: &Named) -> Result<(), Error> {
     let control = context.control_plane().await?;
     let refusal = |item: &Item| {

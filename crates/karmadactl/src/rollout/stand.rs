@@ -1,4 +1,4 @@
-//! Where the newest change of a template stands: scheduled, applied, rolled out, cluster by cluster. Pure.
+//! The progress of a template's newest change: scheduled, applied, rolled out, for each cluster. Pure.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
-/// The clusters that are to hold the template, of those that are wanted; none wanted means all.
+/// The clusters of the binding, restricted to the wanted ones; an empty list means all.
 pub fn clusters<'a>(binding: &'a Binding, wanted: &'a [String]) -> impl Iterator<Item = &'a TargetCluster> {
     binding.spec.clusters.iter().filter(|cluster| wanted.is_empty() || wanted.contains(&cluster.name))
 }
@@ -139,13 +139,13 @@ fn because(text: &str, reason: Option<&str>) -> String {
     reason.map_or_else(|| format!("{text}..."), |reason| format!("{text}: {reason}"))
 }
 
-/// The template's generation that a copy was made of. Templates without generations are current when they are applied.
+/// The template's generation of a copy. Templates without generations are current when they are applied.
 fn held(object: &Value) -> i64 {
     let annotation = object["metadata"]["annotations"][annotations::TEMPLATE_GENERATION].as_str();
     annotation.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// By what the control plane collected: the interpreter knows the health of every kind.
+/// Decides by the collected status: the interpreter computes the health of every kind.
 fn healthy(what: &str, template: &Value, item: Option<&AggregatedStatusItem>, refusal: Option<&str>) -> Step {
     let Some(item) = item.filter(|item| item.applied) else {
         return Step::Waiting(because(&format!("Waiting for {what} to be applied"), refusal));
@@ -176,7 +176,7 @@ fn of_item(template: &Value, target: &TargetCluster, item: &AggregatedStatusItem
         "annotations": {annotations::TEMPLATE_GENERATION: of_template.to_string()}}, "status": status}))
 }
 
-/// How all of it stands.
+/// The overall state.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Whole {
     Waiting,

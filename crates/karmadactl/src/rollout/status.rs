@@ -1,4 +1,5 @@
-//! `rollout status`, and what `wait --for=propagated` shares with it: follows template, binding and copies by watches.
+//! `rollout status`, and the code it shares with `wait --for=propagated`: follows template, binding and copies by
+//! watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -88,11 +89,11 @@ pub fn named_like(key: &ObjectKey, name: String) -> ObjectKey {
     }
 }
 
-/// Follows one object to the end; prints a line for each change. Without a limit it waits for
-/// ever. Answers whether the end is reached, which only an aim that does not watch can miss.
+/// Follows one object to the end; prints a line for each change. Without a limit it waits indefinitely. Returns whether
+/// the goal is reached; only a goal without watching can be missed.
 ///
 /// # Errors
-/// When it fails in a cluster, the limit passes, or the control plane does not answer.
+/// When it fails in a cluster, the limit expires, or the control plane does not respond.
 pub fn follow<'a>(
     control: &'a Client,
     item: &'a Item,
@@ -194,7 +195,7 @@ impl Following<'_> {
         self.followed.iter().all(|name| self.seen.copies.contains_key(name))
     }
 
-    /// A line for each that changed; one that is not read yet has nothing to show.
+    /// Prints a line for each changed cluster; those not read yet are skipped.
     fn print(&mut self, report: &Report, print: &mut (dyn FnMut(String) + Send)) {
         for (who, step) in report {
             let is_unread = self.followed.contains(who) && !self.seen.copies.contains_key(who);
@@ -208,7 +209,7 @@ impl Following<'_> {
         }
     }
 
-    /// The time is over: what is being waited for.
+    /// The error after the time limit: the awaited state.
     fn late(&self) -> Error {
         let report = stand::report(&self.seen, self.aim.clusters, self.aim.goal);
         let waiting = report.iter().filter_map(|(who, step)| match step {
@@ -238,7 +239,7 @@ async fn in_members(
     let total = ended.len();
     let (absent, others): (Vec<_>, Vec<_>) =
         ended.into_iter().filter_map(Result::err).partition(|error| matches!(error, Failed::Absent(_)));
-    // A member without the object does not count, unless it is named or no member has it.
+    // A member without the object is ignored, unless it is named or no member has it.
     let counts = !args.clusters.is_empty() || absent.len() == total;
     let absent = absent.into_iter().filter(|_| counts);
     let lines: Vec<String> = others.into_iter().chain(absent).map(|it| it.into_line()).collect();

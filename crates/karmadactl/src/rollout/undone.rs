@@ -1,5 +1,5 @@
-//! Whether a member would keep a restart's mark: what overrides and the interpreter's retention make of the changed template.
-//! Pure.
+//! Whether a member would keep a restart's annotation: applies overrides and the interpreter's retention to the changed
+//! template. Pure.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn warning(
             names.join(", ")
         ));
     }
-    // Without retention for the kind nothing is taken over from the member.
+    // Without retention for the kind, no member values are kept.
     interpreter.retain(&mut desired, &observed).ok()?;
     (desired.pointer(MARK) != Some(mark)).then(|| {
         let kind = after["kind"].as_str().unwrap_or_default();

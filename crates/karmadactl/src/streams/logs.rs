@@ -1,4 +1,4 @@
-//! `logs`: what the containers of a member's pods have written.
+//! `logs`: prints the logs of a member's containers.
 
 use std::io::Write as _;
 

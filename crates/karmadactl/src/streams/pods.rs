@@ -1,4 +1,4 @@
-//! Which pod, and which of its containers, a command names: POD, or TYPE/NAME of what owns pods.
+//! Resolves the pod and the containers of a command: POD, or TYPE/NAME of an owner of pods.
 
 use apimachinery::selector::Selector;
 use apimachinery::{ApiResource, ObjectKey};
@@ -16,10 +16,10 @@ pub fn resource() -> ApiResource {
     ApiResource::namespaced("", "v1", "Pod", "pods")
 }
 
-/// The pods that `named` means: itself, or those that a workload selects, by name.
+/// The pods of `named`: itself, or those that a workload selects, by name.
 ///
 /// # Errors
-/// When the object does not exist, selects nothing, or is not known to own pods.
+/// When the object does not exist, selects no pods, or has an unsupported kind.
 pub async fn named(context: &Context, client: &Client, namespace: &str, named: &str) -> Result<Vec<Value>, Error> {
     let (type_, name) = named.split_once('/').unwrap_or(("pods", named));
     if matches!(type_, "pod" | "pods" | "po") {

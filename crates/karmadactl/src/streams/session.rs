@@ -119,7 +119,7 @@ pub fn run<'a>(
                     takes_input = next.is_some();
                     let Some(message) = next.map(message) else { continue };
                     if socket.send(Message::binary(message)).await.is_err() {
-                        // The reason, if there is one, comes from the other direction.
+                        // The reason, if any, arrives from the other direction.
                         takes_input = false;
                     }
                 }
@@ -172,7 +172,7 @@ fn ended(status: &[u8]) -> End {
     let code = causes.iter().find(|cause| cause["reason"] == "ExitCode");
     let code = code.and_then(|cause| cause["message"].as_str()?.parse::<i64>().ok());
     match code.filter(|_| status["reason"] == "NonZeroExitCode") {
-        // As the shell has it, of the code's lowest eight bits.
+        // The lowest eight bits of the code, as in the shell.
         Some(code) => End::Code(u8::try_from(code & 0xff).unwrap_or(1)),
         None => End::Failed(status["message"].as_str().unwrap_or("the command failed").to_owned()),
     }

@@ -14,8 +14,7 @@ use crate::error::Error;
 /// Pause before a watch that ended at once is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The pods that `named` means, at least one of which has started; they are waited for until `limit`. Nothing is waited for
-/// where one has started already.
+/// The pods of `named`, at least one of which has started; waits for that until `limit`.
 ///
 /// # Errors
 /// As [`pods::named`], or when no pod starts in time.

@@ -17,7 +17,7 @@ pub fn is_terminal() -> bool {
 pub struct Raw(Termios);
 
 impl Raw {
-    /// Nothing when the standard input is no terminal or refuses.
+    /// `None` if the standard input is not a terminal or refuses.
     pub fn enter() -> Option<Self> {
         let stdin = std::io::stdin();
         let before = rustix::termios::tcgetattr(&stdin).ok()?;
@@ -48,8 +48,8 @@ pub fn follow_size(sender: Sender<Input>) {
     });
 }
 
-/// Sends the standard input until it ends. A thread of its own, which a read that never returns may keep: it ends with the
-/// process.
+/// Sends the standard input until it ends. It has a separate thread, because a read may never return; the thread ends
+/// with the process.
 pub fn follow_input(sender: Sender<Input>) {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 32 * 1024];

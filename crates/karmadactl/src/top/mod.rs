@@ -1,4 +1,4 @@
-//! `top`: what the pods and nodes of members use, from their own metrics API.
+//! `top`: the usage of pods and nodes in members, from their metrics API.
 
 mod print;
 
@@ -189,7 +189,7 @@ async fn nodes(context: &Context, args: &NodeArgs) -> Result<(), Error> {
     if failures.is_empty() { Ok(()) } else { Err(Error::Several(failures)) }
 }
 
-/// The nodes of a member with their usage; one without metrics has none.
+/// The nodes of a member with their usage; nodes without metrics have none.
 async fn of_nodes(context: &Context, server: &Server, name: &str, args: &NodeArgs) -> Result<Vec<NodeRow>, String> {
     let query = match (name, args.selector.as_str()) {
         ("", "") => requests::Query::default(),

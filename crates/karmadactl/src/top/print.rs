@@ -162,7 +162,7 @@ impl NodeRow {
 pub fn sort_nodes(rows: &mut [NodeRow], sort_by: SortBy) {
     rows.sort_by(|a, b| {
         let used = |row: &NodeRow| row.used.map_or(0, |usage| usage.key(sort_by));
-        // Nodes without metrics come last.
+        // Nodes without metrics are last.
         let key = |row: &NodeRow| (row.used.is_none(), Reverse(used(row)), row.cluster.clone(), row.name.clone());
         key(a).cmp(&key(b))
     });

@@ -1,4 +1,4 @@
-//! The tree of a template, from what was read.
+//! Builds the tree of a template from the objects that were read.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub struct Node {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
-    /// Of objects in members.
+    /// Set for objects in members.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster: String,
     /// Replicas that are ready of those that are wanted, or the phase.
@@ -44,7 +44,7 @@ pub struct Branch {
     pub members: Vec<(String, There)>,
 }
 
-/// `template` is `None` where the control plane has none.
+/// `template` is `None` if the control plane does not have it.
 pub fn build(it: &ObjectReference, template: Option<&Value>, own: Option<&Branch>, attached: &[Branch]) -> Node {
     let mut root = object(it, template, "");
     if template.is_none() {
@@ -161,7 +161,7 @@ pub fn text(root: &Node, now: jiff::Timestamp, width: Option<usize>) -> String {
     Layout::breaking(width).render(&lines)
 }
 
-/// `first` stands before the node, `rest` before what is below it.
+/// `first` is the prefix of the node's line, `rest` that of its descendants' lines.
 fn put(node: &Node, first: &str, rest: &str, now: jiff::Timestamp, lines: &mut Vec<Vec<String>>) {
     let mut name = first.to_owned();
     let _ = match node.namespace.as_str() {

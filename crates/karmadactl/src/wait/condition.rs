@@ -1,4 +1,4 @@
-//! `--for`: what is waited for, and whether a state of the object fulfils it. Pure.
+//! `--for`: the awaited condition, and whether a state of the object satisfies it. Pure.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! An object that the control plane does not have: copies that are left, and objects of members that Karmada does not manage.
+//! Objects that the control plane does not have: remaining copies, and objects of members that Karmada does not manage.
 
 use karmada_api::constants::{annotations, conditions};
 use karmada_api::names;
@@ -13,7 +13,7 @@ use super::read::There;
 use super::template::reference;
 use super::works;
 
-/// The page of an object without a template and without a binding; `None` if there is nothing of it anywhere.
+/// The page of an object without a template and a binding; `None` if there is no trace of it.
 pub fn page(it: &ObjectReference, left: &[Work], members: &[(String, There)], unknown: &[String]) -> Option<Page> {
     let found: Vec<(&str, bool, &serde_json::Value)> = members
         .iter()

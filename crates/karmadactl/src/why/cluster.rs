@@ -1,4 +1,4 @@
-//! The page of a member cluster: whether it is ready, what its taints and conditions do, and what does not go on in it.
+//! The page of a member cluster: readiness, effects of its taints and conditions, and blocked Works and evictions.
 
 use apimachinery::meta::Condition;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -26,7 +26,7 @@ pub struct Facts {
     pub unknown: Vec<String>,
 }
 
-/// The conditions and taints that keep workloads out of a cluster, or hold them in it.
+/// The conditions and taints that exclude or evict workloads, or hold the member.
 pub fn notable(cluster: &Cluster) -> Vec<String> {
     let mut found = Vec::new();
     if cluster.metadata.deletion_timestamp.is_some() {

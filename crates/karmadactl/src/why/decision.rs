@@ -1,4 +1,4 @@
-//! What the scheduler decided about each cluster: score, filter, and how replicas were divided.
+//! The scheduler's decision for each cluster: score, filter, and the division of replicas.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub struct Evidence {
     pub filter: String,
 }
 
-/// By cluster. Filters are those of a calculation over the clusters as they are now, as the states of the rows; scores are
-/// those that the scheduler recorded when it decided last, where it did. Upstream's scheduler records none.
+/// By cluster. Filters are from a calculation over the current clusters, as are the states of the rows; scores are
+/// those that the scheduler recorded with the last decision, if any. Upstream's scheduler records none.
 pub fn evidence(binding: &Binding, report: Option<&Report>) -> BTreeMap<String, Evidence> {
     let mut found: BTreeMap<String, Evidence> = BTreeMap::new();
     for verdict in report.iter().flat_map(|report| &report.clusters) {
@@ -39,7 +39,7 @@ pub fn evidence(binding: &Binding, report: Option<&Report>) -> BTreeMap<String, 
     found
 }
 
-/// The plugin that filters a cluster out which was not chosen; the affinity where that is what the row's state names.
+/// The plugin that rejects an unselected cluster; the affinity, if the row's state names that.
 fn filter(row: &Row, evidence: &BTreeMap<String, Evidence>) -> Option<String> {
     const AFFINITY: &str = "ClusterAffinity";
     let known = evidence.get(&row.cluster).map(|it| it.filter.as_str());

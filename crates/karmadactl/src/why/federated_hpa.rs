@@ -1,6 +1,6 @@
-//! The page of a FederatedHPA: the decision as the controller would make it now, and the readings it is based on.
+//! The page of a FederatedHPA: the decision that the controller would make now, and the metrics it is based on.
 //!
-//! The controller keeps recent recommendations in its memory. The page decides without them: where they stabilize the
+//! The controller keeps recent recommendations in its memory. The page decides without them: if they stabilize the
 //! result, the conditions of the status show it.
 
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ pub struct Facts {
     /// The target's binding and all clusters, for the prediction of capacity.
     binding: Option<Binding>,
     clusters: Vec<Arc<Cluster>>,
-    /// What kept the members from being read.
+    /// Why the members could not be read.
     obstacle: Option<Obstacle>,
     now: Timestamp,
 }
@@ -66,7 +66,7 @@ impl Kinds for Proxied {
 /// Reads a FederatedHPA, its target, and the target in the members.
 ///
 /// # Errors
-/// When the FederatedHPA cannot be read; everything else is part of the page.
+/// When the FederatedHPA cannot be read; other errors are part of the page.
 pub async fn read(client: &Client, key: &ObjectKey, now: Timestamp) -> Result<Facts, Error> {
     let object = client.get(&FederatedHPA::api_resource(), key).await;
     let object = object.map_err(Error::client(format!("get federatedhpa {key}")))?;

@@ -1,6 +1,7 @@
-//! `why`: one page from a template to its members: the answer, what it waits for, the next step, and the evidence.
+//! `why`: a page from a template to its members: the result, the awaited event, the next step, and the evidence.
 //!
-//! [`read`] reads, the other modules are pure: they decide with the functions of `placement`, `propagation` and `scheduling`.
+//! [`read`] reads, the other modules are pure: they decide with the functions of `placement`, `propagation` and
+//! `scheduling`.
 
 mod absent;
 mod cluster;
@@ -159,7 +160,7 @@ async fn with_works(client: &Client, live: Live) -> Result<Page, Error> {
     Ok(page)
 }
 
-/// The page of the binding that made a Work, or of the Work alone.
+/// The page of a Work's binding, or of the Work alone.
 async fn of_work(client: &Client, name: &str, namespace: &str) -> Result<Page, Error> {
     let key = ObjectKey::namespaced(namespace, name);
     let found = client.get(&resources::WORK, &key).await.map_err(Error::client(format!("get work {key}")))?;
@@ -207,7 +208,7 @@ async fn of_absent(client: &Client, resource: &ApiResource, key: &ObjectKey) -> 
     Ok(absent::page(&it, &left, &members, &unknown))
 }
 
-/// The refusal, and whether the namespace is what is missing.
+/// The refusal, and whether the namespace does not exist.
 async fn with_namespace(client: &Client, mut refusal: Box<Status>, key: &ObjectKey) -> Error {
     if let Some(namespace) = key.namespace()
         && matches!(client.get_opt(&resources::NAMESPACE, &ObjectKey::cluster(namespace)).await, Ok(None))

@@ -1,4 +1,4 @@
-//! What overrides change in the copy for each cluster, in their order, and which change is replaced by a later one.
+//! The changes by overrides in the copy for each cluster, in order, with the changes that later ones replace.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Change {
     pub replaced_by: Option<String>,
 }
 
-/// The effects in the clusters, and the policies that select the workload and change nothing in any of them.
+/// The effects in the clusters, and the policies that select the workload without any effect.
 pub fn effects(live: &Live, clusters: &[&str]) -> (Vec<Effect>, Vec<String>) {
     let Template::Found(tree) = &live.template else { return (Vec::new(), Vec::new()) };
     let mut effects = Vec::new();

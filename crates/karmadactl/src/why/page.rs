@@ -1,4 +1,4 @@
-//! What `why` prints: the answer first, what it waits for, the next step, then the evidence.
+//! The output of `why`: the result, the awaited event, the next step, then the evidence.
 
 use serde_json::{Map, Value, json};
 

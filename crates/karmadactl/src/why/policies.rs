@@ -33,7 +33,7 @@ impl Standing {
     }
 }
 
-/// The policy that applies comes first, the others by their order.
+/// The policy that applies is first, followed by the others in their order.
 pub fn standings(live: &Live, selection: &Selection<'_>) -> Vec<Standing> {
     let claim = claim_of(live);
     let holder = claim

@@ -1,4 +1,4 @@
-//! Reads what the pages are made from. What the user may not read is unknown, not absent.
+//! Reads the input of the pages. Objects that the user may not read are unknown, not absent.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{resources, servers};
 /// Members that are read at once.
 pub const AT_ONCE: usize = 16;
 
-/// The rest of what the page of a template needs.
+/// Reads the remaining input of a template's page.
 pub async fn facts(client: &Client, live: Live, focus: Option<String>) -> Result<template::Facts, Error> {
     let mut facts =
         template::Facts { live, focus, attached: Vec::new(), attached_unknown: None, namespace_stays: false };
@@ -47,7 +47,7 @@ pub async fn facts(client: &Client, live: Live, focus: Option<String>) -> Result
     Ok(facts)
 }
 
-/// The bindings that go where `binding` goes, because its workload requires theirs.
+/// The bindings propagated with `binding`, because its workload depends on theirs.
 pub async fn attached(client: &Client, binding: &Binding) -> Result<Vec<Binding>, Error> {
     let label = depended_by_label(&binding.key());
     let id = binding.permanent_id();
@@ -65,7 +65,7 @@ pub async fn works_named(client: &Client, name: &str) -> Result<Vec<Work>, Error
     matching(client, &Work::api_resource(), None, selecting, |object| object.decode::<Work>()).await
 }
 
-/// A list that may be forbidden: nothing then, and the reason among `unknown`.
+/// A list that may be forbidden: then it is empty, and the reason is added to `unknown`.
 pub fn readable<T>(read: Result<Vec<T>, Error>, what: &str, unknown: &mut Vec<String>) -> Result<Vec<T>, Error> {
     match read {
         Err(Error::Server(status)) if status.is(StatusReason::Forbidden) => {
@@ -83,7 +83,7 @@ pub async fn cluster(client: &Client, name: &str) -> Result<cluster::Facts, Erro
         object.decode().map_err(|error| Error::message(format!("Cluster {name} cannot be read: {error}")))?;
     let mut unknown = Vec::new();
     let namespace = names::execution_namespace(name);
-    // Their manifests are not kept: there may be many thousand.
+    // Their manifests are dropped, because there may be many thousand.
     let decode = |object: &Arc<Object>| object.decode::<Work>().map(|work| works::Row::of(&work));
     let works = matching(client, &Work::api_resource(), Some(&namespace), ListOptions::default(), decode).await;
     let works = readable(works, "its Works", &mut unknown)?;

@@ -1,4 +1,5 @@
-//! Whether the clusters have capacity for the replicas that a FederatedHPA may request: the decision of the scheduler, made ahead.
+//! Whether the clusters have capacity for the replicas that a FederatedHPA may request: a prediction of the scheduler's
+//! decision.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ pub struct Facts {
     pub live: Live,
     /// The cluster of the Work that was named.
     pub focus: Option<String>,
-    /// Bindings of what the workload requires.
+    /// Bindings of the workload's dependencies.
     pub attached: Vec<Binding>,
     /// Why they are not known.
     pub attached_unknown: Option<String>,
@@ -251,7 +251,7 @@ fn of_warnings(page: &mut Page, live: &Live) {
     page.fact("warnings", live.warnings.clone());
 }
 
-/// Works of an object that no policy propagates: another controller made them, or they are left.
+/// Works of an object without a binding: created by another controller, or orphaned.
 pub fn without_binding(page: &mut Page, works: &[Work]) {
     let rows: Vec<works::Row> = works.iter().map(works::Row::of).collect();
     let outstanding = || rows.iter().filter(|row| row.applied != "True" || row.message != "-");
@@ -286,7 +286,7 @@ pub fn of_namespace(page: &mut Page, namespace: &Value) {
     };
 }
 
-/// A Work whose binding is gone, or which another controller made.
+/// A Work without a binding, orphaned or created by another controller.
 pub fn of_work_alone(work: &Work) -> Page {
     let row = works::Row::of(work);
     let mut page = Page { subject: format!("Work {}", row.work), ..Page::default() };
@@ -322,7 +322,7 @@ pub fn work_name(it: &ObjectReference) -> String {
     names::work_name(&it.kind, &it.name, &it.namespace)
 }
 
-/// Whether the label of a Namespace keeps it from being propagated.
+/// Whether the label of a Namespace excludes it from propagation.
 pub fn stays(namespace: &Value) -> bool {
     let label = Tree(namespace).label(labels::SKIP_AUTO_PROPAGATION);
     label.is_some_and(|value| value.eq_ignore_ascii_case("true"))

@@ -399,7 +399,7 @@ fn answers() {
     }
 }
 
-/// Policies that select the workload, and why one has it.
+/// Policies that select the workload, and the reason why one applies.
 #[test]
 fn policies_that_lose_and_why() {
     let kind = json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]});

@@ -1,4 +1,4 @@
-//! The answer in one sentence, and what is outstanding.
+//! The result in one sentence, and the outstanding events.
 
 use apimachinery::meta::Time;
 use karmada_api::constants::conditions;

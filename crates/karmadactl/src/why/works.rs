@@ -1,4 +1,4 @@
-//! The Works of a workload: what was applied, and what the members report.
+//! The Works of a workload: the applied manifests, and the members' reports.
 
 use karmada_api::constants::conditions;
 use karmada_api::names;

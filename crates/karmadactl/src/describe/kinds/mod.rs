@@ -1,4 +1,4 @@
-//! The pages of built-in kinds that kubectl lays out by themselves. Pure: what else a page shows is in [`Related`].
+//! The pages of built-in kinds with a special layout in kubectl. Pure: other data of a page is in [`Related`].
 
 mod core;
 mod node;
@@ -34,7 +34,7 @@ pub enum Need {
     Lease,
 }
 
-/// The related objects of a kind's page; `None` for kinds without a page of their own.
+/// The related objects of a kind's page; `None` for kinds without a special page.
 pub fn needs(group: &str, kind: &str) -> Option<&'static [Need]> {
     Some(match (group, kind) {
         ("apps", "Deployment") => &[Need::ReplicaSets],
@@ -47,7 +47,7 @@ pub fn needs(group: &str, kind: &str) -> Option<&'static [Need]> {
     })
 }
 
-/// The page without its events; `false` where the kind has none.
+/// The page without its events; `false` if the kind has no special page.
 pub fn page(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp) -> bool {
     let kind = object["kind"].as_str().unwrap_or_default();
     match kind {
@@ -70,7 +70,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Texts as they are, everything else as JSON.
+/// Strings unchanged, other values as JSON.
 fn values(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

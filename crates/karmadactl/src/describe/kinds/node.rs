@@ -122,7 +122,7 @@ fn system(lines: &mut Lines, info: &Value) {
     }
 }
 
-/// The pods that have not ended, and what they take together.
+/// The unfinished pods, and the sum of their requests.
 fn room(lines: &mut Lines, status: &Value, related: &Related, now: Timestamp) {
     let allocatable = match status["allocatable"].is_object() {
         true => amounts(&status["allocatable"]),

@@ -332,7 +332,7 @@ fn mounts(lines: &mut Lines, container: &Value) {
     }
 }
 
-/// A type of volumes: its field, what kubectl calls it, and its own fields with their labels.
+/// A type of volume: its field, kubectl's name, and its fields with their labels.
 type VolumeType = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const VOLUMES: &[VolumeType] = &[
@@ -406,7 +406,7 @@ fn projected(lines: &mut Lines, source: &Value) {
         lines.text(2, &format!("TokenExpirationSeconds:\t{seconds}"));
     } else if source["configMap"].is_object() {
         lines.text(2, &format!("ConfigMapName:\t{}", text(&source["configMap"]["name"])));
-        // As kubectl has it: another label than that of a volume of one ConfigMap.
+        // As in kubectl, the label differs from that of a volume of one ConfigMap.
         lines.text(2, &format!("ConfigMapOptional:\t{}", optional(&source["configMap"]["optional"])));
     } else if source["secret"].is_object() {
         lines.text(2, &format!("SecretName:\t{}", text(&source["secret"]["name"])));

@@ -1,4 +1,4 @@
-//! Random states: what a page states is what the binding and its Works have.
+//! Random states: the page must agree with the binding and its Works.
 
 use serde_json::{Value, json};
 use world::World;
@@ -6,7 +6,7 @@ use world::World;
 use super::super::template;
 use super::{Given, given, work};
 
-/// A state at random: nothing in it has to fit.
+/// A random, possibly inconsistent state.
 fn random(world: &World) -> Given {
     let below = |n: u64| world.random_u64() % n;
     let mut given = given();
