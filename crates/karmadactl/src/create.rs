@@ -19,7 +19,7 @@ pub struct CreateArgs {
     files: Files,
     #[command(flatten)]
     printing: Printing,
-    /// Must be "none", "server", or "client". With client nothing is sent, with server nothing is stored.
+    /// Must be "none", "server", or "client". With client no request is sent, with server no object is stored.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     dry_run: String,
     /// Edit the manifests before the objects are created.

@@ -32,7 +32,7 @@ pub struct DeleteArgs {
     /// How dependents are treated. One of: (background, orphan, foreground).
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "background", default_missing_value = "background")]
     cascade: String,
-    /// Must be "none", "server", or "client". With client nothing is sent, with server nothing is stored.
+    /// Must be "none", "server", or "client". With client no request is sent, with server no object is stored.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     dry_run: String,
     /// Filter by fields, with '=', '==' and '!=' (e.g. --field-selector metadata.name=nginx).
@@ -41,7 +41,7 @@ pub struct DeleteArgs {
     /// Delete at once, without waiting for a graceful end.
     #[arg(long)]
     force: bool,
-    /// Seconds that an object is given to end; its own default when negative.
+    /// Grace period of the object in seconds; the object's own when negative.
     #[arg(long, default_value_t = -1, allow_negative_numbers = true)]
     grace_period: i64,
     /// Treat an object that does not exist as success.
@@ -65,10 +65,10 @@ pub struct DeleteArgs {
     /// Filter by labels, with '=', '==', '!=', 'in' and 'notin' (e.g. -l key1=value1,key2=value2).
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
-    /// How long to wait for the objects to be gone; 0s waits as long as they need.
+    /// How long to wait for the deletion; 0s waits without a limit.
     #[arg(long, default_value = "0s")]
     timeout: String,
-    /// Wait for the objects to be gone.
+    /// Wait for the deletion of the objects.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", action = clap::ArgAction::Set)]
     wait: bool,
 }

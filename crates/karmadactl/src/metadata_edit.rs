@@ -58,13 +58,13 @@ pub struct MetadataArgs {
     /// Select objects of all namespaces.
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Must be "none", "server", or "client". With client nothing is sent, with server nothing is stored.
+    /// Must be "none", "server", or "client". With client no request is sent, with server no object is stored.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     dry_run: String,
     /// Filter by fields, with '=', '==' and '!=' (e.g. --field-selector metadata.name=nginx).
     #[arg(long, default_value = "")]
     field_selector: String,
-    /// Print what the objects have now.
+    /// Print the current values.
     #[arg(long)]
     list: bool,
     /// Change the manifest of the file and print it, without a server.

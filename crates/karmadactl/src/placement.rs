@@ -36,7 +36,7 @@ pub struct ExplainArgs {
     /// Read clusters and the binding from this file instead of from the server; `-` is the standard input.
     #[arg(short = 'f', long = "filename")]
     filename: Option<String>,
-    /// Write the state that the explanation is made from to this file
+    /// Save the input of the explanation to this file
     #[arg(long)]
     save: Option<std::path::PathBuf>,
     #[command(flatten)]
@@ -45,13 +45,13 @@ pub struct ExplainArgs {
 
 #[derive(Args)]
 pub struct ScheduleArgs {
-    /// Templates, policies and clusters that are not on the server, or that count instead of those there.
+    /// Templates, policies and clusters that are not on the server, or replace those on the server.
     #[arg(short = 'f', long = "filename")]
     filename: Vec<String>,
-    /// Namespace of manifests that name none; the kubeconfig's when absent.
+    /// Namespace of manifests without one; the kubeconfig's when absent.
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Print what would be decided, change nothing. It cannot do anything else.
+    /// Print the decision without executing it. Required, because the command has no other mode.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub struct ScheduleArgs {
 
 #[derive(Args)]
 struct SharedArgs {
-    /// Decide as if this cluster did not exist; may be given several times.
+    /// Decide without this cluster; repeatable.
     #[arg(long, value_delimiter = ',')]
     without_cluster: Vec<String>,
     /// Output format: json or yaml; a table when absent.

@@ -43,7 +43,7 @@ pub struct PromoteArgs {
     /// Namespace of the object; that of the kubeconfig's context when empty.
     #[arg(short = 'n', long)]
     namespace: Option<String>,
-    /// Print the template and the policy and create nothing. One of: (json, yaml).
+    /// Print the template and the policy without creating them. One of: (json, yaml).
     #[arg(short = 'o', long, default_value = "")]
     output: String,
     /// Name of the policy; derived from the object when empty.

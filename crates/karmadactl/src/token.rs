@@ -42,7 +42,7 @@ enum Action {
     Delete {
         /// Tokens, or their ids
         args: Vec<String>,
-        /// Print which tokens would be deleted without deleting them
+        /// Print the tokens to delete without deleting them
         #[arg(long)]
         dry_run: bool,
     },

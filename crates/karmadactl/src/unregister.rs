@@ -48,7 +48,7 @@ pub struct UnregisterArgs {
     /// Namespace of the agent in the cluster
     #[arg(short = 'n', long, default_value = namespaces::SYSTEM)]
     pub namespace: String,
-    /// Wait this long for the cluster to be gone
+    /// Wait this long for the deletion of the cluster
     #[arg(long, default_value = "1m0s")]
     pub wait: String,
 }

@@ -272,7 +272,7 @@ async fn rollouts_pause_and_refuse_in_kubectls_words() {
         O|
         O|Available Commands:
         O|  status      Show the status of the rollout in every cluster
-        O|  history     View the revisions that member clusters keep
+        O|  history     View the revisions in member clusters
         O|  restart     Restart a resource in every cluster
         O|  pause       Mark a deployment as paused
         O|  resume      Resume a paused deployment

@@ -45,7 +45,7 @@ pub struct ApplyArgs {
     /// Member clusters to propagate the resources to (e.g. member1,member2): a policy is applied with each.
     #[arg(short = 'C', long, value_delimiter = ',')]
     cluster: Vec<String>,
-    /// Must be "none", "server", or "client". With client nothing is sent, with server nothing is stored.
+    /// Must be "none", "server", or "client". With client no request is sent, with server no object is stored.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     dry_run: String,
     /// Name of the manager that owns the fields.
@@ -57,7 +57,7 @@ pub struct ApplyArgs {
     /// Take over fields of other managers, with --server-side.
     #[arg(long)]
     force_conflicts: bool,
-    /// Seconds that a deleted object is given to end; its own default when negative.
+    /// Grace period of deleted objects in seconds; the object's own when negative.
     #[arg(long, default_value_t = -1, allow_negative_numbers = true)]
     grace_period: i64,
     /// Namespace of the objects; that of the kubeconfig's context when empty.
@@ -78,19 +78,19 @@ pub struct ApplyArgs {
     /// Filter by labels, with '=', '==', '!=', 'in' and 'notin' (e.g. -l key1=value1,key2=value2).
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
-    /// Let the server merge, which tracks who owns which field.
+    /// Let the server merge and track the owners of fields.
     #[arg(long)]
     server_side: bool,
     /// Subresource to apply to, with --server-side.
     #[arg(long, default_value = "")]
     subresource: String,
-    /// How long --force and --prune wait for a deleted object to be gone; 0s waits as long as the objects need.
+    /// How long --force and --prune wait for the deletion of an object; 0s waits without a limit.
     #[arg(long, default_value = "0s")]
     timeout: String,
     /// Validate fields. One of: (strict, warn, ignore).
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
     validate: String,
-    /// Wait for pruned objects to be gone.
+    /// Wait for the deletion of pruned objects.
     #[arg(long)]
     wait: bool,
 }

@@ -168,14 +168,14 @@ enum Command {
         args: Vec<String>,
         #[command(flatten)]
         member: MemberCluster,
-        /// Remove the finalizers of the cluster's objects if it is not gone after --wait.
+        /// Remove the finalizers of the cluster's objects if it still exists after --wait.
         #[arg(long)]
         force: bool,
-        /// Wait this long for the cluster to be gone.
+        /// Wait this long for the deletion of the cluster.
         #[arg(long, default_value = "1m0s")]
         wait: String,
     },
-    /// Manage bootstrap tokens, with which clusters register themselves.
+    /// Manage the bootstrap tokens with which clusters register.
     Token {
         #[command(flatten)]
         token: Box<TokenArgs>,
@@ -199,14 +199,14 @@ enum Command {
         #[command(flatten)]
         taint: Box<TaintArgs>,
     },
-    /// Print and confirm what changes in members that are newer than the store.
+    /// Print and confirm the changes in members that are newer than the store.
     Resume {
         #[command(flatten)]
         resume: Box<ResumeArgs>,
     },
     /// Manage the rollout of workloads over clusters.
     Rollout(RolloutArgs),
-    /// Print what would leave a cluster, what has moved, and release evictions that are paused.
+    /// Plan failovers, list past moves, and release paused evictions.
     Failover {
         #[command(flatten)]
         failover: Box<FailoverArgs>,
@@ -221,7 +221,7 @@ enum Command {
         #[command(flatten)]
         promote: Box<PromoteArgs>,
     },
-    /// Wait until objects of the control plane or of member clusters are in a state.
+    /// Wait for a condition of objects of the control plane or of member clusters.
     Wait {
         #[command(flatten)]
         wait: Box<WaitArgs>,
@@ -250,7 +250,7 @@ enum Command {
         #[command(flatten)]
         resources: Box<ApiResourcesArgs>,
     },
-    /// Attach to a process that runs in a container of a pod.
+    /// Attach to a running process in a container of a pod.
     Attach {
         #[command(flatten)]
         attach: Box<AttachArgs>,
@@ -270,12 +270,12 @@ enum Command {
         #[command(flatten)]
         describe: Box<DescribeArgs>,
     },
-    /// Explain the state of a resource on one page, from its policies to its members.
+    /// Explain the state of a resource, from its policies to its members.
     Why {
         #[command(flatten)]
         why: Box<WhyArgs>,
     },
-    /// Print how members differ from the templates and their overrides, or from a file that is not applied yet.
+    /// Compare members with the templates and their overrides, or with files that are not applied yet.
     Diff {
         #[command(flatten)]
         diff: Box<DiffArgs>,
@@ -285,17 +285,17 @@ enum Command {
         #[command(flatten)]
         tree: Box<TreeArgs>,
     },
-    /// Check the control plane and its members, and print what is wrong and what to do.
+    /// Check the control plane and its members, and print problems with the next steps.
     Doctor {
         #[command(flatten)]
         doctor: Box<DoctorArgs>,
     },
-    /// Explain why a workload runs where it runs, cluster by cluster.
+    /// Explain the placement of a workload, cluster by cluster.
     ExplainPlacement {
         #[command(flatten)]
         explain: Box<ExplainArgs>,
     },
-    /// Print where workloads would run if manifests were applied or clusters were gone.
+    /// Predict the placement of workloads after applying manifests or removing clusters.
     Schedule {
         #[command(flatten)]
         schedule: Box<ScheduleArgs>,
@@ -313,7 +313,7 @@ enum Command {
     },
     /// Print the script that completes commands in a shell (bash, zsh, fish or powershell).
     Completion { args: Vec<String> },
-    /// Print the flags that every command takes.
+    /// Print the flags of every command.
     #[command(hide = true)]
     Options,
 }

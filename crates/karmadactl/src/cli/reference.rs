@@ -36,7 +36,7 @@ pub fn reference_page() -> String {
         }
     }
     page.push_str(
-        "\n## Commands of Karmada that are not in this version\n\nEach ends with exit code 1 and this advice.\n\n",
+        "\n## Commands of Karmada that are not in this version\n\nEach exits with code 1 and prints this advice.\n\n",
     );
     for (name, instead) in ABSENT {
         let _ = writeln!(page, "- `{name}`: {}", instead);

@@ -230,7 +230,7 @@ fn help_has_kubectls_layout() {
             Cluster Registration Commands:
               join                Register a cluster with the control plane in Push mode
               unjoin              Remove a Push mode cluster from the control plane
-              token               Manage bootstrap tokens, with which clusters register themselves
+              token               Manage the bootstrap tokens with which clusters register
               register            Register a cluster with the control plane in Pull mode
               unregister          Remove a Pull mode cluster from the control plane
 
@@ -238,29 +238,29 @@ fn help_has_kubectls_layout() {
               cordon              Mark a cluster as unschedulable
               uncordon            Mark a cluster as schedulable
               taint               Update the taints on one or more clusters
-              resume              Print and confirm what changes in members that are newer than the store
-              failover            Print what would leave a cluster, what has moved, and release evictions that are paused
+              resume              Print and confirm the changes in members that are newer than the store
+              failover            Plan failovers, list past moves, and release paused evictions
 
             Troubleshooting and Debugging Commands:
-              attach              Attach to a process that runs in a container of a pod
+              attach              Attach to a running process in a container of a pod
               logs                Print the logs of a container in a pod of a member cluster
               exec                Execute a command in a container of a pod
               describe            Show the details of a specific resource or group of resources
-              why                 Explain the state of a resource on one page, from its policies to its members
+              why                 Explain the state of a resource, from its policies to its members
               tree                Print a resource with its bindings, Works and the objects in members as a tree
-              doctor              Check the control plane and its members, and print what is wrong and what to do
-              explain-placement   Explain why a workload runs where it runs, cluster by cluster
+              doctor              Check the control plane and its members, and print problems with the next steps
+              explain-placement   Explain the placement of a workload, cluster by cluster
               interpret           Validate, test and edit interpreter customizations
 
             Advanced Commands:
               apply               Apply a configuration to a resource by file name or standard input, and propagate it to member clusters
               promote             Promote a resource of a member cluster to the control plane
               rollout             Manage the rollout of workloads over clusters
-              wait                Wait until objects of the control plane or of member clusters are in a state
+              wait                Wait for a condition of objects of the control plane or of member clusters
               top                 Display resource usage (CPU and memory) of member clusters
-              diff                Print how members differ from the templates and their overrides, or from a file that is not applied yet
+              diff                Compare members with the templates and their overrides, or with files that are not applied yet
               patch               Update fields of a resource
-              schedule            Print where workloads would run if manifests were applied or clusters were gone
+              schedule            Predict the placement of workloads after applying manifests or removing clusters
 
             Settings Commands:
               label               Update the labels on a resource
@@ -289,7 +289,7 @@ fn help_has_kubectls_layout() {
         stdout, 0
         Mark a cluster as unschedulable.
 
-         The scheduler chooses the cluster for no further workloads; those that run there stay.
+         The scheduler assigns no further workloads to the cluster; existing ones stay.
 
         Examples:
           # Mark cluster member1 as unschedulable

@@ -16,7 +16,7 @@ const LIMIT: usize = 50;
 #[derive(Args)]
 pub struct FailoverArgs {
     args: Vec<String>,
-    /// Plan for this taint instead of those of a cluster that dies: KEY[=VALUE]; may be given several times.
+    /// Plan for this taint instead of those of a failed cluster: KEY[=VALUE]; repeatable.
     #[arg(long)]
     taint: Vec<String>,
     /// Purge mode of copies whose policy has no spec.failover.cluster, as in --no-execute-taint-eviction-purge-mode.
@@ -28,10 +28,10 @@ pub struct FailoverArgs {
     /// Workloads or moves that a table shows; 0 for all.
     #[arg(long, default_value_t = LIMIT)]
     limit: usize,
-    /// Release all clusters that are paused.
+    /// Release all paused clusters.
     #[arg(long)]
     all: bool,
-    /// Print what release would do without doing it.
+    /// Print the effect of release without releasing.
     #[arg(long)]
     dry_run: bool,
     /// Output format: json or yaml; a table when absent.

@@ -17,7 +17,7 @@ pub struct GetArgs {
     /// Member clusters to include, with the scopes members and all; all of them when empty.
     #[arg(short = 'C', long, value_delimiter = ',')]
     pub clusters: Vec<String>,
-    /// Namespace to look in; that of the kubeconfig's context when empty.
+    /// Namespace of the objects; that of the kubeconfig's context when empty.
     #[arg(short = 'n', long)]
     pub namespace: Option<String>,
     /// List objects of all namespaces.

@@ -25,16 +25,16 @@ pub use print::Form;
 #[derive(Args)]
 pub struct ResumeArgs {
     args: Vec<String>,
-    /// Resume all members that are held.
+    /// Resume all held members.
     #[arg(long)]
     all: bool,
     /// Print the plan without confirming it.
     #[arg(long)]
     dry_run: bool,
-    /// Confirm without a question.
+    /// Confirm without a prompt.
     #[arg(long, short)]
     yes: bool,
-    /// Print every field that would be overwritten.
+    /// Print every field to overwrite.
     #[arg(long)]
     diff: bool,
     /// Output format: json or yaml. There is no prompt then; confirm with --yes.

@@ -29,7 +29,7 @@ enum Command {
         #[command(flatten)]
         status: Box<StatusArgs>,
     },
-    /// View the revisions that member clusters keep.
+    /// View the revisions in member clusters.
     History {
         #[command(flatten)]
         history: Box<HistoryArgs>,
@@ -95,7 +95,7 @@ struct StatusArgs {
     /// Member clusters to follow; all that hold the object when empty.
     #[arg(short = 'C', long, value_delimiter = ',')]
     clusters: Vec<String>,
-    /// Follow what the control plane collects (karmada), the objects of member clusters alone (members), or the change from the control plane into the member clusters (all).
+    /// Follow the status that the control plane collects (karmada), only the objects of member clusters (members), or the change from the control plane into the member clusters (all).
     #[arg(short = 's', long, env = "KARMADACTL_OPERATION_SCOPE", default_value = "all")]
     operation_scope: String,
     /// The length of time to wait before ending watch, zero means never (e.g. 1s, 2m, 3h).
@@ -126,7 +126,7 @@ struct ChangeArgs {
     named: Named,
     #[command(flatten)]
     printing: Printing,
-    /// Must be "none", "server", or "client". With client nothing is sent, with server nothing is stored.
+    /// Must be "none", "server", or "client". With client no request is sent, with server no object is stored.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
     dry_run: String,
     /// Name of the manager that owns the fields.

@@ -88,7 +88,7 @@ struct NodeArgs {
     /// Filter by labels, with '=', '==', '!=', 'in' and 'notin' (e.g. -l key1=value1,key2=value2).
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
-    /// Print percentages of the nodes' capacity, not of what they can allocate.
+    /// Print percentages of the nodes' capacity instead of their allocatable resources.
     #[arg(long)]
     show_capacity: bool,
     /// Sort by this resource. One of: (cpu, memory).

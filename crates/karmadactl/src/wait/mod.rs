@@ -46,7 +46,7 @@ pub struct WaitArgs {
     /// Filter by fields, with '=', '==' and '!=' (e.g. --field-selector metadata.name=nginx).
     #[arg(long, default_value = "")]
     field_selector: String,
-    /// What to wait for: [create|delete|propagated|condition=NAME[=VALUE]|jsonpath='{EXPRESSION}'[=VALUE]]. The value of a condition is true by default; its case does not matter. propagated: every cluster holds the newest generation and reports it healthy.
+    /// The condition to wait for: [create|delete|propagated|condition=NAME[=VALUE]|jsonpath='{EXPRESSION}'[=VALUE]]. The value of a condition is true by default; its case does not matter. propagated: every cluster holds the newest generation and reports it healthy.
     #[arg(long = "for", default_value = "")]
     for_: String,
     /// Check the manifests of files, without a server.

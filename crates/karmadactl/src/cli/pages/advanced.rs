@@ -7,7 +7,8 @@ pub const PAGES: &[Page] = &[
         command: "apply",
         group: Group::Advanced,
         arguments: "-f FILENAME",
-        description: "An object that does not exist is created. With --cluster or --all-clusters a policy that propagates it is applied as well.",
+        description: "Creates objects that do not exist. With --cluster or --all-clusters it also applies a policy \
+                      that propagates them.",
         examples: &[
             ("Apply a manifest without propagating it", "karmadactl apply -f deployment.yaml"),
             (
@@ -17,7 +18,7 @@ pub const PAGES: &[Page] = &[
             ("Apply a manifest and propagate it to all clusters", "karmadactl apply -f deployment.yaml --all-clusters"),
             ("Let the server merge the fields", "karmadactl apply -f deployment.yaml --server-side"),
             (
-                "Apply a directory and delete what it no longer holds",
+                "Apply a directory, and delete objects that are no longer in it",
                 "karmadactl apply -f manifests/ --prune -l app=nginx",
             ),
         ],
@@ -26,7 +27,7 @@ pub const PAGES: &[Page] = &[
         command: "promote",
         group: Group::Advanced,
         arguments: "<RESOURCE_TYPE> <RESOURCE_NAME> -n <NAME_SPACE> -C <CLUSTER_NAME>",
-        description: "The object keeps running: the policy overwrites it in place and preserves it on deletion.",
+        description: "The workload keeps running: the policy takes it over in place and preserves it on deletion.",
         examples: &[
             ("Promote deployment nginx of member1", "karmadactl promote deployment nginx -n default -C member1"),
             (
@@ -34,7 +35,7 @@ pub const PAGES: &[Page] = &[
                 "karmadactl promote deployment nginx -n default -C member1 -d",
             ),
             (
-                "Print the template and the policy and create nothing",
+                "Print the template and the policy without creating them",
                 "karmadactl promote deployment nginx -n default -C member1 -o yaml",
             ),
             (
@@ -60,17 +61,17 @@ pub const PAGES: &[Page] = &[
         command: "rollout status",
         group: Group::Advanced,
         arguments: "(TYPE NAME | TYPE/NAME)",
-        description: "Follows the template's newest generation: scheduled, applied in each cluster, rolled out there. Each change \
-                      is a line that begins with the cluster. Ends when all clusters have finished; a rollout that exceeds its \
-                      progress deadline in one ends it with exit code 1. Members that the proxy does not reach are followed by \
-                      the statuses that the control plane collects.",
+        description: "Follows the template's newest generation: scheduled, applied in each cluster, rolled out there. \
+                      Each change is a line that begins with the cluster. Ends when all clusters have finished; a \
+                      rollout that exceeds its progress deadline in one ends it with exit code 1. Members that the \
+                      proxy does not reach are followed by the statuses that the control plane collects.",
         examples: &[
             ("Follow a deployment into all its clusters", "karmadactl rollout status deployment/web -n shop"),
             (
                 "Follow it in two clusters, five minutes at most",
                 "karmadactl rollout status deployment/web -C member1,member2 --timeout=5m",
             ),
-            ("Print where it stands now", "karmadactl rollout status deployment/web --watch=false"),
+            ("Print the current status", "karmadactl rollout status deployment/web --watch=false"),
             ("Follow the rollouts of member1 alone", "karmadactl rollout status daemonset/agent -s members -C member1"),
         ],
     },
@@ -91,8 +92,8 @@ pub const PAGES: &[Page] = &[
         command: "rollout restart",
         group: Group::Advanced,
         arguments: "TYPE/NAME",
-        description: "Stamps the pod template of the control plane, which replaces the pods in every cluster. Warns of clusters \
-                      in which an override or the interpreter's retention undoes that.",
+        description: "Annotates the pod template of the control plane, which replaces the pods in every cluster. Warns \
+                      about clusters in which an override or the interpreter's retention reverts that.",
         examples: &[
             ("Restart a deployment in all its clusters", "karmadactl rollout restart deployment/web"),
             ("Restart the deployments with a label", "karmadactl rollout restart deployment -l app=web"),
@@ -103,7 +104,8 @@ pub const PAGES: &[Page] = &[
         command: "rollout pause",
         group: Group::Advanced,
         arguments: "TYPE/NAME",
-        description: "Changes of the pod template reach the clusters, and replace no pods there until the deployment is resumed.",
+        description: "Changes of the pod template are propagated to the clusters, but replace no pods until the \
+                      deployment is resumed.",
         examples: &[("Pause a deployment in all its clusters", "karmadactl rollout pause deployment/web")],
     },
     Page {
@@ -117,14 +119,15 @@ pub const PAGES: &[Page] = &[
         command: "rollout undo",
         group: Group::Advanced,
         arguments: "TYPE/NAME",
-        description: "The control plane keeps no revisions of templates: this prints how to find the earlier one.",
+        description: "The control plane keeps no revisions of templates: this command prints how to find an earlier \
+                      one.",
         examples: &[("Explain how to return to a revision of a deployment", "karmadactl rollout undo deployment/web")],
     },
     Page {
         command: "wait",
         group: Group::Advanced,
         arguments: "([-f FILENAME] | TYPE/NAME | TYPE [(-l label | --all)]) --for=(create|delete|propagated|condition=NAME|jsonpath='{}'[=VALUE])",
-        description: "Prints a line for each object that is in the state.",
+        description: "Prints a line for each object that satisfies the condition.",
         examples: &[
             (
                 "Wait until every cluster runs the newest generation of a deployment",
@@ -180,13 +183,13 @@ pub const PAGES: &[Page] = &[
         command: "diff",
         group: Group::Advanced,
         arguments: "(-f FILENAME | TYPE NAME | TYPE/NAME) [-C clusters]",
-        description: "Templates are rendered for each cluster with their overrides, and compared with what the members hold. With -f the files \
-                      are applied as a dry run first, policies and overrides among them, and nothing is written. \
-                      KARMADA_EXTERNAL_DIFF or KUBECTL_EXTERNAL_DIFF names a program that compares. \
-                      The exit code is 0 without differences, 1 with some, and greater after an error.",
+        description: "Templates are rendered for each cluster with their overrides, and compared with the members' \
+                      objects. With -f the files are first applied as a dry run, including policies and overrides; the \
+                      command never writes. KARMADA_EXTERNAL_DIFF or KUBECTL_EXTERNAL_DIFF names a program that \
+                      compares. The exit code is 0 without differences, 1 with some, and greater after an error.",
         examples: &[
             ("Print how members differ from deployment web", "karmadactl diff deployment/web -n shop"),
-            ("Print what applying a file would change in the members", "karmadactl diff -f web.yaml"),
+            ("Print the changes in the members by applying a file", "karmadactl diff -f web.yaml"),
             ("Compare member1 only", "karmadactl diff -f web.yaml -C member1"),
             ("Compare with another program", "KARMADA_EXTERNAL_DIFF=\"colordiff -N -u\" karmadactl diff -f web.yaml"),
         ],
@@ -213,9 +216,9 @@ pub const PAGES: &[Page] = &[
         arguments: "--dry-run [-f FILENAME] [--without-cluster CLUSTER]",
         description: "",
         examples: &[
-            ("Print where the workloads of a file would run", "karmadactl schedule --dry-run -f web.yaml"),
+            ("Predict the placement of the workloads of a file", "karmadactl schedule --dry-run -f web.yaml"),
             (
-                "Print where the workloads of member1 would run without it",
+                "Predict the placement of the workloads of member1 without it",
                 "karmadactl schedule --dry-run --without-cluster=member1",
             ),
         ],

@@ -56,7 +56,7 @@ pub const PAGES: &[Page] = &[
         description: "JSON and YAML formats are accepted.",
         examples: &[
             ("Create the deployment of a manifest", "karmadactl create -f deployment.yaml"),
-            ("Create what another command prints", "karmadactl create -f -"),
+            ("Create the objects that another command prints", "karmadactl create -f -"),
             ("Edit the manifest before the object is created", "karmadactl create -f deployment.yaml --edit"),
         ],
     },
@@ -66,17 +66,17 @@ pub const PAGES: &[Page] = &[
         arguments: "([-f FILENAME] | TYPE [(NAME | -l label | --all)])",
         description: "Deleted templates leave the member clusters as well, unless their policies preserve them.",
         examples: &[
-            ("Delete what a manifest describes", "karmadactl delete -f deployment.yaml"),
+            ("Delete the objects of a manifest", "karmadactl delete -f deployment.yaml"),
             ("Delete a propagation policy by its name", "karmadactl delete propagationpolicy nginx -n default"),
             ("Delete deployments and services with a label", "karmadactl delete deployments,services -l app=nginx"),
-            ("Print what would be deleted", "karmadactl delete deployments --all --dry-run=server"),
+            ("Print the objects to delete", "karmadactl delete deployments --all --dry-run=server"),
         ],
     },
     Page {
         command: "edit",
         group: Group::Basic,
         arguments: "(RESOURCE/NAME | -f FILENAME)",
-        description: "Opens $KUBE_EDITOR or $EDITOR, else vi. A change that the server refuses is opened again with the reason.",
+        description: "Opens $KUBE_EDITOR, $EDITOR or vi. A refused change is opened again with the reason.",
         examples: &[
             ("Edit a deployment", "karmadactl edit deployment/nginx -n default"),
             ("Edit a propagation policy in another editor", "karmadactl edit propagationpolicy/nginx"),

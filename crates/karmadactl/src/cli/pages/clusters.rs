@@ -7,8 +7,8 @@ pub const PAGES: &[Page] = &[
         command: "join",
         group: Group::Registration,
         arguments: "CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG>",
-        description: "In Push mode the control plane connects to the member cluster. Service accounts are created in the \
-                      member cluster, and their tokens are stored in the control plane.",
+        description: "In Push mode the control plane connects to the member cluster. Service accounts are created in \
+                      the member cluster, and their tokens are stored in the control plane.",
         examples: &[
             (
                 "Join the cluster of a kubeconfig's current context as member1",
@@ -33,7 +33,8 @@ pub const PAGES: &[Page] = &[
         group: Group::Registration,
         arguments: "CLUSTER_NAME [--cluster-kubeconfig=<KUBECONFIG>]",
         description: "Propagated resources leave the member cluster, unless their policies preserve them. With \
-                      --cluster-kubeconfig the credentials that join created are removed from the member cluster as well.",
+                      --cluster-kubeconfig the credentials that join created are removed from the member cluster as \
+                      well.",
         examples: &[
             ("Remove member1", "karmadactl unjoin member1"),
             (
@@ -54,8 +55,8 @@ pub const PAGES: &[Page] = &[
         command: "token",
         group: Group::Registration,
         arguments: "COMMAND",
-        description: "With a token a cluster verifies the control plane and obtains the certificate of its agent: see karmadactl \
-                      register.",
+        description: "With a token a cluster verifies the control plane and obtains the certificate of its agent: see \
+                      karmadactl register.",
         examples: &[
             ("Create a token that is valid for a day", "karmadactl token create"),
             ("List the tokens", "karmadactl token list"),
@@ -97,8 +98,8 @@ pub const PAGES: &[Page] = &[
         command: "register",
         group: Group::Registration,
         arguments: "HOST:PORT --token=TOKEN --discovery-token-ca-cert-hash=sha256:HASH",
-        description: "In Pull mode an agent in the cluster connects to the control plane; nothing connects to the cluster. \
-                      --kubeconfig is that of the cluster that is registered. karmadactl token create \
+        description: "In Pull mode an agent in the cluster connects to the control plane; the cluster accepts no \
+                      connections. --kubeconfig is the kubeconfig of the cluster to register. karmadactl token create \
                       --print-register-command prints the command to run.",
         examples: &[
             (
@@ -115,9 +116,9 @@ pub const PAGES: &[Page] = &[
         command: "unregister",
         group: Group::Registration,
         arguments: "CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG>",
-        description: "Propagated resources leave the cluster, unless their policies preserve them; then the agent and its \
-                      credentials are removed. Without --karmada-config the agent's own kubeconfig is used, and the agent's \
-                      rights stay in the control plane.",
+        description: "Propagated resources leave the cluster, unless their policies preserve them; then the agent and \
+                      its credentials are removed. Without --karmada-config the agent's own kubeconfig is used, and \
+                      the agent's rights stay in the control plane.",
         examples: &[
             (
                 "Remove member1, and the rights of its agent",
@@ -133,7 +134,7 @@ pub const PAGES: &[Page] = &[
         command: "cordon",
         group: Group::Management,
         arguments: "CLUSTER",
-        description: "The scheduler chooses the cluster for no further workloads; those that run there stay.",
+        description: "The scheduler assigns no further workloads to the cluster; existing ones stay.",
         examples: &[
             ("Mark cluster member1 as unschedulable", "karmadactl cordon member1"),
             ("Check without changing anything", "karmadactl cordon member1 --dry-run"),
@@ -153,7 +154,8 @@ pub const PAGES: &[Page] = &[
         command: "taint",
         group: Group::Management,
         arguments: "CLUSTER NAME KEY_1=VAL_1:TAINT_EFFECT_1 ... KEY_N=VAL_N:TAINT_EFFECT_N",
-        description: "NoSchedule keeps further workloads away; NoExecute evicts those whose policies do not tolerate the taint. KEY:EFFECT- removes a taint.",
+        description: "NoSchedule rejects further workloads; NoExecute evicts those whose policies do not tolerate the \
+                      taint. KEY:EFFECT- removes a taint.",
         examples: &[
             (
                 "Keep further workloads away from member1",
@@ -171,38 +173,38 @@ pub const PAGES: &[Page] = &[
         command: "resume",
         group: Group::Management,
         arguments: "[CLUSTER... | --all]",
-        description: "After a backup is restored, the store is older than what members have. Such members are held: nothing is \
-                      overwritten, deleted or recreated in them. Without arguments the command lists them. With them it \
-                      prints, for each member, which objects would be overwritten, recreated and deleted, and asks for \
-                      confirmation.",
+        description: "After the restore of a backup, members may be newer than the store. Such members are held: no \
+                      object is overwritten, deleted or recreated in them. Without arguments the command lists held \
+                      members. With arguments it prints, for each member, the objects to overwrite, recreate and \
+                      delete, and requires confirmation.",
         examples: &[
-            ("List the members that are held", "karmadactl resume"),
-            ("Print what would change in member1", "karmadactl resume member1 --dry-run"),
-            ("Print each field that would be overwritten", "karmadactl resume member1 --dry-run --diff"),
-            ("Resume all members without a question", "karmadactl resume --all --yes"),
+            ("List held members", "karmadactl resume"),
+            ("Print the changes in member1", "karmadactl resume member1 --dry-run"),
+            ("Print each field to overwrite", "karmadactl resume member1 --dry-run --diff"),
+            ("Resume all members without confirmation", "karmadactl resume --all --yes"),
         ],
     },
     Page {
         command: "failover",
         group: Group::Management,
         arguments: "(plan CLUSTER | history [CLUSTER | KIND/NAME] | release (CLUSTER... | --all))",
-        description: "The plan shows, in the order of their priority, which workloads would leave the cluster if it died, when, \
-                      where they would go, and which of them would find no place. It changes nothing. The history lists the newest 20,000 \
-                      moves and those in progress, of one cluster or of one workload. A release ends the pause \
-                      of evictions from clusters that are lost, which the control plane began because too much of the fleet \
-                      turned unhealthy.",
+        description: "The plan lists, by priority, the workloads that would leave the cluster if it failed, with their \
+                      times and targets, and those without a feasible target. It changes nothing. The history lists \
+                      the newest 20,000 moves and those in progress, of one cluster or of one workload. A release \
+                      resumes evictions from failed clusters, which the control plane paused because too much of the \
+                      fleet turned unhealthy.",
         examples: &[
-            ("Print what would happen if member1 died", "karmadactl failover plan member1"),
+            ("Plan the failure of member1", "karmadactl failover plan member1"),
             (
-                "Print what would leave member1 for a taint, with all numbers",
+                "Plan a taint of member1, with all numbers",
                 "karmadactl failover plan member1 --taint maintenance -o yaml",
             ),
-            ("List what left member1 or came to it", "karmadactl failover history member1"),
+            ("List the moves from and to member1", "karmadactl failover history member1"),
             (
                 "List the moves of deployment web in namespace shop",
                 "karmadactl failover history deployment/web -n shop",
             ),
-            ("Let workloads leave member1 though evictions are paused", "karmadactl failover release member1"),
+            ("Release paused evictions from member1", "karmadactl failover release member1"),
         ],
     },
 ];

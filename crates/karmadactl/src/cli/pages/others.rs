@@ -84,6 +84,6 @@ pub const PAGES: &[Page] = &[
         group: Group::Hidden,
         arguments: "",
         description: "",
-        examples: &[("Print the flags that every command takes", "karmadactl options")],
+        examples: &[("Print the flags of every command", "karmadactl options")],
     },
 ];

@@ -7,7 +7,7 @@ pub const PAGES: &[Page] = &[
         command: "attach",
         group: Group::Troubleshooting,
         arguments: "(POD | TYPE/NAME) -c CONTAINER",
-        description: "The output is that of the process in the container; with -i it reads the standard input.",
+        description: "Prints the output of the process in the container; with -i it also sends the standard input.",
         examples: &[
             (
                 "Attach to pod mypod of member1 and print its output",
@@ -53,7 +53,8 @@ pub const PAGES: &[Page] = &[
         command: "describe",
         group: Group::Troubleshooting,
         arguments: "(-f FILENAME | TYPE [NAME_PREFIX | -l label] | TYPE/NAME) (--operation-scope=SCOPE --cluster=CLUSTER)",
-        description: "Prints the objects, and the events about them: built-in kinds in kubectl's layouts, every field of all others.",
+        description: "Prints the objects, and the events about them: built-in kinds in kubectl's layouts, every field \
+                      of all others.",
         examples: &[
             ("Describe a cluster", "karmadactl describe cluster member1"),
             ("Describe a pod of member1", "karmadactl describe pods/nginx --operation-scope=members --cluster=member1"),
@@ -64,13 +65,17 @@ pub const PAGES: &[Page] = &[
         command: "why",
         group: Group::Troubleshooting,
         arguments: "(-f FILENAME | TYPE NAME | TYPE/NAME) [-n namespace]",
-        description: "The first lines have the answer, what it waits for and the next step. Evidence follows: policies, clusters, overrides, \
-                      Works, evictions. Resources may be templates, bindings, Works, clusters and objects that only members have.",
+        description: "The first lines show the state, the awaited event and the next step. Evidence follows: policies, \
+                      clusters, overrides, Works, evictions. Resources may be templates, bindings, Works, clusters and \
+                      objects that only members have.",
         examples: &[
             ("Explain the state of deployment web in namespace shop", "karmadactl why deployment/web -n shop"),
             ("Explain the objects of a file", "karmadactl why -f web.yaml"),
             ("Explain a Work", "karmadactl why work/web-5f8b9d -n karmada-es-member1"),
-            ("Explain why a cluster is not ready, and what waits for it", "karmadactl why cluster/member1"),
+            (
+                "Explain why a cluster is not ready, and list the objects that wait for it",
+                "karmadactl why cluster/member1",
+            ),
             ("Print the page as data", "karmadactl why deployment/web -n shop -o json"),
         ],
     },
@@ -78,10 +83,10 @@ pub const PAGES: &[Page] = &[
         command: "tree",
         group: Group::Troubleshooting,
         arguments: "(TYPE NAME | TYPE/NAME) [-n namespace]",
-        description: "Each binding has its Works below it, each Work the object in the member. What the resource requires follows, where the \
-                      policy takes it along.",
+        description: "Below each binding are its Works, below each Work the object in the member. Dependencies that \
+                      the policy propagates follow.",
         examples: &[
-            ("Print deployment web with everything that comes of it", "karmadactl tree deployment/web -n shop"),
+            ("Print deployment web and all objects created from it", "karmadactl tree deployment/web -n shop"),
             ("Print it as data", "karmadactl tree deployment/web -n shop -o json"),
         ],
     },
@@ -89,9 +94,9 @@ pub const PAGES: &[Page] = &[
         command: "doctor",
         group: Group::Troubleshooting,
         arguments: "",
-        description: "Checks certificates, clocks, members, queues, the store, and objects that are stuck: not scheduled, not \
-                      applied, not deleted. Each finding has its evidence and the next step. The exit code is 1 if one is an error. \
-                      Nothing is changed.",
+        description: "Checks certificates, clocks, members, queues, the store, and stuck objects: not scheduled, not \
+                      applied, not deleted. Each finding has its evidence and the next step. The exit code is 1 if one \
+                      is an error. The command only reads.",
         examples: &[
             ("Check everything", "karmadactl doctor"),
             ("Give each server half a minute to answer", "karmadactl doctor --timeout=30s"),
@@ -113,7 +118,7 @@ pub const PAGES: &[Page] = &[
                 "karmadactl explain-placement deployment web -n shop --without-cluster=member1",
             ),
             (
-                "Save what the decision is made of, and explain it later without a server",
+                "Save the input of the decision, and explain it later without a server",
                 "karmadactl explain-placement deployment web -n shop --save=web.yaml\nkarmadactl explain-placement -f web.yaml",
             ),
         ],
