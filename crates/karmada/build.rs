@@ -1,6 +1,6 @@
-//! Stamps the program with its commit and date, and finds out for the tests whether kubectl, etcd and the Kubernetes client of
-//! Python are at hand: those that need them count as ignored where they are missing. With `KARMADA_REQUIRE_PEERS=1` (CI)
-//! they run, and fail, instead.
+//! Stamps the program with its commit and date, and detects for the tests whether kubectl, etcd and Python's Kubernetes
+//! client are available: tests that need a missing one are ignored. With `KARMADA_REQUIRE_PEERS=1` (CI) they run, and
+//! fail, instead.
 
 mod build_stamp;
 

@@ -1,5 +1,5 @@
-//! What a build is made of: the commit, whether the sources differ from it, and the date. Part of `build.rs`; the tests
-//! compile it, too.
+//! The origin of a build: the commit, whether the sources differ from it, and the date. Part of `build.rs`; the tests
+//! also compile it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

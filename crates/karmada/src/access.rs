@@ -133,7 +133,7 @@ pub struct Around<'a> {
 }
 
 impl Socket {
-    /// Accepts connections, writes the kubeconfig for them, and keeps the certificates valid.
+    /// Accepts connections, writes the kubeconfig for them, and renews the certificates.
     pub async fn open(
         bound: Bound,
         service: ApiService,

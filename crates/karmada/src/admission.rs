@@ -63,7 +63,8 @@ impl Admission for KarmadaAdmission {
 
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let Some(object) = request.object.as_deref_mut() else { return Box::pin(std::future::ready(Ok(()))) };
-        // Taken out of the request while rules read it; most kinds have no rules, and nothing is copied.
+        // The object is moved out of the request while rules read it, so it is not copied for the many kinds without
+        // rules.
         let mut changed = std::mem::take(object);
         let outcome = match reviewed(true, request) {
             None => Ok(()),

@@ -37,7 +37,7 @@ pub struct Settings {
     /// The operator's client certificate; without it one of the data directory's front proxy authority is presented.
     pub proxy_client: Option<Files>,
     pub routing: Routing,
-    /// Whether the server has the members at hand, and serves the metrics APIs over them.
+    /// Whether this server reaches the members, and serves the metrics APIs over them.
     pub metrics: bool,
 }
 
@@ -79,8 +79,9 @@ impl Settings {
         aggregation
     }
 
-    /// What aggregated API servers need to authenticate this server. The authority of the operator's certificate is not
-    /// known here: aggregated servers get it by `--requestheader-client-ca-file` or by their own flags.
+    /// The data that aggregated API servers need to authenticate this server. The authority of the operator's
+    /// certificate is unknown here: aggregated servers get it by `--requestheader-client-ca-file` or by their own
+    /// flags.
     pub fn published(&self, data: &DataDir, front_proxies: Option<&FrontProxies>) -> Value {
         let own = data.pki.front_proxy_trusted.as_str();
         let proxies = match front_proxies {
@@ -91,7 +92,7 @@ impl Settings {
     }
 }
 
-/// A value, and when it was made, in seconds since 1970.
+/// A value with its creation time, in seconds since 1970.
 struct Made<S> {
     since: i64,
     source: S,
@@ -130,7 +131,7 @@ fn of_authority(keys: Keys, world: World) -> Certificate {
     })
 }
 
-/// Reads the files now and then. The last usable pair is kept.
+/// Rereads the files at intervals. The last valid pair is kept.
 fn of_files(files: Files, world: World) -> Certificate {
     let last: Mutex<Option<Made<()>>> = Mutex::default();
     Box::new(move || {
@@ -143,7 +144,7 @@ fn of_files(files: Files, world: World) -> Certificate {
         let since = world.now().as_second();
         match files.read() {
             Ok(read) => {
-                // An equal pair keeps its connections.
+                // Connections are kept for an equal pair.
                 let same = last.as_ref().filter(|made| *made.identity == read).map(|made| Arc::clone(&made.identity));
                 *last = Some(Made { since, source: (), identity: same.unwrap_or_else(|| Arc::new(read)) });
             }

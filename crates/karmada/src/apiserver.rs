@@ -109,7 +109,7 @@ pub struct Opened {
     backups: Option<(CancellationToken, JoinHandle<()>)>,
     /// Stops the task that follows files of flags.
     identity: Option<(CancellationToken, JoinHandle<()>)>,
-    /// Stops the task that keeps the objects of flow control.
+    /// Stops the task that maintains the flow control objects.
     flow: Option<(CancellationToken, JoinHandle<()>)>,
     audit: Option<audit::Backends>,
     /// Sends spans to a collector.
@@ -209,7 +209,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         };
         Ok((server, entered))
     };
-    // Nothing listens yet.
+    // The server does not listen yet.
     let (server, entered) = engine.at_once(begun).await?;
     let conversions = ConversionCalls::new(Webhooks::new(|_| None), server.shared());
     server.shared().conversions.call_with(Arc::new(conversions));
@@ -314,7 +314,7 @@ impl Opened {
         self.engine.breaks()
     }
 
-    /// Keeps the objects of flow control; `with_conditions` where no controllers run beside the server.
+    /// Maintains the flow control objects; `with_conditions` if no controllers run beside the server.
     pub fn keep_flow_objects(&mut self, with_conditions: bool) {
         let (stop, world) = (CancellationToken::new(), self.server.shared().world.clone());
         let keeping = crate::flow_objects::keep(self.client("apiserver"), world, with_conditions, stop.clone());
@@ -333,7 +333,7 @@ impl Opened {
         }
     }
 
-    /// Ends what [`Opened::read_from`] began.
+    /// Ends the reads that [`Opened::read_from`] started.
     pub fn forget_members(&self) {
         self.search.disconnect();
         self.measured.disconnect();
@@ -404,8 +404,8 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a server that is alone in its process. Returns once the bootstrap objects exist and the socket accepts. Nothing
-/// is created before the options are validated and the address is bound.
+/// Starts an API server without other components. Returns once the bootstrap objects exist and the socket accepts. No
+/// file is created before the options are validated and the address is bound.
 pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> {
     check(options)?;
     let (listen, bound) = options.listen.bind()?;

@@ -173,8 +173,8 @@ pub fn proxy_users() -> Vec<(ApiResource, Value)> {
     ]
 }
 
-/// Karmada's namespaced kinds, by group. With FederatedResourceQuotas and customizations left to administrators, these are
-/// the ones that upstream adds to the roles of users.
+/// Karmada's namespaced kinds, by group, that upstream adds to the roles of users. FederatedResourceQuotas and
+/// customizations are left to administrators.
 const KINDS_OF_USERS: [(&str, &[&str]); 5] = [
     ("autoscaling.karmada.io", &["cronfederatedhpas", "federatedhpas"]),
     ("multicluster.x-k8s.io", &["serviceexports", "serviceimports"]),
@@ -229,8 +229,8 @@ pub fn system_namespace() -> (ApiResource, Value) {
     (ApiResource::cluster("", "v1", "Namespace", "namespaces"), object)
 }
 
-/// Creates an object, or brings it up to date where the server manages it. Several servers on one store start at the same
-/// time: what another one has written meanwhile is read again.
+/// Creates an object, or updates it if the server manages it. Several servers on one store start concurrently, so after
+/// a conflict the object is read again.
 pub(crate) async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {
     for _ in 1..TRIES {
         match attempt(client, resource, wanted).await {

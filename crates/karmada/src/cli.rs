@@ -137,12 +137,13 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
     }
 }
 
-/// Runs what a command starts, once its flags are accepted.
+/// Runs a command with logging, once its flags are accepted.
 fn run_logged(command: &str, running: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let build = version::Build::this();
     tracing::info!(command, version = build.version, commit = build.short_commit, "Starting");
     allow_open_files();
-    // One thread more than cores: it serves light users while heavy users keep the others busy (`apiserver::limits::fairness`).
+    // One thread more than cores: it serves light users while heavy users occupy the others
+    // (`apiserver::limits::fairness`).
     let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(threads).enable_all().build().context("starting the runtime")?;
@@ -395,7 +396,7 @@ pub(crate) fn absolute(path: &std::path::Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// Prints to standard output; a server continues when the reader has gone.
+/// Prints to standard output; a server continues if the reader has closed it.
 pub(crate) fn print(text: &str) {
     use std::io::Write as _;
     let _ = std::io::stdout().write_all(text.as_bytes());

@@ -1,6 +1,6 @@
-//! A rule of the admission of Clusters: no two have the same `spec.id`, and none has that of the control plane.
+//! Admission of Clusters: no two have the same `spec.id`, and none has that of the control plane.
 //!
-//! Clusters that were stored before this rule keep their ID; only a new one is checked.
+//! Clusters stored before this rule keep their ID; only new IDs are checked.
 
 use apimachinery::{ApiResource, ObjectKey, Status};
 use apiserver::AdmissionRequest;
@@ -18,7 +18,7 @@ const SYSTEM: &str = "kube-system";
 #[derive(Default)]
 pub struct ClusterIds {
     ids: Mutex<Ids>,
-    /// The control plane, where this server does not keep its namespaces.
+    /// The client of the control plane, if this server does not store its namespaces.
     control: Option<Client>,
 }
 
@@ -80,7 +80,7 @@ impl ClusterIds {
         if event.current.is_none() {
             return self.ids.lock().deleted(object.name());
         }
-        // A write of the status leaves the ID as it is.
+        // A status write does not change the ID.
         let is_same = event.previous.as_ref().is_some_and(|previous| previous.generation() == object.generation());
         if let Some(stored) = (!is_same).then(|| object.decode::<Stored>().ok()).flatten() {
             self.ids.lock().stored(object.name(), &stored.spec.id);

@@ -69,7 +69,7 @@ impl DataDir {
         root.join("store")
     }
 
-    /// The port in a kubeconfig of the directory, which is that of the last start; none before the first one.
+    /// The port in a kubeconfig of the directory, from the last start; `None` before the first one.
     pub fn last_port(root: &Path, kubeconfig: &str) -> Option<u16> {
         let text = std::fs::read(root.join(kubeconfig)).ok()?;
         let config = apimachinery::yaml::to_json_value(&text).ok()?;

@@ -23,7 +23,7 @@ pub enum Kind {
     Embedded,
     /// For members of a demonstration, and for tests on virtual time.
     Memory,
-    /// Shared with other servers, and kept by another program.
+    /// etcd, a separate program that several servers may share.
     Etcd(Arc<external::Settings>),
 }
 
@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// Resources in stores of their own, with these.
+    /// Resources in separate stores, with these stores.
     pub fn apart(&self) -> Vec<apiserver::cache::Apart> {
         let Self::Etcd(_, settings, others, _) = self else { return Vec::new() };
         let with = others.iter().map(|store| Arc::new(store.clone()) as Arc<dyn Store>);
@@ -78,7 +78,7 @@ impl Engine {
         resources.zip(with).map(|(resources, store)| apiserver::cache::Apart { resources, store }).collect()
     }
 
-    /// Where the engine keeps the store's keys.
+    /// The keys of the store in the engine.
     pub fn places(&self) -> Places {
         match self {
             Self::Etcd(_, settings, ..) => settings.places(),
@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// The store as a server reads it. A kube-apiserver may have written what is in etcd.
+    /// The store as a server reads it. The values in etcd may have been written by a kube-apiserver.
     pub fn readable(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         match self {
             Self::Etcd(..) => Arc::new(ReadableStore::new(store)),
@@ -107,7 +107,7 @@ impl Engine {
         matches!(self, Self::Etcd(..))
     }
 
-    /// Counts in `registry`; the store in memory counts nothing.
+    /// Counts in `registry`; the in-memory store has no counts.
     pub fn count_in(&self, registry: &metrics::Registry) {
         match self {
             Self::Embedded(store, directory) => {

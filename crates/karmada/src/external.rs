@@ -32,7 +32,7 @@ pub struct Settings {
     pub certificate: Option<PathBuf>,
     /// `--etcd-keyfile`
     pub key: Option<PathBuf>,
-    /// `--etcd-compaction-interval`; 0 for none.
+    /// `--etcd-compaction-interval`; 0 disables compaction.
     pub compaction: Duration,
     /// `--etcd-db-metric-poll-interval`; 0 for no metrics.
     pub sizes: Duration,
@@ -132,7 +132,7 @@ const HISTORIC: &[(&str, &str)] = &[
     ("networking.k8s.io/ingresses", "ingress"),
 ];
 
-/// Groups whose resources keep their group in etcd, although they are built in: they have an API server of their own.
+/// Built-in groups whose keys in etcd contain the group, because upstream serves them with a separate API server.
 const WITH_GROUP: &[&str] = &["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 /// kube-apiserver's layout.
@@ -151,11 +151,11 @@ fn place(resource: &apimachinery::ApiResource) -> Option<(String, String)> {
     Some((store, historic.unwrap_or_else(|| resource.plural.clone())))
 }
 
-/// Opens the stores of the overrides, in their order. They may be empty: what was in the main store before stays there, and is
-/// not served.
+/// Opens the stores of the overrides, in order. They may be empty: objects that are still in the main store stay there,
+/// and are not served.
 ///
 /// # Errors
-/// An etcd cannot be reached.
+/// If an etcd cannot be reached.
 pub async fn open_overrides(settings: &Settings) -> anyhow::Result<Vec<EtcdStore>> {
     let mut stores = Vec::with_capacity(settings.overrides.len());
     for Override { servers, .. } in &settings.overrides {
@@ -173,7 +173,7 @@ pub async fn open_overrides(settings: &Settings) -> anyhow::Result<Vec<EtcdStore
 /// Opens the store. With `must_exist` an empty one is an error: the data directory belongs to another store.
 ///
 /// # Errors
-/// etcd cannot be reached, is empty, or holds what this version cannot read.
+/// If etcd cannot be reached, is empty, or holds values that this version cannot read.
 pub async fn open(settings: &Settings, must_exist: bool) -> anyhow::Result<EtcdStore> {
     let Settings { servers, prefix, .. } = settings;
     let servers = servers.join(",");

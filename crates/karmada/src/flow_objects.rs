@@ -14,7 +14,8 @@ use crate::bootstrap::{ensure, flow_objects};
 /// Reports schemas whose priority level does not exist.
 const CONDITIONS: &str = "flowschema-controller";
 
-/// Keeps them until `stop`. `with_conditions` also keeps the condition `Dangling`, where no other controllers run.
+/// Maintains the objects until `stop`. `with_conditions` also maintains the condition `Dangling`, if no other
+/// controllers run.
 pub fn keep(client: Client, world: World, with_conditions: bool, stop: CancellationToken) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let informers = InformerSet::until(client.clone(), world, stop.clone());

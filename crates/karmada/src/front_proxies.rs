@@ -7,7 +7,7 @@ use apiserver::auth::authn::{ClientAuthority, FrontProxy};
 use apiserver::bootstrap::objects::PublishedProxies;
 
 const AUTHORITY: &str = "--requestheader-client-ca-file";
-/// The common name in the certificate of this server's own front proxy, as kubeadm has it.
+/// The common name in the certificate of this server's own front proxy, as with kubeadm.
 pub const OWN_NAME: &str = "front-proxy-client";
 
 /// The flags.
@@ -64,10 +64,10 @@ impl FrontProxies {
         Ok(Self { settings, authority, bundle })
     }
 
-    /// Reads the file again. A valid one takes effect at once.
+    /// Rereads the file. A valid one takes effect at once.
     ///
     /// # Errors
-    /// A file that cannot be used; the present authorities are kept.
+    /// For an invalid file; the current authorities stay in effect.
     pub fn reload(&mut self) -> anyhow::Result<()> {
         let bundle = read(&self.settings)?;
         if bundle != self.bundle {
@@ -89,8 +89,8 @@ impl FrontProxies {
         }
     }
 
-    /// What aggregated servers need to authenticate these proxies and this server; `own` is the authority of this server's
-    /// certificates.
+    /// The data that aggregated servers need to authenticate these proxies and this server; `own` is the authority of
+    /// this server's certificates.
     pub fn published(&self, own: &str) -> PublishedProxies {
         let Settings { names, presents_own, .. } = &self.settings;
         let mut names = names.clone();

@@ -1,7 +1,7 @@
 //! Custom and external metrics in discovery: they are listed while a member offers any.
 //!
-//! Members are read when what they serve changes, and every minute while one serves a group: its metrics may have changed.
-//! A member that does not answer withdraws nothing.
+//! Members are read when their API enablements change, and every minute while one serves a group, because its metrics
+//! may have changed. A member that does not respond removes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const REREAD: Duration = Duration::from_secs(60);
 /// Until the clusters are read again, when they are not known yet.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What members offer; `None` if nothing is known yet.
+/// The metrics that members offer; `None` while unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
     custom: Option<Names>,
@@ -38,7 +38,7 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// What this server lists.
+    /// The groups that this server lists.
     pub fn routed(&self, offered: &Offered) -> Vec<Routed> {
         let routed = |(version, priority, documents): &(GroupVersion, Priority, ForeignVersion)| {
             let listing = match offered.of(version.group) {
@@ -74,7 +74,7 @@ impl Offered {
     }
 }
 
-/// Calls `publish` with what members offer, at first and after every change, until `stop`.
+/// Calls `publish` with the members' metrics, first and after every change, until `stop`.
 pub async fn follow(
     api: Arc<MetricsApi>,
     measured: Arc<Measured>,

@@ -66,7 +66,7 @@ impl RunningMember {
             world,
             more: Vec::new(),
         };
-        // Nothing listens yet.
+        // The server does not listen yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
         let service = behind(outage.as_ref(), member.service());
         let around = Around { client: member.client().clone(), registry: &Registry::default(), world };

@@ -50,7 +50,7 @@ fn count(samples: &mut Samples, stats: &Stats) {
     samples.gauge(&DAMAGED, &[], f64::from(u32::try_from(stats.damaged).unwrap_or(u32::MAX)));
 }
 
-/// The size of the files, and what is free beside them.
+/// The size of the files, and the free space of their disk.
 fn room(samples: &mut Samples, directory: &Path) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file);
@@ -146,7 +146,7 @@ struct Usage {
     max_files: Option<f64>,
 }
 
-/// From the texts of `/proc/self/stat`, `/proc/stat`, `/proc/self/status` and `/proc/self/limits`; see proc(5).
+/// Parses `/proc/self/stat`, `/proc/stat`, `/proc/self/status` and `/proc/self/limits`; see proc(5).
 fn usage([stat, system, status, limits]: &[String; 4]) -> Option<Usage> {
     // The name of the program, in parentheses, may hold blanks.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -30,7 +30,7 @@ impl Outage {
     pub fn before(&self, service: ApiService) -> ApiService {
         let outage = self.clone();
         ApiService::new(tower::service_fn(move |request: Request| {
-            // Nothing is sent before this is awaited.
+            // The request is sent when this is awaited.
             let answer: Answer = Box::pin(service.clone().oneshot(request));
             let passed: Answer = Box::pin(outage.clone().pass(answer));
             passed

@@ -1,9 +1,10 @@
-//! The API servers on one store. Each has a key there under a lease, with its address, and a Lease in `kube-system` as
-//! kube-apiserver has one. The addresses of all are the endpoints of the Service `default/kubernetes`.
+//! The API servers on one store. Each has a key there under a lease, with its address, and a Lease in `kube-system`, as
+//! kube-apiserver has. The endpoints of the Service `default/kubernetes` are the addresses of all servers.
 //!
-//! The first server after a time without one records that the store was opened: it may have been replaced by an older copy. A
-//! further one must not, because the controllers beside the first write to members meanwhile. A key alone proves nothing, it may
-//! be part of the copy; a server is alive if it has written its key since this one began.
+//! The first server after a time without one records that the store was opened, because it may have been replaced by an
+//! older copy. A further server must not, because the controllers beside the first one are already writing to members.
+//! A key alone proves nothing, because it may be part of the copy; a server is alive if it has written its key since
+//! this one started.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -53,12 +54,12 @@ struct Place {
     front: Front,
     /// The name of the server's Lease, the same at each start.
     name: String,
-    /// Of this process.
+    /// The identity of this process.
     identity: String,
     world: World,
 }
 
-/// The task that keeps the place.
+/// The task that renews the key and the Lease.
 pub struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -86,11 +87,11 @@ impl Peers {
         Ok(Self { place, others })
     }
 
-    /// Takes the place of a server that began when the store had come to `began`. Does `first` before, unless another server is
-    /// alive. Servers do this one after another.
+    /// Registers this server, which started when the store was at `began`. Calls `first` before, unless another server
+    /// is alive. Servers do this one after another.
     ///
     /// # Errors
-    /// The store cannot be read or written, or `first` failed.
+    /// If the store cannot be read or written, or `first` failed.
     pub async fn enter(
         self,
         began: Revision,
@@ -109,7 +110,7 @@ impl Peers {
 }
 
 impl Entered {
-    /// Keeps the place until it is left.
+    /// Renews the registration until it is removed.
     pub fn run(self, client: Client) -> Running {
         let stop = CancellationToken::new();
         let task = tokio::spawn(self.keep(client, stop.clone()));
@@ -263,8 +264,7 @@ async fn remove_ended(client: &Client, now: i64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the server of a Lease has not renewed it for its duration; `now` in seconds since 1970. A Lease without a time is
-/// kept.
+/// Whether a Lease has expired; `now` in seconds since 1970. A Lease without a time has not.
 fn has_ended(spec: &Value, now: i64) -> bool {
     let renewed = spec["renewTime"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
     let duration = spec["leaseDurationSeconds"].as_i64().unwrap_or(LEASE_SECONDS);

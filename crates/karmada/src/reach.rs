@@ -37,7 +37,7 @@ pub struct Listen {
     pub protocol: Protocol,
     /// `--tls-sni-cert-key`.
     pub named: Vec<NamedFiles>,
-    /// `--requestheader-client-ca-file` and the flags beside it.
+    /// `--requestheader-client-ca-file` and the related flags.
     pub front_proxies: Option<FrontProxies>,
     /// The kubeconfig's file name in the data directory.
     pub kubeconfig: String,
@@ -154,7 +154,7 @@ impl Listen {
     }
 
     /// # Errors
-    /// The first of `--tls-san` that the operator's certificate does not cover: nothing can add it there.
+    /// For the first name of `--tls-san` that the operator's certificate lacks, because it cannot be added there.
     pub fn check(&self) -> anyhow::Result<()> {
         self.client_authorities()?;
         serving_names::read(&self.named)?;

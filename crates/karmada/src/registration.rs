@@ -67,7 +67,7 @@ fn generator_rules() -> Value {
     ])
 }
 
-/// Anonymous clients read `kube-public/cluster-info`, and nothing else. So do agents.
+/// Anonymous clients and agents may read `kube-public/cluster-info`, and nothing else.
 fn public_reader() -> [(ApiResource, Value); 2] {
     let name = "system:karmada:bootstrap-signer-clusterinfo";
     let object = |kind: &str| {
@@ -89,8 +89,8 @@ fn public_reader() -> [(ApiResource, Value); 2] {
     ]
 }
 
-/// Publishes the address of the control plane and the authorities of its certificate. The signatures of tokens, which the
-/// bootstrap signer adds, are kept.
+/// Publishes the address of the control plane and the authorities of its certificate. The signatures of the bootstrap
+/// signer are preserved.
 pub async fn publish(client: &Client, url: &str, server_name: Option<&str>, trust: &str) -> anyhow::Result<()> {
     let mut config = Kubeconfig::new("", url, trust, "", pki::kubeconfig::User::default());
     if let Some(name) = server_name {
@@ -126,7 +126,7 @@ pub struct AgentRules {
 }
 
 impl AgentRules {
-    /// Of the stored and of the new object.
+    /// Checks the stored and the new object.
     fn refusal_of_agent(request: &AdmissionRequest<'_>, cluster: &str) -> Option<String> {
         let named = &request.info.resource;
         let refusal = |object: Option<&Value>| {

@@ -154,8 +154,8 @@ impl Rules {
         Ok(changed)
     }
 
-    /// The ways in which a policy copies Secrets that `user` may not read, of which it is warned. A right that cannot be
-    /// checked is logged: nothing is refused because of it.
+    /// The ways in which a policy copies Secrets that `user` may not read, for a warning. A right that cannot be
+    /// checked is logged; the request is not refused.
     pub async fn unreadable(&self, review: Review<'_>, object: &Value, user: &Value) -> Vec<SecretUse> {
         let mut unreadable = Vec::new();
         let Some(client) = self.client.get().filter(|_| user["username"].is_string()) else { return unreadable };
@@ -182,8 +182,8 @@ impl Rules {
         list.items.iter().map(|it| it.to_value().map_err(|error| unreadable(&resource, &error))).collect()
     }
 
-    /// Writes the growth of a binding into the quotas of its namespace. The resourceVersion guards each write, so that of two
-    /// bindings in flight the second one sees the charge of the first.
+    /// Charges the growth of a binding to the quotas of its namespace. The resourceVersion guards each write, so that
+    /// of two concurrent bindings the second one sees the charge of the first.
     async fn charge(&self, request: &Request<'_>, binding: &Value, dry_run: bool) -> Result<String, Refusal> {
         let name = binding["metadata"]["name"].as_str().unwrap_or_default();
         let failed = |what: &str, error: &client::Error| {

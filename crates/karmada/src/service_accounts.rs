@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-/// `iss` and audience of service account tokens, as kube-apiserver has it inside a cluster.
+/// `iss` and audience of service account tokens, kube-apiserver's default inside a cluster.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct ServiceAccounts {
     pub signing_key_file: Option<PathBuf>,
     /// The first is that of new tokens; all are accepted, and all are audiences of the server.
     pub issuers: Vec<String>,
-    /// Tokens that are requested as kubelets do live for a year.
+    /// Tokens that are requested as by kubelets are valid for a year.
     pub extend: bool,
     /// Longer lifetimes are shortened to this.
     pub longest: Option<Duration>,
@@ -106,7 +106,7 @@ fn read(flag: &str, file: &Path) -> anyhow::Result<Vec<String>> {
     Ok(keys)
 }
 
-/// Each key of a bundle as PEM of its own. `EC PARAMETERS`, which openssl writes before a key, is not a key.
+/// Splits a bundle into PEM keys. `EC PARAMETERS`, which openssl writes before a key, is skipped.
 fn keys_of(text: &str) -> Vec<String> {
     const BEGIN: &str = "-----BEGIN ";
     let blocks = text.split(BEGIN).skip(1);

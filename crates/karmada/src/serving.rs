@@ -29,11 +29,11 @@ pub struct Files {
 }
 
 impl OwnCertificate {
-    /// Reads both files; `None` when neither is given.
+    /// Reads both files; `None` if neither is set.
     ///
     /// # Errors
-    /// One without the other; files that cannot be read; a certificate that has expired or names no host; a key that
-    /// does not belong to it.
+    /// For one without the other; unreadable files; a certificate that has expired or names no host; a key that does
+    /// not match.
     pub fn from_files(
         certificate: Option<&Path>,
         key: Option<&Path>,
@@ -55,7 +55,7 @@ impl OwnCertificate {
     /// Rereads the files; new connections get a changed certificate. Returns whether it changed.
     ///
     /// # Errors
-    /// As [`Self::from_files`]; the current certificate is kept.
+    /// As [`Self::from_files`]; the current certificate stays in effect.
     pub fn reload(&mut self, shown: &Certificate, world: &World) -> anyhow::Result<bool> {
         let held = self.files.read()?;
         if held == self.held {

@@ -59,10 +59,10 @@ pub fn read(files: &[NamedFiles]) -> anyhow::Result<Vec<Named>> {
     files.iter().map(NamedFiles::read).collect::<anyhow::Result<_>>().context(FLAG)
 }
 
-/// Shows them on new connections.
+/// Presents them on new connections.
 ///
 /// # Errors
-/// As [`read`]; the present ones are kept then.
+/// As [`read`]; the current ones then stay in effect.
 pub fn show(files: &[NamedFiles], shown: &Certificate) -> anyhow::Result<()> {
     if !files.is_empty() {
         shown.replace_named(read(files)?);

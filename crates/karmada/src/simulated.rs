@@ -31,8 +31,8 @@ const JOINED_AT_ONCE: usize = 16;
 pub struct SimulatedMembers(Vec<RunningMember>);
 
 impl SimulatedMembers {
-    /// Starts members, each on a port of its own and with its directory and kubeconfig under `root`. A port used
-    /// before is taken again when it is free.
+    /// Starts members, each on a separate port and with its directory and kubeconfig under `root`. An earlier port is
+    /// reused if it is free.
     pub async fn start(root: &Path, members: Vec<MemberOptions>, store: Kind, world: &World) -> anyhow::Result<Self> {
         Self::start_each(root, members, store, || None, world).await
     }

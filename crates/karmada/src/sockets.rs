@@ -1,4 +1,4 @@
-//! Binding addresses before anything else happens, and the name and addresses of this machine.
+//! Binds addresses before other actions, and detects the name and addresses of this machine.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -69,12 +69,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Of the family of `bound`; one that listens on `::` is reached over both.
+    /// Addresses of the family of `bound`; a server on `::` is reachable over both.
     pub fn read(bound: IpAddr) -> Self {
         let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
         let host_name = files.iter().find_map(|path| std::fs::read_to_string(path).ok());
         let host_name = host_name.and_then(|text| crate::reach::subject_name(text.trim()).ok());
-        // Addresses of documentation (RFC 5737, RFC 3849): choosing a route to them sends nothing.
+        // Documentation addresses (RFC 5737, RFC 3849): selecting a route to them sends no packet.
         let far = ["192.0.2.1:9", "[2001:db8::1]:9"].map(str::parse::<SocketAddr>);
         let far = far.into_iter().flatten().filter(|far| far.is_ipv4() || bound.is_ipv6());
         Self { host_name, addresses: far.filter_map(own_address).collect() }

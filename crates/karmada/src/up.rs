@@ -1,4 +1,4 @@
-//! The whole control plane in one process: the API server and every component beside it.
+//! The whole control plane in one process: the API server and all other components.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -167,15 +167,15 @@ impl Turn {
 }
 
 impl ControlPlane {
-    /// Starts everything and opens the socket. `/readyz` turns to 200 when the components' caches are complete. Nothing
-    /// is created before the options are validated and the address is bound.
+    /// Starts all components and opens the socket. `/readyz` turns to 200 when the components' caches are complete. No
+    /// file is created before the options are validated and the address is bound.
     pub async fn start(options: &Options, world: &World) -> anyhow::Result<Self> {
         check(options)?;
         let (options, bound) = bound(options)?;
         Self::start_inside(&options, world).await?.on_socket(bound, &options).await
     }
 
-    /// As [`ControlPlane::start`], beside members that run already; those that the options name are not started.
+    /// As [`ControlPlane::start`], with members that already run; those in the options are not started.
     pub async fn start_beside(members: SimulatedMembers, options: &Options, world: &World) -> anyhow::Result<Self> {
         check(options)?;
         let (options, bound) = bound(options)?;
@@ -286,10 +286,10 @@ impl ControlPlane {
         self.socket.as_ref().map(|socket| socket.kubeconfig.clone())
     }
 
-    /// Stops the components, which have lost their Lease, and stands for election again; the API is served meanwhile.
+    /// Stops the components, which have lost their Lease, and joins the election again; the API stays served.
     ///
     /// # Errors
-    /// The components were not elected.
+    /// If the components were not elected.
     pub async fn step_down(self) -> anyhow::Result<Candidate> {
         let Self { opened, socket, members, options, stop, tasks, turn, context, scheduler, .. } = self;
         stop.cancel();
@@ -380,7 +380,7 @@ fn kube_controllers(
         .context("--kube-controllers")
 }
 
-/// Beside the controllers it shares their caches.
+/// In one process with the controllers, it shares their caches.
 fn scheduler(
     opened: &Opened,
     context: &controllers::Context,

@@ -95,7 +95,7 @@ impl Task {
             }
             self.write(batch).await;
         }
-        // What waits when the server ends.
+        // The queued events at shutdown.
         events.close();
         let mut rest = Vec::new();
         while let Ok(event) = events.try_recv() {

@@ -18,7 +18,7 @@ use world::World;
 
 use super::Writer;
 
-/// The time of a rotation in the name of the rotated file, as upstream has it.
+/// The time of a rotation in the name of the rotated file, in upstream's format.
 const STAMP: &str = "%Y-%m-%dT%H-%M-%S%.3f";
 
 /// `--audit-log-format`.
@@ -45,9 +45,9 @@ pub struct Log {
     pub format: Format,
     /// The size after which the file is rotated, in bytes.
     pub max_size: u64,
-    /// Rotated files that are kept; 0: all.
+    /// The maximum number of rotated files; 0: unlimited.
     pub max_backups: usize,
-    /// The age after which a rotated file is removed; zero: none.
+    /// The age after which a rotated file is removed; zero: never.
     pub max_age: Duration,
     /// Whether rotated files are compressed.
     pub compress: bool,
@@ -105,7 +105,7 @@ impl Log {
         for entry in std::fs::read_dir(directory)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             let Some(time) = time_of(&name, &stem, &extension) else { continue };
-            // A process that ended between the two steps of compressing left both.
+            // A crash between the two steps of compression left both files.
             if directory.join(format!("{name}.gz")).try_exists()? {
                 std::fs::remove_file(directory.join(name))?;
             } else {
@@ -273,9 +273,9 @@ mod tests {
         while !rotated().iter().all(|name| name.ends_with(".log.gz")) {
             tokio::task::yield_now().await;
         }
-        // The clock stands still here, and both have names of their own.
+        // The clock does not advance here, and both files have different names.
         assert_eq!(rotated().len(), 2);
-        // It goes on where it was after a restart.
+        // After a restart it continues the file.
         let mut again = log(&path, 100).open().expect("a log");
         again.write(vec!["fourth".to_owned(), "fifth".to_owned()]).await.expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("the log"), "third\nfourth\nfifth\n");

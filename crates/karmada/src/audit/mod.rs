@@ -26,7 +26,7 @@ pub use webhook::Webhook;
 /// The audit flags of an API server.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// `--audit-policy-file`; nothing is recorded without it.
+    /// `--audit-policy-file`; without it, no events are recorded.
     pub policy_file: Option<PathBuf>,
     pub log: Option<Backend<Log>>,
     pub webhook: Option<Backend<Webhook>>,
@@ -37,11 +37,11 @@ pub struct Settings {
 pub struct Backend<B> {
     pub to: B,
     pub mode: Mode,
-    /// Larger events and batches are truncated; `None` if none are.
+    /// Larger events and batches are truncated; `None` without truncation.
     pub limits: Option<Limits>,
 }
 
-/// When a request goes on.
+/// When a request continues.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
     /// Once the event is written or lost.
@@ -57,7 +57,7 @@ trait Writer: Send + 'static {
     /// As in metrics and log lines.
     fn name(&self) -> &'static str;
 
-    /// Writes them all, or none as far as it can be known.
+    /// Writes all events, or none if a failure is certain.
     fn write(&mut self, events: Vec<String>) -> BoxFuture<'_, Result<(), String>>;
 }
 
@@ -132,7 +132,7 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// Writes what waits, then ends. Called once no request is served any more.
+    /// Writes the queued events, then ends. Called once no request is served any more.
     pub async fn close(self) {
         self.stop.cancel();
         for task in self.tasks {
@@ -158,10 +158,10 @@ impl Settings {
         Policy::parse(&text).map(Some).with_context(place)
     }
 
-    /// Opens the backends. `None` if nothing is audited.
+    /// Opens the backends. `None` if auditing is off.
     ///
     /// # Errors
-    /// If the policy, the log file or the kubeconfig of the webhook cannot be used.
+    /// If the policy, the log file or the kubeconfig of the webhook is invalid.
     pub async fn open(&self, registry: &Registry) -> anyhow::Result<Option<(Auditor, Backends)>> {
         let Some(Parsed { policy, warnings }) = self.policy()? else {
             if self.log.is_some() || self.webhook.is_some() {

@@ -16,7 +16,7 @@ use super::Writer;
 /// As upstream: five attempts, each after one and a half times the pause before.
 const ATTEMPTS: u32 = 5;
 const FACTOR: f64 = 1.5;
-/// Of one attempt.
+/// The timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The flags `--audit-webhook-*`.

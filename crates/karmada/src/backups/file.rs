@@ -44,10 +44,10 @@ pub fn pieces(backup: Backup) -> BoxStream<'static, anyhow::Result<Bytes>> {
     .boxed()
 }
 
-/// Removes temporary files with this prefix that a crash left behind.
+/// Removes temporary files with this prefix left by a crash.
 ///
 /// # Errors
-/// The directory cannot be read, or a file cannot be removed.
+/// If the directory cannot be read, or a file cannot be removed.
 pub fn remove_partial(directory: &Path, prefix: &str) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -80,7 +80,7 @@ impl Staged {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&staged).with_context(|| format!("creating {}", staged.display()))?;
-        // Two writers would mix their pieces; a file left by a crash has no lock.
+        // Two writers would corrupt the file; a file left by a crash is not locked.
         anyhow::ensure!(file.try_lock().is_ok(), "{} is being written by another process", staged.display());
         file.set_len(0).with_context(|| format!("truncating {}", staged.display()))?;
         Ok(Self { file, length: 0, staged, path: path.to_owned(), renamed: false })

@@ -1,5 +1,5 @@
-//! The keys and certificates of a data directory. A backup contains them unless they are left out: clients, agents and service
-//! accounts reject a restored control plane with another authority.
+//! The keys and certificates of a data directory. A backup contains them unless they are excluded: clients, agents and
+//! service accounts reject a restored control plane with another authority.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,14 +38,14 @@ pub enum Fate {
     Put,
     /// The same file exists.
     Same,
-    /// Another file exists, or another one for the other half of its pair. It is kept.
+    /// A different file, or a different other half of its pair, exists and is kept.
     Kept,
 }
 
 /// Decides the treatment of each file of a backup, given the existing files.
 ///
 /// # Errors
-/// A name that no file of keys has.
+/// For a file name that no key or certificate has.
 pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec<(Attachment, Fate)>> {
     let find = |files: &[Attachment], name: &str| files.iter().find(|it| it.name == name).map(|it| it.content.clone());
     let mut planned = Vec::new();
@@ -84,7 +84,7 @@ fn family(name: &str) -> &str {
     }
 }
 
-/// The existing files, as a backup would contain them; none if the directory is missing.
+/// The existing files, in the form of a backup; empty if the directory is missing.
 pub fn present(data_dir: &Path) -> anyhow::Result<Vec<Attachment>> {
     if data_dir.join(DIRECTORY).exists() { read(data_dir) } else { Ok(Vec::new()) }
 }

@@ -25,9 +25,9 @@ pub const URL_WITH_KEYS: &str = "/karmada/store/backup/with-keys";
 /// The media type of the body.
 pub const TYPE: &str = "application/vnd.karmada.backup";
 
-/// Concurrent backups. Each occupies a few pieces of a megabyte, and keeps history.
+/// The maximum number of concurrent backups. Each uses a few buffers of a megabyte, and retains history.
 const AT_ONCE: usize = 2;
-/// A client that reads nothing for this long is disconnected: history is kept for it.
+/// A client that reads nothing for this long is disconnected, because its backup retains history.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves backups of the store.
@@ -69,7 +69,7 @@ impl Backups {
     }
 }
 
-/// Sends pieces as they are read; ends when the client is gone or slow, or the server stops.
+/// Sends pieces as they are read; ends if the client disconnects or is slow, or the server stops.
 async fn send(
     mut backup: Backup,
     pieces: mpsc::Sender<Result<Bytes, BoxError>>,

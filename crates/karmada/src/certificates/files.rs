@@ -1,5 +1,5 @@
-//! Waiting for files to change: the kernel reports changes, nothing is polled. Where it cannot, the next scheduled check
-//! finds them.
+//! Waits for changes of files: the kernel reports them, without polling. If it cannot, the next scheduled check detects
+//! them.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -13,12 +13,12 @@ use crate::service_accounts::{FileKeys, ServiceAccounts};
 #[derive(Clone)]
 pub struct Keys {
     pub client_authority: ClientAuthority,
-    /// Of service account tokens.
+    /// Verifies service account tokens.
     pub verifier: Arc<Verifier>,
     pub signer: Arc<Signers>,
     /// The authorities that clients verify servers with, in PEM.
     pub root_ca: Arc<Level<Arc<str>>>,
-    /// Of certificate signing requests.
+    /// Signs certificate signing requests.
     pub signing_authority: Arc<Level<Arc<Authority>>>,
     /// Signs the certificate that this server presents to aggregated API servers.
     pub front_proxy: Arc<Level<Arc<Authority>>>,
@@ -56,7 +56,7 @@ impl Keys {
         }
         self.signing_authority.set(Arc::clone(&pki.authority));
         self.front_proxy.set(Arc::clone(&pki.front_proxy_authority));
-        // Last: a file of the operator that cannot be read keeps no certificate from being replaced.
+        // This is last, so that an unreadable file of the operator does not prevent the renewal of certificates.
         let files = self.tokens.keys()?;
         self.verifier.replace(token_keys(pki, &files)).context("reading the service account keys")?;
         self.signer.replace(signer(pki, &files)?);
@@ -64,7 +64,7 @@ impl Keys {
     }
 }
 
-/// The signing key comes first in the published set.
+/// The signing key is first in the published set.
 fn token_keys<'a>(pki: &'a Directory, files: &'a FileKeys) -> impl Iterator<Item = &'a str> {
     let own = std::iter::once(&pki.service_account_key).chain(&pki.earlier_service_account_keys);
     files.signing.iter().chain(&files.verifying).chain(own).map(String::as_str)

@@ -42,7 +42,7 @@ pub const CHECKS: Description = Description::counter(
 );
 pub const METRICS: &[Description] = &[EXPIRATION, CHECKS];
 
-/// The server that certificates are kept for.
+/// The server whose certificates are renewed.
 pub struct Served<'s> {
     pub data: &'s DataDir,
     pub listen: &'s Listen,
@@ -55,7 +55,7 @@ pub struct Served<'s> {
     pub world: &'s World,
 }
 
-/// Keeps the certificates of one server.
+/// Renews the certificates of one server.
 pub struct Keeper {
     root: PathBuf,
     listen: Listen,
@@ -155,7 +155,7 @@ impl Keeper {
         Ok(Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1)).min(LONGEST))
     }
 
-    /// The operator's authorities of clients. An unusable file is logged, and its previous content is kept.
+    /// Reloads the operator's client authorities. An invalid file is logged, and its previous content stays in effect.
     fn reload_client_authorities(&mut self) {
         match self.listen.client_authorities() {
             Ok(authorities) => {
@@ -171,7 +171,7 @@ impl Keeper {
         }
     }
 
-    /// The certificates for certain names. Unusable ones are logged, and the previous ones are kept.
+    /// Reloads the certificates for specific names. Invalid ones are logged, and the previous ones stay in effect.
     fn reload_named(&mut self) {
         match serving_names::show(&self.listen.named, &self.shown) {
             Ok(()) => {
@@ -186,7 +186,7 @@ impl Keeper {
         }
     }
 
-    /// The authorities of front proxies that are published. An unusable file is logged, and its previous content is kept.
+    /// The published authorities of front proxies. An invalid file is logged, and its previous content stays in effect.
     fn front_proxy_authority(&mut self, own: &str) -> String {
         let Some(proxies) = &mut self.listen.front_proxies else { return own.to_owned() };
         match proxies.reload() {
@@ -206,7 +206,7 @@ impl Keeper {
         proxies.published_authority(own)
     }
 
-    /// The operator's certificate. An unusable pair is logged, and the previous one is kept.
+    /// Reloads the operator's certificate. An invalid pair is logged, and the previous one stays in effect.
     fn reload_own(&mut self) {
         let Some(own) = &mut self.listen.certificate else { return };
         match own.reload(&self.shown, &self.world) {

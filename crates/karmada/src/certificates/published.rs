@@ -45,8 +45,8 @@ async fn patch(client: &Client, key: &ObjectKey, change: impl Fn(&Value) -> Opti
     Ok(())
 }
 
-/// The kubeconfig with `trust` in place of our older bundle; `None` when nothing changes. A cluster with an authority that is
-/// not ours is not changed.
+/// The kubeconfig with `trust` in place of our older bundle; `None` if it is unchanged. A cluster with a foreign
+/// authority is not changed.
 fn with_trust(kubeconfig: &str, trust: &str) -> Option<String> {
     let mut document = yaml::to_json_value(kubeconfig.as_bytes()).ok()?;
     let ours = pki::holder::certificates(trust).ok()?;

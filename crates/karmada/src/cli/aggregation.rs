@@ -27,7 +27,7 @@ impl From<AggregationArgs> for Settings {
         Self {
             proxy_client: files.map(|(certificate, key)| Files { certificate, key }),
             routing: if args.enable_aggregator_routing { Routing::Endpoints } else { Routing::ClusterAddress },
-            // `karmada up` changes it: the API server alone does not know the members.
+            // `karmada up` changes it: the API server alone has no access to members.
             metrics: false,
         }
     }

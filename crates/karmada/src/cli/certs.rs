@@ -52,7 +52,7 @@ struct RenewArgs {
     dry_run: bool,
 }
 
-/// The certificates and keys that can be renewed by hand.
+/// The certificates and keys that can be renewed manually.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
     /// The certificates of the server and the administrator

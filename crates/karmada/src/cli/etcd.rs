@@ -60,7 +60,7 @@ impl EtcdArgs {
     /// The store.
     ///
     /// # Errors
-    /// With the reason, when a flag without an effect is given.
+    /// For a flag without an effect, with the reason.
     pub(super) fn store(self) -> anyhow::Result<Kind> {
         let given = [
             ("etcd-healthcheck-timeout", self.etcd_healthcheck_timeout.is_some(), HEALTH),

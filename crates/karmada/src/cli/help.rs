@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
 
-/// The commands in the order of the help. clap does not know `karmadactl` and `help`.
+/// The commands in the order of the help. `karmadactl` and `help` are not clap commands.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Basic Commands", &["demo", "up", "member"]),
     (
@@ -208,7 +208,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 
 const TEMPLATE: &str = "{about}\n\n{before-help}{all-args}\n\nUsage:\n  {usage}\n";
 
-/// The command with this help. `--help` leaves out what is hidden from short help; `--help-all` prints it too.
+/// Adds the help to a command. `--help` omits flags hidden from short help; `--help-all` prints them too.
 pub(super) fn shown(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|it| it.get_name().to_owned()).collect();
     let overview = overview(&command);

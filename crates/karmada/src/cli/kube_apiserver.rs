@@ -1,14 +1,13 @@
-//! Flags of kube-apiserver without an effect of their own here: each is accepted, because the server already behaves so or
-//! because nothing depends on it, or refused with the reason. Flags that `karmada apiserver` and `karmada up` have are not
-//! listed.
+//! Flags of kube-apiserver without an effect here: each is accepted, because the server already behaves that way or
+//! does not depend on it, or refused with the reason. Flags of `karmada apiserver` and `karmada up` are not listed.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-/// What a flag means here.
+/// The treatment of a flag.
 #[derive(Clone, Copy)]
 enum Meaning {
-    /// These values are what happens anyway; others are refused with the reason.
+    /// These values match the built-in behavior; others are refused with the reason.
     Only(&'static [&'static str], &'static str),
     /// Accepted with a notice that gives the reason.
     Notice(&'static str),
@@ -89,10 +88,10 @@ pub(super) fn extend(mut command: Command) -> Command {
     command
 }
 
-/// The notices about given flags without an effect.
+/// The notices about set flags without an effect.
 ///
 /// # Errors
-/// A refused flag, with the reason.
+/// For a refused flag, with the reason.
 pub(super) fn check(matches: &ArgMatches) -> anyhow::Result<Vec<String>> {
     let mut notices = Vec::new();
     for (name, _, meaning) in FLAGS {
@@ -119,8 +118,8 @@ pub(super) fn check(matches: &ArgMatches) -> anyhow::Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    /// What installers of Karmada pass to karmada-apiserver: its chart, its operator and `karmadactl init`. Flags of
-    /// certificates, of front proxies and of tokens have tests of their own.
+    /// Flags that Karmada's installers pass to karmada-apiserver: its chart, its operator and `karmadactl init`. Flags
+    /// of certificates, front proxies and tokens have separate tests.
     const INSTALLERS: &[(&str, &str)] = &[
         ("--allow-privileged=true", ""),
         ("--apiserver-count=1", "notice"),
@@ -135,7 +134,7 @@ mod tests {
         ("--secure-port=5443", ""),
         ("--service-cluster-ip-range=10.96.0.0/12", ""),
         ("--v=4", ""),
-        // What their documents add by way of extra arguments.
+        // Extra arguments in the installers' documentation.
         ("--default-watch-cache-size=200", "notice"),
         ("--event-ttl=1h", ""),
         ("--event-ttl=2h", "refused: events are kept for one hour"),

@@ -94,7 +94,7 @@ mod tests {
             let address = matches.get_one::<std::net::IpAddr>("bind_address").expect("a default");
             assert!(address.is_loopback(), "{name}: {address}");
         }
-        // The demonstration has no such flag: it serves loopback and nothing else.
+        // The demonstration has no such flag: it only serves loopback.
         let matches = super::super::command().try_get_matches_from(["karmada", "demo", "--bind-address=0.0.0.0"]);
         assert!(matches.is_err());
     }

@@ -8,7 +8,7 @@ use clap::Args;
 use super::arguments::duration;
 use crate::operation::{Operation, Shutdown};
 
-/// kube-apiserver's bound: a higher share would keep clients reconnecting.
+/// kube-apiserver's bound: with a higher share clients would reconnect continuously.
 const MOST_GOAWAY: f64 = 0.02;
 
 #[derive(Args)]

@@ -1,6 +1,6 @@
-//! `karmada agent`: the controllers of one member in pull mode, beside the member. It registers its cluster,
-//! applies its Works, reports its status, and renews its Lease. The control plane connects to the member through the tunnel
-//! of the agent only.
+//! `karmada agent`: the controllers of one member in pull mode, beside the member. It registers its cluster, applies
+//! its Works, reports its status, and renews its Lease. The control plane connects to the member only through the
+//! agent's tunnel.
 
 use std::path::PathBuf;
 use std::sync::Arc;

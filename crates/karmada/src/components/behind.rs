@@ -1,8 +1,8 @@
 //! Aggregated servers: another API server forwards the requests for one group to them (APIService).
 //!
-//! The server in front has authenticated and authorized the user, and proves with its client certificate that it may name
-//! users in headers. Requests without this certificate are anonymous, so no review is needed. Objects are kept in an embedded
-//! store, or in etcd.
+//! The server in front has authenticated and authorized the user, and its client certificate proves the right to name
+//! users in headers. Requests without this certificate are anonymous, so no review is needed. Objects are stored in an
+//! embedded store, or in etcd.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// `routes` are added to the resources, whose writes pass the plugins beside them.
+    /// `routes` are served in addition to the resources, whose writes pass the plugins.
     pub async fn open(
         front: FrontProxy,
         engine: Engine,
@@ -45,7 +45,7 @@ impl Behind {
         world: &World,
     ) -> anyhow::Result<Self> {
         let version = crate::access::version();
-        // After the others, which may have documents of their own.
+        // After the other routes, which may serve their own documents.
         routes.push(Arc::new(Documents::new(version.clone())));
         routes.extend(crate::operation::pages(world));
         let config = ServerConfig {

@@ -18,7 +18,7 @@ pub fn addresses(given: &Given<'_>) -> anyhow::Result<Addresses> {
     Ok(Addresses { metrics: of("metrics-bind-address")?, health: of("health-probe-bind-address")? })
 }
 
-/// `127.0.0.1:8080`, `:8080` for all addresses, or `0` for none.
+/// `127.0.0.1:8080`, `:8080` for all addresses, or `0` to disable it.
 pub(super) fn plain_address(given: &Given<'_>, name: &str) -> anyhow::Result<Option<SocketAddr>> {
     let text = given.text(name);
     if matches!(text, "0" | "") {
@@ -49,7 +49,7 @@ pub fn scheduler_options(given: &Given<'_>) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// Of the queue without priorities; that with priorities has pauses of its own.
+/// The back-off of the queue without priorities; that with priorities has its own.
 fn pacing(given: &Given<'_>) -> anyhow::Result<Pacing> {
     Ok(Pacing {
         first: given.duration("rate-limiter-base-delay")?,

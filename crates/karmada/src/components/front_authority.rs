@@ -90,7 +90,7 @@ impl Following {
     }
 }
 
-/// A missing or unreadable ConfigMap changes nothing.
+/// A missing or unreadable ConfigMap is ignored.
 fn note(authority: &ClientAuthority, event: &Event) {
     if matches!(event, Event::Deleted(_)) {
         return;

@@ -1,7 +1,8 @@
-//! `karmada metrics-adapter`: the metrics APIs over members for another API server (APIServices `v1beta1.metrics.k8s.io`,
-//! `v1beta1.custom.metrics.k8s.io`, `v1beta2.custom.metrics.k8s.io`, `v1beta1.external.metrics.k8s.io`).
+//! `karmada metrics-adapter`: the metrics APIs over members for another API server (APIServices
+//! `v1beta1.metrics.k8s.io`, `v1beta1.custom.metrics.k8s.io`, `v1beta2.custom.metrics.k8s.io`,
+//! `v1beta1.external.metrics.k8s.io`).
 //!
-//! Clusters and Secrets are read from the API server in front, metrics from the members. Nothing is stored.
+//! Clusters and Secrets are read from the API server in front, metrics from the members. The process stores nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -200,8 +200,8 @@ fn election(given: &Given<'_>, lease: &str, world: &World) -> anyhow::Result<Lea
     Ok(election)
 }
 
-/// Connects to the API server of `--kubeconfig` or `KUBECONFIG`, at the address of `--master` if given; in a pod without them,
-/// to that of its cluster. Requests are limited only if a flag sets a limit.
+/// Connects to the API server of `--kubeconfig` or `KUBECONFIG`, at the address of `--master` if set; in a pod without
+/// them, to that of its cluster. Requests are limited only if a flag sets a limit.
 async fn connect(name: &str, given: &Given<'_>) -> anyhow::Result<Client> {
     let places = places(given);
     let master = Some(given.text("master")).filter(|server| !server.is_empty());
@@ -223,7 +223,7 @@ pub(crate) async fn connect_to(places: Places, master: Option<&str>) -> anyhow::
     Ok(reconnect::following(&client, files, Default::default(), connect))
 }
 
-/// `--kubeconfig`, else `$KUBECONFIG`, else the service account of the pod.
+/// `--kubeconfig`, `$KUBECONFIG` or the service account of the pod, in this order.
 pub(crate) fn places(given: &Given<'_>) -> Places {
     let file = Some(given.text("kubeconfig")).filter(|path| !path.is_empty());
     Places::of_component("--kubeconfig", file.map(Into::into))

@@ -10,7 +10,7 @@ use world::Level;
 
 use crate::certificates::Changes;
 
-/// Connects with the files, or with the kubeconfig that is given.
+/// Connects with the files, or with the given kubeconfig.
 pub type Connect = Box<dyn Fn(Option<Arc<str>>) -> BoxFuture<'static, client::Result<Client>> + Send + Sync>;
 
 /// A client that follows its kubeconfig `files`, which an administrator or the kubelet changes, and `rotated`, which takes

@@ -1,4 +1,4 @@
-//! The objects that the demonstration reads: clusters, the binding, Works and Deployments, kept current by watches.
+//! The objects that the demonstration reads: clusters, the binding, Works and Deployments, updated by watches.
 
 use std::sync::Arc;
 

@@ -31,8 +31,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Standard output, with colour on a terminal unless `NO_COLOR` (see <https://no-color.org>) or a dumb terminal forbids
-    /// it.
+    /// Standard output, with colour on a terminal unless `NO_COLOR` (see <https://no-color.org>) is set or the terminal
+    /// is dumb.
     pub fn stdout() -> Self {
         let set = |name: &str| std::env::var(name).unwrap_or_default();
         let terminal = std::io::stdout().is_terminal();

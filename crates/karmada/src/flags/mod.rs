@@ -1,6 +1,6 @@
 //! The flags of upstream's components, declared once as data (`flags.tsv`): `--help`, parsing and the documentation are
-//! generated from it. Every flag is known. A flag without an effect is accepted where it needs none, and refused where
-//! ignoring it would change what the user relies on.
+//! generated from it, for every flag. A flag without an effect is accepted if it needs none, and refused if ignoring it
+//! would change behavior that the user relies on.
 
 mod gates;
 mod reference;
@@ -17,7 +17,7 @@ pub use reference::{flags_page, gates_page, metrics_page};
 use table::named;
 pub use table::{Flag, Ignored, flags};
 
-/// Upstream's components, in the order of the documentation. Each is a command of its own.
+/// Upstream's components, in the order of the documentation. Each is a command.
 pub const COMPONENTS: &[&str] = &[
     "controller-manager",
     "agent",
@@ -129,7 +129,7 @@ pub fn listeners() -> Vec<Listener> {
 pub fn values(matches: &ArgMatches) -> Vec<(String, String)> {
     let ids = matches.ids().map(clap::Id::as_str);
     let named = ids.filter_map(|id| {
-        // Groups of flags have no value of their own.
+        // Groups of flags have no value.
         let values = matches.try_get_raw(id).ok().flatten()?;
         let name = id.rsplit(':').next().unwrap_or(id).replace('_', "-");
         let values: Vec<_> = values.map(|value| value.to_string_lossy().into_owned()).collect();
@@ -239,7 +239,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Whether a flag was given another value than its default.
+/// Whether a flag was set to a value other than its default.
 fn is_changed(matches: &ArgMatches, name: &str) -> bool {
     let value = text(matches, name);
     let mut defaults = named(name).flat_map(|flag| flag.defaults.iter().map(|(_, default)| (flag.type_, *default)));

@@ -34,14 +34,14 @@ const REASONS: &[(&str, &str)] = &[
     ("workers", "reconciliations are tasks, and as many run as there is work"),
 ];
 
-/// The effect of a value other than the default in a command where the flag has no effect. A flag is refused where
-/// ignoring its value would change what the user relies on.
+/// The treatment of a value other than the default in a command where the flag has no effect. A flag is refused if
+/// ignoring its value would change behavior that the user relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     Refused(Option<&'static str>),
     /// Accepted, with a notice that gives the reason.
     Notice(&'static str),
-    /// Accepted: nothing that can be observed depends on it.
+    /// Accepted: no observable behavior depends on it.
     Inert,
 }
 

@@ -15,13 +15,13 @@ use super::{kubeconfig, read};
 
 const CONFIGURATION: &str = "--authentication-config";
 const WEBHOOK: &str = "--authentication-token-webhook-config-file";
-/// Of a review with all its attempts: kube-apiserver's.
+/// The timeout of a review with all its attempts, as in kube-apiserver.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The flags about authentication.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// `--anonymous-auth`; `None` if it is not given, which means true.
+    /// `--anonymous-auth`; `None` if it is not set, which means true.
     pub anonymous: Option<bool>,
     /// `--api-audiences`; empty for the issuers of service account tokens.
     pub audiences: Vec<String>,

@@ -16,7 +16,7 @@ use super::{kubeconfig, read};
 
 const CONFIGURATION: &str = "--authorization-config";
 const WEBHOOK: &str = "--authorization-webhook-config-file";
-/// Of a review with all its attempts: kube-apiserver's.
+/// The timeout of a review with all its attempts, as in kube-apiserver.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A mode of `--authorization-mode`.

@@ -1,5 +1,6 @@
-//! Who may do what beyond the server's own accounts and roles, by kube-apiserver's flags: OpenID Connect and webhooks; and the
-//! encryption of stored values. The files are validated before anything is created and followed while the server runs.
+//! Authentication and authorization beyond the server's own accounts and roles, by kube-apiserver's flags: OpenID
+//! Connect and webhooks; and the encryption of stored values. The files are validated before any other action and
+//! reloaded while the server runs.
 
 mod authentication;
 mod authorization;
@@ -29,7 +30,7 @@ pub use reload::METRICS;
 /// The webhook that reviews tokens.
 pub use authentication::TokenWebhook;
 
-/// The flags of an API server about users, their rights, and the encryption of what is stored.
+/// The flags of an API server for users, their rights, and the encryption of stored values.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub authentication: Authentication,
@@ -66,11 +67,11 @@ impl Settings {
     }
 }
 
-/// What the flags set up.
+/// The objects configured by the flags.
 pub struct Opened {
     settings: Settings,
     own_issuers: Vec<String>,
-    /// `None` if no flag asks for another method.
+    /// `None` if no flag configures another method.
     pub methods: Option<Arc<Methods>>,
     authorization: Option<authorization::Open>,
     encryption: Option<encryption::Open>,

@@ -1,6 +1,6 @@
-//! One line of the log: klog's text, or an object of JSON.
+//! One line of the log: klog's text, or a JSON object.
 //!
-//! Values are escaped, so that no value begins a line of its own, and cut, so that none fills the log.
+//! Values are escaped, so that no value starts a new line, and truncated, so that none floods the log.
 
 use std::fmt::{self, Write as _};
 use std::sync::OnceLock;
@@ -52,7 +52,7 @@ where
 }
 
 impl Form {
-    /// `I1122 22:11:07.123456   4711 cluster_status.rs:123] `, in local time as klog has it.
+    /// `I1122 22:11:07.123456   4711 cluster_status.rs:123] `, in local time, as klog prints it.
     fn header(&self, writer: &mut Writer<'_>, metadata: &Metadata<'_>) -> fmt::Result {
         let (letter, colour) = match *metadata.level() {
             Level::ERROR => ('E', "\u{1b}[31m"),

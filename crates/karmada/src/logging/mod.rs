@@ -79,7 +79,7 @@ const OF_MEMBERS: &[&str] = &["cluster", "binding"];
 pub struct Logging {
     /// `--v`.
     verbosity: u32,
-    /// `--vmodule`: files by name or pattern, each with a verbosity of its own.
+    /// `--vmodule`: files by name or pattern, each with its verbosity.
     modules: Vec<(String, u32)>,
     /// `--logging-format=json`.
     json: bool,
@@ -92,7 +92,7 @@ pub struct Logging {
 }
 
 impl Logging {
-    /// Reads the flags; `text` gives a flag's text, empty when it has none.
+    /// Reads the flags; `text` returns a flag's text, empty if it is not set.
     pub fn read<'a>(text: impl Fn(&str) -> &'a str) -> anyhow::Result<Self> {
         let is_true = |name: &str| matches!(text(name), "true" | "1" | "t" | "T" | "TRUE" | "True");
         if !matches!(text("logtostderr"), "" | "true" | "1" | "t" | "T" | "TRUE" | "True") {
@@ -176,12 +176,12 @@ impl Logging {
 
     /// Installs the subscriber, which writes to standard error.
     pub fn begin(self) {
-        // The subscriber of a test is kept.
+        // The subscriber of a test is not replaced.
         let _ = self.subscriber(std::io::stderr, std::io::stderr().is_terminal()).try_init();
     }
 }
 
-/// The verbosity from which an event of our own is written.
+/// The verbosity from which one of this project's events is written.
 fn needed(metadata: &Metadata<'_>) -> u32 {
     match (*metadata.level(), metadata.name()) {
         (Level::ERROR | Level::WARN | Level::INFO, _) => 0,
@@ -214,7 +214,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
         None => text.is_empty(),
         Some('*') => {
             let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-            // A flag's text is short, so that trying every end costs nothing.
+            // A flag's text is short, so trying every end is cheap.
             ends.into_iter().any(|at| is_match(chars.as_str(), &text[at..]))
         }
         Some(wanted) => {

@@ -61,7 +61,7 @@ fn read(options: &Options) -> anyhow::Result<Pair> {
 }
 
 impl Files {
-    /// Serves new certificates until `stop`. An unusable one is logged, and the previous one is kept.
+    /// Serves new certificates until `stop`. An invalid one is logged, and the previous one stays in effect.
     pub async fn follow(mut self, stop: CancellationToken) {
         let mut interval = tokio::time::interval(LOOK);
         loop {

@@ -92,7 +92,7 @@ fn bindings() -> ApiResource {
     ApiResource::namespaced("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings")
 }
 
-/// What a controller decided: everything but status, and marks of this program.
+/// The decisions of controllers: all fields except status, and the marks of this program.
 async fn decided(client: &Client, resource: &ApiResource) -> Vec<Value> {
     let list = client.list(resource, None, &ListOptions::default()).await.expect("the server answers");
     let decided = |object: &Arc<apimachinery::Object>| {
@@ -287,7 +287,7 @@ fn an_etcd_is_checked_adopted_and_copied_both_ways() {
         "kube-apiserver reads it"
     );
 
-    // The copy is a control plane of its own, and goes back into etcd under another prefix.
+    // The copy is a separate control plane, and is copied back into etcd under another prefix.
     let server = Karmada::apiserver(&moved);
     let before: u64 = version_of_web(&server);
     assert!(before <= revision, "resourceVersions are kept");

@@ -1,4 +1,4 @@
-//! An agent in a process of its own: its cluster in pull mode, from registration to the status of its Works.
+//! An agent as a separate process: its cluster in pull mode, from registration to the status of its Works.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DeleteOptions};

@@ -78,7 +78,7 @@ async fn the_log_has_a_line_for_each_event() {
     }
 }
 
-/// Answers with each status in turn, the last one for ever, and keeps the bodies that it accepts.
+/// Responds with each status in turn, repeating the last one, and keeps the accepted bodies.
 struct Receiver {
     answers: Mutex<Vec<u16>>,
     bodies: Mutex<Vec<Value>>,

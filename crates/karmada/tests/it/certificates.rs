@@ -173,7 +173,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), waiting).await.expect(what);
 }
 
-/// A watch of the ConfigMaps, over connections of its own.
+/// A watch of the ConfigMaps, over separate connections.
 struct Watch {
     open: Option<(SendRequest<Full<Bytes>>, Incoming, Vec<u8>)>,
     revision: String,
@@ -328,7 +328,7 @@ async fn files_that_change_are_taken_up() {
     })
     .await;
 
-    // A key of another certificate: the last valid pair is kept, and the server keeps working.
+    // The key does not match the certificate: the last valid pair stays in effect, and the server keeps working.
     std::fs::write(&key, &first.key).expect("a file");
     let before = Config::read(&plane.running);
     let steps = [Step::Admin, Step::Authority(Authority::Clients), Step::TokenKey];

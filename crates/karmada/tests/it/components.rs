@@ -1,4 +1,4 @@
-//! The scheduler and an estimator as processes of their own: gRPC with certificates on both sides.
+//! The scheduler and an estimator as separate processes: gRPC with certificates on both sides.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -330,7 +330,7 @@ async fn our_descheduler_removes_unschedulable_replicas() {
     ] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
-    // The scheduler has not processed this result yet, so nothing more is descheduled.
+    // The scheduler has not processed this result yet, so no further replicas are descheduled.
     assert!(descheduler.terminate());
     assert!(estimator.terminate());
 }

@@ -151,7 +151,7 @@ fn a_killed_member_loses_its_workloads_and_gets_them_back_when_they_are_reschedu
     fleet.wait_for_deployments(fleet.primary(), &["moves", "stays"]);
     let stays = fleet.identities("stays");
 
-    // The failure alone rejects new workloads, and moves nothing.
+    // The failure alone excludes new workloads, and moves none.
     fleet.kill_primary();
     fleet.wait_for_readiness("False");
     fleet.wait_for_taints("cluster.karmada.io/not-ready:NoSchedule");
@@ -166,7 +166,7 @@ fn a_killed_member_loses_its_workloads_and_gets_them_back_when_they_are_reschedu
     assert_eq!(fleet.placed("stays"), "primary");
     fleet.plane.ok(&["rollout", "status", "deployment/moves", "--timeout=60s"]);
 
-    // After its recovery, the member loses the replaced copy, and nothing else.
+    // After its recovery, the member loses only the replaced copy.
     fleet.restart_primary();
     fleet.wait_for_readiness("True");
     fleet.wait_for_taints("");

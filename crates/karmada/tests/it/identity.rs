@@ -156,7 +156,7 @@ fn secrets_are_encrypted_on_disk_and_rotated_as_upstream_documents_it() {
     assert!(server.terminate());
     assert!(!is_on_disk(&data, needle.as_bytes()));
 
-    // Another provider writes first; the file is read again, and what is stored is written again.
+    // Another provider becomes the first; the file is reloaded, and the stored values are rewritten.
     let server = Karmada::up_with(&data, &flags);
     assert_eq!(password(&server), needle);
     let rotated = format!("{{secretbox: {{keys: [{KEY}]}}}}, {{aesgcm: {{keys: [{KEY}]}}}}, {{identity: {{}}}}");

@@ -93,7 +93,7 @@ fn confused(public: &str, kid: Option<&str>, claims: &Claims) -> String {
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-/// Sends a request as it comes over a socket; `certificate` is that of its connection.
+/// Sends a request as over a socket; `certificate` is that of its connection.
 async fn send(
     fleet: &Fleet,
     method: &str,
@@ -132,7 +132,7 @@ async fn discovered(fleet: &Fleet) -> Vec<(&'static str, String)> {
     routes
 }
 
-/// Client certificates, and the headers of front proxies beside them.
+/// Client certificates, in combination with headers of front proxies.
 #[tokio::test]
 async fn certificates_and_front_proxies_are_verified() {
     let files = tempfile::tempdir().expect("a directory");
@@ -264,7 +264,7 @@ async fn bad_credentials_are_refused_on_every_route() {
             assert_eq!(found, 401, "{method} {path} with a token {what}");
         }
     }
-    // Headers of front proxies and impersonation count for nothing without credentials.
+    // Headers of front proxies and impersonation have no effect without credentials.
     let smuggled: &[&[(&str, &str)]] = &[
         &[],
         &[("x-remote-user", "system:admin"), ("x-remote-group", "system:masters")],

@@ -113,7 +113,7 @@ fn an_application_follows_its_policy_from_cluster_to_cluster() {
     let clusters = fleet.rows(&["get", "clusters"]);
     assert_eq!(clusters.len(), 3, "{clusters:?}");
 
-    // One chosen cluster, the Deployment made by kubectl's generator.
+    // One selected cluster, and a Deployment created with kubectl's generator.
     fleet.place(json!({"clusterNames": [NAMES[0]]}));
     assert_eq!(fleet.plane.ok(&["create", "deployment", "nginx", "--image=nginx"]), "deployment.apps/nginx created\n");
     fleet.settles([Some(1), None]);

@@ -1,11 +1,11 @@
-//! The journeys of autoscaling with real processes: kubectl, `karmada up` and two `karmada member`. Each has a namespace of its
-//! own, so that all of them run at the same time. The load of pods is simulated.
+//! User journeys of autoscaling with real processes: kubectl, `karmada up` and two `karmada member`. Each has a
+//! separate namespace, so that they run concurrently. The load of pods is simulated.
 
 use serde_json::{Value, json};
 
 use crate::process::{Karmada, eventually};
 
-/// Decisions every second, and pods that count at once: nothing starts in simulated containers.
+/// Decisions every second, and pods that count at once, because simulated containers need no startup.
 const FAST: [&str; 4] = [
     "--horizontal-pod-autoscaler-sync-period=1s",
     "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
@@ -34,7 +34,7 @@ impl Fleet {
         Self { plane, members, directory }
     }
 
-    /// Applies objects in a namespace of their own.
+    /// Applies objects in a separate namespace.
     fn apply(&self, namespace: &str, objects: &[Value]) {
         let mut items = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})];
         items.extend(objects.iter().cloned().map(|mut object| {
@@ -155,7 +155,7 @@ fn workloads_follow_load_and_schedules() {
         let row = fleet.row("as3", "nginx");
         if row == "nginx Deployment nginx 5 10 5" { Ok(()) } else { Err(row) }
     });
-    // The rule moved the lower bound, which the autoscaler obeys: a load of nothing does not go below.
+    // The rule raised the lower bound, so without load the autoscaler stays at it.
     let reasons = "jsonpath={.status.conditions[?(@.type==\"ScalingLimited\")].reason}";
     eventually("the autoscaler is limited", || {
         let reason = fleet.plane.ok(&["-n", "as3", "get", "fhpa", "nginx", "-o", reasons]);

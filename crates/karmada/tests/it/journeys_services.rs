@@ -51,7 +51,7 @@ impl Network {
                 if ends.load(Ordering::SeqCst) {
                     return;
                 }
-                // A client that has left needs no answer.
+                // A disconnected client needs no response.
                 let _ = stream.and_then(|mut stream| stream.write_all(name.as_bytes()));
             }
         });
@@ -145,8 +145,8 @@ impl Fleet {
         }
     }
 
-    /// The answers of all endpoints that the API of member2 has for a service from other clusters. Each must come from the pod
-    /// and the cluster that the endpoint names.
+    /// The responses of all endpoints in the API of member2 for a service of other clusters. Each must come from the
+    /// pod and the cluster that the endpoint names.
     fn answers(&self, service: &str) -> Result<BTreeSet<String>, String> {
         let mut answers = BTreeSet::new();
         for slice in self.slices(service) {
@@ -378,7 +378,7 @@ fn a_multi_cluster_service_is_reached_by_its_own_name() {
     fleet.apply(&[mcs(&["member1", "member3"])]);
     fleet.reaches("nginx", &[1, 3]);
 
-    // A provider dies: its pods may still run, so consumers keep the endpoints.
+    // A provider fails: its pods may still run, so consumers keep the endpoints.
     let before = fleet.answers("nginx").expect("answers");
     fleet.members[0].take().expect("member1 runs").kill();
     fleet.agent.take();
@@ -391,14 +391,14 @@ fn a_multi_cluster_service_is_reached_by_its_own_name() {
     });
     assert_eq!(fleet.answers("nginx"), Ok(before));
 
-    // It comes back, and its changes count again.
+    // It recovers, and its changes are collected again.
     fleet.members[0] = Some(member(&fleet.directory, 1));
     fleet.plane.ok(&["wait", "--for=condition=Ready", "cluster/member1", "--timeout=60s"]);
     fleet.plane.ok(&["scale", "deployment", "nginx", "--replicas=3"]);
     fleet.answer(1, "nginx", 3);
     fleet.reaches("nginx", &[1, 3]);
 
-    // A provider leaves the list, though nothing answers there.
+    // A provider is removed from the list while it does not respond.
     fleet.apply(&[mcs(&["member1"])]);
     fleet.reaches("nginx", &[1]);
     fleet.plane.ok(&["delete", "mcs", "nginx"]);

@@ -1,4 +1,4 @@
-//! Karmada's kinds, as kubectl sees them on a fresh API server.
+//! Karmada's kinds with kubectl on a fresh API server.
 
 use crate::process::Karmada;
 

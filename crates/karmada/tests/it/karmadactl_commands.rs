@@ -1,5 +1,5 @@
-//! Every command of upstream's with a success, a refusal and a mistake in the command line: output and exit code, as
-//! `karmadactl` and as a plug-in of the real kubectl. `UPDATE_TRANSCRIPTS=1` writes down what the steps print that differ.
+//! Every upstream command with a success, a refusal and a command line error: output and exit code, as `karmadactl` and
+//! as a plug-in of the real kubectl. `UPDATE_TRANSCRIPTS=1` records differing output.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

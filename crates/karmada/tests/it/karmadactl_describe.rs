@@ -1,4 +1,5 @@
-//! `karmadactl describe` of built-in kinds beside the real kubectl: the same pages of the same objects of a member.
+//! `karmadactl describe` of built-in kinds compared with the real kubectl: the same pages for the same objects of a
+//! member.
 
 use std::path::Path;
 use std::process::Command;

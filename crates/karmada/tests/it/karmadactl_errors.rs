@@ -100,7 +100,7 @@ async fn server(pair: &KeyPairPem) -> String {
     format!("https://{address}")
 }
 
-/// A port on which nothing listens.
+/// A port without a listener.
 async fn closed() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     format!("https://{}", listener.local_addr().expect("an address"))

@@ -27,7 +27,7 @@ async fn create(client: &Client, resource: &ApiResource, object: &Value) {
     client.create(resource, object).await.expect("created");
 }
 
-/// member1 has propagated objects, member2 objects of its own, and `gone` does not respond.
+/// member1 has propagated objects, member2 its own objects, and `gone` does not respond.
 async fn fleet() -> Fleet {
     let fleet = Fleet::start(&["member1", "member2"]).await;
     for cluster in ["member1", "member2"] {

@@ -1,4 +1,5 @@
-//! `karmadactl` beside the real kubectl: the same command lines in two namespaces, with the same output and exit code.
+//! `karmadactl` compared with the real kubectl: the same command lines in two namespaces, with the same output and exit
+//! code.
 
 use std::path::Path;
 use std::process::Command;

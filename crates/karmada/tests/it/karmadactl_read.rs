@@ -1,4 +1,4 @@
-//! The reading commands of `karmadactl`: transcripts, and live completion in a real shell.
+//! The reading commands of `karmadactl`: transcripts, and completion of live names in a real shell.
 
 use std::process::Command;
 

@@ -27,7 +27,7 @@ struct Peer {
     program: PathBuf,
 }
 
-/// The kubectl on PATH, and those beside it (`kubectl.1.30`), one for each version, the oldest first.
+/// The kubectl on PATH, and further versions beside it (`kubectl.1.30`), the oldest first.
 fn peers() -> Vec<Peer> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path: Vec<PathBuf> = std::env::split_paths(&path).map(|directory| directory.join("kubectl")).collect();
@@ -216,7 +216,7 @@ fn every_transcript_with_every_kubectl() {
             results.lock().expect("no panic").push(result);
         }
     };
-    // Two: a command is a process of its own that keeps a core busy.
+    // Two threads: a command is a process that occupies a core.
     std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
     let results = results.into_inner().expect("no panic");
     let ran: usize = results.iter().map(|(ran, _)| ran).sum();

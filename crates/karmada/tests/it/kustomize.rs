@@ -1,6 +1,7 @@
-//! `-k` of karmadactl beside the real `kubectl kustomize`: the same objects in the same order.
+//! `-k` of karmadactl compared with the real `kubectl kustomize`: the same objects in the same order.
 //!
-//! `tests/kustomize` holds one kustomization a file: `=== PATH` begins a file of it, and the directory of the first one is built.
+//! `tests/kustomize` holds one kustomization per file: `=== PATH` begins a file of it, and the directory of the first
+//! one is built.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Custom and external metrics in the discovery of `karmada up`: they come with the first member that has any and go with the last,
-//! and clients that select a version by discovery find them.
+//! Custom and external metrics in the discovery of `karmada up`: they are listed while a member has any, and clients
+//! that select a version by discovery find them.
 
 use kube::discovery::Discovery;
 use serde_json::Value;
@@ -43,7 +43,8 @@ fn deployment(member: &Karmada, metric: &str) {
     member.ok(&["annotate", "deployment", "web", &format!("simulator.karmada.io/metrics={metric}")]);
 }
 
-/// What kube-controller-manager's HorizontalPodAutoscaler controller does: the preferred version of the group, then metrics.
+/// Sends the requests of kube-controller-manager's HorizontalPodAutoscaler controller: the preferred version of the
+/// group, then metrics.
 fn as_a_stock_autoscaler(plane: &Karmada) {
     let groups = raw(plane, "/apis");
     let group = groups["groups"].as_array().expect("groups").iter().find(|it| it["name"] == CUSTOM);
@@ -109,7 +110,7 @@ fn metrics_of_members_are_discovered() {
     assert_eq!(pods["subresources"][0]["subresource"], "hits");
     as_a_stock_autoscaler(plane);
 
-    // A member that does not answer withdraws nothing; one that answers without metrics does.
+    // A member that does not respond removes nothing; one that responds without metrics does.
     second.signal("-KILL");
     plane.ok(&["wait", "--for=condition=Ready=false", &format!("cluster/{}", NAMES[1]), "--timeout=60s"]);
     first.ok(&["annotate", "deployment", "web", "simulator.karmada.io/metrics-"]);
@@ -118,7 +119,7 @@ fn metrics_of_members_are_discovered() {
     let second = Karmada::member(NAMES[1], &fleet.path(NAMES[1]));
     plane.ok(&["wait", "--for=condition=Ready", &format!("cluster/{}", NAMES[1]), "--timeout=60s"]);
     until(plane, EXTERNAL, &["v1beta1"]);
-    // Nor does one remain of a cluster that has left.
+    // Metrics of a removed cluster are removed, too.
     let config = format!("--cluster-kubeconfig={}", second.kubeconfig());
     plane.karmadactl_ok(&["unjoin", NAMES[1], &config]);
     until(plane, EXTERNAL, &[]);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Runs `karmada up` until it is ready, ends it, and returns what it logged.
+/// Runs `karmada up` until it is ready, stops it, and returns its log.
 fn log_of_up(args: &[&str]) -> (Vec<String>, String) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let data = directory.path().join("data");

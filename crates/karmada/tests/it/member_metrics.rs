@@ -142,7 +142,7 @@ async fn metrics_are_served_from_a_process_behind_the_api_server() {
     })
     .await;
     assert_eq!(found, ["m1-node-1@m1", "m1-node-2@m1", "m2-node-1@m2", "m2-node-2@m2"]);
-    // What the API server in front requests before it passes requests on.
+    // The requests of the API server in front before it forwards others.
     for (path, text) in [
         ("/apis/metrics.k8s.io/v1beta1", "NodeMetrics"),
         ("/apis/custom.metrics.k8s.io/v1beta2", "APIResourceList"),

@@ -63,7 +63,7 @@ fn a_control_plane_on_etcd_propagates_and_survives_the_death_of_both() {
     let twice = refused(&["apiserver", "--secure-port=0", &servers], &path("up"));
     assert!(twice.contains("another process uses this data directory"), "{twice}");
 
-    // Another server on the same etcd, with keys of its own.
+    // Another server on the same etcd, with its own keys and certificates.
     let other = Karmada::apiserver_with(&path("other"), &[&servers]);
     assert!(other.ok(&["get", "configmap", "c", "-o", "name"]).contains("configmap/c"));
     other.ok(&["create", "configmap", "d"]);
@@ -84,7 +84,7 @@ fn a_control_plane_on_etcd_propagates_and_survives_the_death_of_both() {
     );
     assert!(plane.terminate());
 
-    // The data directory belongs to a control plane that has objects; this place in etcd has none.
+    // The data directory belongs to a control plane with objects; this prefix in etcd is empty.
     let elsewhere = refused(&["apiserver", "--secure-port=0", &servers, "--etcd-prefix=/other"], &path("up"));
     assert!(elsewhere.contains("holds nothing under /other"), "{elsewhere}");
     drop(etcd);

@@ -1,4 +1,4 @@
-//! A server that shuts down, as load balancers and kubectl see it, and what it shows of itself.
+//! Shutdown of a server behind load balancers and with kubectl, and its status pages.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

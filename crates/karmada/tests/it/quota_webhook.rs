@@ -77,7 +77,7 @@ impl Admission for Calls {
     }
 }
 
-/// An API server with Karmada's kinds and none of its rules, with the webhook and the controller beside it.
+/// An API server with Karmada's kinds but without its rules, with the webhook and the controller.
 struct Beside {
     server: ApiServer,
     client: Client,
@@ -141,7 +141,7 @@ impl Beside {
         quota["status"]["overallUsed"]["cpu"].as_str().unwrap_or("0").to_owned()
     }
 
-    /// Longer than the controllers keep a charge whose binding is not stored.
+    /// Longer than the controllers keep a charge for a binding that is not stored.
     async fn until_used(&self, expected: &str) {
         for _ in 0..600 {
             if self.used().await == expected {

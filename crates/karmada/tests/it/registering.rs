@@ -130,7 +130,7 @@ async fn tokens_sign_the_public_description_and_authenticate_until_they_expire()
     assert_eq!(user["groups"], json!(["system:bootstrappers", agents::BOOTSTRAPPERS, "system:authenticated"]));
     assert_eq!(code(&whoami("abcdef.0123456789abcdee").await), 401, "forged");
     assert_eq!(code(&whoami("ghijkl.0123456789abcdef").await), 401, "unknown");
-    // A token can request certificates, and nothing else.
+    // A token can only request certificates.
     let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
     assert_eq!(code(&plane.bearer(TOKEN).request(Method::GET, clusters, None).await), 403);
 

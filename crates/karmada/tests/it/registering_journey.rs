@@ -207,7 +207,7 @@ async fn a_cluster_registers_works_and_leaves() {
         let found = control.list(&grant.resource, None, &Default::default()).await.expect("a list").items;
         assert!(found.iter().all(|it| it.name() != grant.object["metadata"]["name"]), "{}", grant.object);
     }
-    // Nothing blocks the next registration; a token registers many clusters.
+    // The next registration is not blocked; a token registers many clusters.
     let command = fleet.register_command().await;
     let again = fleet.register(&command, &member, &["--cluster-name=m1"]).await;
     assert_eq!(again.ok(), STEPS);
@@ -251,7 +251,7 @@ async fn refused_registrations(fleet: &Fleet, command: &str, member: &RunningMem
             .contains(&format!("could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"")),
         "{replayed:?}"
     );
-    // None of them left objects in the cluster.
+    // No attempt left objects in the cluster.
     for (resource, name) in [(secrets(), "karmada-kubeconfig"), (deployments(), "karmada-agent")] {
         assert!(tree(other.client(), &resource, &agent_key(name)).await.is_none(), "{name}");
     }

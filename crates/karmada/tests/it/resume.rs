@@ -91,7 +91,7 @@ fn the_plan_of_a_held_member_is_printed_and_confirmed() {
     server.ok(&["delete", "--raw", url]);
     assert!(member.refused(&["get", "configmap", "left"]).contains("NotFound"));
 
-    // Without the member's objects there is no plan, and nothing is confirmed.
+    // Without the member's objects there is no plan, and no confirmation.
     server.ok(&["annotate", "cluster", "member1", "resume.karmada.io/confirmed-"]);
     member.kill();
     let refused = server.karmadactl(&["resume", "--all", "--yes"]);

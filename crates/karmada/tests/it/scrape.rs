@@ -9,7 +9,7 @@ use crate::components::{Component, args};
 use crate::process::{Karmada, eventually};
 use crate::python_client;
 
-/// As `docs/monitoring-and-logs.md` has it.
+/// As in `docs/monitoring-and-logs.md`.
 const USER: &str = r#"
 apiVersion: v1
 kind: ServiceAccount

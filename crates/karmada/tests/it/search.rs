@@ -1,4 +1,4 @@
-//! search.karmada.io as its clients see it: discovery, and the responses at its paths.
+//! The API of search.karmada.io: discovery, and the responses at its paths.
 
 use apimachinery::ApiResource;
 use client::Client;
@@ -73,7 +73,7 @@ async fn members_are_read_as_if_they_were_one() {
     }
     assert_eq!(answer(client, Method::POST, &format!("{SEARCH}/cache/api/v1/nodes")).await.0, 405);
 
-    // Nothing is registered yet, so the control plane responds.
+    // Without a ResourceRegistry, the control plane responds.
     assert_eq!(names(&get(client, &format!("{PROXY}/api/v1/nodes")).await), Vec::<String>::new());
     let registries = ApiResource::cluster("search.karmada.io", "v1alpha1", "ResourceRegistry", "resourceregistries");
     let registry = json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": {"name": "nodes"},

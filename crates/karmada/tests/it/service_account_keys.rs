@@ -85,7 +85,7 @@ async fn several_keys_and_issuers_are_valid_at_once_and_keys_are_rotated_without
         assert_eq!(user(&fleet, &token(key, issuer, &uid, now)).await, *expected, "{issuer}");
     }
 
-    // The signing key becomes one that only verifies, and the oldest goes.
+    // The signing key becomes a verification key, and the oldest key is removed.
     std::fs::write(&verifying, format!("{public}{new}")).expect("written");
     std::fs::write(&signing, &stranger).expect("written");
     until("the new key signs", async || user(&fleet, &token(&stranger, NEW, &uid, now)).await).await;

@@ -267,7 +267,7 @@ async fn tokens_stay_with_the_endpoint_they_were_stored_for() {
     control.patch(&clusters, &key, &back, &PatchOptions::default()).await.expect("an administrator's change");
     fleet.reachable("m1").await;
 
-    // A user who may write the Secrets names another destination.
+    // A user who may write the Secrets changes the destination.
     let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
     for name in ["m1", "m1-impersonator"] {
         let key = ObjectKey::namespaced("karmada-cluster", name);

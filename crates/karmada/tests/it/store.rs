@@ -59,7 +59,7 @@ fn a_backup_of_a_serving_process_is_restored_on_a_new_machine() {
     assert!(granted.status.success() && granted.stdout.starts_with(b"karmada-backup"));
     server.refused(&["get", "--raw", "/karmada/store/backup/with-keys", "--as=ann"]);
 
-    // Beside the server.
+    // While the server runs.
     let stats: Value =
         serde_json::from_str(&ok(&["store", "stats", "--data-dir", text(&old), "-o", "json"])).expect("JSON");
     assert_eq!((&stats["inUse"], &stats["resources"]["secrets"]["count"]), (&json!(true), &json!(1)), "{stats}");
@@ -71,7 +71,7 @@ fn a_backup_of_a_serving_process_is_restored_on_a_new_machine() {
     server.ok(&["create", "configmap", "later"]);
     assert!(server.terminate());
 
-    // Of the stopped server, through a pipe.
+    // After the server has stopped, through a pipe.
     let piped = karmada(&["store", "backup", "--data-dir", text(&old), "-o", "-"]);
     assert!(piped.status.success() && piped.stdout.starts_with(b"karmada-backup"));
     let why = refused(&["store", "restore", text(&file), "--data-dir", text(&old)]);
@@ -102,7 +102,7 @@ fn a_backup_of_a_serving_process_is_restored_on_a_new_machine() {
     assert_eq!(stats["breaks"][0]["kind"], json!("restored"), "{stats}");
     assert!(server.terminate());
 
-    // In place of a store, which is kept beside it.
+    // Replaces a store, which is moved aside.
     let printed = ok(&["store", "restore", text(&file), "--data-dir", text(&old), "--replace"]);
     assert!(printed.contains("kept in"), "{printed}");
     let aside = std::fs::read_dir(&old).expect("a directory").filter_map(|it| it.ok()?.file_name().into_string().ok());
@@ -169,7 +169,7 @@ async fn a_server_takes_backups_at_intervals_and_keeps_some() {
     assert!(metrics.contains("karmada_store_backups_total{result=\"success\"} 6"), "{metrics}");
     assert!(metrics.contains("karmada_store_backup_last_size_bytes "), "{metrics}");
 
-    // If nothing can be written, earlier backups are kept, and the failure is counted.
+    // If the disk is not writable, earlier backups are kept, and the failure is counted.
     let away = root.path().join("away");
     std::fs::rename(&directory, &away).expect("it moves");
     tokio::time::sleep(2 * interval).await;

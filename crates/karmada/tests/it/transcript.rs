@@ -55,7 +55,7 @@ pub enum Versions {
 }
 
 impl Versions {
-    /// Parses the start of `text`: `>=1.30`, `<1.31` or nothing; returns the rest.
+    /// Parses the start of `text`: `>=1.30`, `<1.31` or empty; returns the rest.
     fn parse(text: &str) -> Option<(Self, &str)> {
         let (make, rest): (fn(u32) -> Self, _) = match (text.strip_prefix(">=1."), text.strip_prefix("<1.")) {
             (Some(rest), _) => (Self::From, rest),

@@ -1,4 +1,4 @@
-//! Who may open the tunnel of a cluster, and the errors without one.
+//! The rights to open the tunnel of a cluster, and the errors without a tunnel.
 
 use apimachinery::ApiResource;
 use client::Client;
@@ -88,7 +88,7 @@ async fn without_a_tunnel_the_next_step_is_named() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
         "data": {"token": "dG9rZW4="}});
     control.create(&secrets, &secret).await.expect("created");
-    // Nothing listens on port 1.
+    // Port 1 has no listener.
     let cluster = |mode: &str| -> Value {
         json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": mode.to_lowercase()},
             "spec": {"syncMode": mode, "apiEndpoint": "https://127.0.0.1:1", "insecureSkipTLSVerification": false,

@@ -1,5 +1,5 @@
-//! A member in a network without an inbound path, as behind a firewall: control plane and kubectl are in a network namespace
-//! of their own, the member listens on the loopback address of another one, and the agent is beside it.
+//! A member in a network without an inbound path, as behind a firewall: control plane and kubectl are in a separate
+//! network namespace, the member listens on the loopback address of another one, and the agent is beside it.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use world::World;
 use crate::fleet::{Ran, proxied};
 use crate::{karmadactl_streams, tunnel_streams};
 
-/// Set in the process that is in a namespace of its own already.
+/// Set in the process inside the namespace.
 const INSIDE: &str = "KARMADA_TEST_NETWORK_NAMESPACE";
 const TEST: &str = "tunnel_namespace::kubectl_reaches_a_member_without_an_inbound_path";
 const CONTROL: &str = "10.99.0.2";

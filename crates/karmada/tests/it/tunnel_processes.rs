@@ -150,7 +150,7 @@ async fn a_member_without_an_inbound_path_is_reached_through_its_agent() {
     let metrics = String::from_utf8_lossy(&metrics);
     assert!(metrics.contains("karmada_tunnels{member_cluster=\"m1\"} 1"), "{metrics}");
 
-    // Of two agents one has the Lease, both have a tunnel.
+    // Of two agents, one has the Lease, and both have a tunnel.
     let second = agent(&control, &own, &[ENDPOINT]).await;
     until("two tunnels", async || {
         let metrics = admin.request(Method::GET, "/metrics", None).await.ok()?;

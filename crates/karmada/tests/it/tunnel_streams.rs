@@ -127,7 +127,7 @@ async fn a_terminal_ends_with_its_agent_and_the_next_agent_takes_over() {
     assert!(logs.contains("second\n"), "{logs}");
 }
 
-/// port-forward needs bytes in both directions after an upgrade, and an agent that does not know the caller.
+/// port-forward needs bytes in both directions after an upgrade, and an agent that does not identify the caller.
 #[tokio::test]
 async fn upgraded_connections_cross_the_tunnel() {
     let fleet = fleet().await;

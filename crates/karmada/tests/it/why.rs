@@ -206,7 +206,7 @@ async fn differences_and_previews() {
     };
     let diff = async |args: &[&str]| fleet.karmadactl(&[&["diff"], args].concat()).await;
 
-    // Nothing exists yet: the preview creates it in both, with the override in one.
+    // Both objects are absent: the preview creates them, with the override in one.
     post(control, &format!("{POLICIES}/overridepolicies"), &registry("/spec/template/spec/containers/0/image")).await;
     post(control, &format!("{POLICIES}/propagationpolicies"), &policy()).await;
     let manifest = file("web.yaml", &deployment());

@@ -77,7 +77,7 @@ async fn prepare(args: &AdoptArgs, etcd: &Etcd, world: &World) -> anyhow::Result
     }
     let file = args.removed.clone().unwrap_or_else(|| format!("removed-{}.json", stamp(world.now())).into());
     let text = format!("{:#}\n", list(&items)?);
-    // The way back first: a crash in between removes nothing.
+    // The file for the return is written first: a crash after it removes nothing.
     let mut out = std::fs::OpenOptions::new().write(true).create_new(true).open(&file);
     let written = out.as_mut().map_err(|error| std::io::Error::new(error.kind(), error.to_string()));
     written

@@ -59,7 +59,7 @@ pub(super) async fn run(args: &CopyArgs, world: &World) -> anyhow::Result<()> {
     copied
 }
 
-/// The directory's store as servers see it.
+/// The directory's store, as opened by servers.
 fn opened(store: Arc<dyn Store>, encryption: Option<&Arc<Encryption>>) -> Arc<dyn Store> {
     match encryption {
         Some(encryption) => Arc::new(EncryptedStore::new(store, Arc::clone(encryption))),

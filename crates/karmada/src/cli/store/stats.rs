@@ -33,7 +33,7 @@ struct Stats {
     objects: Sum,
     /// By resource, as `kubectl api-resources -o name` prints it.
     resources: BTreeMap<String, Sum>,
-    /// Older versions and deletions of objects that are kept.
+    /// Retained older versions and deletions of objects.
     history_rows: u64,
     leases: u64,
     files: BTreeMap<String, u64>,

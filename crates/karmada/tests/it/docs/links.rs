@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The targets of a page's links to other files, with what stands after `#`.
+/// The targets of a page's links to other files, with their fragments.
 fn links(text: &str) -> Vec<(String, Option<String>)> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
     let own = targets.filter(|target| !target.contains("://") && !target.contains(' '));

@@ -1,4 +1,4 @@
-//! Tables of the pages that are compared with the program, or made from its data with `UPDATE_DOCS=1`.
+//! Tables of the pages that are compared with the program, or generated from its data with `UPDATE_DOCS=1`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
