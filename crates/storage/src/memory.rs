@@ -1,8 +1,13 @@
-//! A store in memory, for tests and simulated members. It keeps nothing across a restart; everything else is as the
-//! embedded engine does it.
+//! A store in memory, for tests, simulated members, and objects that need not survive a restart, such as Events. It keeps
+//! nothing across a restart; everything else is as the embedded engine does it.
+
+mod bound;
+mod cold;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::Bound as End;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -12,6 +17,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use self::bound::Ages;
+use self::cold::{Cold, Packer};
 use crate::feed::{Cursor, Feed, Limits};
 use crate::lease::Leases;
 use crate::plan::{Plan, check_size, plan_all};
@@ -19,6 +26,9 @@ use crate::{
     Change, Error, KeyRange, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Result, Revision, Store, Txn,
     TxnOutcome, WatchStream,
 };
+
+/// The revision of an empty store, as etcd's.
+const EMPTY: Revision = 1;
 
 /// How much a [`MemoryStore`] takes and remembers.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +39,32 @@ pub struct Options {
     pub history_changes: usize,
     /// ...or this many bytes of keys and values.
     pub history_bytes: usize,
+    /// The revision of the empty store. Reads and watches of earlier revisions are refused as compacted: those are of a
+    /// store before this one.
+    pub first_revision: Revision,
+    /// Beyond this, the keys that were written the longest time ago are deleted, as if their leases had ended.
+    pub bound: Option<Bound>,
+}
+
+/// The size of a store that deletes its oldest keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// The number of keys.
+    pub keys: usize,
+    /// Bytes of keys and values.
+    pub bytes: usize,
 }
 
 impl Default for Options {
     /// Hundreds of simulated members share a process: 300 x 4 MiB of history at the very most.
     fn default() -> Self {
-        Self { max_txn_bytes: crate::DEFAULT_MAX_TXN_BYTES, history_changes: 2_000, history_bytes: 4 << 20 }
+        Self {
+            max_txn_bytes: crate::DEFAULT_MAX_TXN_BYTES,
+            history_changes: 2_000,
+            history_bytes: 4 << 20,
+            first_revision: EMPTY,
+            bound: None,
+        }
     }
 }
 
@@ -49,6 +79,8 @@ struct Inner {
     feed: Arc<Feed>,
     /// Wakes the task that ends leases.
     leases_changed: Arc<Notify>,
+    /// Keys that were deleted because of the bound.
+    evicted: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -60,13 +92,64 @@ struct State {
     leases: Leases,
     /// The task that ends leases runs.
     expiring: bool,
+    /// The keys by age, where there is a bound.
+    ages: Option<Ages>,
+    /// Compresses values that have left the history, where there is a bound: such a store is meant to be full.
+    packer: Option<Packer>,
 }
 
 #[derive(Debug)]
 struct Version {
+    /// Of the write or the deletion.
     revision: Revision,
     /// `None` is a deletion.
-    value: Option<KeyValue>,
+    kept: Option<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    value: Value,
+    create_revision: Revision,
+    lease: Option<LeaseId>,
+}
+
+#[derive(Debug)]
+enum Value {
+    Whole(Bytes),
+    Cold(Cold),
+}
+
+impl Version {
+    fn put(kv: &KeyValue) -> Self {
+        let value = Value::Whole(kv.value.clone());
+        let kept = Kept { value, create_revision: kv.create_revision, lease: kv.lease };
+        Self { revision: kv.mod_revision, kept: Some(kept) }
+    }
+
+    /// The state of the key in this version; `None` if it was deleted.
+    fn read(&self, key: &Bytes) -> Option<KeyValue> {
+        let Kept { value, create_revision, lease } = self.kept.as_ref()?;
+        let value = match value {
+            Value::Whole(value) => value.clone(),
+            Value::Cold(cold) => cold.unpack(),
+        };
+        let (create_revision, lease) = (*create_revision, *lease);
+        Some(KeyValue { key: key.clone(), value, create_revision, mod_revision: self.revision, lease })
+    }
+
+    #[cfg(test)]
+    fn is_cold(&self) -> bool {
+        matches!(&self.kept, Some(Kept { value: Value::Cold(_), .. }))
+    }
+
+    fn pack(&mut self, packer: &mut Packer) {
+        if let Some(Kept { value, .. }) = &mut self.kept
+            && let Value::Whole(whole) = value
+            && let Some(cold) = packer.pack(whole)
+        {
+            *value = Value::Cold(cold);
+        }
+    }
 }
 
 impl Default for MemoryStore {
@@ -84,17 +167,32 @@ impl MemoryStore {
     /// An empty store.
     pub fn with_options(options: Options) -> Self {
         let limits = Limits { changes: options.history_changes, bytes: options.history_bytes };
-        let state = State { keys: BTreeMap::new(), revision: 1, oldest: 0, leases: Leases::default(), expiring: false };
+        let first = options.first_revision.max(EMPTY);
+        let state = State {
+            keys: BTreeMap::new(),
+            revision: first,
+            oldest: if first == EMPTY { 0 } else { first },
+            leases: Leases::default(),
+            expiring: false,
+            ages: options.bound.map(|_| Ages::default()),
+            packer: options.bound.map(|_| Packer::default()),
+        };
         Self(Arc::new(Inner {
             options,
             state: Mutex::new(state),
-            feed: Arc::new(Feed::new(1, limits)),
+            feed: Arc::new(Feed::new(first, limits)),
             leases_changed: Arc::default(),
+            evicted: AtomicU64::new(0),
         }))
     }
 }
 
 impl MemoryStore {
+    /// The number of keys that were deleted because of the bound.
+    pub fn evicted(&self) -> u64 {
+        self.0.evicted.load(Relaxed)
+    }
+
     /// Another store with what this one has now, as a backup that is put back: without history, leases and watchers. It goes
     /// on from `raised`, or from the revision that this store has.
     pub fn copied(&self, raised: Option<Revision>) -> Self {
@@ -104,9 +202,12 @@ impl MemoryStore {
             to.revision = raised.map_or(from.revision, |raised| raised.max(from.revision));
             to.oldest = to.revision;
             for (key, versions) in &from.keys {
-                let Some(Version { revision, value: Some(value) }) = versions.last() else { continue };
-                let value = KeyValue { lease: None, ..value.clone() };
-                to.keys.insert(key.clone(), vec![Version { revision: *revision, value: Some(value) }]);
+                let Some(kv) = versions.last().and_then(|newest| newest.read(key)) else { continue };
+                let kv = KeyValue { lease: None, ..kv };
+                to.keys.insert(key.clone(), vec![Version::put(&kv)]);
+                if let Some(ages) = &mut to.ages {
+                    ages.follow(&Change::Put { current: kv, previous: None });
+                }
             }
         }
         let revision = copy.0.state.lock().revision;
@@ -122,24 +223,38 @@ impl Inner {
     }
 
     fn apply(&self, state: &mut State, txns: &[Txn]) -> Result<Vec<TxnOutcome>> {
-        let lookup = |key: &Bytes| Ok(state.newest(key).cloned());
+        let lookup = |key: &Bytes| Ok(state.newest(key));
         let plans = plan_all(txns, state.revision + 1, lookup, |id| state.leases.contains(id))?;
         let mut outcomes = Vec::with_capacity(plans.len());
         for plan in plans {
             outcomes.push(match plan {
                 Plan::Refuse(current) => TxnOutcome::Failed { current, revision: state.revision },
                 Plan::Nothing => TxnOutcome::Committed { revision: state.revision },
-                Plan::Write(changes) => {
-                    let revision = state.revision + 1;
-                    changes.iter().for_each(|change| state.record(revision, change));
-                    state.revision = revision;
-                    let dropped = self.feed.publish(revision, changes);
-                    state.prune(&dropped);
-                    TxnOutcome::Committed { revision }
-                }
+                Plan::Write(changes) => TxnOutcome::Committed { revision: self.write(state, changes) },
             });
         }
+        self.evict(state);
         Ok(outcomes)
+    }
+
+    fn write(&self, state: &mut State, changes: Vec<Change>) -> Revision {
+        let revision = state.revision + 1;
+        changes.iter().for_each(|change| state.record(revision, change));
+        state.revision = revision;
+        let dropped = self.feed.publish(revision, changes);
+        state.prune(&dropped);
+        revision
+    }
+
+    /// Deletes what exceeds the bound, each key at a revision of its own.
+    fn evict(&self, state: &mut State) {
+        let Some(bound) = self.options.bound else { return };
+        while let Some(key) = state.ages.as_ref().and_then(|ages| ages.excess(bound)) {
+            if let Some(previous) = state.newest(&key) {
+                self.write(state, vec![Change::Delete { previous }]);
+                self.evicted.fetch_add(1, Relaxed);
+            }
+        }
     }
 
     fn compact(&self, revision: Revision) -> Result<()> {
@@ -220,17 +335,21 @@ async fn expire(store: Weak<Inner>, changed: Arc<Notify>) {
 }
 
 impl State {
-    fn newest(&self, key: &Bytes) -> Option<&KeyValue> {
-        self.keys.get(key)?.last()?.value.as_ref()
+    fn newest(&self, key: &Bytes) -> Option<KeyValue> {
+        self.keys.get(key)?.last()?.read(key)
     }
 
     fn record(&mut self, revision: Revision, change: &Change) {
         self.leases.follow(change);
-        let value = match change {
-            Change::Put { current, .. } => Some(current.clone()),
-            Change::Delete { .. } => None,
+        if let Some(ages) = &mut self.ages {
+            ages.follow(change);
+        }
+        let version = match change {
+            Change::Put { current, .. } => Version::put(current),
+            Change::Delete { .. } => Version { revision, kept: None },
         };
-        self.keys.entry(change.key().clone()).or_default().push(Version { revision, value });
+        // Most keys have one version.
+        self.keys.entry(change.key().clone()).or_insert_with(|| Vec::with_capacity(1)).push(version);
     }
 
     /// After changes fell out of the history, the values they replaced cannot be read any more.
@@ -240,12 +359,14 @@ impl State {
             let Some(versions) = self.keys.get_mut(change.key()) else { continue };
             let readable = versions.partition_point(|version| version.revision <= *revision);
             let gone = match versions.get(readable.wrapping_sub(1)) {
-                Some(Version { value: Some(_), .. }) => readable - 1,
-                Some(Version { value: None, .. }) | None => readable,
+                Some(Version { kept: Some(_), .. }) => readable - 1,
+                Some(Version { kept: None, .. }) | None => readable,
             };
             versions.drain(..gone);
             if versions.is_empty() {
                 self.keys.remove(change.key());
+            } else if let (Some(packer), [only]) = (&mut self.packer, &mut versions[..]) {
+                only.pack(packer);
             }
         }
     }
@@ -267,17 +388,18 @@ impl State {
 
     fn get(&self, key: &Bytes, revision: Option<Revision>) -> Result<Option<KeyValue>> {
         let revision = self.readable(revision)?;
-        Ok(self.keys.get(key).and_then(|versions| as_of(versions, revision)).cloned())
+        Ok(self.keys.get(key).and_then(|versions| as_of(versions, revision)?.read(key)))
     }
 
     fn range(&self, request: &RangeRequest) -> Result<RangeResponse> {
         let revision = self.readable(request.revision)?;
         let (mut items, mut count) = (Vec::new(), 0);
         if let Some(bounds) = bounds(&request.range) {
-            for kv in self.keys.range::<Bytes, _>(bounds).filter_map(|(_, versions)| as_of(versions, revision)) {
+            let there = self.keys.range::<Bytes, _>(bounds);
+            for (key, version) in there.filter_map(|(key, versions)| Some((key, as_of(versions, revision)?))) {
                 count += 1;
                 if request.limit == 0 || count <= request.limit {
-                    items.push(kv.clone());
+                    items.extend(version.read(key));
                 }
             }
         }
@@ -285,6 +407,9 @@ impl State {
     }
 
     fn verify(&self) -> std::result::Result<(), String> {
+        if let Some(ages) = &self.ages {
+            ages.verify(self.keys.iter().filter_map(|(key, versions)| versions.last()?.read(key)))?;
+        }
         for (key, versions) in &self.keys {
             let ascending = versions.windows(2).all(|pair| pair[0].revision < pair[1].revision);
             if versions.is_empty() || !ascending || versions.iter().any(|version| version.revision > self.revision) {
@@ -295,15 +420,16 @@ impl State {
     }
 }
 
-fn as_of(versions: &[Version], revision: Revision) -> Option<&KeyValue> {
+/// `None` if the key does not exist at the revision.
+fn as_of(versions: &[Version], revision: Revision) -> Option<&Version> {
     let newer = versions.partition_point(|version| version.revision <= revision);
-    versions.get(newer.checked_sub(1)?)?.value.as_ref()
+    versions.get(newer.checked_sub(1)?).filter(|version| version.kept.is_some())
 }
 
 /// `None` for an empty range, which a map would refuse.
-fn bounds(range: &KeyRange) -> Option<(Bound<&Bytes>, Bound<&Bytes>)> {
-    let end = if range.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(&range.end) };
-    (range.end.is_empty() || range.start < range.end).then_some((Bound::Included(&range.start), end))
+fn bounds(range: &KeyRange) -> Option<(End<&Bytes>, End<&Bytes>)> {
+    let end = if range.end.is_empty() { End::Unbounded } else { End::Excluded(&range.end) };
+    (range.end.is_empty() || range.start < range.end).then_some((End::Included(&range.start), end))
 }
 
 impl Store for MemoryStore {
