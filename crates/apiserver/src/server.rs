@@ -145,6 +145,12 @@ impl ApiServer {
             health.ready_gate(crate::health::STORAGE_INTEGRITY).set(cache.is_sound());
             let stop = CancellationToken::new();
             for (number, follower) in followers.into_iter().enumerate() {
+                // A store of this process alone ends with it; kube-apiserver has checks of its etcds.
+                if number > 0 && !follower.store().is_shared() {
+                    let stop = stop.clone();
+                    tokio::spawn(async move { stop.run_until_cancelled(follower.run()).await });
+                    continue;
+                }
                 let [live, readable] = crate::health::of_store(number);
                 let (live, readable) = (health.live_gate(&live), health.ready_gate(&readable));
                 readable.set(true);

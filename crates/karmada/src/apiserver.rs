@@ -30,6 +30,7 @@ use crate::backups::schedule;
 use crate::cluster_admission::ClusterAdmission;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
+use crate::event_storage::{self, EventStorage};
 use crate::front_proxies::FrontProxies;
 use crate::identity;
 use crate::listed_metrics::{self, Offered, Versions};
@@ -79,6 +80,8 @@ pub struct Options {
     pub admission: karmada_api::admission::Options,
     /// Feature gate CustomizedClusterResourceModeling.
     pub resource_models: bool,
+    /// Where Events are kept. On etcd, they are in etcd.
+    pub events: EventStorage,
     /// Backups at intervals, if any.
     pub backups: Option<schedule::Plan>,
     /// The shutdown, and the limits of connections.
@@ -151,7 +154,8 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         let store = engine.readable(identity.store(store, engine.places()));
         Apart { resources, store }
     });
-    let apart = apart.collect();
+    let events = options.events.open(world).filter(|_| !engine.is_shared());
+    let apart = apart.chain(events.as_ref().map(event_storage::apart)).collect();
     let mut config = server_config(options, served, store, around)?;
     let proxy = Arc::new(ClusterProxy::new(connector, options.admission.allow_http_endpoints));
     config.admission.push(Arc::new(EndsTunnels(proxy.tunnels().clone())));
@@ -221,6 +225,10 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         aggregation.run(Arc::clone(server.shared()), client_of(&server, "apiserver"), server.shared().ending());
     tokio::spawn(aggregating);
     let backups = scheduled(options, &engine, &server, world);
+    if let Some(events) = events {
+        event_storage::count_in(&server.shared().metrics, &events);
+        tokio::spawn(event_storage::delete_stored(engine.store()));
+    }
     // The objects that exist before the first client are not audited.
     let audit = options.audit.open(&server.shared().metrics).await?.map(|(auditor, backends)| {
         server.audit(auditor);

@@ -15,6 +15,7 @@ mod components;
 pub mod data_dir;
 pub mod demo;
 pub mod engine;
+pub mod event_storage;
 pub mod external;
 pub mod flags;
 mod flow_objects;

@@ -296,6 +296,11 @@ pub struct Follower {
 }
 
 impl Follower {
+    /// The store that is followed.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.cache.store
+    }
+
     /// Runs until the store is closed. When the store cuts the watch off, what is there is read again, and the
     /// difference passes to watchers as changes.
     pub async fn run(self) {

@@ -1,5 +1,6 @@
 //! The API server's parts as their callers see them.
 
+mod apart;
 mod audit;
 mod authn;
 mod authz;

@@ -394,6 +394,7 @@ impl ServerArgs {
         listen.trust_front_proxies(self.front_proxies.settings(aggregation.proxy_client.is_none()))?;
         Ok(apiserver::Options {
             data_dir: self.data_dir,
+            events: self.etcd.event_storage()?,
             store: self.etcd.store()?,
             listen,
             token_auth_file: self.token_auth_file,

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::arguments::duration;
 use crate::engine::Kind;
+use crate::event_storage::EventStorage;
 use crate::external::{Settings, overrides};
 
 const HEALTH: &str = "the check etcd-readiness follows the connection to etcd and sends no request";
@@ -46,6 +47,9 @@ pub(super) struct EtcdArgs {
     /// Resources in other etcds, comma-separated: GROUP/RESOURCE#URL;URL for /events and coordination.k8s.io/leases
     #[arg(long, value_delimiter = ',', value_name = "OVERRIDE", hide_short_help = true, requires = "etcd_servers")]
     etcd_servers_overrides: Vec<String>,
+    /// Where Events are kept: memory (bounded, ends with the process) or store (with all other objects, as always on etcd)
+    #[arg(long, value_parser = ["memory", "store"], value_name = "PLACE", hide_short_help = true)]
+    event_storage: Option<String>,
     #[arg(long, hide = true)]
     etcd_healthcheck_timeout: Option<String>,
     #[arg(long, hide = true)]
@@ -57,6 +61,23 @@ pub(super) struct EtcdArgs {
 }
 
 impl EtcdArgs {
+    /// Where Events are kept.
+    ///
+    /// # Errors
+    /// In memory beside etcd: another server on it would have other Events.
+    pub(super) fn event_storage(&self) -> anyhow::Result<EventStorage> {
+        let is_memory = match self.event_storage.as_deref() {
+            None => self.etcd_servers.is_empty(),
+            Some(place) => place == "memory",
+        };
+        anyhow::ensure!(
+            !is_memory || self.etcd_servers.is_empty(),
+            "--event-storage=memory: several servers on one etcd must serve the same Events; leave it out, or keep Events in an \
+             etcd of their own with --etcd-servers-overrides"
+        );
+        Ok(if is_memory { EventStorage::Memory } else { EventStorage::Store })
+    }
+
     /// The store.
     ///
     /// # Errors

@@ -136,6 +136,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
             plugins: apiserver::default_plugins(),
             admission: Default::default(),
             resource_models: true,
+            events: Default::default(),
             backups: None,
             operation: Default::default(),
         },

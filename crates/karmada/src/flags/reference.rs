@@ -108,7 +108,7 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (the client needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family appears once it has a value.\n"
     );
-    let parts: [(&str, &[Description]); 21] = [
+    let parts: [(&str, &[Description]); 22] = [
         ("Controllers", controllers::metrics::ALL),
         ("Autoscaling", controllers::SCALING_METRICS),
         ("Scheduler", scheduler::metrics::ALL),
@@ -124,6 +124,7 @@ pub fn metrics_page() -> String {
         ("Aggregated API servers", aggregation::counted::ALL),
         ("Store", crate::metrics::ALL),
         ("Store in etcd", crate::external::METRICS),
+        ("Events in memory", crate::event_storage::METRICS),
         ("Backups", crate::backups::schedule::METRICS),
         ("Certificates", crate::certificates::METRICS),
         ("Identity", crate::identity::METRICS),

@@ -52,6 +52,7 @@ impl Fleet {
                 plugins: karmada::apiserver::default_plugins(),
                 admission: Default::default(),
                 resource_models: true,
+                events: Default::default(),
                 backups: None,
                 operation: Default::default(),
             },

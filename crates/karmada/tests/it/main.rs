@@ -15,6 +15,7 @@ mod demo;
 mod docs;
 mod etcd_away;
 mod event_sources;
+mod event_storage;
 mod explain;
 mod explain_placement;
 mod failover;

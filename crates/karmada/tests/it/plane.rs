@@ -31,6 +31,7 @@ pub fn options(data_dir: &Path) -> Options {
         plugins: karmada::apiserver::default_plugins(),
         admission: Default::default(),
         resource_models: true,
+        events: Default::default(),
         backups: None,
         operation: Default::default(),
     };
