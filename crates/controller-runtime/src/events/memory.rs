@@ -1,0 +1,183 @@
+//! Recently written events, and how much each object has been reported; pure.
+//!
+//! Contents are remembered by their hashes: 64 bits under a key of this process. Of 4,096 remembered events a new one is
+//! taken for a repeat once in 10^15 times.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use tokio::time::Instant;
+
+use super::pending::{Part, Pending};
+
+/// Events remembered for counting repeats (client-go's cache has 4096).
+const REMEMBERED: usize = 4096;
+
+/// Per object and component, as client-go's spam filter: 25 at once, then one every five minutes.
+const OBJECT_BURST: f64 = 25.0;
+const OBJECT_REFILL: Duration = Duration::from_secs(300);
+
+/// The content of an event without its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Digest(u64);
+
+/// An object and a component that reports on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Source(u64);
+
+pub(super) struct Seen {
+    pub key: ObjectKey,
+    pub count: u64,
+    pub last: jiff::Timestamp,
+    unwritten: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Memory {
+    hasher: RandomState,
+    seen: HashMap<Digest, Seen>,
+    order: VecDeque<Digest>,
+    tokens: HashMap<Source, (f64, Instant)>,
+    /// So many buckets are worth looking for full ones.
+    sweep_at: usize,
+}
+
+impl Memory {
+    pub fn digest(&self, event: &Pending) -> Digest {
+        Digest(self.hasher.hash_one(event.content()))
+    }
+
+    pub fn source(&self, event: &Pending) -> Source {
+        Source(self.hasher.hash_one((event.text(Part::Uid), &*event.component)))
+    }
+
+    /// Whether the event is a repeat, which is then counted.
+    pub fn repeat(&mut self, digest: Digest, at: jiff::Timestamp) -> bool {
+        match self.seen.get_mut(&digest) {
+            Some(seen) => {
+                seen.count += 1;
+                seen.last = at;
+                seen.unwritten = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub fn remember(&mut self, digest: Digest, at: jiff::Timestamp, key: ObjectKey) {
+        if self.order.len() >= REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.seen.remove(&oldest);
+        }
+        self.order.push_back(digest);
+        self.seen.insert(digest, Seen { key, count: 1, last: at, unwritten: false });
+    }
+
+    /// Events that were repeated since the last call.
+    pub fn unwritten(&mut self) -> impl Iterator<Item = &Seen> {
+        self.seen.values_mut().filter_map(|seen| std::mem::take(&mut seen.unwritten).then_some(&*seen))
+    }
+
+    /// Takes a token of the object's bucket.
+    pub fn allow(&mut self, source: Source, now: Instant) -> bool {
+        // Looking through all of them costs a share of each event only: next time there are twice as many as are left. 100
+        // events a second leave 30,000 within the five minutes it takes to refill one.
+        if self.tokens.len() >= self.sweep_at.max(REMEMBERED) {
+            self.tokens.retain(|_, (tokens, at)| refilled(*tokens, *at, now) < OBJECT_BURST);
+            self.sweep_at = 2 * self.tokens.len();
+        }
+        let bucket = self.tokens.entry(source).or_insert((OBJECT_BURST, now));
+        let tokens = refilled(bucket.0, bucket.1, now);
+        let allowed = tokens >= 1.0;
+        *bucket = (if allowed { tokens - 1.0 } else { tokens }, now);
+        allowed
+    }
+}
+
+fn refilled(tokens: f64, at: Instant, now: Instant) -> f64 {
+    let more = now.saturating_duration_since(at).as_secs_f64() / OBJECT_REFILL.as_secs_f64();
+    (tokens + more).min(OBJECT_BURST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{EventType, Involved};
+    use super::*;
+
+    fn involved() -> Involved {
+        Involved { uid: "u".into(), name: "n".into(), ..Involved::default() }
+    }
+
+    fn event(involved: &Involved, type_: EventType, reason: &'static str, message: &str, component: &str) -> Pending {
+        Pending::new(involved, type_, reason, message, component.into(), jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    fn simple(message: &str) -> Pending {
+        event(&involved(), EventType::Normal, "R", message, "c")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repeats_are_counted_and_a_talkative_object_is_silenced() {
+        let mut memory = Memory::default();
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let (a, b) = (memory.digest(&simple("a")), memory.digest(&simple("b")));
+        assert!(!memory.repeat(a, at));
+        memory.remember(a, at, ObjectKey::cluster("n.1"));
+        assert_eq!(memory.unwritten().count(), 0, "it was written with its first count");
+        let newer = event(&Involved { resource_version: "9".into(), ..involved() }, EventType::Normal, "R", "a", "c");
+        let newer = memory.digest(&newer);
+        assert!(memory.repeat(newer, at) && !memory.repeat(b, at));
+        assert_eq!(
+            memory.unwritten().map(|seen| (seen.key.to_string(), seen.count)).collect::<Vec<_>>(),
+            [("n.1".to_owned(), 2)]
+        );
+        assert_eq!(memory.unwritten().count(), 0, "once");
+        let source = memory.source(&simple("x"));
+        let allowed = (0..40).filter(|_| memory.allow(source, Instant::now())).count();
+        assert_eq!(allowed, 25);
+        tokio::time::advance(Duration::from_secs(301)).await;
+        assert!(memory.allow(source, Instant::now()) && !memory.allow(source, Instant::now()));
+    }
+
+    #[test]
+    fn events_differ_in_all_but_time_and_version() {
+        let memory = Memory::default();
+        let of = |change: fn(&mut Involved)| {
+            let mut involved = involved();
+            change(&mut involved);
+            memory.digest(&event(&involved, EventType::Normal, "R", "m", "c"))
+        };
+        let same = of(|_| ());
+        assert_eq!(of(|it| it.resource_version = "2".into()), same);
+        let others = [
+            of(|it| it.api_version = "v1".into()),
+            of(|it| it.kind = "v1".into()),
+            of(|it| it.namespace = "ns".into()),
+            of(|it| it.name = "o".into()),
+            of(|it| it.uid = "v".into()),
+            // The same text in other parts.
+            of(|it| (it.name, it.uid) = ("nu".into(), String::new())),
+            memory.digest(&event(&involved(), EventType::Warning, "R", "m", "c")),
+            memory.digest(&event(&involved(), EventType::Normal, "S", "m", "c")),
+            memory.digest(&event(&involved(), EventType::Normal, "R", "n", "c")),
+            memory.digest(&event(&involved(), EventType::Normal, "R", "m", "d")),
+        ];
+        let distinct: std::collections::HashSet<_> = others.iter().chain([&same]).collect();
+        assert_eq!(distinct.len(), others.len() + 1);
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let mut memory = Memory::default();
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let digests: Vec<_> = (0..=REMEMBERED).map(|n| memory.digest(&simple(&n.to_string()))).collect();
+        for (n, digest) in digests.iter().enumerate() {
+            memory.remember(*digest, at, ObjectKey::cluster(format!("e{n}")));
+        }
+        assert!(!memory.repeat(digests[0], at) && memory.repeat(digests[1], at));
+        assert_eq!((memory.seen.len(), memory.order.len()), (REMEMBERED, REMEMBERED));
+    }
+}
