@@ -10,7 +10,7 @@ mod end;
 mod pass;
 mod server_side;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -79,8 +79,8 @@ struct Record {
     uid: String,
     /// The Work's generation that the member has.
     generation: i64,
-    /// By UID of the member's object: the version we wrote or found right.
-    versions: BTreeMap<String, String>,
+    /// The UID of each of the member's objects, with the version we wrote or found right. Few: a Work has one manifest as a rule.
+    versions: Vec<(Box<str>, Box<str>)>,
     /// Another client changed an object.
     dirty: bool,
     /// How it was applied.
@@ -93,6 +93,13 @@ struct Record {
     misses: u32,
     /// It was dispatched, and no status was written since.
     unreported: bool,
+}
+
+impl Record {
+    /// The version of the member's object that we wrote or found right.
+    fn version_of(&self, uid: &str) -> Option<&str> {
+        self.versions.iter().find(|(known, _)| **known == *uid).map(|(_, version)| &**version)
+    }
 }
 
 /// Delay before a status written by another process is checked: two processes with different observations would
@@ -304,7 +311,7 @@ fn note_member(context: &Context, cluster: &ClusterName, event: &Event) {
     let ours = {
         let mut records = context.engine.records.lock();
         let record = records.get_mut(&key);
-        let known = record.as_ref().and_then(|record| record.versions.get(object.uid()));
+        let known = record.as_ref().and_then(|record| record.version_of(object.uid()));
         let ours = known.is_some_and(|version| version == object.resource_version());
         let foreign = match event {
             Event::Deleted(_) => true,
@@ -351,7 +358,7 @@ fn work_behind(context: &Context, cluster: &ClusterName, event: &Event) -> Optio
     let taken_over = before != named && {
         let records = context.engine.records.lock();
         let record = named.as_ref().and_then(|named| records.get(named));
-        record.and_then(|record| record.versions.get(new.uid())).is_some_and(|it| it == new.resource_version())
+        record.and_then(|record| record.version_of(new.uid())).is_some_and(|it| it == new.resource_version())
     };
     if taken_over { named } else { before.or(named) }
 }

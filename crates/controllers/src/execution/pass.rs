@@ -1,6 +1,5 @@
 //! One pass over one Work.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -224,7 +223,7 @@ impl Pass<'_> {
         contests: &mut Contests,
     ) -> Result<Dispatched> {
         let manifests = &self.work.spec.workload.manifests;
-        let (mut errors, mut yielded, mut versions) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (mut errors, mut yielded, mut versions) = (Vec::new(), Vec::new(), Vec::with_capacity(manifests.len()));
         let (mut wrote, mut namespace_missing) = (false, false);
         let mut contesting = Vec::new();
         for raw in manifests {
@@ -252,7 +251,7 @@ impl Pass<'_> {
                     return Ok(Dispatched::Held);
                 }
                 Ok(Some(applied)) => {
-                    versions.insert(applied.object.uid().to_owned(), applied.object.resource_version().to_owned());
+                    versions.push((applied.object.uid().into(), applied.object.resource_version().into()));
                     wrote |= applied.wrote;
                     yielded.extend(applied.yielded);
                 }

@@ -80,7 +80,10 @@ fn follow(context: &Context, queue: &Arc<WorkQueue<BindingKey>>, concerns: fn(&O
         let (keys, concerned) = (queue.clone(), concerned.clone());
         context.bindings(scope).subscribe(move |event| {
             let binding = event.object();
-            let key = if !matches!(event, Event::Deleted(_)) && concerns(binding) {
+            let key = if !event.changes_generation() {
+                // The spec, which decides, is as it was; most changes are of the status, and of bindings that do not concern.
+                concerned.lock().get(&binding.key()).cloned()
+            } else if !matches!(event, Event::Deleted(_)) && concerns(binding) {
                 let key = BindingKey::of(binding);
                 concerned.lock().insert(key.clone());
                 Some(key)
