@@ -65,6 +65,11 @@ pub enum Standing {
     },
 }
 
+/// The priority of a key that is only rechecked: below that of every key with a change of its own, in the same order.
+pub fn backlog(priority: i32) -> i32 {
+    priority.saturating_sub(i32::MAX)
+}
+
 /// Bounded by the number of bindings: a key is held once, and [`Queue::remove`]d with its binding.
 #[derive(Debug)]
 pub struct Queue<K> {
@@ -134,6 +139,17 @@ impl<K: Ord + Clone> Queue<K> {
             _ => 0,
         };
         self.activate(key, priority, attempts, now);
+    }
+
+    /// Another object changed, and the key must be rechecked: as [`Queue::push`], after every key of the same priority whose
+    /// own change is waiting. The key keeps a higher place if it has one.
+    pub fn recheck(&mut self, key: K, priority: i32, version: u64, now: Moment) {
+        let waits_for_itself = match self.items.get(&key).map(|item| &item.place) {
+            Some(Place::Active { .. }) => return,
+            Some(Place::Processing { again: Some(again), .. }) => Some(again.priority),
+            _ => None,
+        };
+        self.push(key, waits_for_itself.unwrap_or_else(|| backlog(priority)), version, now);
     }
 
     /// Something changed that may let a failed key succeed. A key that did not fail is left alone; pauses between
@@ -292,6 +308,7 @@ mod tests {
         let number = |at: usize| words.get(at).map_or(0, |word| word.parse().expect("a number"));
         match words[0] {
             "push" => queue.push(words[1].into(), number(2), u64::try_from(number(3)).expect("a version"), now),
+            "recheck" => queue.recheck(words[1].into(), number(2), u64::try_from(number(3)).expect("a version"), now),
             "wake" => queue.wake(&words[1].into(), now),
             "remove" => queue.remove(&words[1].into()),
             "pop" => {
@@ -339,6 +356,24 @@ mod tests {
             "those whose pause ended at once come by priority",
             "0: push a 0, push b 9, pop, pop, retry a 0, retry b 0\n1000: push c 5, pop, pop, pop",
             "b#1 a#1 b#2 c#1 a#2",
+        );
+    }
+
+    #[test]
+    fn rechecks() {
+        check("a change of its own goes first", "0: recheck a 0, recheck b 0, push c 0, pop, pop, pop", "c#1 a#1 b#1");
+        check("priorities order rechecks, too", "0: recheck a 1, recheck b 2, push c 0, pop, pop, pop", "c#1 b#1 a#1");
+        check("a waiting change keeps its place", "0: push a 0, push b 0, recheck a 0, pop, pop, pop", "a#1 b#1 -");
+        check("a change raises a recheck", "0: recheck a 0, recheck b 0, push b 0, pop, pop, pop", "b#1 a#1 -");
+        check(
+            "a change during the pass keeps its place",
+            "0: push a 0 1, pop, push a 0 2, recheck a 0 3, push b 0, done a 1, pop, pop",
+            "a#1 b#1 a#1",
+        );
+        check(
+            "a recheck during the pass is a recheck",
+            "0: push a 0 1, pop, recheck a 0 3, done a 1, push b 0, pop, pop",
+            "a#1 b#1 a#1",
         );
     }
 

@@ -57,7 +57,10 @@ pub enum Step {
 /// The consequence of a change of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
+    /// Bindings whose last decision failed.
     pub push: Vec<(BindingKey, i32)>,
+    /// All others that the change may concern.
+    pub recheck: Vec<(BindingKey, i32)>,
     pub wake: Vec<BindingKey>,
 }
 
@@ -169,7 +172,13 @@ impl Roster {
             let members = group.keys.iter().filter_map(|key| Some((key, self.entries.get(key)?)));
             match reaction {
                 Reaction::None => {}
-                Reaction::Push => touched.push.extend(members.map(|(key, entry)| (key.clone(), entry.priority))),
+                Reaction::Push => {
+                    for (key, entry) in members {
+                        let failed = entry.lacks.is_some();
+                        let to = if failed { &mut touched.push } else { &mut touched.recheck };
+                        to.push((key.clone(), entry.priority));
+                    }
+                }
                 Reaction::Wake | Reaction::WakeForRoom => {
                     let helped = members.filter(|(_, entry)| match entry.lacks {
                         Some(Lack::Room) => true,
@@ -181,6 +190,7 @@ impl Roster {
             }
         }
         touched.push.sort();
+        touched.recheck.sort();
         touched.wake.sort();
         touched
     }
@@ -260,7 +270,7 @@ mod tests {
         let new =
             cluster(json!({"metadata": {"name": "m1", "generation": 2, "deletionTimestamp": "2026-11-21T00:00:00Z"}}));
         let change = Change::between(Some(&old), Some(&new)).expect("a change");
-        assert_eq!(roster.cluster(&change).push, [(key("x"), 0)]);
+        assert_eq!(roster.cluster(&change).recheck, [(key("x"), 0)]);
     }
 
     #[test]
@@ -277,13 +287,16 @@ mod tests {
         };
         let (old, new) = (cluster(1, json!({})), cluster(2, json!({})));
         let change = Change::between(Some(&old), Some(&new)).expect("it matters");
-        assert_eq!(roster.cluster(&change).push, [(key("x"), 0), (key("y"), 0)]);
+        assert_eq!(roster.cluster(&change).recheck, [(key("x"), 0), (key("y"), 0)]);
+        roster.handled(&key("y"), 2, Some(Lack::Clusters));
+        let expected = Touched { push: vec![(key("y"), 0)], recheck: vec![(key("x"), 0)], wake: vec![] };
+        assert_eq!(roster.cluster(&change), expected, "a failed one is not part of the backlog");
         // More room wakes who failed for want of it.
         let roomier = cluster(1, json!({"resourceSummary": {"allocatable": {"cpu": "1"}}}));
         let change = Change::between(Some(&old), Some(&roomier)).expect("it matters");
         roster.handled(&key("x"), 2, Some(Lack::Room));
         roster.handled(&key("y"), 2, Some(Lack::Clusters));
         roster.handled(&key("z"), 2, Some(Lack::Room));
-        assert_eq!(roster.cluster(&change), Touched { push: vec![], wake: vec![key("x")] });
+        assert_eq!(roster.cluster(&change), Touched { wake: vec![key("x")], ..Touched::default() });
     }
 }

@@ -25,7 +25,7 @@ use crate::journal::Journal;
 use crate::metrics::{Counted, PENDING};
 use crate::pass::{self, Ended};
 use crate::peers;
-use crate::queue::{Depths, Outcome};
+use crate::queue::{self, Depths, Outcome};
 use crate::roster::{Roster, Step};
 use crate::shared::{Followed, Options, Shared};
 use crate::triggers::{self, Change};
@@ -186,8 +186,8 @@ impl Shared {
             Step::Push { priority, version } => {
                 self.counted.queued(if old.is_some() { "BindingUpdate" } else { "BindingAdd" });
                 // Placed bindings are a backlog at the start; current changes go first.
-                let backlog = matches!(event, Event::Added { initial: true, .. }) && triggers::was_placed(new);
-                let priority = if backlog { priority.saturating_sub(i32::MAX) } else { priority };
+                let is_backlog = matches!(event, Event::Added { initial: true, .. }) && triggers::was_placed(new);
+                let priority = if is_backlog { queue::backlog(priority) } else { priority };
                 self.steps.get().iter().for_each(|steps| steps.added());
                 self.queue.push(BindingKey::of(new), priority, version);
             }
@@ -253,6 +253,11 @@ impl Shared {
         for (key, priority) in touched.push {
             self.counted.queued("ClusterChanged");
             self.queue.push(key, priority, ANY_VERSION);
+        }
+        // A cluster may concern each of a million bindings; changes of users must not wait for all of them.
+        for (key, priority) in touched.recheck {
+            self.counted.queued("ClusterChanged");
+            self.queue.recheck(key, priority, ANY_VERSION);
         }
         self.queue.wake(&touched.wake);
     }

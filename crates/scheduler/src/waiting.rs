@@ -29,6 +29,12 @@ impl<K: Ord + Clone> WaitingQueue<K> {
         self.changed.notify_one();
     }
 
+    pub fn recheck(&self, key: K, priority: i32, version: u64) {
+        let now = self.now();
+        self.state.lock().recheck(key, priority, version, now);
+        self.changed.notify_one();
+    }
+
     pub fn wake<'a>(&self, keys: impl IntoIterator<Item = &'a K>)
     where
         K: 'a,
