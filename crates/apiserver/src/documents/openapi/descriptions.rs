@@ -39,6 +39,11 @@ fn find<'l>(lines: &'l str, prefix: &str) -> Option<&'l str> {
     None
 }
 
+/// Part of the build script, for its tests.
+#[cfg(test)]
+#[path = "../../../build/extract.rs"]
+mod extract;
+
 #[cfg(test)]
 mod tests {
     use super::*;
