@@ -69,6 +69,20 @@ impl Renderer {
         }
     }
 
+    /// A reference beside which other keywords may stand.
+    fn wrapped_reference_to(&self, name: &str) -> Map<String, Value> {
+        let reference = self.reference_to(name);
+        let mut map = Map::new();
+        match self.dialect {
+            // In version 3 nothing may stand beside a reference, so it is wrapped everywhere.
+            Dialect::V3 => {
+                map.insert("allOf".into(), json!([reference]));
+            }
+            Dialect::V2 => map.extend(reference.as_object().cloned().unwrap_or_default()),
+        }
+        map
+    }
+
     fn mark(&mut self, name: &str, gvk: &GroupVersionKind) {
         let Some(definition) = self.definitions.get_mut(name) else { return };
         let entry = json!({"group": gvk.group, "kind": gvk.kind, "version": gvk.version});
@@ -93,9 +107,12 @@ impl Renderer {
         if self.definitions.contains_key(list) {
             return;
         }
-        let meta = self
+        let mut meta = self
             .define_kind_by_name("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")
-            .map_or(json!({"type": "object"}), |name| self.reference_to(&name));
+            .map_or(json!({"type": "object"}), |name| self.wrapped_reference_to(&name).into());
+        if let Some(text) = descriptions::of_list_metadata() {
+            meta["description"] = text.into();
+        }
         let text = |meaning: &str| json!({"type": "string", "description": meaning});
         let value = json!({
             "type": "object", "required": ["items"],
@@ -138,16 +155,7 @@ impl Renderer {
             return body;
         };
         self.define_as(name, &type_.at(id));
-        let reference = self.reference_to(name);
-        let mut map = Map::new();
-        match self.dialect {
-            // In version 3 nothing may stand beside a reference, so it is wrapped everywhere.
-            Dialect::V3 => {
-                map.insert("allOf".into(), json!([reference]));
-            }
-            Dialect::V2 => map.extend(reference.as_object().cloned().unwrap_or_default()),
-        }
-        map
+        self.wrapped_reference_to(name)
     }
 
     fn body(&mut self, type_: &TypeOf, node: &Schema) -> Map<String, Value> {

@@ -58,6 +58,41 @@ async fn every_v3_document_is_whole_and_stays_at_its_address() {
     assert!(open_api.get(&"/openapi/v3/apis/none/v1".parse().expect("a uri"), &HeaderMap::new()).is_none());
 }
 
+/// Counts the fields below a schema, and collects those without a description, which kubectl explain would print as
+/// `<no description>`.
+fn undescribed(path: &str, schema: &Value, found: &mut Vec<String>) -> usize {
+    let mut count = 0;
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        if property["description"].as_str().is_none_or(str::is_empty) {
+            found.push(path.clone());
+        }
+        count += 1 + undescribed(&path, property, found);
+    }
+    let inner = ["items", "additionalProperties"].map(|inner| &schema[inner]);
+    count + inner.into_iter().map(|inner| undescribed(path, inner, found)).sum::<usize>()
+}
+
+#[tokio::test]
+async fn every_field_that_is_served_is_described() {
+    let open_api = open_api();
+    let (mut found, mut count) = (Vec::new(), 0);
+    let index = get(&open_api, "/openapi/v3").await;
+    let mut documents = vec![get(&open_api, "/openapi/v2").await["definitions"].take()];
+    for entry in index["paths"].as_object().expect("an object").values() {
+        let address = entry["serverRelativeURL"].as_str().expect("an address");
+        documents.push(get(&open_api, address).await["components"]["schemas"].take());
+    }
+    let kinds = documents.iter().flat_map(|document| document.as_object().expect("schemas"));
+    // The custom kind describes only what its definition does.
+    for (name, schema) in kinds.filter(|(name, _)| *name != "com.example.wire.v1.Widget") {
+        assert!(schema["description"].as_str().is_some_and(|text| !text.is_empty()), "{name}");
+        count += undescribed(name, schema, &mut found);
+    }
+    assert!(count > 5_000, "only {count} fields are served");
+    assert!(found.is_empty(), "{} of {count} without a description: {found:#?}", found.len());
+}
+
 #[tokio::test]
 async fn kubectl_finds_its_documents() {
     let document = get(&open_api(), "/openapi/v3/apis/apps/v1").await;
