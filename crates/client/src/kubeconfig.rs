@@ -3,16 +3,20 @@
 //! The order: exactly the file of a flag, if it is set; the merged files of `$KUBECONFIG`; for a user's command
 //! `~/.kube/config`; the service account of the pod.
 
+pub(crate) mod document;
+
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig as Document, KubeconfigError};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
+use crate::remote::config::Config;
 use crate::{Client, Error, Result};
+
+use document::{Cluster, Document, DocumentError, User};
 
 /// client-go's message when no kubeconfig is configured anywhere.
 const INCOMPLETE: &str = "Missing or incomplete configuration info.  Please point to an existing, complete config \
@@ -83,16 +87,16 @@ impl Places {
     pub fn read(&self) -> Result<Option<Kubeconfig>> {
         if let Some((flag, file)) = &self.explicit {
             let of = if flag.is_empty() { String::new() } else { format!(" of {flag}") };
-            let document = Document::read_from(file).map_err(|error| unreadable(file, &of, &error))?;
+            let document = Document::read(file).map_err(|error| unreadable(file, &of, &error))?;
             return Ok(Some(Kubeconfig { document, files: vec![file.clone()], missing: Vec::new() }));
         }
         let of = if self.listed.is_empty() { "" } else { " of $KUBECONFIG" };
         let files = if self.listed.is_empty() { self.home.as_slice() } else { &self.listed };
         let mut found = Kubeconfig::default();
         for file in files {
-            match Document::read_from(file) {
-                Ok(document) => found.add(file, document)?,
-                Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {
+            match Document::read(file) {
+                Ok(document) => found.add(file, document),
+                Err(DocumentError::Unreadable(error)) if error.kind() == std::io::ErrorKind::NotFound => {
                     found.missing.push(file.clone());
                 }
                 Err(error) => return Err(unreadable(file, of, &error)),
@@ -115,12 +119,12 @@ impl Places {
     /// [`Error::Config`] naming the file, and the existing contexts if the named one does not exist.
     pub async fn connect(&self, context: Option<&str>) -> Result<Connection> {
         let Some(kubeconfig) = self.read()? else {
-            let config = kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?;
+            let config = in_the_pod()?;
             let facts = Facts::in_the_pod(&config);
-            return Ok(Connection { client: Client::from_config(config)?, facts, missing: Vec::new() });
+            return Ok(Connection { client: Client::from_config(&config)?, facts, missing: Vec::new() });
         };
         let facts = kubeconfig.facts(context)?;
-        let client = Client::from_config(kubeconfig.config(context).await?)
+        let client = Client::from_config(&kubeconfig.config(context)?)
             .map_err(|e| Error::Config(format!("{}, context {:?}: {e}", facts.place, facts.context)))?;
         Ok(Connection { client, facts, missing: kubeconfig.missing })
     }
@@ -132,30 +136,32 @@ impl Places {
     /// As [`Places::connect`]; a kubeconfig is required.
     pub async fn connect_to_webhook(&self) -> Result<(Client, String)> {
         let kubeconfig = self.read()?.ok_or_else(|| Error::Config(INCOMPLETE.into()))?;
-        let mut config = kubeconfig.config(None).await?;
-        let path = config.cluster_url.path_and_query().map_or("/", |it| it.as_str()).to_owned();
-        let mut parts = config.cluster_url.into_parts();
+        let mut config = kubeconfig.config(None)?;
+        let path = config.server.path_and_query().map_or("/", |it| it.as_str()).to_owned();
+        let mut parts = config.server.into_parts();
         parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
-        config.cluster_url = http::Uri::from_parts(parts).map_err(|error| Error::Config(error.to_string()))?;
-        Ok((Client::from_config(config)?, path))
+        config.server = http::Uri::from_parts(parts).map_err(|error| Error::Config(error.to_string()))?;
+        Ok((Client::from_config(&config)?, path))
     }
 }
 
-fn unreadable(file: &Path, of: &str, error: &KubeconfigError) -> Error {
+fn unreadable(file: &Path, of: &str, error: &DocumentError) -> Error {
     let file = file.display();
     Error::Config(match error {
-        KubeconfigError::ReadConfig(error, _) if error.kind() == std::io::ErrorKind::NotFound => {
+        DocumentError::Unreadable(error) if error.kind() == std::io::ErrorKind::NotFound => {
             format!("kubeconfig {file}{of} does not exist")
         }
-        KubeconfigError::ReadConfig(error, _) => format!("kubeconfig {file}{of} cannot be read: {error}"),
-        KubeconfigError::Parse(error) => {
-            // The first line has line and column; the excerpt below it could contain a key.
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            format!("kubeconfig {file}{of} is malformed: {}", first.strip_prefix("error: ").unwrap_or(first))
-        }
-        error => format!("kubeconfig {file}{of}: {error}"),
+        DocumentError::Unreadable(error) => format!("kubeconfig {file}{of} cannot be read: {error}"),
+        DocumentError::Malformed(why) => format!("kubeconfig {file}{of} is malformed: {why}"),
     })
+}
+
+fn in_the_pod() -> Result<Config> {
+    Config::in_the_pod().map_err(|why| Error::Config(format!("in the pod: {why}")))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 fn named(files: &[PathBuf]) -> String {
@@ -171,19 +177,25 @@ pub struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    fn add(&mut self, file: &Path, mut document: Document) -> Result<()> {
+    /// The kubeconfig of a text.
+    ///
+    /// # Errors
+    /// [`Error::Config`].
+    pub(crate) fn of_text(text: &str) -> Result<Self> {
+        let document = Document::parse(text).map_err(|error| Error::Config(format!("kubeconfig: {error}")))?;
+        Ok(Self { document, ..Self::default() })
+    }
+
+    fn add(&mut self, file: &Path, mut document: Document) {
         // For client-go an empty name means no current context.
         document.current_context = document.current_context.filter(|name| !name.is_empty());
-        let before = std::mem::take(&mut self.document);
-        let merged = before.merge(document);
-        self.document = merged.map_err(|error| Error::Config(format!("kubeconfig {}: {error}", file.display())))?;
+        self.document = std::mem::take(&mut self.document).merge(document);
         self.files.push(file.to_owned());
-        Ok(())
     }
 
     /// The location of the kubeconfig in messages.
     fn place(&self) -> String {
-        format!("kubeconfig {}", named(&self.files))
+        if self.files.is_empty() { "kubeconfig".into() } else { format!("kubeconfig {}", named(&self.files)) }
     }
 
     /// The facts about the named context, or about the current one.
@@ -206,7 +218,7 @@ impl Kubeconfig {
             return bad(format!("context {name:?} of {place} names cluster {:?}, which does not exist", found.cluster));
         };
         let user = found.user.clone().unwrap_or_default();
-        let credentials = self.document.auth_infos.iter().find(|it| it.name == user);
+        let credentials = self.document.users.iter().find(|it| it.name == user);
         Ok(Facts {
             place,
             context: name.to_owned(),
@@ -214,7 +226,7 @@ impl Kubeconfig {
             cluster: found.cluster.clone(),
             namespace: found.namespace.clone().filter(|name| !name.is_empty()),
             user,
-            credentials: credentials.and_then(|it| it.auth_info.clone()).unwrap_or_default(),
+            credentials: credentials.and_then(|it| it.user.clone()).unwrap_or_default(),
             settings: cluster.clone(),
         })
     }
@@ -223,11 +235,10 @@ impl Kubeconfig {
         context.or(self.document.current_context.as_deref()).filter(|name| !name.is_empty())
     }
 
-    async fn config(&self, context: Option<&str>) -> Result<kube::Config> {
-        let options =
-            KubeConfigOptions { context: self.chosen(context).map(Into::into), ..KubeConfigOptions::default() };
-        let config = kube::Config::from_custom_kubeconfig(self.document.clone(), &options).await;
-        config.map_err(|e| Error::Config(format!("{}: {e}", self.place())))
+    pub(crate) fn config(&self, context: Option<&str>) -> Result<Config> {
+        let facts = self.facts(context)?;
+        let config = Config::of(&facts.settings, &facts.credentials, facts.namespace.as_deref(), variable);
+        config.map_err(|why| Error::Config(format!("{}: {why}", facts.place)))
     }
 }
 
@@ -257,7 +268,7 @@ pub struct Facts {
     pub user: String,
     /// The context's namespace.
     pub namespace: Option<String>,
-    credentials: AuthInfo,
+    credentials: User,
     settings: Cluster,
 }
 
@@ -269,16 +280,17 @@ impl std::fmt::Debug for Facts {
 }
 
 impl Facts {
-    fn in_the_pod(config: &kube::Config) -> Self {
+    fn in_the_pod(config: &Config) -> Self {
         Self {
             place: "the service account of this pod".into(),
             context: String::new(),
             contexts: Vec::new(),
             cluster: String::new(),
             user: String::new(),
-            namespace: Some(config.default_namespace.clone()),
-            credentials: config.auth_info.clone(),
-            settings: Cluster { server: Some(config.cluster_url.to_string()), ..Cluster::default() },
+            namespace: Some(config.namespace.clone()),
+            // The service account's token.
+            credentials: User { token_file: Some(String::new()), ..User::default() },
+            settings: Cluster { server: Some(config.server.to_string()), ..Cluster::default() },
         }
     }
 
@@ -299,7 +311,7 @@ impl Facts {
 
     /// Whether requests carry credentials.
     pub fn has_credentials(&self) -> bool {
-        let AuthInfo { username, token, token_file, client_certificate, client_certificate_data, exec, .. } =
+        let User { username, token, token_file, client_certificate, client_certificate_data, exec, .. } =
             &self.credentials;
         let texts = [username, token_file, client_certificate, client_certificate_data];
         texts.into_iter().any(Option::is_some)
@@ -310,7 +322,7 @@ impl Facts {
 
     /// When the client certificate expires, in seconds since 1970; `None` without a readable certificate.
     pub fn certificate_ends(&self) -> Option<i64> {
-        let AuthInfo { client_certificate_data: data, client_certificate: file, .. } = &self.credentials;
+        let User { client_certificate_data: data, client_certificate: file, .. } = &self.credentials;
         let pem = match (data, file) {
             (Some(data), _) => base64::prelude::BASE64_STANDARD.decode(data).ok()?,
             (None, Some(file)) => std::fs::read(file).ok()?,
@@ -324,18 +336,18 @@ impl Facts {
 
 /// The configuration of upstream's `--kubeconfig` and `--master`: the kubeconfig with the given address instead of its
 /// own; without a kubeconfig only the address.
-pub(crate) async fn of_flags(places: &Places, server: Option<&str>) -> Result<kube::Config> {
+pub(crate) fn of_flags(places: &Places, server: Option<&str>) -> Result<Config> {
     let at = server.map(|server| server.parse().map_err(|e: http::uri::InvalidUri| bad_server(server, &e)));
     let at: Option<http::Uri> = at.transpose()?;
     let configured = places.explicit.is_some() || !places.listed.is_empty();
     if let (Some(at), false) = (&at, configured) {
-        return Ok(kube::Config::new(at.clone()));
+        return Ok(Config::new(at.clone()));
     }
     let mut config = match places.read()? {
-        Some(kubeconfig) => kubeconfig.facts(None).map(|_| kubeconfig)?.config(None).await?,
-        None => kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?,
+        Some(kubeconfig) => kubeconfig.config(None)?,
+        None => in_the_pod()?,
     };
-    config.cluster_url = at.unwrap_or(config.cluster_url);
+    config.server = at.unwrap_or(config.server);
     Ok(config)
 }
 

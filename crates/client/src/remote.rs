@@ -1,29 +1,32 @@
-//! Connections over a socket. `kube` reads kubeconfigs, credentials and TLS settings; [`dial`] has the HTTP stack.
+//! Connections over a socket. [`config`] says how a server is reached; [`dial`] has the HTTP stack.
 
+pub(crate) mod config;
+mod credentials;
 mod dial;
+mod exec;
 mod guard;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod presented;
 mod switch;
 mod through;
+mod tls;
 mod verify;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use futures::TryFutureExt;
 use futures::future::BoxFuture;
 use http::HeaderMap;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 use tower::ServiceExt;
 use transport::{BoxError, Request, Response};
 
-use crate::kubeconfig::Places;
+use crate::kubeconfig::{Kubeconfig, Places};
 use crate::{Client, Error, Result, Transport};
+use config::{Config, Roots};
+use credentials::Source;
 
 pub use switch::Switch;
 pub use through::{Dial, Egress, Stream, authority};
@@ -95,7 +98,7 @@ impl Client {
     /// # Errors
     /// [`Error::Config`] naming the file or the address.
     pub fn from_flags<'a>(places: &'a Places, server: Option<&'a str>) -> BoxFuture<'a, Result<Self>> {
-        Box::pin(async move { Self::from_config(crate::kubeconfig::of_flags(places, server).await?) })
+        Box::pin(async move { Self::from_config(&crate::kubeconfig::of_flags(places, server)?) })
     }
 
     /// Connects by the text of a kubeconfig.
@@ -103,22 +106,12 @@ impl Client {
     /// # Errors
     /// [`Error::Config`].
     pub fn from_kubeconfig_text<'a>(text: &'a str, context: Option<&'a str>) -> BoxFuture<'a, Result<Self>> {
-        Box::pin(async move {
-            let bad = |why: &dyn std::fmt::Display| Error::Config(format!("kubeconfig: {why}"));
-            let kubeconfig = Kubeconfig::from_yaml(text).map_err(|e| bad(&e))?;
-            let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
-            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|e| bad(&e))?;
-            Self::from_config(config)
-        })
+        Box::pin(async move { Self::from_config(&Kubeconfig::of_text(text)?.config(context)?) })
     }
 
-    /// Connects by a configuration of `kube`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] when certificates or credentials are unusable.
-    pub fn from_config(config: kube::Config) -> Result<Self> {
-        let host = host_of(&config);
-        Ok(Self::over(Transport::Remote(dial::service(&config, HeaderMap::new(), guard::Guard::OFF)?), &host))
+    pub(crate) fn from_config(config: &Config) -> Result<Self> {
+        let host = host_of(config);
+        Ok(Self::over(Transport::Remote(dial::service(config, HeaderMap::new(), guard::Guard::OFF)?), &host))
     }
 
     /// Connects to a member's API server.
@@ -140,8 +133,8 @@ impl Client {
     fn connecting(endpoint: &Endpoint, way: Option<Arc<dyn Dial>>) -> Result<Self> {
         let config = config_of(endpoint)?;
         let guard = guard::Guard { is_on: endpoint.guarded };
-        guard.check_host(&config.cluster_url)?;
-        config.proxy_url.iter().try_for_each(|proxy| guard.check_host(proxy))?;
+        guard.check_host(&config.server)?;
+        config.proxy.iter().try_for_each(|proxy| guard.check_host(proxy))?;
         let headers = proxy_headers(&endpoint.proxy_headers)?;
         let service = match way {
             None => dial::service(&config, headers, guard)?,
@@ -152,25 +145,22 @@ impl Client {
 }
 
 /// The host and port of the server.
-fn host_of(config: &kube::Config) -> String {
-    config.cluster_url.authority().map(ToString::to_string).unwrap_or_default()
+fn host_of(config: &Config) -> String {
+    config.server.authority().map(ToString::to_string).unwrap_or_default()
 }
 
-fn config_of(endpoint: &Endpoint) -> Result<kube::Config> {
+fn config_of(endpoint: &Endpoint) -> Result<Config> {
     let server = endpoint.server.parse().map_err(|e| Error::Config(format!("endpoint {:?}: {e}", endpoint.server)))?;
-    let mut config = kube::Config::new(server);
-    config.accept_invalid_certs = endpoint.insecure;
-    config.tls_server_name = endpoint.server_name.clone();
-    if let Some(bundle) = &endpoint.ca_bundle {
-        config.root_cert = Some(certificates(bundle)?);
-    }
-    config.auth_info.token = endpoint.token.clone().map(Into::into);
-    if let Some(identity) = &endpoint.identity {
-        config.auth_info.client_certificate_data = Some(BASE64_STANDARD.encode(&identity.certificate));
-        config.auth_info.client_key_data = Some(BASE64_STANDARD.encode(&identity.key).into());
-    }
+    let mut config = Config::new(server);
+    config.server_name = endpoint.server_name.clone();
+    // A bundle must be valid even where it is not used.
+    let bundle = endpoint.ca_bundle.as_deref().map(config::bundle).transpose()?;
+    config.roots = if endpoint.insecure { Roots::Unverified } else { bundle.unwrap_or_default() };
+    config.credentials = endpoint.token.clone().map_or(Source::None, Source::Bearer);
+    let identity = endpoint.identity.as_ref();
+    config.identity = identity.map(|it| (it.certificate.clone().into_bytes(), it.key.clone().into_bytes()));
     if let Some(proxy) = &endpoint.proxy_url {
-        config.proxy_url = Some(proxy.parse().map_err(|e| Error::Config(format!("proxy URL {proxy:?}: {e}")))?);
+        config.proxy = Some(proxy.parse().map_err(|e| Error::Config(format!("proxy URL {proxy:?}: {e}")))?);
     }
     Ok(config)
 }
@@ -186,16 +176,6 @@ fn proxy_headers(given: &[(String, String)]) -> Result<HeaderMap> {
         }
     }
     Ok(headers)
-}
-
-fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let parsed: std::result::Result<Vec<_>, _> =
-        CertificateDer::pem_slice_iter(pem).map(|cert| cert.map(|cert| cert.to_vec())).collect();
-    match parsed {
-        Ok(certificates) if certificates.is_empty() => Err(Error::Config("the CA bundle holds no certificate".into())),
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(Error::Config(format!("the CA bundle is not PEM: {error:?}"))),
-    }
 }
 
 /// Not an `async fn`: see [`Client::send`].

@@ -5,25 +5,28 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Uri};
+use futures::future::BoxFuture;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::rt::{Read, Write};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::ConfigExt;
 use rustls_pki_types::InvalidDnsNameError;
-use tower::{ServiceBuilder, ServiceExt};
-use transport::{Body, BoxError};
+use tower::ServiceExt;
+use transport::{Body, BoxError, Request, Response};
 
 use super::Service;
+use super::config::Config;
+use super::credentials::{Credentials, Source};
 use super::guard::{Guard, Guarded};
 use super::through::{Dial, Stream, Streams, Through};
-use super::verify::Verifier;
 use crate::failure::NoConnection;
 use crate::{Error, Result};
 
@@ -36,66 +39,31 @@ const PROBE: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
 
 /// The service from a request with a path to its response. `proxy_headers` are sent to an HTTP proxy only.
-pub(super) fn service(config: &kube::Config, proxy_headers: HeaderMap, guard: Guard) -> Result<Service> {
+pub(super) fn service(config: &Config, proxy_headers: HeaderMap, guard: Guard) -> Result<Service> {
     let resolver = Guarded { resolver: GaiResolver::new(), guard };
-    connecting(config, proxy_headers, resolver, Direct { config })
+    over(config, connecting(config, proxy_headers, resolver)?)
 }
 
 /// As [`service`], through `way` while it has a connection.
 pub(super) fn service_over(
-    config: &kube::Config,
+    config: &Config,
     proxy_headers: HeaderMap,
     guard: Guard,
     way: Arc<dyn Dial>,
 ) -> Result<Service> {
     let resolver = Guarded { resolver: GaiResolver::new(), guard };
-    let direct = connecting(config, proxy_headers, resolver, Plain)?;
-    over(config, Through { way, direct })
+    let direct = connecting(config, proxy_headers, resolver)?;
+    over(config, Streams::new(Through { way, direct }))
 }
 
 /// Connections to the server without TLS, through its proxy if there is one.
-pub(super) fn plain(config: &kube::Config) -> Result<Streams> {
+pub(super) fn plain(config: &Config) -> Result<Streams> {
     let resolver = Guarded { resolver: GaiResolver::new(), guard: Guard::OFF };
-    connecting(config, HeaderMap::new(), resolver, Plain)
+    connecting(config, HeaderMap::new(), resolver)
 }
 
-/// A layer on top of the connector that a configuration requires.
-trait Build {
-    type Built;
-
-    fn build(self, connector: impl Connect) -> Result<Self::Built>;
-}
-
-/// HTTP and TLS.
-struct Direct<'a> {
-    config: &'a kube::Config,
-}
-
-impl Build for Direct<'_> {
-    type Built = Service;
-
-    fn build(self, connector: impl Connect) -> Result<Service> {
-        over(self.config, connector)
-    }
-}
-
-/// No layer.
-struct Plain;
-
-impl Build for Plain {
-    type Built = Streams;
-
-    fn build(self, connector: impl Connect) -> Result<Streams> {
-        Ok(Streams::new(connector.map_response(Stream::new).map_err(Into::into)))
-    }
-}
-
-fn connecting<R, B: Build>(
-    config: &kube::Config,
-    proxy_headers: HeaderMap,
-    resolver: Guarded<R>,
-    build: B,
-) -> Result<B::Built>
+/// Its result is boxed: with a type for each kind of proxy, TLS and HTTP would be compiled for each of them.
+fn connecting<R>(config: &Config, proxy_headers: HeaderMap, resolver: Guarded<R>) -> Result<Streams>
 where
     R: tower::Service<Name, Error = std::io::Error> + Clone + Send + Sync + 'static,
     R::Response: Iterator<Item = SocketAddr>,
@@ -107,21 +75,28 @@ where
     tcp.set_keepalive(Some(ALIVE));
     tcp.set_keepalive_interval(Some(PROBE));
     tcp.set_keepalive_retries(Some(3));
-    let Some(proxy) = &config.proxy_url else { return build.build(tcp) };
+    let tcp = streams(tcp);
+    let Some(proxy) = &config.proxy else { return Ok(tcp) };
     match proxy.scheme_str() {
-        Some("socks5") => build.build(SocksV5::new(proxy.clone(), tcp)),
-        Some("http") => build.build(tunnel(proxy, proxy_headers, tcp)),
-        Some("https") => build.build(tunnel(proxy, proxy_headers, tls(config, tcp)?)),
+        Some("socks5") => Ok(streams(SocksV5::new(proxy.clone(), tcp))),
+        Some("http") => Ok(tunnel(proxy, proxy_headers, tcp)),
+        Some("https") => {
+            Ok(tunnel(proxy, proxy_headers, streams(tls(config, &Credentials::new(&Source::None)?, tcp)?)))
+        }
         _ => Err(Error::Config(format!("proxy URL {proxy}: unsupported scheme, must be http, https, or socks5"))),
     }
 }
 
-fn tunnel<C>(proxy: &Uri, headers: HeaderMap, connector: C) -> Tunnel<C> {
+fn streams(connector: impl Connect) -> Streams {
+    Streams::new(connector.map_response(Stream::new).map_err(Into::into))
+}
+
+fn tunnel(proxy: &Uri, headers: HeaderMap, connector: Streams) -> Streams {
     let tunnel = Tunnel::new(proxy.clone(), connector).with_headers(headers);
     let credentials = proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
     match credentials.and_then(|(user, _)| basic(user)) {
-        Some(value) => tunnel.with_auth(value),
-        None => tunnel,
+        Some(value) => streams(tunnel.with_auth(value)),
+        None => streams(tunnel),
     }
 }
 
@@ -176,46 +151,102 @@ impl<T> Connect for T where
 {
 }
 
-fn tls(config: &kube::Config, connector: impl Connect) -> Result<impl Connect> {
-    let bad = |e: &dyn std::fmt::Display| Error::Config(e.to_string());
-    let mut tls = config.rustls_client_config().map_err(|e| bad(&e))?;
-    // A bundle in a file has its own verifier, which rereads it periodically.
-    let bundle = config.root_cert.as_ref().filter(|_| !config.accept_invalid_certs && config.root_cert_file.is_none());
-    if let Some(verifier) = bundle.and_then(|bundle| Verifier::of(bundle)) {
-        tls.dangerous().set_certificate_verifier(Arc::new(verifier));
-    }
+fn tls(config: &Config, credentials: &Credentials, connector: Streams) -> Result<HttpsConnector<Streams>> {
+    let tls = super::tls::client(config, credentials)?;
     let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    if let Some(name) = &config.tls_server_name {
-        let name = name.clone().try_into().map_err(|e: InvalidDnsNameError| bad(&e))?;
+    if let Some(name) = &config.server_name {
+        let name = name.clone().try_into().map_err(|e: InvalidDnsNameError| Error::Config(e.to_string()))?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     Ok(builder.enable_http1().wrap_connector(connector))
 }
 
-fn over(config: &kube::Config, connector: impl Connect) -> Result<Service> {
-    let bad = |e: kube::Error| Error::Config(e.to_string());
-    let connector = tls(config, connector)?;
-    let connector = tower::service_fn(move |uri: Uri| {
-        let connector = connector.clone();
-        Box::pin(async move {
-            match tokio::time::timeout(CONNECT_TIMEOUT, connector.oneshot(uri)).await {
-                Ok(connected) => connected.map_err(Into::into),
-                Err(_) => Err(BoxError::from(NoConnection(CONNECT_TIMEOUT))),
-            }
-        })
-    });
+fn over(config: &Config, connector: Streams) -> Result<Service> {
+    let credentials = Credentials::new(&config.credentials)?;
+    let connector = InTime(tls(config, &credentials, connector)?);
     let http = hyper_util::client::legacy::Builder::new(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
         .build::<_, Body>(connector);
-    let stack = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(bad)?)
-        .layer(config.extra_headers_layer().map_err(bad)?)
-        .map_err(BoxError::from)
-        .service(http)
-        .map_response(|response| response.map(|body| body.map_err(BoxError::from).boxed_unsync()));
-    Ok(Service::new(stack))
+    let base = Arc::new(Base::new(config));
+    Ok(Service::new(tower::service_fn(move |request: Request| {
+        send(http.clone(), Arc::clone(&base), credentials.clone(), request)
+    })))
+}
+
+async fn send(
+    http: hyper_util::client::legacy::Client<InTime, Body>,
+    base: Arc<Base>,
+    credentials: Credentials,
+    mut request: Request,
+) -> std::result::Result<Response, BoxError> {
+    base.complete(&mut request)?;
+    let header = match credentials.known() {
+        Some(known) => known,
+        None => credentials.header().await?,
+    };
+    if let Some(header) = &header {
+        request.headers_mut().insert(http::header::AUTHORIZATION, header.clone());
+    }
+    let response = http.request(request).await?;
+    if response.status() == StatusCode::UNAUTHORIZED {
+        credentials.rejected(header.as_ref());
+    }
+    Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+}
+
+/// Connections within [`CONNECT_TIMEOUT`].
+#[derive(Clone)]
+struct InTime(HttpsConnector<Streams>);
+
+impl tower::Service<Uri> for InTime {
+    type Response = MaybeHttpsStream<Stream>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, std::result::Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<std::result::Result<(), BoxError>> {
+        tower::Service::<Uri>::poll_ready(&mut self.0, context)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.0.call(uri));
+        Box::pin(async move {
+            match connecting.await {
+                Ok(connected) => connected,
+                Err(_) => Err(NoConnection(CONNECT_TIMEOUT).into()),
+            }
+        })
+    }
+}
+
+/// What a request to a server has, besides what its sender says.
+struct Base {
+    server: Uri,
+    /// Without the last slash.
+    path: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Base {
+    fn new(config: &Config) -> Self {
+        let path = config.server.path().trim_end_matches('/').to_owned();
+        Self { server: config.server.clone(), path, headers: config.headers.clone() }
+    }
+
+    fn complete(&self, request: &mut Request) -> std::result::Result<(), BoxError> {
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.scheme = self.server.scheme().cloned();
+        parts.authority = self.server.authority().cloned();
+        let below = parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
+        if !self.path.is_empty() {
+            *below = PathAndQuery::try_from(format!("{}{below}", self.path))?;
+        }
+        *request.uri_mut() = Uri::from_parts(parts)?;
+        for (name, value) in &self.headers {
+            request.headers_mut().append(name.clone(), value.clone());
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -281,15 +312,15 @@ mod tests {
             }
         });
         let get = async |server: &str, proxy: Option<&str>, found: &[&str], is_on: bool| {
-            let mut config = kube::Config::new(server.parse().expect("a URL"));
-            config.auth_info.token = Some("secret".to_owned().into());
-            config.proxy_url = proxy.map(|proxy| proxy.parse().expect("a URL"));
+            let mut config = Config::new(server.parse().expect("a URL"));
+            config.credentials = Source::Bearer("secret".into());
+            config.proxy = proxy.map(|proxy| proxy.parse().expect("a URL"));
             let found: Vec<SocketAddr> =
                 found.iter().map(|address| SocketAddr::new(address.parse().expect("an address"), 0)).collect();
             let resolver = tower::service_fn(move |_: Name| std::future::ready(Ok(found.clone().into_iter())));
             let resolver = Guarded { resolver, guard: Guard { is_on } };
-            let service = connecting(&config, HeaderMap::new(), resolver, Direct { config: &config });
-            let service = service.expect("a service");
+            let streams = connecting(&config, HeaderMap::new(), resolver).expect("a connector");
+            let service = over(&config, streams).expect("a service");
             let client = Client::over(crate::Transport::Remote(service), "member");
             let answer = client.request(http::Method::GET, "/version", None);
             let answer = tokio::time::timeout(Duration::from_secs(5), answer).await;

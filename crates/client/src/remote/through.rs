@@ -155,7 +155,7 @@ impl Egress {
         let endpoint =
             Endpoint { server: server.to_owned(), proxy_url: proxy.map(str::to_owned), ..Endpoint::default() };
         let config = config_of(&endpoint)?;
-        Ok(Self { streams: dial::plain(&config)?, server: config.cluster_url })
+        Ok(Self { streams: dial::plain(&config)?, server: config.server })
     }
 
     /// Host and port of the server.
