@@ -35,9 +35,16 @@ const DUPLICATES: &[(&str, &str)] = &[
     ("cpufeatures", "of sha2 and chacha20"),
     ("crypto-common", "of digest"),
     ("digest", "sha1 of tungstenite has 0.11; sha2 has 0.10"),
-    ("pem", "jsonwebtoken has 3; rcgen and kube have 4"),
+    ("pem", "jsonwebtoken has 3; rcgen has 4"),
     ("syn", "procedural macros move to 3 one by one"),
     ("untrusted", "aws-lc-rs has 0.7; rustls-webpki has 0.9"),
+];
+
+/// Crates that tests use and the program must not be built with: what each would cost, and what stands in its place.
+const TESTS_ONLY: &[(&str, &str)] = &[
+    ("k8s-openapi", "half a minute of compilation; the build script of apiserver reads its source"),
+    ("kube-client", "half a minute of compilation; client::remote is the connector"),
+    ("jsonpath-rust", "a second JSONPath; apimachinery::jsonpath is kubectl's"),
 ];
 
 /// The only source of crates.
@@ -102,6 +109,9 @@ pub fn dependencies(built: &str) -> Vec<String> {
         let name = package.split(' ').next().unwrap_or(package);
         if TLS.contains(&name) {
             findings.push(format!("{name}: another implementation of TLS"));
+        }
+        if let Some((_, why)) = TESTS_ONLY.iter().find(|(known, _)| *known == name) {
+            findings.push(format!("{name}: is for tests only: {why}"));
         }
         if CRYPTOGRAPHY.contains(&name) {
             providers.insert(name);

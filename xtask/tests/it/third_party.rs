@@ -24,6 +24,7 @@ fn each_rule_of_a_dependency_can_fail() {
     let check = |built: &str| dependencies(built).join("; ");
     assert_eq!(check("a v1.0.0|MIT\nring v0.17.0|Apache-2.0 AND ISC\nours v0.1.0 (/w)|\n"), "");
     assert_eq!(check("openssl v1.0.0|MIT\n"), "openssl: another implementation of TLS");
+    assert!(check("kube-client v5.0.0|MIT\n").starts_with("kube-client: is for tests only: "));
     assert_eq!(check("a v1.0.0|\n"), "a: licence \"\" is not permitted");
     assert!(check("ring v1.0.0|ISC\naws-lc-rs v1.0.0|ISC\n").contains("more than one provider"));
 }
