@@ -2,11 +2,14 @@
 //!
 //! The `is_*` functions return the complaints about a text, none when it is fine.
 
+mod shapes;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use self::shapes::{is_valid_qualified_name, label_shaped, name_shaped, subdomain_shaped};
 use crate::field::{self, ErrorList, MAX_ERRORS, Path};
 
 /// Maximum length of a DNS-1123 label, in bytes.
@@ -31,34 +34,6 @@ fn too_long(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
-fn lower_alphanumeric(byte: u8) -> bool {
-    byte.is_ascii_lowercase() || byte.is_ascii_digit()
-}
-
-fn label_shaped(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    match (bytes.first(), bytes.last()) {
-        (Some(first), Some(last)) => {
-            lower_alphanumeric(*first)
-                && lower_alphanumeric(*last)
-                && bytes.iter().all(|b| lower_alphanumeric(*b) || *b == b'-')
-        }
-        _ => false,
-    }
-}
-
-fn name_shaped(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    match (bytes.first(), bytes.last()) {
-        (Some(first), Some(last)) => {
-            first.is_ascii_alphanumeric()
-                && last.is_ascii_alphanumeric()
-                && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-        }
-        _ => false,
-    }
-}
-
 fn complaints(long: Option<usize>, shape: Option<&str>) -> Vec<String> {
     long.map(too_long).into_iter().chain(shape.map(str::to_owned)).collect()
 }
@@ -72,12 +47,12 @@ fn complaints(long: Option<usize>, shape: Option<&str>) -> Vec<String> {
 /// assert!(is_dns1123_label("Web_1")[0].starts_with("a lowercase RFC 1123 label must consist of"));
 /// ```
 pub fn is_dns1123_label(text: &str) -> Vec<String> {
-    complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!label_shaped(text)).then_some(LABEL_TEXT))
+    complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!label_shaped(text.as_bytes())).then_some(LABEL_TEXT))
 }
 
 /// RFC 1123 subdomain.
 pub fn is_dns1123_subdomain(text: &str) -> Vec<String> {
-    let shaped = text.split('.').all(label_shaped);
+    let shaped = subdomain_shaped(text.as_bytes());
     complaints((text.len() > SUBDOMAIN_MAX).then_some(SUBDOMAIN_MAX), (!shaped).then_some(SUBDOMAIN_TEXT))
 }
 
@@ -95,13 +70,16 @@ pub fn is_dns1123_subdomain_with_underscore(text: &str) -> Vec<String> {
 
 /// RFC 1035 label: a 1123 label that starts with a letter.
 pub fn is_dns1035_label(text: &str) -> Vec<String> {
-    let shaped = label_shaped(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
+    let shaped = label_shaped(text.as_bytes()) && text.starts_with(|c: char| c.is_ascii_lowercase());
     complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!shaped).then_some(LABEL_1035_TEXT))
 }
 
 /// `[prefix/]name`: keys of labels and annotations, finalizers.
 pub fn is_qualified_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
+    if is_valid_qualified_name(text.as_bytes()) {
+        return errors;
+    }
     let mut parts = text.split('/');
     let name = match (parts.next(), parts.next(), parts.next()) {
         (Some(name), None, _) => name,
@@ -124,7 +102,7 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
     } else if name.len() > LABEL_MAX {
         errors.push(format!("name part {}", too_long(LABEL_MAX)));
     }
-    if !name_shaped(name) {
+    if !name_shaped(name.as_bytes()) {
         errors.push(format!("name part {QUALIFIED_TEXT}"));
     }
     errors
@@ -132,7 +110,7 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
 
 /// The value of a label.
 pub fn is_label_value(text: &str) -> Vec<String> {
-    let shaped = text.is_empty() || name_shaped(text);
+    let shaped = text.is_empty() || name_shaped(text.as_bytes());
     complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!shaped).then_some(LABEL_VALUE_TEXT))
 }
 
@@ -147,14 +125,18 @@ pub fn is_path_segment(text: &str) -> Vec<String> {
 
 /// [`is_path_segment`] for the start of one.
 pub fn is_path_segment_prefix(text: &str) -> Vec<String> {
-    ['/', '%'].into_iter().filter(|c| text.contains(*c)).map(|c| format!("may not contain '{c}'")).collect()
+    ['/', '%']
+        .into_iter()
+        .filter(|c| text.bytes().any(|byte| char::from(byte) == *c))
+        .map(|c| format!("may not contain '{c}'"))
+        .collect()
 }
 
 /// A trailing dash is fine in a prefix because a suffix follows it.
-fn mask_trailing_dash(text: &str, prefix: bool) -> String {
+fn mask_trailing_dash(text: &str, prefix: bool) -> Cow<'_, str> {
     match text.strip_suffix('-') {
-        Some(rest) if prefix && !rest.is_empty() => format!("{rest}a"),
-        _ => text.to_owned(),
+        Some(rest) if prefix && !rest.is_empty() => Cow::Owned(format!("{rest}a")),
+        _ => Cow::Borrowed(text),
     }
 }
 
