@@ -2,10 +2,15 @@
 //! known to be valid; of an invalid one the answer is `None` or some part of it, never a panic.
 
 mod paths;
+mod reader;
+mod write;
 
 use std::ops::Range;
 
 pub use paths::{Paths, Places};
+pub use reader::tree;
+pub(crate) use reader::{LEVELS, Reader};
+pub use write::{is_plain, write, write_text};
 
 /// The position of the first member of this name in an encoded object. The name must be one that JSON does not escape.
 pub fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
@@ -121,7 +126,7 @@ pub fn text(json: &[u8], from: usize) -> Option<(usize, bool)> {
     }
     let (mut at, mut escaped) = (from + 1, false);
     loop {
-        at += quotation_or_escape(json.get(at..)?)?;
+        at = quotation_or_escape(json, at)?;
         if json[at] == b'"' {
             return Some((at + 1, escaped));
         }
@@ -131,22 +136,23 @@ pub fn text(json: &[u8], from: usize) -> Option<(usize, bool)> {
     }
 }
 
-/// The position of the first quotation mark or backslash. Strings are most of a document; eight bytes are compared at
-/// once.
-fn quotation_or_escape(text: &[u8]) -> Option<usize> {
+/// The position of the first quotation mark or backslash from `at` on. Strings are most of a document; eight bytes are
+/// compared at once.
+fn quotation_or_escape(json: &[u8], mut at: usize) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     // The lowest bit that is set is that of the lowest byte that is zero.
     let zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
-    let (words, rest) = text.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
+    let mut rest = json.get(at..)?;
+    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
         let word = u64::from_le_bytes(*word);
         let found = zero(word ^ (ONES * u64::from(b'"'))) | zero(word ^ (ONES * u64::from(b'\\')));
         if found != 0 {
-            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+            return Some(at + found.trailing_zeros() as usize / 8);
         }
+        at += 8;
+        rest = behind;
     }
-    let at = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-    Some(words.len() * 8 + at)
+    rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).map(|found| at + found)
 }
 
 fn end_of_text(json: &[u8], from: usize) -> Option<usize> {
@@ -159,21 +165,17 @@ fn end_of_value(json: &[u8], from: usize) -> Option<usize> {
         b'{' | b'[' => {
             let (mut depth, mut at) = (0usize, from);
             loop {
-                at += json.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))?;
-                match json[at] {
-                    b'"' => at = end_of_text(json, at)?,
-                    b'{' | b'[' => {
-                        depth += 1;
-                        at += 1;
+                match json.get(at)? {
+                    b'"' => {
+                        at = end_of_text(json, at)?;
+                        continue;
                     }
-                    _ => {
-                        depth -= 1;
-                        at += 1;
-                        if depth == 0 {
-                            return Some(at);
-                        }
-                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' if depth == 1 => return Some(at + 1),
+                    b'}' | b']' => depth -= 1,
+                    _ => {}
                 }
+                at += 1;
             }
         }
         _ => {

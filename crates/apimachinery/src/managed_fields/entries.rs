@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::path::is_plain;
 use super::set::{FieldSet, ParseSetError};
+use crate::raw_json::write_text;
 
 /// Older writers than this many share one entry per API version.
 pub(super) const MAX_UPDATERS: usize = 10;
@@ -104,7 +104,7 @@ impl Entry {
     pub fn write(&self, out: &mut Vec<u8>) {
         let member = |out: &mut Vec<u8>, name: &str, text: &str| {
             out.extend_from_slice(name.as_bytes());
-            put_text(out, text);
+            write_text(text, out);
         };
         member(out, "{\"apiVersion\":", &self.api_version);
         out.extend_from_slice(b",\"fieldsType\":\"FieldsV1\",\"fieldsV1\":");
@@ -134,17 +134,6 @@ impl Entry {
             map.insert("subresource".into(), self.subresource.as_str().into());
         }
         Value::Object(map)
-    }
-}
-
-/// Appends a text of JSON.
-fn put_text(out: &mut Vec<u8>, text: &str) {
-    if is_plain(text) {
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-    } else {
-        out.extend_from_slice(Value::from(text).to_string().as_bytes());
     }
 }
 

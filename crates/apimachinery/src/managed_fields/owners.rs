@@ -1,44 +1,90 @@
 //! The owners of an object's fields, apart from its tree: read from the encoded list and written into the encoded
 //! object, so that a write never parses the list into a tree.
 
-use serde::Deserialize;
+use std::borrow::Cow;
+
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::entries::{self, Entry, EntryError, Operation};
 use super::set::FieldSet;
+use crate::raw_json::Reader;
 
 /// The content of `metadata.managedFields`, in the list's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners(pub(super) Vec<Entry>);
 
-/// An entry in the form that the server writes. An entry of another form is parsed as a tree, which yields the error.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Encoded {
-    manager: String,
-    operation: Operation,
-    api_version: String,
-    #[serde(default)]
-    time: Option<String>,
-    fields_type: FieldsType,
-    #[serde(rename = "fieldsV1")]
-    set: FieldSet,
-    #[serde(default)]
-    subresource: String,
+/// The parts of an encoded entry: where its fields stand, and whose they are.
+#[derive(Default)]
+pub(super) struct Parts<'l> {
+    pub manager: Option<Cow<'l, str>>,
+    pub operation: Option<Operation>,
+    pub api_version: Option<Cow<'l, str>>,
+    pub subresource: Option<Cow<'l, str>>,
+    pub time: Option<Cow<'l, str>>,
+    is_fields_v1: bool,
 }
 
-#[derive(Deserialize)]
-enum FieldsType {
-    FieldsV1,
-}
-
-impl From<Encoded> for Entry {
-    fn from(encoded: Encoded) -> Self {
-        let Encoded { manager, operation, api_version, time, fields_type: FieldsType::FieldsV1, set, subresource } =
-            encoded;
-        Self { manager, operation, api_version, subresource, time, set }
+impl<'l> Parts<'l> {
+    /// Reads an entry in the form that the server writes, its fields by `set`. An entry of another form is parsed as a tree,
+    /// which yields the error.
+    pub fn read(reader: &mut Reader<'l>, mut set: impl FnMut(&mut Reader<'l>) -> Option<()>) -> Option<Self> {
+        let (mut parts, mut has_set, mut has_time) = (Self::default(), false, false);
+        reader.members(|reader, name| {
+            let is_twice = match &*name {
+                "manager" => parts.manager.replace(reader.text()?).is_some(),
+                "apiVersion" => parts.api_version.replace(reader.text()?).is_some(),
+                "subresource" => parts.subresource.replace(reader.text()?).is_some(),
+                "operation" => {
+                    let operation = match &*reader.text()? {
+                        "Apply" => Operation::Apply,
+                        "Update" => Operation::Update,
+                        _ => return None,
+                    };
+                    parts.operation.replace(operation).is_some()
+                }
+                "time" => {
+                    if !reader.null() {
+                        parts.time = Some(reader.text()?);
+                    }
+                    std::mem::replace(&mut has_time, true)
+                }
+                "fieldsType" => {
+                    (reader.text()? == "FieldsV1").then_some(())?;
+                    std::mem::replace(&mut parts.is_fields_v1, true)
+                }
+                "fieldsV1" => {
+                    set(reader)?;
+                    std::mem::replace(&mut has_set, true)
+                }
+                _ => reader.skip().is_none(),
+            };
+            (!is_twice).then_some(())
+        })?;
+        let is_whole = parts.manager.is_some() && parts.operation.is_some() && parts.is_fields_v1 && has_set;
+        let is_versioned = parts.api_version.as_ref().is_some_and(|version| !version.is_empty());
+        (is_whole && is_versioned).then_some(parts)
     }
+
+    /// The entry with these fields.
+    pub fn into_entry(self, set: FieldSet) -> Option<Entry> {
+        Some(Entry {
+            manager: self.manager?.into_owned(),
+            operation: self.operation?,
+            api_version: self.api_version?.into_owned(),
+            subresource: self.subresource.unwrap_or_default().into_owned(),
+            time: self.time.map(Cow::into_owned),
+            set,
+        })
+    }
+}
+
+pub(super) fn read_entry(reader: &mut Reader<'_>) -> Option<Entry> {
+    let mut set = FieldSet::default();
+    let parts = Parts::read(reader, |reader| {
+        set = FieldSet::read(reader)?;
+        Some(())
+    })?;
+    parts.into_entry(set)
 }
 
 impl Owners {
@@ -46,14 +92,17 @@ impl Owners {
     ///
     /// # Errors
     /// When the list or one of its entries is malformed for upstream.
-    pub fn parse(list: Option<&RawValue>) -> Result<Self, EntryError> {
+    pub fn parse(list: Option<&str>) -> Result<Self, EntryError> {
         let Some(list) = list else { return Ok(Self::default()) };
-        if let Ok(encoded) = serde_json::from_str::<Vec<Encoded>>(list.get())
-            && encoded.iter().all(|entry| !entry.api_version.is_empty())
-        {
-            return Ok(Self(encoded.into_iter().map(Entry::from).collect()));
+        let (mut reader, mut entries) = (Reader::of(list), Vec::new());
+        let read = reader.items(|reader| {
+            entries.push(read_entry(reader)?);
+            Some(())
+        });
+        if read.is_some() && reader.is_done() {
+            return Ok(Self(entries));
         }
-        let tree: Value = serde_json::from_str(list.get()).map_err(|_| EntryError::NotEntries)?;
+        let tree: Value = serde_json::from_str(list).map_err(|_| EntryError::NotEntries)?;
         entries::parse(Some(&tree)).map(Self)
     }
 

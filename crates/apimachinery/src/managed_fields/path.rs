@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::raw_json::is_plain;
+
 /// Ordered as upstream orders them: fields, keys, values, indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathElement {
@@ -34,10 +36,12 @@ impl PathElement {
     /// # Errors
     /// When the prefix is unknown or the rest is malformed.
     pub fn parse(text: &str) -> Result<Self, ParseElementError> {
+        if let Some(name) = text.strip_prefix("f:") {
+            return Ok(Self::field(name));
+        }
         let error = || ParseElementError(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(error)?;
         match kind {
-            "f" => Ok(Self::field(rest)),
             "k" => {
                 let KeyFields(fields) = serde_json::from_str(rest).map_err(|_| error())?;
                 Ok(Self::Key(fields))
@@ -96,11 +100,6 @@ impl PathElement {
             out.extend_from_slice(Value::from(self.encode()).to_string().as_bytes());
         }
     }
-}
-
-/// Whether JSON has the text as it is.
-pub(super) fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
 }
 
 /// Appends a value inside a text of JSON, if it is one that is simple to write there.

@@ -8,6 +8,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAcces
 use serde_json::{Map, Value};
 
 use super::path::{ParseElementError, PathElement};
+use crate::raw_json::Reader;
 
 /// Deeper parts are owned as one. The JSON decoder reads 128 levels, of which the path to a set takes four
 /// (`metadata.managedFields[].fieldsV1`); an object whose sets are deeper could be stored and never be read again.
@@ -185,6 +186,22 @@ impl FieldSet {
         });
     }
 
+    /// Whether some path is in both sets.
+    pub fn intersects(&self, other: &Self) -> bool {
+        let both =
+            |theirs: &Node, mine: &Node| (theirs.member && mine.member) || mine.children.intersects(&theirs.children);
+        !self.is_empty()
+            && other.iter().any(|(element, theirs)| self.get(element).is_some_and(|mine| both(theirs, mine)))
+    }
+
+    /// Whether every path of `other` is in this set.
+    pub fn contains_all(&self, other: &Self) -> bool {
+        let all = |theirs: &Node, mine: &Node| {
+            (mine.member || !theirs.member) && mine.children.contains_all(&theirs.children)
+        };
+        other.iter().all(|(element, theirs)| self.get(element).is_some_and(|mine| all(theirs, mine)))
+    }
+
     /// The paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
@@ -257,6 +274,33 @@ impl<'de> Deserialize<'de> for FieldSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         NodeAt { depth: 0 }.deserialize(deserializer).map(|node| node.children)
     }
+}
+
+impl FieldSet {
+    /// Reads encoded `fieldsV1`; `None` if the decoder has to.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        read_node(reader, 0).map(|node| node.children)
+    }
+}
+
+fn read_node(reader: &mut Reader<'_>, depth: usize) -> Option<Node> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let mut node = Node { member: true, children: FieldSet::default() };
+    let (mut empty, mut dot) = (true, false);
+    reader.members(|reader, key| {
+        empty = false;
+        let below = read_node(reader, depth + 1)?;
+        if key == "." {
+            dot = true;
+        } else {
+            node.children.push(PathElement::parse(&key).ok()?, below);
+        }
+        Some(())
+    })?;
+    node.member = empty || dot;
+    Some(node)
 }
 
 struct NodeAt {
@@ -408,11 +452,17 @@ pub(super) mod tests {
             a.write(&mut text);
             prop_assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), a.to_value());
             prop_assert_eq!(serde_json::from_slice::<FieldSet>(&text).unwrap(), a.clone());
+            let text = String::from_utf8(text).unwrap();
+            prop_assert_eq!(FieldSet::read(&mut Reader::of(&text)).unwrap(), a.clone());
             let both = a.clone().union(b.clone());
             prop_assert_eq!(&both, &b.clone().union(a.clone()));
             let mut only_a = a.clone();
             only_a.subtract(&b);
             prop_assert!(only_a.intersection(&b).is_empty());
+            prop_assert!(!only_a.intersects(&b));
+            prop_assert_eq!(a.intersects(&b), !a.intersection(&b).is_empty());
+            prop_assert_eq!(a.contains_all(&b), a.intersection(&b) == b);
+            prop_assert!(both.contains_all(&a));
             prop_assert_eq!(only_a.union(a.intersection(&b)), a.clone());
             let mut none = both.clone();
             none.subtract_recursively(&both);

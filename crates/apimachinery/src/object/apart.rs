@@ -7,13 +7,51 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::raw_json::{LEVELS, Reader};
+
 /// A decoded object whose `metadata.managedFields` is still as it was encoded.
 #[derive(Debug)]
 pub struct Apart<'j> {
     /// Without the list.
     pub tree: Value,
     /// The encoded list of field owners.
-    pub owners: Option<&'j RawValue>,
+    pub owners: Option<&'j str>,
+}
+
+impl<'j> Apart<'j> {
+    /// Of a document that is known to be valid.
+    ///
+    /// # Errors
+    /// When it is not an object with metadata.
+    pub fn read(json: &'j [u8]) -> Result<Self, serde_json::Error> {
+        let Ok(text) = std::str::from_utf8(json) else { return serde_json::from_slice(json) };
+        let mut reader = Reader::of(text);
+        let found = Self::of(&mut reader).filter(|_| reader.is_done());
+        found.map_or_else(|| serde_json::from_str(text), Ok)
+    }
+
+    fn of(reader: &mut Reader<'j>) -> Option<Self> {
+        let (mut tree, mut owners) = (Map::new(), None);
+        reader.members(|reader, key| {
+            let value = if key == "metadata" {
+                let mut fields = Map::new();
+                reader.members(|reader, key| {
+                    if key == "managedFields" {
+                        owners = Some(reader.skipped()?);
+                    } else {
+                        fields.insert(key.into_owned(), reader.value(LEVELS)?);
+                    }
+                    Some(())
+                })?;
+                Value::Object(fields)
+            } else {
+                reader.value(LEVELS)?
+            };
+            tree.insert(key.into_owned(), value);
+            Some(())
+        })?;
+        Some(Self { tree: Value::Object(tree), owners })
+    }
 }
 
 impl<'de> Deserialize<'de> for Apart<'de> {
@@ -49,7 +87,7 @@ impl<'de> Visitor<'de> for Document {
 
 struct Metadata<'j> {
     fields: Value,
-    list: Option<&'j RawValue>,
+    list: Option<&'j str>,
 }
 
 impl<'de> Deserialize<'de> for Metadata<'de> {
@@ -71,7 +109,7 @@ impl<'de> Visitor<'de> for Fields {
         let (mut fields, mut list) = (Map::new(), None);
         while let Some(key) = members.next_key::<String>()? {
             if key == "managedFields" {
-                list = Some(members.next_value()?);
+                list = Some(members.next_value::<&RawValue>()?.get());
             } else {
                 fields.insert(key, members.next_value()?);
             }

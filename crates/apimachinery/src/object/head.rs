@@ -10,15 +10,15 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::meta::OwnerReference;
-use crate::raw_json;
+use crate::raw_json::Reader;
 
 /// A part of the document, in bytes. Documents are smaller than 4 GiB.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span(u32, u32);
 
 impl Span {
-    fn of(part: Option<&RawValue>, json: &[u8]) -> Self {
-        part.and_then(|part| place(part.get(), json)).unwrap_or_default()
+    fn of(part: Raw<'_>, json: &[u8]) -> Self {
+        Some(part.0).filter(|part| !part.is_empty()).and_then(|part| place(part, json)).unwrap_or_default()
     }
 
     pub fn range(self) -> std::ops::Range<usize> {
@@ -26,7 +26,7 @@ impl Span {
     }
 }
 
-fn place(text: &str, json: &[u8]) -> Option<Span> {
+fn place(text: &[u8], json: &[u8]) -> Option<Span> {
     let start = (text.as_ptr() as usize).checked_sub(json.as_ptr() as usize)?;
     let end = start + text.len();
     if end > json.len() {
@@ -170,23 +170,24 @@ struct Document<'j> {
 }
 
 impl<'j> Document<'j> {
+    /// Of a document that begins with its kind and its metadata; what follows is not read.
     fn front(json: &'j [u8]) -> Option<Self> {
-        const METADATA: &[u8] = b",\"metadata\":";
-        let mut members = raw_json::members(json);
-        let (first, second) = (members.next()?, members.next()?);
-        let rest = json.get(second.1.end..)?.strip_prefix(METADATA)?;
-        // Go's types begin with the kind.
-        let ((b"apiVersion", api_version), (b"kind", kind)) =
-            (if first.0 == b"kind" { (second, first) } else { (first, second) })
-        else {
-            return None;
-        };
-        Some(Self {
-            api_version: serde_json::from_slice(&json[api_version]).ok()?,
-            kind: serde_json::from_slice(&json[kind]).ok()?,
-            // It reads up to the end of the value.
-            metadata: Metadata::deserialize(&mut serde_json::Deserializer::from_slice(rest)).ok()?,
-        })
+        let mut reader = Reader::of_part(json);
+        let (mut api_version, mut kind, mut metadata) = (None, None, None);
+        // The end of the metadata ends it early.
+        let _: Option<()> = reader.members(|reader, name| {
+            match &*name {
+                "apiVersion" if api_version.is_none() => api_version = Some(reader.text()?),
+                "kind" if kind.is_none() => kind = Some(reader.text()?),
+                "metadata" => {
+                    metadata = Some(Metadata::read(reader, json)?);
+                    return None;
+                }
+                _ => return None,
+            }
+            Some(())
+        });
+        Some(Self { api_version: Plain(api_version?), kind: Plain(kind?), metadata: metadata? })
     }
 }
 
@@ -210,10 +211,60 @@ struct Metadata<'j> {
     finalizers: Vec<Box<str>>,
     #[serde(deserialize_with = "null_is_default")]
     owner_references: Vec<OwnerReference>,
-    #[serde(borrow)]
-    annotations: Option<&'j RawValue>,
-    #[serde(borrow)]
-    managed_fields: Option<&'j RawValue>,
+    #[serde(deserialize_with = "null_is_default")]
+    annotations: Raw<'j>,
+    #[serde(deserialize_with = "null_is_default")]
+    managed_fields: Raw<'j>,
+}
+
+impl<'j> Metadata<'j> {
+    /// `None` if the decoder has to read it.
+    fn read(reader: &mut Reader<'j>, json: &'j [u8]) -> Option<Self> {
+        let mut found = Self::default();
+        reader.members(|reader, name| {
+            if reader.null() {
+                return Some(());
+            }
+            match &*name {
+                "name" => found.name = Plain(reader.text()?),
+                "namespace" => found.namespace = Plain(reader.text()?),
+                "uid" => found.uid = Plain(reader.text()?),
+                "resourceVersion" => found.resource_version = Plain(reader.text()?),
+                "generation" => found.generation = reader.value(0)?.as_i64()?,
+                "deletionTimestamp" => found.deletion_timestamp = Some(Plain(reader.text()?)),
+                "labels" => {
+                    reader.members(|reader, name| {
+                        found.labels.0.push((name, reader.text()?));
+                        Some(())
+                    })?;
+                }
+                "finalizers" => {
+                    reader.items(|reader| {
+                        found.finalizers.push(reader.text()?.into());
+                        Some(())
+                    })?;
+                }
+                "ownerReferences" => found.owner_references = serde_json::from_slice(&json[reader.skip()?]).ok()?,
+                "annotations" => found.annotations = Raw(&json[reader.skip()?]),
+                "managedFields" => found.managed_fields = Raw(&json[reader.skip()?]),
+                _ => {
+                    reader.skip()?;
+                }
+            }
+            Some(())
+        })?;
+        Some(found)
+    }
+}
+
+/// A part of the document as it is encoded; empty if absent.
+#[derive(Clone, Copy, Default)]
+struct Raw<'j>(&'j [u8]);
+
+impl<'de: 'j, 'j> Deserialize<'de> for Raw<'j> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&RawValue>::deserialize(deserializer).map(|raw| Self(raw.get().as_bytes()))
+    }
 }
 
 /// A text that is borrowed from the document where nothing in it is escaped.

@@ -21,7 +21,6 @@ use apimachinery::{GroupVersionKind, Object, ObjectKey, Status};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use storage::Guard;
 use transport::Identity;
 
@@ -76,7 +75,7 @@ pub struct AdmissionRequest<'a> {
     /// The owners of the fields of `object`, which has no list of its own.
     pub(crate) owners: Option<&'a Owners>,
     /// The list of `old`, which has none of its own.
-    pub(crate) old_owners: Option<&'a RawValue>,
+    pub(crate) old_owners: Option<&'a str>,
     pub(crate) face: &'a dyn Face,
     pub(crate) notes: &'a Notes,
     /// The state of mutation.
@@ -242,7 +241,7 @@ impl AdmissionRequest<'_> {
         let Some(old) = self.old else { return Ok(None) };
         let mut document = self.face.show(old)?;
         let list = self.old_owners.filter(|_| self.subresource != "scale");
-        let list = list.and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
+        let list = list.and_then(|list| serde_json::from_str::<Value>(list).ok());
         if let (Some(list), Some(metadata)) = (list, document.get_mut("metadata").and_then(Value::as_object_mut)) {
             metadata.insert("managedFields".into(), list);
         }

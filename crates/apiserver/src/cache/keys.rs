@@ -20,29 +20,42 @@ pub const ROOT: &str = "/registry/";
 /// `GROUP/PLURAL`: identifies a resource in all its versions.
 pub fn group_resource(group: &str, plural: &str) -> String {
     // Events are the same objects in both groups. A definition may add other resources to that group.
-    let group = if (group, plural) == ("events.k8s.io", "events") { "" } else { group };
-    format!("{}/{plural}", if group.is_empty() { "core" } else { group })
+    [group_part(group, plural), "/", plural].concat()
+}
+
+fn group_part<'g>(group: &'g str, plural: &str) -> &'g str {
+    match (group, plural) {
+        ("", _) | ("events.k8s.io", "events") => "core",
+        _ => group,
+    }
 }
 
 /// [`group_resource`] without an allocation, unless its names are long.
 pub(crate) fn short_group_resource(group: &str, plural: &str) -> SmallVec<[u8; 96]> {
-    let group = if (group, plural) == ("events.k8s.io", "events") { "" } else { group };
-    let group = if group.is_empty() { "core" } else { group };
-    [group.as_bytes(), b"/", plural.as_bytes()].iter().flat_map(|part| part.iter().copied()).collect()
+    [group_part(group, plural).as_bytes(), b"/", plural.as_bytes()]
+        .iter()
+        .flat_map(|part| part.iter().copied())
+        .collect()
 }
 
 /// The key of an object.
 pub fn object_key(resource: &ApiResource, key: &ObjectKey) -> Bytes {
-    place_key(&group_resource(&resource.group, &resource.plural), key)
+    let (group, plural) = (resource.group.as_str(), resource.plural.as_str());
+    joined([ROOT, group_part(group, plural), "/", plural], key)
 }
 
 /// [`object_key`] by the text of [`group_resource`].
 pub fn place_key(place: &str, key: &ObjectKey) -> Bytes {
-    match key.namespace() {
-        Some(ns) => format!("{ROOT}{place}/{ns}/{}", key.name),
-        None => format!("{ROOT}{place}/{}", key.name),
-    }
-    .into()
+    joined([ROOT, place], key)
+}
+
+fn joined<const N: usize>(place: [&str; N], key: &ObjectKey) -> Bytes {
+    let (between, namespace) = key.namespace().map_or(("", ""), |namespace| ("/", namespace));
+    let rest = [between, namespace, "/", &key.name];
+    let parts = || place.iter().chain(&rest);
+    let mut all = Vec::with_capacity(parts().map(|part| part.len()).sum());
+    parts().for_each(|part| all.extend_from_slice(part.as_bytes()));
+    all.into()
 }
 
 /// All keys of a resource, or of one namespace of it.
@@ -83,21 +96,18 @@ pub fn encode(object: &Value) -> Result<Bytes, serde_json::Error> {
 /// When the tree cannot be encoded.
 pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json::Error> {
     written(|out| {
-        out.push(b'{');
-        for field in ["apiVersion", "kind"] {
-            serde_json::to_writer(&mut *out, field)?;
-            out.push(b':');
-            serde_json::to_writer(&mut *out, &object[field])?;
-            out.push(b',');
+        for (name, field) in [(&b"{\"apiVersion\":"[..], "apiVersion"), (b",\"kind\":", "kind")] {
+            out.extend_from_slice(name);
+            raw_json::write(&object[field], out);
         }
         let empty = Map::new();
-        out.extend_from_slice(b"\"metadata\":");
+        out.extend_from_slice(b",\"metadata\":");
         let list = (!owners.is_empty()).then_some(|out: &mut Vec<u8>| owners.write(out));
-        members_with(out, object["metadata"].as_object().unwrap_or(&empty), list)?;
+        members_with(out, object["metadata"].as_object().unwrap_or(&empty), list);
         let mut first = false;
         for (key, value) in object.as_object().into_iter().flatten() {
             if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
-                entry(out, &mut first, key, value)?;
+                entry(out, &mut first, key, value);
             }
         }
         out.push(b'}');
@@ -124,11 +134,7 @@ fn written<E>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<Bytes
 }
 
 /// Appends metadata as it is stored, with the list of owners (`None`: no owners) in its place.
-fn members_with(
-    out: &mut Vec<u8>,
-    metadata: &Map<String, Value>,
-    owners: Option<impl FnOnce(&mut Vec<u8>)>,
-) -> Result<(), serde_json::Error> {
+fn members_with(out: &mut Vec<u8>, metadata: &Map<String, Value>, owners: Option<impl FnOnce(&mut Vec<u8>)>) {
     const LIST: &str = "managedFields";
     out.push(b'{');
     let (mut first, mut owners) = (true, owners);
@@ -136,17 +142,16 @@ fn members_with(
         if key.as_str() > LIST
             && let Some(write) = owners.take()
         {
-            name(out, &mut first, LIST)?;
+            name(out, &mut first, LIST);
             write(out);
         }
-        entry(out, &mut first, key, value)?;
+        entry(out, &mut first, key, value);
     }
     if let Some(write) = owners {
-        name(out, &mut first, LIST)?;
+        name(out, &mut first, LIST);
         write(out);
     }
     out.push(b'}');
-    Ok(())
 }
 
 /// The stored form of an object as clients see it, with another metadata (whose own revision does not count) and other field
@@ -161,7 +166,7 @@ pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Valu
     let list = (!owners.is_empty()).then_some(|out: &mut Vec<u8>| out.extend_from_slice(owners));
     let spliced = written(|out| {
         out.extend_from_slice(&json[..span.start]);
-        members_with(out, metadata, list)?;
+        members_with(out, metadata, list);
         out.extend_from_slice(&json[span.end..]);
         Ok::<_, serde_json::Error>(())
     });
@@ -176,9 +181,9 @@ pub fn with_status(object: &Object, owners: &[u8], status: &Value) -> Option<Byt
 
 fn put_with_status(out: &mut Vec<u8>, json: &[u8], owners: &[u8], status: &Value) -> Option<()> {
     let (mut last, mut written) = (&b""[..], false);
-    let put_status = |out: &mut Vec<u8>| -> Option<()> {
+    let put_status = |out: &mut Vec<u8>| {
         out.extend_from_slice(b",\"status\":");
-        serde_json::to_writer(out, status).ok()
+        raw_json::write(status, out);
     };
     for (place, (name, span)) in raw_json::members(json).enumerate() {
         match (place, name) {
@@ -191,7 +196,7 @@ fn put_with_status(out: &mut Vec<u8>, json: &[u8], owners: &[u8], status: &Value
             (3.., _) if last < name => {
                 last = name;
                 if name >= &b"status"[..] && !std::mem::replace(&mut written, true) {
-                    put_status(out)?;
+                    put_status(out);
                 }
                 if name != b"status" {
                     spelled(out, b",", name, &json[span]);
@@ -201,7 +206,7 @@ fn put_with_status(out: &mut Vec<u8>, json: &[u8], owners: &[u8], status: &Value
         }
     }
     if !written {
-        put_status(out)?;
+        put_status(out);
     }
     out.push(b'}');
     Some(())
@@ -242,19 +247,18 @@ fn spelled(out: &mut Vec<u8>, before: &[u8], name: &[u8], value: &[u8]) {
     }
 }
 
-fn entry(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) -> Result<(), serde_json::Error> {
-    name(out, first, key)?;
-    serde_json::to_writer(out, value)
+fn entry(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) {
+    name(out, first, key);
+    raw_json::write(value, out);
 }
 
 /// A member's name, with the comma before and the colon after it.
-fn name(out: &mut Vec<u8>, first: &mut bool, name: &str) -> Result<(), serde_json::Error> {
+fn name(out: &mut Vec<u8>, first: &mut bool, name: &str) {
     if !std::mem::take(first) {
         out.push(b',');
     }
-    serde_json::to_writer(&mut *out, name)?;
+    raw_json::write_text(name, out);
     out.push(b':');
-    Ok(())
 }
 
 /// The object as clients see it: stored bytes with the revision spliced in, parsed once.
@@ -327,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_status_is_spliced_as_it_would_be_encoded() {
-        let owners = |list: &str| Owners::parse(serde_json::from_str(list).ok()).expect("a list");
+        let owners = |list: &str| Owners::parse(Some(list)).expect("a list");
         let [few, many] = ["spec", "status"].map(|field| {
             owners(&format!(
                 r#"[{{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{{"f:{field}":{{}}}},"manager":"m","operation":"Update"}}]"#

@@ -9,7 +9,6 @@ use apimachinery::{Status, names};
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::Call;
 use crate::errors;
@@ -25,18 +24,18 @@ static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["spe
 pub(crate) struct Live<'o> {
     /// Without the list of owners.
     pub tree: Value,
-    list: Option<&'o RawValue>,
+    list: Option<&'o str>,
 }
 
 impl<'o> Live<'o> {
     /// Of the object's document.
     pub fn of(json: &'o [u8]) -> Result<Self, Status> {
-        let Apart { tree, owners } = serde_json::from_slice(json).map_err(errors::document)?;
+        let Apart { tree, owners } = Apart::read(json).map_err(errors::document)?;
         Ok(Self { tree, list: owners })
     }
 
     /// The list of owners as it is stored.
-    pub fn list(&self) -> Option<&'o RawValue> {
+    pub fn list(&self) -> Option<&'o str> {
         self.list
     }
 
@@ -47,7 +46,7 @@ impl<'o> Live<'o> {
     /// The tree with the list of owners, as clients see it.
     pub fn with_owners(&self) -> Value {
         let mut tree = self.tree.clone();
-        let list = self.list.and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
+        let list = self.list.and_then(|list| serde_json::from_str::<Value>(list).ok());
         if let (Some(list), Some(metadata)) = (list, tree.get_mut("metadata").and_then(Value::as_object_mut)) {
             metadata.insert("managedFields".into(), list);
         }
@@ -74,7 +73,10 @@ impl From<Value> for Proposal {
 pub(crate) fn manager(info: &RequestInfo, headers: &HeaderMap) -> String {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
     let name = info.query.text("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or(agent));
-    name.chars().take(MAX_MANAGER).collect()
+    match name.len() <= MAX_MANAGER {
+        true => name.to_owned(),
+        false => name.chars().take(MAX_MANAGER).collect(),
+    }
 }
 
 impl Call<'_> {
@@ -110,7 +112,10 @@ impl Call<'_> {
 
 /// Keeps one of owner references that are equal, and answers the warning about the others.
 pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
-    let owners = object["metadata"].get_mut("ownerReferences")?.as_array_mut()?;
+    let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
+    if owners.len() < 2 {
+        return None;
+    }
     // Compared by their text, as a body holds tens of thousands.
     let mut seen = HashSet::with_capacity(owners.len());
     let (mut reported, mut duplicates) = (HashSet::new(), Vec::new());
@@ -135,16 +140,21 @@ pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
 /// Warnings about finalizers added to a custom resource: names of built-in kinds are validated, those of others only
 /// yield warnings.
 pub(super) fn odd_finalizers(old: Option<&Value>, new: &Value) -> Vec<String> {
-    let of = |object: &Value| -> BTreeSet<String> {
-        let listed = object["metadata"]["finalizers"].as_array().into_iter().flatten();
-        listed.filter_map(|name| name.as_str().map(str::to_owned)).collect()
-    };
-    let known = old.map(of).unwrap_or_default();
+    fn of(object: &Value) -> &Value {
+        &object["metadata"]["finalizers"]
+    }
+    fn names_of(listed: &Value) -> BTreeSet<&str> {
+        listed.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    }
     let mut warnings = Vec::new();
-    for name in of(new).difference(&known) {
+    let (listed, known) = (of(new), old.map_or(&Value::Null, of));
+    if listed == known {
+        return warnings;
+    }
+    for name in names_of(listed).difference(&names_of(known)) {
         let mut tell = |why: &str| warnings.push(format!("metadata.finalizers: {name:?}: {why}"));
         names::is_qualified_name(name).iter().for_each(|why| tell(why));
-        if !name.contains('/') && !matches!(name.as_str(), "orphan" | "foregroundDeletion" | "kubernetes") {
+        if !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion" | "kubernetes") {
             tell(
                 "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other \
                  finalizer writers",
