@@ -59,46 +59,78 @@ impl Comparison {
 }
 
 fn compare(old: Option<&Value>, new: Option<&Value>, place: Place<'_>, depth: usize) -> Difference {
+    if old == new { Difference::default() } else { differing(old, new, place, depth) }
+}
+
+/// [`compare`] of values that are known to differ.
+fn differing(old: Option<&Value>, new: Option<&Value>, place: Place<'_>, depth: usize) -> Difference {
     let mut result = Difference::default();
-    if old == new {
-        return result;
-    }
-    if depth >= MAX_DEPTH {
-        return leaf(old, new);
-    }
+    let (was, is) = match (old, new) {
+        (None, Some(come)) => {
+            result.added = true;
+            result.below.added = whole(come, place, depth);
+            return result;
+        }
+        (Some(gone), None) => {
+            result.removed = true;
+            result.below.removed = whole(gone, place, depth);
+            return result;
+        }
+        (Some(was), Some(is)) if depth < MAX_DEPTH => (was, is),
+        _ => return leaf(old, new),
+    };
     let empty = Map::new();
     match (place.form(old), place.form(new)) {
         // Null takes the form of the other side and is present: what replaces it is not added, only its content is.
         (Form::Map(was), Form::Map(is)) => maps(was, is, place, depth, &mut result.below),
         (Form::Map(was), Form::Null) => maps(was, &empty, place, depth, &mut result.below),
         (Form::Null, Form::Map(is)) => maps(&empty, is, place, depth, &mut result.below),
-        (Form::Map(was), Form::Absent) => {
-            result.removed = true;
-            one_sided(was, place, depth, &mut result.below, false);
-        }
-        (Form::Absent, Form::Map(is)) => {
-            result.added = true;
-            one_sided(is, place, depth, &mut result.below, true);
-        }
         (Form::List(was), Form::List(is)) => lists(was, is, place, depth, &mut result.below),
-        (Form::List(was), other @ (Form::Null | Form::Absent)) => {
-            result.removed = matches!(other, Form::Absent);
-            lists(was, &[], place, depth, &mut result.below);
-        }
-        (other @ (Form::Null | Form::Absent), Form::List(is)) => {
-            result.added = matches!(other, Form::Absent);
-            lists(&[], is, place, depth, &mut result.below);
-        }
+        (Form::List(was), Form::Null) => lists(was, &[], place, depth, &mut result.below),
+        (Form::Null, Form::List(is)) => lists(&[], is, place, depth, &mut result.below),
         (Form::Map(_) | Form::List(_), _) | (_, Form::Map(_) | Form::List(_)) => {
             // The value changed its kind: all of the old goes, all of the new comes.
-            let gone = compare(old, None, place, depth).below.removed;
-            let come = compare(None, new, place, depth).below.added;
             result.modified = true;
-            result.below = Comparison { added: come, modified: FieldSet::default(), removed: gone };
+            result.below.removed = whole(was, place, depth);
+            result.below.added = whole(is, place, depth);
         }
         _ => return leaf(old, new),
     }
     result
+}
+
+/// The paths below a value that is only on one side, with those of the members that its Go struct always prints.
+fn whole(value: &Value, place: Place<'_>, depth: usize) -> FieldSet {
+    let mut set = FieldSet::default();
+    if depth >= MAX_DEPTH {
+        return set;
+    }
+    let node = |value, place| Node { member: true, children: whole(value, place, depth + 1) };
+    match place.form(Some(value)) {
+        Form::Map(map) => {
+            for (key, value) in map {
+                set.push(PathElement::field(key), node(value, place.child(key).0));
+            }
+            for key in place.implied_structs().filter(|key| !map.contains_key(*key)) {
+                if let Some(value) = place.implied(key) {
+                    set.push(PathElement::field(key), node(value, place.child(key).0));
+                }
+            }
+        }
+        Form::List(items) => {
+            let mut keyed = sorted(items, place).into_iter().peekable();
+            while let Some((element, item)) = keyed.next() {
+                let mut is_alone = true;
+                while keyed.next_if(|(other, _)| *other == element).is_some() {
+                    is_alone = false;
+                }
+                // Items with the same key are owned as one, because they cannot be distinguished.
+                set.push(element, if is_alone { node(item, place.items()) } else { Node::member() });
+            }
+        }
+        _ => {}
+    }
+    set
 }
 
 fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
@@ -137,24 +169,12 @@ fn maps(was: &Map<String, Value>, is: &Map<String, Value>, place: Place<'_>, dep
         if implied.is_none() && place.is_struct() && (old.or(new) == Some(&Value::Null)) {
             continue;
         }
-        let difference = compare(old.or(implied), new.or(implied), place.child(key).0, depth + 1);
+        let below = place.child(key).0;
+        let difference = match implied {
+            Some(implied) => compare(old.or(Some(implied)), new.or(Some(implied)), below, depth + 1),
+            None => differing(old, new, below, depth + 1),
+        };
         out.push(PathElement::field(key), difference);
-    }
-}
-
-/// A map that is only on one side, with the members that its Go struct always prints.
-fn one_sided(map: &Map<String, Value>, place: Place<'_>, depth: usize, out: &mut Comparison, added: bool) {
-    let mut descend = |key: &str, value: &Value| {
-        let (old, new) = if added { (None, Some(value)) } else { (Some(value), None) };
-        out.push(PathElement::field(key), compare(old, new, place.child(key).0, depth + 1));
-    };
-    for (key, value) in map {
-        descend(key, value);
-    }
-    for key in place.implied_structs().filter(|key| !map.contains_key(*key)) {
-        if let Some(value) = place.implied(key) {
-            descend(key, value);
-        }
     }
 }
 

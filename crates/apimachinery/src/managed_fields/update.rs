@@ -55,12 +55,14 @@ pub(super) fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &Man
     let is_own =
         |entry: &Entry| entry.is_of(context.manager, Operation::Update, context.api_version, context.subresource);
     let (mut gained, removed) = changes.into_changed();
-    let former = entries.iter().find(|entry| is_own(entry)).map(|entry| entry.set.clone());
-    for entry in entries.iter_mut() {
-        entry.set.subtract(&gained);
-        entry.set.subtract(&removed);
-    }
+    let of_server = gained.intersection(server_fields());
     gained.subtract(server_fields());
+    let loses = |set: &FieldSet| set.intersects(&removed) || set.intersects(&of_server);
+    let is_changed = |own: &Entry| !own.set.contains_all(&gained) || loses(&own.set);
+    let is_changed = entries.iter().find(|entry| is_own(entry)).is_none_or(is_changed);
+    for entry in entries.iter_mut() {
+        [&gained, &of_server, &removed].into_iter().for_each(|taken| entry.set.subtract(taken));
+    }
     let own = match entries.iter_mut().find(|entry| is_own(entry)) {
         Some(own) => own,
         None if gained.is_empty() => return,
@@ -71,7 +73,7 @@ pub(super) fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &Man
         }
     };
     own.set = std::mem::take(&mut own.set).union(gained);
-    if former.as_ref() != Some(&own.set) {
+    if is_changed {
         // Upstream converts the owners of a scale to those of its object, and loses the time.
         own.time = (context.subresource != "scale").then(|| context.now.to_string());
     }
