@@ -166,14 +166,22 @@ impl Schema {
     pub fn is_quantity(&self) -> bool {
         self.definition.as_deref().is_some_and(|name| name.ends_with(".Quantity"))
     }
+
+    /// Whether the node states nothing about members and items: any are there, of any type, with or without nulls.
+    pub fn is_free(&self) -> bool {
+        self.properties.is_empty()
+            && self.additional_properties.is_none()
+            && self.items.is_none()
+            && self.definition.is_none()
+    }
 }
 
 /// An arena of schema nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Schemas {
     nodes: Vec<Schema>,
-    /// By node, whether one of its properties has a default; made when first needed.
-    fills: OnceLock<Box<[bool]>>,
+    /// By node; made when first needed.
+    needs: OnceLock<Box<[Needs]>>,
     /// Whether a node is an object within the object; made when first needed.
     embeds: OnceLock<bool>,
 }
@@ -181,7 +189,7 @@ pub struct Schemas {
 impl Schemas {
     /// Adds a node and returns its index.
     pub fn add(&mut self, schema: Schema) -> SchemaId {
-        self.fills.take();
+        self.needs.take();
         self.embeds.take();
         self.nodes.push(schema);
         SchemaId((self.nodes.len() - 1) as u32)
@@ -194,7 +202,7 @@ impl Schemas {
 
     /// Replaces a node; for recursive types, whose index is reserved before their content is known.
     pub fn set(&mut self, id: SchemaId, schema: Schema) {
-        self.fills.take();
+        self.needs.take();
         self.embeds.take();
         self.nodes[id.0 as usize] = schema;
     }
@@ -206,10 +214,16 @@ impl Schemas {
 
     /// Whether an object of this node may get a member by default.
     pub fn has_default_members(&self, id: SchemaId) -> bool {
-        let has_default =
-            |property: &Property| property.default.is_some() || self.get(property.schema).default.is_some();
-        let fills = || self.nodes.iter().map(|node| node.properties.values().any(has_default)).collect();
-        self.fills.get_or_init(fills)[id.0 as usize]
+        self.needs()[id.0 as usize].members
+    }
+
+    /// Whether a value of this node, or one below it, is a list with identities or an embedded object.
+    pub fn has_identities(&self, id: SchemaId) -> bool {
+        self.needs()[id.0 as usize].identities
+    }
+
+    fn needs(&self) -> &[Needs] {
+        self.needs.get_or_init(|| Needs::of(self))
     }
 
     /// Whether objects may hold others.
@@ -220,6 +234,41 @@ impl Schemas {
     /// All nodes with their indexes.
     pub fn iter(&self) -> impl Iterator<Item = (SchemaId, &Schema)> {
         self.nodes.iter().enumerate().map(|(index, node)| (SchemaId(index as u32), node))
+    }
+}
+
+/// The walks that values of a node require.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    /// One of its properties has a default.
+    members: bool,
+    /// See [`Schemas::has_identities`].
+    identities: bool,
+}
+
+impl Needs {
+    fn of(schemas: &Schemas) -> Box<[Self]> {
+        let has_default =
+            |property: &Property| property.default.is_some() || schemas.get(property.schema).default.is_some();
+        let own = |node: &Schema| Self {
+            members: node.properties.values().any(has_default),
+            identities: node.embedded_resource || node.list_type != ListType::Atomic,
+        };
+        let mut all: Box<[Self]> = schemas.nodes.iter().map(own).collect();
+        // Nodes mostly follow those they refer to, so that one round is the rule; recursive types take a few.
+        let mut is_settled = false;
+        while !is_settled {
+            is_settled = true;
+            for (place, node) in schemas.nodes.iter().enumerate().filter(|(_, node)| !node.is_free()) {
+                let below = node.properties.values().map(|property| property.schema);
+                let mut below = below.chain(node.additional_properties).chain(node.items);
+                if !all[place].identities && below.any(|id| all[id.0 as usize].identities) {
+                    all[place].identities = true;
+                    is_settled = false;
+                }
+            }
+        }
+        all
     }
 }
 

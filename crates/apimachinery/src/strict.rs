@@ -3,7 +3,10 @@
 //! Whether the findings are ignored, become warnings or refuse the request is up to `fieldValidation`. Types of values
 //! are not checked here.
 
+use std::fmt;
+
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use crate::managed_fields::place::Place;
@@ -23,7 +26,8 @@ pub const MAX_FINDINGS: usize = 100;
 pub fn decode(json: &[u8], type_: &TypeOf) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut findings = Findings::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = Seed { place: Some(Place::root(type_)), findings: &mut findings }.deserialize(&mut deserializer)?;
+    let value = Seed { place: Some(Place::root(type_)), trail: Trail::Root, findings: &mut findings }
+        .deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, findings.texts))
 }
@@ -31,7 +35,7 @@ pub fn decode(json: &[u8], type_: &TypeOf) -> Result<(Value, Vec<String>), serde
 /// The same for a tree, such as the result of a patch, which cannot hold duplicates.
 pub fn prune(value: &mut Value, type_: &TypeOf) -> Vec<String> {
     let mut findings = Findings::default();
-    prune_below(value, Place::root(type_), &mut findings);
+    prune_below(value, Place::root(type_), &Trail::Root, &mut findings);
     findings.texts
 }
 
@@ -42,7 +46,7 @@ pub fn prune(value: &mut Value, type_: &TypeOf) -> Vec<String> {
 /// [`TooDeep`], as readers of documents refuse it.
 pub fn adopt(value: &mut Value, type_: &TypeOf) -> Result<Vec<String>, TooDeep> {
     let mut findings = Findings::default();
-    adopt_below(value, Some(Place::root(type_)), MAX_DEPTH, &mut findings)?;
+    adopt_below(value, Place::root(type_), MAX_DEPTH, &Trail::Root, &mut findings)?;
     Ok(findings.texts)
 }
 
@@ -51,7 +55,7 @@ pub fn adopt(value: &mut Value, type_: &TypeOf) -> Result<Vec<String>, TooDeep> 
 /// # Errors
 /// [`TooDeep`]
 pub fn adopt_untyped(value: &mut Value) -> Result<(), TooDeep> {
-    adopt_below(value, None, MAX_DEPTH, &mut Findings::default())
+    adopt_free(value, MAX_DEPTH)
 }
 
 /// A tree has more levels than a document may have.
@@ -69,8 +73,6 @@ pub fn error_text(findings: &[String]) -> String {
 
 #[derive(Default)]
 struct Findings {
-    /// The path to the present value, kept up as one text so that only findings allocate.
-    path: String,
     texts: Vec<String>,
     /// Some object has a key twice, with or without a type.
     duplicates: bool,
@@ -80,35 +82,53 @@ struct Findings {
 
 impl Findings {
     /// Each finding is reported once, even if it occurs repeatedly.
-    fn report(&mut self, what: &str) {
-        if self.texts.len() < MAX_FINDINGS {
-            let text = format!("{what} field {:?}", self.path);
+    fn report(&mut self, what: &str, trail: &Trail<'_>) {
+        self.report_at(self.texts.len(), what, trail);
+    }
+
+    /// A key that its object has twice, found after the findings of its value, which are those from `place` on.
+    fn repeated(&mut self, place: usize, is_typed: bool, trail: &Trail<'_>) {
+        self.duplicates = true;
+        if is_typed || self.untyped {
+            self.report_at(place, "duplicate", trail);
+        }
+    }
+
+    /// As [`Findings::report`], before the findings from `place` on.
+    fn report_at(&mut self, place: usize, what: &str, trail: &Trail<'_>) {
+        if place < MAX_FINDINGS {
+            let text = format!("{what} field {:?}", trail.to_string());
             if !self.texts.contains(&text) {
-                self.texts.push(text);
+                self.texts.insert(place, text);
+                self.texts.truncate(MAX_FINDINGS);
             }
         }
     }
+}
 
-    fn enter_key(&mut self, key: &str) -> usize {
-        let length = self.path.len();
-        if length > 0 {
-            self.path.push('.');
+/// The path to a value, as a chain of steps: its text is built only for a finding.
+#[derive(Clone, Copy)]
+enum Trail<'t> {
+    Root,
+    Key(&'t Self, &'t str),
+    Index(&'t Self, usize),
+}
+
+impl fmt::Display for Trail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Key(Self::Root, key) => f.write_str(key),
+            Self::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
-        self.path.push_str(key);
-        length
-    }
-
-    fn enter_index(&mut self, index: usize) -> usize {
-        use std::fmt::Write;
-        let length = self.path.len();
-        let _ = write!(self.path, "[{index}]");
-        length
     }
 }
 
 /// Below an unknown field there is no place, and nothing is reported: it goes as a whole.
 struct Seed<'a, 's> {
     place: Option<Place<'s>>,
+    trail: Trail<'a>,
     findings: &'a mut Findings,
 }
 
@@ -132,7 +152,7 @@ fn number(n: f64) -> Option<Number> {
 impl<'de> Visitor<'de> for Seed<'_, '_> {
     type Value = Value;
 
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
@@ -169,10 +189,8 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         let place = self.place.map(|place| place.items());
         let mut result = Vec::new();
         loop {
-            let length = self.findings.enter_index(result.len());
-            let item = items.next_element_seed(Seed { place, findings: self.findings })?;
-            self.findings.path.truncate(length);
-            match item {
+            let trail = Trail::Index(&self.trail, result.len());
+            match items.next_element_seed(Seed { place, trail, findings: self.findings })? {
                 Some(item) => result.push(item),
                 None => return Ok(Value::Array(result)),
             }
@@ -180,106 +198,166 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let Self { place, trail, findings } = self;
+        let fields = place.map(Fields::of);
         let mut result = Map::new();
         while let Some(key) = members.next_key::<String>()? {
-            let length = self.findings.enter_key(&key);
-            let child = self.place.map(|place| (place, place.child(&key)));
-            match child {
-                Some((place, (_, declared))) if !declared && !place.is_open() => {
-                    self.findings.report("unknown");
-                    members.next_value::<serde::de::IgnoredAny>()?;
+            let below = fields.as_ref().map(|fields| fields.below(&key));
+            if let Some(None) = below {
+                findings.report("unknown", &Trail::Key(&trail, &key));
+                members.next_value::<serde::de::IgnoredAny>()?;
+                continue;
+            }
+            let below = below.flatten();
+            // Whether the key is there twice is known after its value, and reported before what was found in that.
+            let before = findings.texts.len();
+            let seed = Seed { place: below, trail: Trail::Key(&trail, &key), findings: &mut *findings };
+            let value = members.next_value_seed(seed)?;
+            let mut repeated = |key: &str| findings.repeated(before, below.is_some(), &Trail::Key(&trail, key));
+            if fields.as_ref().is_some_and(|fields| fields.is_dropped(&value)) {
+                if result.remove(&key).is_some() {
+                    repeated(&key);
                 }
-                _ => {
-                    if result.contains_key(&key) {
-                        self.findings.duplicates = true;
-                        if child.is_some() || self.findings.untyped {
-                            self.findings.report("duplicate");
-                        }
-                    }
-                    let below = child.map(|(_, (below, _))| below);
-                    let value = members.next_value_seed(Seed { place: below, findings: self.findings })?;
-                    if value.is_null() && child.is_some_and(|(place, _)| place.is_struct()) {
-                        result.remove(&key);
-                    } else {
-                        result.insert(key, value);
-                    }
+                continue;
+            }
+            match result.entry(key) {
+                Entry::Vacant(free) => drop(free.insert(value)),
+                Entry::Occupied(mut known) => {
+                    repeated(known.key());
+                    known.insert(value);
                 }
             }
-            self.findings.path.truncate(length);
         }
         Ok(Value::Object(result))
     }
 }
 
+/// The fields that an object of a place may have.
+struct Fields<'s> {
+    place: Place<'s>,
+    is_open: bool,
+    /// Null is no value of a struct's field.
+    is_struct: bool,
+}
+
+impl<'s> Fields<'s> {
+    fn of(place: Place<'s>) -> Self {
+        Self { place, is_open: place.is_open(), is_struct: place.is_struct() }
+    }
+
+    /// The place of a field; `None` if there is no such field.
+    fn below(&self, key: &str) -> Option<Place<'s>> {
+        let (child, declared) = self.place.child(key);
+        (declared || self.is_open).then_some(child)
+    }
+
+    fn is_dropped(&self, value: &Value) -> bool {
+        self.is_struct && value.is_null()
+    }
+
+    fn keep(&self, key: &str, value: &Value) -> bool {
+        !self.is_dropped(value) && self.below(key).is_some()
+    }
+}
+
 /// Trees come from decoders that bound their depth, so the recursion is bounded.
-fn prune_below(value: &mut Value, place: Place<'_>, findings: &mut Findings) {
+fn prune_below(value: &mut Value, place: Place<'_>, trail: &Trail<'_>, findings: &mut Findings) {
+    if place.is_free() {
+        return;
+    }
     match value {
         Value::Object(map) => {
-            map.retain(|key, member| {
-                let length = findings.enter_key(key);
-                let (child, declared) = place.child(key);
-                let known = declared || place.is_open();
-                if known {
-                    prune_below(member, child, findings);
-                } else {
-                    findings.report("unknown");
+            let fields = Fields::of(place);
+            let mut stay = true;
+            for (key, member) in map.iter_mut() {
+                let trail = Trail::Key(trail, key);
+                match fields.below(key) {
+                    Some(child) => {
+                        prune_below(member, child, &trail, findings);
+                        stay &= !fields.is_dropped(member);
+                    }
+                    None => {
+                        findings.report("unknown", &trail);
+                        stay = false;
+                    }
                 }
-                findings.path.truncate(length);
-                known && !(member.is_null() && place.is_struct())
-            });
+            }
+            if !stay {
+                map.retain(|key, member| fields.keep(key, member));
+            }
         }
         Value::Array(items) => {
+            let place = place.items();
             for (index, item) in items.iter_mut().enumerate() {
-                let length = findings.enter_index(index);
-                prune_below(item, place.items(), findings);
-                findings.path.truncate(length);
+                prune_below(item, place, &Trail::Index(trail, index), findings);
             }
         }
         _ => {}
     }
 }
 
-/// Without a place nothing is dropped or reported.
 fn adopt_below(
     value: &mut Value,
-    place: Option<Place<'_>>,
+    place: Place<'_>,
     levels: usize,
+    trail: &Trail<'_>,
     findings: &mut Findings,
 ) -> Result<(), TooDeep> {
     match value {
         Value::Object(_) | Value::Array(_) if levels == 0 => return Err(TooDeep),
+        Value::Object(_) | Value::Array(_) if place.is_free() => return adopt_free(value, levels),
         Value::Object(map) => {
-            let mut outcome = Ok(());
-            map.retain(|key, member| {
-                let length = findings.enter_key(key);
-                let child = place.map(|place| (place, place.child(key)));
-                let known = child.is_none_or(|(place, (_, declared))| declared || place.is_open());
-                if !known {
-                    findings.report("unknown");
-                } else if outcome.is_ok() {
-                    outcome = adopt_below(member, child.map(|(_, (below, _))| below), levels - 1, findings);
+            let fields = Fields::of(place);
+            let mut stay = true;
+            for (key, member) in map.iter_mut() {
+                let trail = Trail::Key(trail, key);
+                match fields.below(key) {
+                    Some(child) => {
+                        adopt_below(member, child, levels - 1, &trail, findings)?;
+                        stay &= !fields.is_dropped(member);
+                    }
+                    None => {
+                        findings.report("unknown", &trail);
+                        stay = false;
+                    }
                 }
-                findings.path.truncate(length);
-                known && !(member.is_null() && place.is_some_and(|place| place.is_struct()))
-            });
-            return outcome;
+            }
+            if !stay {
+                map.retain(|key, member| fields.keep(key, member));
+            }
         }
         Value::Array(items) => {
-            let place = place.map(|place| place.items());
+            let place = place.items();
             for (index, item) in items.iter_mut().enumerate() {
-                let length = findings.enter_index(index);
-                adopt_below(item, place, levels - 1, findings)?;
-                findings.path.truncate(length);
+                adopt_below(item, place, levels - 1, &Trail::Index(trail, index), findings)?;
             }
         }
-        Value::Number(given) if !given.is_i64() => {
-            if let Some(read) = given.as_f64().and_then(number) {
-                *given = read;
-            }
-        }
+        Value::Number(given) => adopt_number(given),
         _ => {}
     }
     Ok(())
+}
+
+/// [`adopt_below`] where nothing is dropped or reported.
+fn adopt_free(value: &mut Value, levels: usize) -> Result<(), TooDeep> {
+    match value {
+        Value::Object(_) | Value::Array(_) if levels == 0 => Err(TooDeep),
+        Value::Object(map) => map.values_mut().try_for_each(|member| adopt_free(member, levels - 1)),
+        Value::Array(items) => items.iter_mut().try_for_each(|item| adopt_free(item, levels - 1)),
+        Value::Number(given) => {
+            adopt_number(given);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn adopt_number(given: &mut Number) {
+    if !given.is_i64()
+        && let Some(read) = given.as_f64().and_then(number)
+    {
+        *given = read;
+    }
 }
 
 /// JSON to a tree without a type: duplicates are not reported, numbers are read as by [`decode`].
@@ -297,7 +375,7 @@ pub fn decode_untyped(json: &[u8]) -> Result<Value, serde_json::Error> {
 pub fn decode_noting_duplicates(json: &[u8]) -> Result<(Value, bool), serde_json::Error> {
     let mut findings = Findings::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = Seed { place: None, findings: &mut findings }.deserialize(&mut deserializer)?;
+    let value = Seed { place: None, trail: Trail::Root, findings: &mut findings }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, findings.duplicates))
 }
@@ -310,81 +388,10 @@ pub fn decode_noting_duplicates(json: &[u8]) -> Result<(Value, bool), serde_json
 pub fn decode_reporting_duplicates(json: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut findings = Findings { untyped: true, ..Findings::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = Seed { place: None, findings: &mut findings }.deserialize(&mut deserializer)?;
+    let value = Seed { place: None, trail: Trail::Root, findings: &mut findings }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, findings.texts))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::test_schemas::{config_map, deployment};
-    use serde_json::json;
-
-    #[test]
-    fn findings_come_in_the_order_of_the_document() {
-        let json = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d","foo":1},"data":{"a":"1","a":"2"},"bar":{"x":1}}"#;
-        let (value, findings) = decode(json, &config_map()).expect("valid");
-        assert_eq!(value["data"], json!({"a": "2"}));
-        assert_eq!(value.get("bar"), None);
-        assert_eq!(
-            error_text(&findings),
-            r#"strict decoding error: unknown field "metadata.foo", duplicate field "data.a", unknown field "bar""#
-        );
-        let json = br#"{"bar":1,"bar":2,"data":{"a":"1","a":"2","a":"3"}}"#;
-        let (_, findings) = decode(json, &config_map()).expect("valid");
-        assert_eq!(findings, [r#"unknown field "bar""#, r#"duplicate field "data.a""#], "each is reported once");
-        let json = br#"{"spec":{"replicas":2.0,"paused":null,"template":{"spec":{"containers":[{"name":"a"},{"name":"b","imagee":"x"}]}}}}"#;
-        let (value, findings) = decode(json, &deployment()).expect("valid");
-        assert_eq!(findings, [r#"unknown field "spec.template.spec.containers[1].imagee""#]);
-        assert_eq!(value["spec"]["replicas"], json!(2));
-        assert_eq!(value["spec"].get("paused"), None);
-        let mut tree: Value = serde_json::from_slice(json).expect("valid");
-        assert_eq!(prune(&mut tree, &deployment()), findings);
-        tree["spec"]["replicas"] = json!(2);
-        assert_eq!(tree, value);
-    }
-
-    #[test]
-    fn a_tree_is_adopted_as_its_document_would_be_decoded() {
-        for type_ in [config_map(), deployment()] {
-            for tree in [
-                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "foo": 1}, "data": {"a": null}}),
-                json!({"spec": {"replicas": 2.0, "paused": null, "x": [{}], "template": {"spec": {"containers": [{"y": 1.5}]}}}}),
-                json!({"spec": {"replicas": u64::MAX, "minReadySeconds": 1e300, "revisionHistoryLimit": -0.0}}),
-                json!({"spec": {"selector": {"matchLabels": {"a": 1e3}}}, "status": [[null, 4.0, {"x": null}]]}),
-                json!([1.0]),
-                json!(null),
-            ] {
-                let text = serde_json::to_vec(&tree).expect("a tree encodes");
-                let mut adopted = tree.clone();
-                let findings = adopt(&mut adopted, &type_).expect("not deep");
-                assert_eq!(decode(&text, &type_).expect("valid"), (adopted, findings), "{tree}");
-                let mut adopted = tree;
-                adopt_untyped(&mut adopted).expect("not deep");
-                assert_eq!(decode_untyped(&text).expect("valid"), adopted);
-            }
-        }
-        let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
-        for (levels, fits) in [(127, true), (128, false)] {
-            assert_eq!(adopt_untyped(&mut nested(levels)).is_ok(), fits, "{levels}");
-            assert_eq!(decode_untyped(nested(levels).to_string().as_bytes()).is_ok(), fits, "{levels}");
-        }
-    }
-
-    #[test]
-    fn findings_and_depth_are_bounded() {
-        let members: Vec<String> = (0..1000).map(|n| format!("\"x{n}\":1")).collect();
-        let (_, findings) = decode(format!("{{{}}}", members.join(",")).as_bytes(), &config_map()).expect("valid");
-        assert_eq!(findings.len(), MAX_FINDINGS);
-        assert!(decode("[".repeat(100_000).as_bytes(), &config_map()).is_err());
-        assert!(decode_untyped(br#"{"a":1} x"#).is_err());
-        for (text, twice) in [(r#"{"a":{"b":1},"c":[{"b":1}]}"#, false), (r#"{"c":[{"b":1,"b":1}]}"#, true)] {
-            assert_eq!(decode_noting_duplicates(text.as_bytes()).map(|(_, found)| found).ok(), Some(twice), "{text}");
-        }
-        for (text, printed) in [("1e3", "1000"), ("1.5", "1.5"), ("-0", "0"), ("9007199254740993", "9007199254740993")]
-        {
-            assert_eq!(decode_untyped(text.as_bytes()).map(|v| v.to_string()).ok().as_deref(), Some(printed));
-        }
-    }
-}
+mod tests;

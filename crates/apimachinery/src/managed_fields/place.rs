@@ -98,6 +98,11 @@ impl<'s> Place<'s> {
         })
     }
 
+    /// Whether the schema states nothing about what is here and below.
+    pub fn is_free(&self) -> bool {
+        !self.root && self.node.is_none_or(Schema::is_free)
+    }
+
     pub fn items(&self) -> Self {
         match self.node.and_then(|node| node.items) {
             Some(id) => self.at(id, None),

@@ -50,7 +50,7 @@ pub(super) fn metadata_mismatch(object: &mut Value, type_: &TypeOf) -> Option<Mi
 fn find_mismatch(name: &str, value: &mut Value, schema: &Schema, schemas: &Schemas) -> Option<Mismatch> {
     let null_elements = Cell::new(false);
     let inside = Struct { name, schemas, null_elements: &null_elements };
-    let found = below(value, schema, &inside, &mut String::new());
+    let found = below(value, schema, &inside, &Names::Root);
     if found.is_none() && null_elements.get() {
         super::elements::fill(value, schema, schemas);
     }
@@ -81,7 +81,7 @@ fn embedded_mismatch<'v>(
     if let Some(metadata) = value.get("metadata").filter(|metadata| schema.embedded_resource && !metadata.is_null()) {
         let inside = Struct { name: "ObjectMeta", schemas, null_elements: &Cell::default() };
         let wrong = if metadata.is_object() {
-            below(metadata, of_metadata, &inside, &mut String::new()).map(|wrong| wrong.decoder)
+            below(metadata, of_metadata, &inside, &Names::Root).map(|wrong| wrong.decoder)
         } else {
             Some(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", type_name(metadata)))
         };
@@ -116,7 +116,24 @@ struct Struct<'s> {
     null_elements: &'s Cell<bool>,
 }
 
-fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String) -> Option<Mismatch> {
+/// The names of the fields around a value, which become text only for an error.
+#[derive(Clone, Copy)]
+enum Names<'n> {
+    Root,
+    Field(&'n Self, &'n str),
+}
+
+impl std::fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+        }
+    }
+}
+
+fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &Names<'_>) -> Option<Mismatch> {
     if value.is_null() || schema.preserve_unknown_fields {
         return None;
     }
@@ -132,7 +149,7 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String)
     }
     match value {
         Value::Object(map) => {
-            let named = schema.definition.as_deref().filter(|_| !path.is_empty()).map(last_segment);
+            let named = schema.definition.as_deref().filter(|_| !matches!(path, Names::Root)).map(last_segment);
             let inside = Struct { name: named.unwrap_or(inside.name), ..*inside };
             map.iter().find_map(|(key, value)| {
                 let (schema, named) = match schema.properties.get(key.as_str()) {
@@ -140,14 +157,8 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String)
                     None => (schema.additional_properties?, false),
                 };
                 inside.null_elements.set(inside.null_elements.get() || (value.is_null() && !named));
-                let length = path.len();
-                if named {
-                    path.push_str(if length == 0 { "" } else { "." });
-                    path.push_str(key);
-                }
-                let found = below(value, inside.schemas.get(schema), &inside, path);
-                path.truncate(length);
-                found
+                let named = if named { Names::Field(path, key) } else { *path };
+                below(value, inside.schemas.get(schema), &inside, &named)
             })
         }
         Value::Array(items) => {
