@@ -1,12 +1,17 @@
-//! Filling in the defaults of a structural schema.
+//! Filling in the defaults of a structural schema, alone or together with [pruning](crate::pruning) in one walk.
 
 use apimachinery::schema::{Schema, SchemaId, TypeOf};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Sets absent properties that have a default, and replaces `null` by the default where null is not allowed. A `null`
 /// that is neither allowed nor has a default is dropped. Defaults inside an absent parent need the parent's default.
 pub fn default(object: &mut Value, type_: &TypeOf) {
     default_node(object, type_, type_.root);
+}
+
+/// Removes unspecified fields and then fills in defaults, in one walk.
+pub fn prune_and_default(object: &mut Value, type_: &TypeOf) {
+    settle(object, type_, type_.root);
 }
 
 /// Whether the schema holds any default at all; objects of one that does not need no second look when read.
@@ -55,6 +60,81 @@ fn default_node(value: &mut Value, type_: &TypeOf, id: SchemaId) {
     }
 }
 
+fn settle(value: &mut Value, type_: &TypeOf, id: SchemaId) {
+    let schema = type_.schemas.get(id);
+    match value {
+        Value::Object(map) => {
+            let mut is_settled = true;
+            for (name, child) in map.iter_mut() {
+                is_settled &= settle_member(name, child, type_, schema);
+            }
+            if !is_settled {
+                // Those that stay are not null, or will be null again.
+                map.retain(|name, child| {
+                    let known = schema.properties.get(name.as_str()).map(|property| property.schema);
+                    match known.or(schema.additional_properties) {
+                        Some(id) => !child.is_null() || null_stays(child, type_.schemas.get(id)),
+                        None => schema.preserve_unknown_fields,
+                    }
+                });
+            }
+            if type_.schemas.has_default_members(id) {
+                fill(map, type_, schema);
+            }
+        }
+        Value::Array(items) => {
+            let Some(id) = schema.items else { return };
+            let child = type_.schemas.get(id);
+            for item in items {
+                match &child.default {
+                    Some(default) if item.is_null() && !child.nullable => *item = default.clone(),
+                    _ => settle(item, type_, id),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether the member stays.
+fn settle_member(name: &str, child: &mut Value, type_: &TypeOf, schema: &Schema) -> bool {
+    let property = schema.properties.get(name);
+    let Some(id) = property.map(|property| property.schema).or(schema.additional_properties) else {
+        return schema.preserve_unknown_fields;
+    };
+    if !child.is_null() {
+        settle(child, type_, id);
+        return true;
+    }
+    let child_schema = type_.schemas.get(id);
+    let default = property.and_then(|property| property.default.as_ref().or(child_schema.default.as_ref()));
+    if let Some(default) = default.filter(|default| !child_schema.nullable && !default.is_null()) {
+        child.clone_from(default);
+        default_node(child, type_, id);
+        return true;
+    }
+    null_stays(child, child_schema)
+}
+
+/// Adds absent members by default. What a default holds is not pruned.
+fn fill(map: &mut Map<String, Value>, type_: &TypeOf, schema: &Schema) {
+    for (name, property) in &schema.properties {
+        let child = type_.schemas.get(property.schema);
+        let Some(default) = property.default.as_ref().or(child.default.as_ref()) else { continue };
+        if !map.contains_key(&**name) {
+            let mut value = default.clone();
+            if value.is_null() {
+                if !null_stays(&mut value, child) {
+                    continue;
+                }
+            } else {
+                default_node(&mut value, type_, property.schema);
+            }
+            map.insert(name.to_string(), value);
+        }
+    }
+}
+
 /// Nulls stay where they are allowed, where nothing is declared, and (a map's values) where a default takes their place.
 fn null_stays(child: &mut Value, schema: &Schema) -> bool {
     if let (Some(default), false) = (&schema.default, schema.nullable) {
@@ -66,8 +146,10 @@ fn null_stays(child: &mut Value, schema: &Schema) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn defaults_fill_gaps_and_nulls() {
@@ -91,6 +173,63 @@ mod tests {
             let mut object = given.clone();
             default(&mut object, &type_);
             assert_eq!(object, expected, "{given}");
+        }
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            3 => Just(Value::Null),
+            1 => any::<bool>().prop_map(Value::from),
+            1 => (0..3).prop_map(Value::from),
+            1 => "[ab]{0,2}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 64, 6, |inner| {
+            let names = ["text", "free", "map", "list", "deep", "none", "kind", "metadata", "other"];
+            let member = (prop::sample::select(names.to_vec()), inner.clone());
+            prop_oneof![
+                1 => prop::collection::vec(inner, 0..4).prop_map(Value::from),
+                4 => prop::collection::vec(member, 0..8)
+                    .prop_map(|members| members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
+            ]
+        })
+    }
+
+    /// Nodes of every kind that the walk distinguishes, within each other to `levels`.
+    fn node(levels: usize, seed: u64) -> Value {
+        let (bit, below) = (|n: u64| seed >> n & 1 == 1, |n: u64| node(levels - 1, seed.rotate_right(7 + n as u32)));
+        let mut schema = json!({"type": "object", "properties": {
+            "text": {"type": "string", "nullable": bit(0)},
+            "none": {"type": "string", "nullable": bit(1), "default": null},
+            "free": {"x-kubernetes-preserve-unknown-fields": true, "nullable": bit(2)},
+        }});
+        if bit(3) {
+            schema["properties"]["text"]["default"] = json!("t");
+        }
+        if bit(4) {
+            schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
+        }
+        if bit(5) {
+            schema["default"] = json!({"text": null, "other": 1, "deep": {"unknown": {}}});
+        }
+        if bit(6) && levels > 0 {
+            schema = json!({"type": "object", "additionalProperties": below(0), "nullable": bit(7)});
+        } else if levels > 0 {
+            schema["properties"]["deep"] = below(1);
+            schema["properties"]["map"] = json!({"type": "object", "additionalProperties": below(2)});
+            schema["properties"]["list"] = json!({"type": "array", "items": below(3)});
+        }
+        schema
+    }
+
+    proptest! {
+        #[test]
+        fn one_walk_does_what_two_do(mut object in any_value(), seed in any::<u64>()) {
+            let type_ = crate::structural::compile(Some(&node(3, seed)), None);
+            let mut settled = object.clone();
+            prune_and_default(&mut settled, &type_);
+            crate::pruning::drop_unspecified(&mut object, &type_);
+            default(&mut object, &type_);
+            prop_assert_eq!(settled, object);
         }
     }
 }

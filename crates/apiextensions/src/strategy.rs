@@ -65,8 +65,7 @@ impl Typed {
     }
 
     fn default(&self, object: &mut Value) {
-        pruning::drop_unspecified(object, &self.type_);
-        defaulting::default(object, &self.type_);
+        defaulting::prune_and_default(object, &self.type_);
     }
 }
 
@@ -252,8 +251,7 @@ fn counted(object: &Value, has_status: bool) -> impl Iterator<Item = (&String, &
 
 impl Strategy for CustomStrategy {
     fn default(&self, object: &mut Value) {
-        pruning::drop_unspecified(object, self.validator.type_of());
-        defaulting::default(object, self.validator.type_of());
+        defaulting::prune_and_default(object, self.validator.type_of());
     }
 
     fn storage_version(&self) -> Option<&str> {

@@ -58,7 +58,7 @@ impl Validator {
         let mut errors = ErrorList::new();
         self.check(self.type_.node(), object, None, &Trail::Root, &mut errors);
         errors.extend(others);
-        if !self.identities_fit(self.type_.node(), object, true) {
+        if !self.identities_fit(self.type_.root, object, true) {
             self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
         }
         self.apply_rules(object, None, &mut errors);
@@ -106,7 +106,7 @@ impl Validator {
     }
 
     fn new_identity_errors(&self, old: &Value, object: &Value) -> ErrorList {
-        if self.identities_fit(self.type_.node(), object, true) {
+        if self.identities_fit(self.type_.root, object, true) {
             return ErrorList::new();
         }
         let found = |object: &Value| {
@@ -345,21 +345,23 @@ impl Validator {
 
     /// Whether [`Validator::check_identities`] certainly finds no error: a check without paths, which are needed only
     /// for errors.
-    fn identities_fit(&self, schema: &Schema, value: &Value, root: bool) -> bool {
+    fn identities_fit(&self, id: SchemaId, value: &Value, root: bool) -> bool {
+        if !self.type_.schemas.has_identities(id) {
+            return true;
+        }
+        let schema = self.node(id);
         match value {
             Value::Object(map) => {
                 (root || !schema.embedded_resource)
                     && map.iter().all(|(name, child)| {
                         let known = schema.properties.get(name.as_str()).map(|property| property.schema);
                         let id = known.or(schema.additional_properties).filter(|_| !(root && name == "metadata"));
-                        id.is_none_or(|id| self.identities_fit(self.node(id), child, false))
+                        id.is_none_or(|id| self.identities_fit(id, child, false))
                     })
             }
             Value::Array(items) => {
                 (schema.list_type == ListType::Atomic || items.len() < 2)
-                    && schema
-                        .items
-                        .is_none_or(|id| items.iter().all(|item| self.identities_fit(self.node(id), item, false)))
+                    && schema.items.is_none_or(|id| items.iter().all(|item| self.identities_fit(id, item, false)))
             }
             _ => true,
         }
