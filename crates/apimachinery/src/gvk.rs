@@ -123,7 +123,7 @@ impl GroupVersionResource {
 
     /// `deployments.apps`, or `pods` for the core group: how errors name a resource.
     pub fn group_resource(&self) -> String {
-        if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
+        if self.group.is_empty() { self.resource.clone() } else { [&*self.resource, ".", &self.group].concat() }
     }
 }
 
@@ -176,22 +176,28 @@ impl ApiResource {
 
     /// The apiVersion of its objects: `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
-        self.group_version().to_string()
+        if self.group.is_empty() { self.version.clone() } else { [&*self.group, "/", &self.version].concat() }
     }
 
     /// The URL path of the collection; `namespace` is ignored for cluster-scoped resources, and `None` means all
     /// namespaces.
     pub fn collection_path(&self, namespace: Option<&str>) -> String {
-        let prefix = self.group_version().url_prefix();
-        match namespace {
-            Some(ns) if self.namespaced => format!("{prefix}/namespaces/{ns}/{}", self.plural),
-            _ => format!("{prefix}/{}", self.plural),
-        }
+        self.path(namespace, ["", ""])
     }
 
     /// The URL path of one object.
     pub fn object_path(&self, key: &crate::ObjectKey) -> String {
-        format!("{}/{}", self.collection_path(key.namespace()), key.name)
+        self.path(key.namespace(), ["/", &key.name])
+    }
+
+    fn path(&self, namespace: Option<&str>, end: [&str; 2]) -> String {
+        let root = if self.group.is_empty() { ["/api", "", ""] } else { ["/apis", "/", &self.group] };
+        let (between, namespace) = match namespace.filter(|_| self.namespaced) {
+            Some(namespace) => ("/namespaces/", namespace),
+            None => ("", ""),
+        };
+        let parts = [root[0], root[1], root[2], "/", &self.version, between, namespace, "/", &self.plural];
+        [&parts[..], &end[..]].concat().concat()
     }
 }
 

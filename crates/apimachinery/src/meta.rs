@@ -22,7 +22,21 @@ impl Time {
 
 impl std::fmt::Display for Time {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        let civil = jiff::tz::TimeZone::UTC.to_datetime(self.0);
+        let Some(year) = u16::try_from(civil.year()).ok().filter(|year| *year > 0) else {
+            return write!(f, "{}", self.0.strftime("%Y-%m-%dT%H:%M:%SZ"));
+        };
+        let digit = |number: u16| b'0' + (number % 10) as u8;
+        let mut text = *b"0000-00-00T00:00:00Z";
+        for (at, place) in [1000, 100, 10, 1].into_iter().enumerate() {
+            text[at] = digit(year / place);
+        }
+        let parts = [civil.month(), civil.day(), civil.hour(), civil.minute(), civil.second()];
+        for (part, at) in parts.into_iter().zip([5, 8, 11, 14, 17]) {
+            let part = u16::try_from(part).unwrap_or_default();
+            (text[at], text[at + 1]) = (digit(part / 10), digit(part));
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

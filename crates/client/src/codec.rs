@@ -64,7 +64,22 @@ pub(crate) fn prefix(request: &mut Request, prefix: &str) -> Result<(), Error> {
 
 /// The name of a request in error messages.
 pub(crate) fn attempt(request: &Request) -> String {
-    format!("{} {}", request.method(), request.uri().path())
+    Attempt::of(request).to_string()
+}
+
+/// The name of a request, which becomes text only in an error.
+pub(crate) struct Attempt(http::Method, http::Uri);
+
+impl Attempt {
+    pub fn of(request: &Request) -> Self {
+        Self(request.method().clone(), request.uri().clone())
+    }
+}
+
+impl std::fmt::Display for Attempt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.0, self.1.path())
+    }
 }
 
 /// Parses an object from text that is known to be JSON. Without `owners` its managed fields are dropped: they are half

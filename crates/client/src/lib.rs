@@ -317,7 +317,7 @@ impl Client {
         Box::pin(async move {
             let request = codec::read(path, accept)?;
             let attempt = codec::attempt(&request);
-            match tokio::time::timeout(self.0.timeout, self.read(request, MAX_LIST_BYTES, &attempt)).await {
+            match tokio::time::timeout(self.0.timeout, self.read(request, MAX_LIST_BYTES)).await {
                 Ok(Ok(Answer::Bytes(bytes))) => Ok(bytes),
                 Ok(Ok(Answer::Payload(_))) => Err(Error::unexpected(&attempt, "shared objects")),
                 Ok(Err(error)) => Err(error),
@@ -351,18 +351,21 @@ impl Client {
     }
 
     async fn answer_now(&self, mut request: Request, limit: usize) -> Result<Answer> {
-        let attempt = codec::attempt(&request);
         if self.is_in_process() {
             request.extensions_mut().insert(AcceptPayload);
-            return self.read(request, limit, &attempt).await;
+            return self.read(request, limit).await;
         }
-        match tokio::time::timeout(self.0.timeout, self.read(request, limit, &attempt)).await {
+        let attempt = codec::Attempt::of(&request);
+        match tokio::time::timeout(self.0.timeout, self.read(request, limit)).await {
             Ok(answer) => answer,
-            Err(_) => Err(Error::Timeout { host: self.0.host.clone(), attempt, after: self.0.timeout }),
+            Err(_) => {
+                Err(Error::Timeout { host: self.0.host.clone(), attempt: attempt.to_string(), after: self.0.timeout })
+            }
         }
     }
 
-    async fn read(&self, request: Request, limit: usize, attempt: &str) -> Result<Answer> {
+    async fn read(&self, request: Request, limit: usize) -> Result<Answer> {
+        let attempt = codec::Attempt::of(&request);
         let response = self.send_now(request).await?;
         let (mut parts, body) = response.into_parts();
         if parts.status.is_success()
@@ -370,7 +373,8 @@ impl Client {
         {
             return Ok(Answer::Payload(payload));
         }
-        let bytes = read_body(body, limit).await.map_err(|e| Error::transport(&self.0.host, attempt, e))?;
+        let failed = |error| Error::transport(&self.0.host, &attempt.to_string(), error);
+        let bytes = read_body(body, limit).await.map_err(failed)?;
         if parts.status.is_success() { Ok(Answer::Bytes(bytes)) } else { Err(codec::refusal(parts.status, &bytes)) }
     }
 }

@@ -332,11 +332,11 @@ impl Client {
     }
 
     async fn one_of(&self, request: transport::Request, kind: &str) -> Result<Arc<Object>> {
-        let attempt = codec::attempt(&request);
+        let attempt = codec::Attempt::of(&request);
         match self.answer(request, MAX_OBJECT_BYTES).await? {
             Answer::Payload(Payload::Object(object)) => Ok(object),
-            Answer::Payload(_) => Err(Error::unexpected(&attempt, "no object")),
-            Answer::Bytes(bytes) => codec::object(&attempt, kind, bytes),
+            Answer::Payload(_) => Err(Error::unexpected(&attempt.to_string(), "no object")),
+            Answer::Bytes(bytes) => codec::object(&attempt.to_string(), kind, bytes),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn open(cache: &Cache, info: &ResourceInfo, key: &ObjectKey) -> Resul
         Some(object) if object.is_deleting() => Err(terminating(info, &key.name, name)),
         Some(object) => {
             let revision = object.revision();
-            Ok(Some(Guard::ModRevision(format!("{}{PLACE}/{name}", keys::ROOT).into(), revision)))
+            Ok(Some(Guard::ModRevision(keys::place_key(PLACE, &namespace), revision)))
         }
     }
 }

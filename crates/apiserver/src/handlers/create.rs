@@ -177,10 +177,13 @@ impl Call<'_> {
     /// definition for ever.
     fn refuse_of_terminating_kind(&self) -> Result<(), Status> {
         let info = &self.resource.info;
+        if !info.custom {
+            return Ok(());
+        }
         let named = &info.resource;
-        let definition = ObjectKey::cluster(format!("{}.{}", named.plural, named.group));
-        let stored = || self.server.cache.resource(&crate::crds::place()).get(&definition);
-        if !info.custom || !stored()?.is_some_and(|definition| definition.is_deleting()) {
+        let definition = ObjectKey::cluster([&*named.plural, ".", &named.group].concat());
+        let stored = self.server.cache.resource(&crate::crds::place()).get(&definition)?;
+        if !stored.is_some_and(|definition| definition.is_deleting()) {
             return Ok(());
         }
         let message = "create not allowed while custom resource definition is terminating";
@@ -252,7 +255,8 @@ impl Call<'_> {
     pub(super) fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
         let given = object["metadata"]["namespace"].as_str().unwrap_or_default();
         match self.namespace() {
-            Some(ns) if given.is_empty() || given == ns => {
+            Some(ns) if given == ns => Ok(()),
+            Some(ns) if given.is_empty() => {
                 object["metadata"]["namespace"] = ns.into();
                 Ok(())
             }

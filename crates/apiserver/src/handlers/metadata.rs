@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use apimachinery::field::Path;
-use apimachinery::{Object, Status, managed_fields, merge_patch, names, strict};
-use serde_json::{Map, Value, json};
+use apimachinery::{Object, Status, managed_fields, merge_patch, names, raw_json, strict};
+use serde_json::{Map, Value};
 
 use super::Call;
 use super::status::named;
@@ -53,14 +53,14 @@ impl Call<'_> {
         fields: &[&str],
     ) -> Result<Option<(Value, Value)>, Status> {
         let Some(metadata) = stored.member("metadata") else { return Ok(None) };
-        let mut old: Value = serde_json::from_slice(&metadata).map_err(errors::document)?;
+        let mut old = raw_json::tree(&metadata).map_err(errors::document)?;
         let Some(members) = old.as_object_mut() else { return Ok(None) };
         members.remove("managedFields");
         let mut new = old.clone();
-        for field in fields {
-            merge_patch::apply(&mut new, &json!({ *field: change[*field] }));
-        }
-        let (old, mut new) = (json!({ "metadata": old }), json!({ "metadata": new }));
+        let changes = fields.iter().map(|field| ((*field).to_owned(), change[*field].clone()));
+        merge_patch::apply(&mut new, &Value::Object(changes.collect()));
+        let [old, mut new] =
+            [old, new].map(|metadata| Value::Object(Map::from_iter([("metadata".to_owned(), metadata)])));
         let is_known =
             strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&mut new).is_none();
         if let Some(members) = new["metadata"].as_object_mut() {

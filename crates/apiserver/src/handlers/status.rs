@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey, Status, managed_fields, merge_patch, strict};
+use apimachinery::{Object, ObjectKey, Status, managed_fields, merge_patch, raw_json, strict};
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use storage::TxnOutcome;
 
 use super::Call;
@@ -57,11 +57,12 @@ impl Call<'_> {
 
     /// The status as it is and as it will be, each in an object of its own; `None` unless all is well with it.
     fn statuses(&self, stored: &Object, change: &Value) -> Result<Option<(Value, Value)>, Status> {
-        let old = stored.member("status").map(|status| serde_json::from_slice::<Value>(&status));
+        let old = stored.member("status").map(|status| raw_json::tree(&status));
         let old = old.transpose().map_err(errors::document)?;
-        let old = Value::Object(old.into_iter().map(|old| ("status".to_owned(), old)).collect());
-        let mut new = old.clone();
-        merge_patch::apply(&mut new, &json!({ "status": change }));
+        let mut status = old.clone().unwrap_or_default();
+        merge_patch::apply(&mut status, change);
+        let of_status = |status| Value::Object(Map::from_iter([("status".to_owned(), status)]));
+        let (old, mut new) = (old.map_or_else(|| Value::Object(Map::new()), of_status), of_status(status));
         // Types are checked before defaults, which drop empty values of any type.
         let is_known =
             strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&mut new).is_none();
@@ -71,7 +72,7 @@ impl Call<'_> {
         if !is_known || !status.is_object() {
             return Ok(None);
         }
-        let new = json!({ "status": status });
+        let new = of_status(status);
         let wrong = self.resource.strategy.validate_status(stored, &old, &new);
         Ok(wrong.is_some_and(|wrong| wrong.is_empty()).then_some((old, new)))
     }

@@ -103,11 +103,13 @@ impl Call<'_> {
         }
         let Some(map) = object.as_object_mut() else { return };
         let named = &self.resource.info.resource;
-        map.insert("kind".into(), named.kind.as_str().into());
-        map.insert("apiVersion".into(), named.api_version().into());
-        let metadata = map.entry("metadata").or_insert(Value::Null);
-        if metadata.is_null() {
-            *metadata = Value::Object(Default::default());
+        for (name, value) in [("kind", named.kind.as_str()), ("apiVersion", self.api_version.as_str())] {
+            if map.get(name).and_then(Value::as_str) != Some(value) {
+                map.insert(name.into(), value.into());
+            }
+        }
+        if map.get("metadata").is_none_or(Value::is_null) {
+            map.insert("metadata".into(), Value::Object(Default::default()));
         }
     }
 

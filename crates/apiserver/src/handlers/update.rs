@@ -239,7 +239,10 @@ impl Call<'_> {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             new["metadata"]["generation"] = generation.into();
         }
-        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        let (version, known) = (&old["metadata"]["resourceVersion"], &mut new["metadata"]["resourceVersion"]);
+        if known != version {
+            known.clone_from(version);
+        }
         // A later time alone is no change.
         let is_unchanged = new == *old && live.owners().is_ok_and(|known| owners.equal_but_times(&known));
         if is_unchanged && !self.is_stale(key).await {
@@ -397,9 +400,11 @@ impl Call<'_> {
         metadata.retain(|_, value| !value.is_null());
         metadata.remove("selfLink");
         for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
-            match was.get(field) {
-                Some(value) => drop(metadata.insert(field.into(), value.clone())),
-                None => drop(metadata.remove(field)),
+            match (was.get(field), metadata.get_mut(field)) {
+                (Some(value), Some(known)) if value == known => {}
+                (Some(value), Some(known)) => known.clone_from(value),
+                (Some(value), None) => drop(metadata.insert(field.into(), value.clone())),
+                (None, _) => drop(metadata.remove(field)),
             }
         }
         // An empty map and an absent one are the same; the stored form has neither.

@@ -100,7 +100,9 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     if known && !long && !shared {
         response = server.counted.bodies.responded(&info, response);
     }
-    if let Some(mut id) = audit_id.or_else(|| HeaderValue::from_str(&server.world.uuid()).ok()) {
+    // A caller who takes the objects reads no headers.
+    let new_id = || if shared { None } else { HeaderValue::from_str(&server.world.uuid()).ok() };
+    if let Some(mut id) = audit_id.or_else(new_id) {
         // No other response has it: HTTP/2 need not remember it for those.
         id.set_sensitive(true);
         response.headers_mut().insert("audit-id", id);

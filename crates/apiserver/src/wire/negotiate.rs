@@ -94,6 +94,9 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
 /// The encoding of an error.
 pub fn error_encoding(headers: &HeaderMap) -> Encoding {
     let Some(text) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return Encoding::Json };
+    if text == "application/json" {
+        return Encoding::Json;
+    }
     // A refusal is not shown as a Table; a client that accepts nothing else gets it as JSON.
     let plain = |alternative: &Alternative<'_>| [alternative.kind, alternative.group, alternative.version] == [""; 3];
     let encodings = || text.split(',').map(Alternative::parse).filter(plain).filter_map(|one| one.encoding);

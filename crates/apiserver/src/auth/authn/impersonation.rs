@@ -27,6 +27,9 @@ pub async fn impersonate(
     authorizer: &dyn Authorizer,
     request: impl FnOnce() -> Attributes,
 ) -> Result<Identity, Status> {
+    if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+        return Ok(caller);
+    }
     let wanted = read(headers)?;
     remove(headers);
     let Some(wanted) = wanted else { return Ok(caller) };
