@@ -157,10 +157,6 @@ pub(super) struct Cursors {
 }
 
 impl Cursors {
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
     pub fn add(&mut self, at: u64) -> Arc<Cursor> {
         let cursor = Arc::new(Cursor {
             at: AtomicU64::new(at),

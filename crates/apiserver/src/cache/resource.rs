@@ -345,11 +345,6 @@ impl ResourceCache {
         self.state.read().objects.len()
     }
 
-    /// The number of watches.
-    pub(crate) fn watches(&self) -> usize {
-        self.cursors.lock().len()
-    }
-
     /// Every readable object, for what may miss some.
     pub(super) fn readable(&self) -> Vec<Arc<Object>> {
         self.state.read().objects.values().cloned().collect()

@@ -11,6 +11,7 @@ mod in_flight;
 mod plan;
 mod seats;
 mod stats;
+mod watches;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,10 +36,12 @@ use crate::request::RequestInfo;
 use in_flight::{InFlight, Underway};
 use plan::{Configuration, Plan};
 use seats::{Clock, Details, Waiter};
+use watches::Watches;
 
 pub(crate) use plan::Schema;
 pub(crate) use seats::Seat;
 pub use stats::METRICS;
+pub(crate) use watches::Watching;
 
 /// The headers that name the objects a request was classified by.
 const SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -103,6 +106,7 @@ pub(crate) struct FlowControl {
     division: Arc<Division>,
     plain: Arc<InFlight>,
     waited: Histograms,
+    watches: Arc<Watches>,
 }
 
 /// How a request goes on.
@@ -126,6 +130,7 @@ impl FlowControl {
             division: Arc::new(Division(AtomicU64::new(PERIOD))),
             plain: Arc::default(),
             waited: registry.histograms(&stats::WAITED),
+            watches: Arc::default(),
         });
         let weak = Arc::downgrade(&flow);
         registry.collect(move |samples| {
@@ -199,7 +204,7 @@ impl FlowControl {
         }
         let now = self.clock.now();
         self.division.divide(&plan, now);
-        let work = work(cache, info, schema.level.most_seats());
+        let work = self.work(cache, info, schema.level.most_seats());
         let by = plan.classifier.distinguisher(index, &user.user, &request.target);
         let hash = classify::flow_hash(plan.seed, &schema.name, by);
         let details = || Details::new(info, user, by);
@@ -210,6 +215,25 @@ impl FlowControl {
                 Entry::Refused(too_many())
             }
             seats::Taken::Waits(waiter) => self.wait(&plan, waiter, limit),
+        }
+    }
+
+    /// Counts a watch of a client, which makes the writes that it receives dearer.
+    pub fn watching(&self, info: &RequestInfo) -> Watching {
+        self.watches.begin(info)
+    }
+
+    /// The seats of a request, of `most`.
+    fn work(&self, cache: &Cache, info: &RequestInfo, most: u32) -> Work {
+        if !info.is_resource {
+            return Work::ONE;
+        }
+        match info.verb {
+            "list" | "watch" => cost::of_list(&listing(cache, info), most),
+            // Tokens are not stored.
+            "create" if info.subresource == "token" => Work::ONE,
+            "create" | "update" | "patch" | "delete" => cost::of_write(self.watches.reached(info), most),
+            _ => Work::ONE,
         }
     }
 
@@ -298,23 +322,6 @@ fn target(info: &RequestInfo) -> Target<'_> {
         }
     } else {
         Target::Path(&info.path)
-    }
-}
-
-/// The seats of a request, of `most`.
-fn work(cache: &Cache, info: &RequestInfo, most: u32) -> Work {
-    if !info.is_resource {
-        return Work::ONE;
-    }
-    match info.verb {
-        "list" | "watch" => cost::of_list(&listing(cache, info), most),
-        // Tokens are not stored.
-        "create" if info.subresource == "token" => Work::ONE,
-        "create" | "update" | "patch" | "delete" => {
-            let watches = cache.known(&info.group, &info.resource).map_or(0, |resource| resource.watches());
-            cost::of_write(watches as u64, most)
-        }
-        _ => Work::ONE,
     }
 }
 

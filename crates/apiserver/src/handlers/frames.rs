@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use transport::{BoxError, WatchEvent, WatchStream};
 use world::World;
 
+use crate::flow::Watching;
 use crate::metrics::streams::Watched;
 use crate::wire::negotiate::{Encoding, Shape};
 use crate::wire::respond::no_protobuf;
@@ -43,6 +44,8 @@ pub(super) struct Frames {
     /// The first table names the columns.
     pub first: bool,
     pub watched: Watched,
+    #[expect(dead_code, reason = "counted until it is dropped")]
+    pub watching: Watching,
 }
 
 impl Frames {

@@ -131,6 +131,7 @@ impl Call<'_> {
             world: self.server.world.clone(),
             first: true,
             watched: self.server.counted.streams.watched(self.info),
+            watching: self.server.flow.watching(self.info),
         };
         let content_type = HeaderValue::from_static(frames.content_type());
         let mut response = Response::new(transport::stream(frames::stream(events, frames)));

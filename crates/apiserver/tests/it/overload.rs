@@ -290,6 +290,33 @@ async fn a_watch_holds_no_seat_after_it_has_begun() {
     rig.server.shutdown();
 }
 
+/// A write keeps seats for the watches that receive its event, and for no others.
+#[tokio::test(start_paused = true)]
+async fn watches_of_other_namespaces_make_no_write_wait() {
+    let rig = Rig::new(Settings::default()).await;
+    let other = json!({"metadata": {"name": "other"}});
+    rig.client.create(&crate::objects::namespaces(), &other).await.expect("a namespace");
+    let (watcher, writer) = (rig.connect("watcher").await, rig.connect("writer").await);
+    let mut watches = Vec::new();
+    for n in 0..600 {
+        let path = match n % 2 {
+            0 => "/api/v1/namespaces/other/configmaps?watch=1",
+            _ => "/api/v1/namespaces/default/configmaps?watch=1&fieldSelector=metadata.name%3Dother",
+        };
+        watches.push(send(&watcher, "GET", path, "").await);
+    }
+    let begun = Instant::now();
+    for n in 0..50 {
+        let path = format!("/api/v1/namespaces/default/configmaps/a{n}?fieldManager=a");
+        let body = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a{n}"}}}}"#);
+        assert_eq!(call(&writer, "POST", "/api/v1/namespaces/default/configmaps", &body).await.code, 201);
+        assert_eq!(call(&writer, "PUT", &path, &body).await.code, 200);
+        assert_eq!(call(&writer, "GET", &path, "").await.code, 200);
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO, "no request waited for a seat");
+    rig.server.shutdown();
+}
+
 /// One user with thousands of requests in flight and many watches that it does not read, beside another one.
 #[tokio::test(start_paused = true)]
 async fn a_user_who_floods_the_server_does_not_stop_another_one() {
