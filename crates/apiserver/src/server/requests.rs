@@ -16,7 +16,7 @@ use crate::auth::authn::{expiry, impersonate};
 use crate::auth::authz::{self, Attributes, ResourceAttributes};
 use crate::commit::together;
 use crate::errors::{method_not_allowed, no_such_resource};
-use crate::flow::{self, Entry};
+use crate::flow::{self, Entry, Seat};
 use crate::handlers;
 use crate::limits::budget::{PATIENCE, PATIENCE_WITH_SEAT, Wire};
 use crate::limits::fairness;
@@ -198,24 +198,10 @@ async fn answer_as(
     let mut watched = server.requests.watch(info, &user, bounds.started);
     let wire = parts.extensions.get::<Wire>();
     let billed = wire.and_then(|wire| wire.billed(&user.user));
-    // Waits without a seat, which another user could have.
-    if let (Some(wire), "get" | "list") = (wire, info.verb)
-        && wire.is_behind(&user.user)
-    {
-        refused_in(&mut watched, Box::pin(wire.admit(&user.user, PATIENCE)).await)?;
-    }
-    // Held until the response begins: what a client has not read is bounded by `budget`.
     let seat = match wire {
         // A caller in this process.
         None => None,
-        Some(_) => match server.flow.enter(&server.cache, info, &user, bounds.limit, bounds.classified) {
-            Entry::Runs(seat) => seat,
-            Entry::Waits(wait) => {
-                let wait = trace::step("priorityandfairness", Vec::new, wait);
-                Some(refused_in(&mut watched, wait.await)?)
-            }
-            Entry::Refused(status) => return refused_in(&mut watched, Err(status)),
-        },
+        Some(wire) => refused_in(&mut watched, seated(server, info, (&user, wire), bounds).await)?,
     };
     let together = parts.extensions.get::<transport::Together>().map(transport::Together::take);
     let mut answer = match together {
@@ -231,6 +217,34 @@ async fn answer_as(
         response.extensions_mut().insert(billed);
     }
     answer
+}
+
+/// The seat of a request over a socket. It is held until the response begins: what a client has not read is bounded by `budget`.
+///
+/// A read whose user has not read earlier responses waits without a seat, which another user could have. What it waited for
+/// may be gone once it has got a seat.
+async fn seated(
+    server: &Shared,
+    info: &RequestInfo,
+    (user, wire): (&Identity, &Wire),
+    bounds: Bounds<'_>,
+) -> Result<Option<Seat>, Status> {
+    let is_behind = || matches!(info.verb, "get" | "list") && wire.is_behind(&user.user);
+    loop {
+        if is_behind() {
+            Box::pin(wire.admit(&user.user, PATIENCE)).await?;
+        }
+        match server.flow.enter(&server.cache, info, user, bounds.limit, bounds.classified) {
+            Entry::Runs(seat) => return Ok(seat),
+            Entry::Waits(wait) => {
+                let seat = trace::step("priorityandfairness", Vec::new, wait).await?;
+                if !is_behind() {
+                    return Ok(Some(seat));
+                }
+            }
+            Entry::Refused(status) => return Err(status),
+        }
+    }
 }
 
 /// Notes a refusal for the log.
