@@ -6,6 +6,7 @@
 
 mod cork;
 mod metered;
+mod reads;
 mod stalled;
 mod tls;
 mod unauthenticated;
@@ -42,6 +43,7 @@ pub use tls::{Certificate, Named, Protocol, Suite, TlsConfig, TlsError};
 
 use crate::limits::fairness::{self, Place, Turns, in_turns};
 use crate::wire::{negotiate, respond};
+use reads::Begun;
 use unauthenticated::Unauthenticated;
 
 /// Connections closed at once when the process has no file descriptor left.
@@ -245,14 +247,16 @@ impl Connection {
         let only = Arc::new(Stream::default());
         let is_http1 = Arc::new(AtomicBool::new(false));
         let leave = Arc::new(Notify::new());
+        let begun = Begun::default();
         let handler = {
             let (service, wire, is_http1) = (self.service.clone(), wire.clone(), Arc::clone(&is_http1));
-            let (goaway, leave) = (self.limits.goaway.clone(), Arc::clone(&leave));
+            let (goaway, leave, begun) = (self.limits.goaway.clone(), Arc::clone(&leave), begun.clone());
             service_fn(move |request: http::Request<Incoming>| {
                 let (service, peer, wire) = (service.clone(), peer.clone(), wire.clone());
                 let http2 = request.version() == http::Version::HTTP_2;
                 let only = (!http2).then(|| Arc::clone(&only));
                 is_http1.fetch_or(!http2, Relaxed);
+                begun.count();
                 if http2 && goaway.as_ref().is_some_and(Goaway::is_due) {
                     leave.notify_one();
                 }
@@ -280,7 +284,7 @@ impl Connection {
         let mut stalls = [1, 2].map(|limits| Stall::new(self.limits.stall, limits));
         let streams = Streams { limit: self.limits.stall, wire: wire.clone() };
         let builder = self.builder(streams);
-        let (stream, cork) = cork::corked(stream);
+        let (stream, cork) = cork::corked(stream, begun);
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
         let mut connection = std::pin::pin!(connection);
         let mut draining = false;

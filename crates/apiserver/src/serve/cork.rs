@@ -8,14 +8,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take};
+
+use super::reads::{Begun, Reads};
 
 /// Bytes held back at most: four records of TLS. It bounds what a connection with a slow reader costs, too.
 const MOST: usize = 64 << 10;
 
-/// A stream that holds back what is written to it, and who lets it go.
-pub(super) fn corked<S>(stream: S) -> (Corked<S>, Cork<S>) {
-    let wire = Wire { stream, waiting: Vec::new(), sent: 0, dirty: false, holds: true };
+/// A stream that holds back what is written to it, and who lets it go. `begun` counts the requests that are read from it.
+pub(super) fn corked<S: AsyncRead>(stream: S, begun: Begun) -> (Corked<S>, Cork<S>) {
+    let stream = stream.take(u64::MAX);
+    let wire = Wire { stream, waiting: Vec::new(), sent: 0, dirty: false, holds: true, reads: Reads::new(begun) };
     let wire = Arc::new(Mutex::new(wire));
     (Corked(Arc::clone(&wire)), Cork(wire))
 }
@@ -26,19 +29,23 @@ pub(super) struct Corked<S>(Arc<Mutex<Wire<S>>>);
 pub(super) struct Cork<S>(Arc<Mutex<Wire<S>>>);
 
 struct Wire<S> {
-    stream: S,
+    /// Its limit is set anew for each read.
+    stream: Take<S>,
     waiting: Vec<u8>,
     /// How much of `waiting` the stream has taken.
     sent: usize,
     /// Something was written since the stream was flushed.
     dirty: bool,
     holds: bool,
+    reads: Reads,
 }
 
-impl<S: AsyncWrite + Unpin> Cork<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Cork<S> {
     /// Sends what was written in the turn that is over now.
     pub fn poll_release(&self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        self.0.lock().poll_flush(context)
+        let mut wire = self.0.lock();
+        wire.reads.end_turn();
+        wire.poll_flush(context)
     }
 
     /// Sends what waits and buffers nothing any more: the next owner of the stream has turns of its own.
@@ -48,10 +55,10 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         while self.sent < self.waiting.len() {
-            let taken = ready!(Pin::new(&mut self.stream).poll_write(context, &self.waiting[self.sent..]))?;
+            let taken = ready!(Pin::new(self.stream.get_mut()).poll_write(context, &self.waiting[self.sent..]))?;
             if taken == 0 {
                 return Poll::Ready(Err(Error::from(ErrorKind::WriteZero)));
             }
@@ -67,7 +74,7 @@ impl<S: AsyncWrite + Unpin> Wire<S> {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_drain(context))?;
-        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        ready!(Pin::new(self.stream.get_mut()).poll_flush(context))?;
         self.dirty = false;
         Poll::Ready(Ok(()))
     }
@@ -80,7 +87,7 @@ impl<S: AsyncWrite + Unpin> Wire<S> {
         }
         // Large writes are passed on without a copy.
         if !self.holds || size > MOST / 2 && self.waiting.is_empty() {
-            return Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+            return Pin::new(self.stream.get_mut()).poll_write_vectored(context, parts);
         }
         // A frame of a list is rarely the last one.
         self.waiting.reserve(if size > MOST / 8 { MOST - self.waiting.len() } else { size });
@@ -91,11 +98,22 @@ impl<S: AsyncWrite + Unpin> Wire<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Corked<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.0.lock().stream).poll_read(context, buffer)
+        let mut wire = self.0.lock();
+        // The next owner of the stream has turns of its own.
+        let most = if wire.holds { wire.reads.next() } else { Some(usize::MAX) };
+        let Some(most) = most else {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        wire.stream.set_limit(most as u64);
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut wire.stream).poll_read(context, buffer))?;
+        wire.reads.read(buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Corked<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         self.0.lock().poll_write(context, &[IoSlice::new(bytes)])
     }
@@ -120,7 +138,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Corked<S> {
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let mut wire = self.0.lock();
         ready!(wire.poll_drain(context))?;
-        Pin::new(&mut wire.stream).poll_shutdown(context)
+        Pin::new(wire.stream.get_mut()).poll_shutdown(context)
     }
 }
 
@@ -139,14 +157,14 @@ mod tests {
         read.filled().to_vec()
     }
 
-    async fn release(cork: &Cork<impl AsyncWrite + Unpin>) {
+    async fn release(cork: &Cork<impl AsyncRead + AsyncWrite + Unpin>) {
         std::future::poll_fn(|context| cork.poll_release(context)).await.expect("it is open");
     }
 
     #[tokio::test]
     async fn what_is_written_goes_when_the_turn_is_over() {
         let (near, mut far) = duplex(1 << 20);
-        let (mut stream, cork) = corked(near);
+        let (mut stream, cork) = corked(near, Begun::default());
         for text in ["a", "b"] {
             stream.write_all(text.as_bytes()).await.expect("it is open");
             stream.flush().await.expect("it is open");
@@ -167,9 +185,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_turn_reads_what_begins_some_requests_and_is_woken_for_the_rest() {
+        let (near, mut far) = duplex(1 << 20);
+        let begun = Begun::default();
+        let (mut stream, cork) = corked(near, begun.clone());
+        // A request a hundred bytes.
+        far.write_all(&[b'r'; 100_000]).await.expect("it is open");
+        let (mut turns, mut all) = (0, 0);
+        while all < 100_000 {
+            let mut read = 0;
+            while let Some(count) =
+                futures::poll!(std::pin::pin!(stream.read(&mut [0; 4096]))).is_ready().then_some(1024)
+            {
+                read += count;
+                (0..count / 100).for_each(|_| begun.count());
+            }
+            assert!(read <= 4096, "{read} bytes in one turn");
+            release(&cork).await;
+            (turns, all) = (turns + 1, all + read);
+        }
+        assert!(turns > 20, "{turns}");
+        drop((stream, cork));
+    }
+
+    #[tokio::test]
     async fn a_slow_reader_holds_up_the_writer() {
         let (near, mut far) = duplex(10);
-        let (mut stream, cork) = corked(near);
+        let (mut stream, cork) = corked(near, Begun::default());
         let piece = vec![b'x'; MOST / 4];
         let mut taken = 0;
         while tokio::time::timeout(std::time::Duration::from_millis(1), stream.write_all(&piece)).await.is_ok() {
