@@ -6,12 +6,13 @@
 //! What is *held* was built as a whole, or belongs to a response for as long as that lasts; it delays new responses and
 //! never those that have begun, which are the ones that free it.
 
-use std::collections::{BTreeMap, HashMap};
+mod account;
+
+use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use apimachinery::status::StatusDetails;
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 
 use crate::limits::fairness::Place;
 use crate::metrics::{CUT, IN_FLIGHT, REFUSED};
+pub(crate) use account::{Account, Room, Ticket};
 
 /// Bytes a response produces or hands over at once.
 pub(crate) const PIECE: usize = 64 << 10;
@@ -45,7 +47,7 @@ const REMEMBERED: usize = 64;
 pub struct Bytes {
     /// Ten full windows of a Go client's stream would be more; a list flows at full speed with a tenth of it.
     pub connection: usize,
-    /// For all connections of one user.
+    /// For all connections of one user; and no more than the server has left.
     pub user: usize,
     /// For the whole server.
     pub server: usize,
@@ -94,7 +96,7 @@ impl Budgets {
 
     /// Bytes that clients have not taken yet.
     pub fn in_flight(&self) -> usize {
-        self.server.sending.load(SeqCst) + self.server.held.load(SeqCst)
+        self.server.in_flight()
     }
 
     pub(crate) fn report(&self) {
@@ -114,139 +116,9 @@ impl Budgets {
         if users.len() >= REMEMBERED {
             users.retain(|_, account| account.strong_count() > 0);
         }
-        let account = Account::new(self.limits.user);
+        let account = Account::of_user(self.limits.user, &self.server);
         users.insert(name.into(), Arc::downgrade(&account));
         account
-    }
-}
-
-/// One count of bytes in flight, with those that wait for room in it.
-#[derive(Debug)]
-pub(crate) struct Account {
-    limit: usize,
-    sending: AtomicUsize,
-    held: AtomicUsize,
-    /// Bytes that were taken since it began.
-    taken: AtomicU64,
-    waiting: Mutex<BTreeMap<u64, Waker>>,
-    waits: AtomicBool,
-    tickets: AtomicU64,
-}
-
-/// The size to reserve.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// More of a response that has begun.
-    ToSend,
-    /// A response that begins.
-    ToBegin,
-}
-
-impl Account {
-    fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self {
-            limit,
-            sending: AtomicUsize::new(0),
-            held: AtomicUsize::new(0),
-            taken: AtomicU64::new(0),
-            waiting: Mutex::default(),
-            waits: AtomicBool::new(false),
-            tickets: AtomicU64::new(0),
-        })
-    }
-
-    pub fn has(&self, room: Room) -> bool {
-        let held = if room == Room::ToBegin { self.held.load(SeqCst) } else { 0 };
-        self.sending.load(SeqCst) + held < self.limit
-    }
-
-    pub fn sending(&self) -> usize {
-        self.sending.load(Relaxed)
-    }
-
-    pub fn taken(&self) -> u64 {
-        self.taken.load(Relaxed)
-    }
-
-    pub fn send(&self, size: usize) {
-        self.sending.fetch_add(size, SeqCst);
-    }
-
-    pub fn hold(&self, size: usize) {
-        self.held.fetch_add(size, SeqCst);
-    }
-
-    /// The client takes these bytes; they count as sending until all of their piece is taken.
-    pub fn take(&self, size: usize) {
-        self.taken.fetch_add(size as u64, Relaxed);
-    }
-
-    /// These bytes were taken, or never will be.
-    pub fn sent(&self, size: usize) {
-        self.sending.fetch_sub(size, SeqCst);
-        self.wake();
-    }
-
-    pub fn release(&self, size: usize) {
-        if size > 0 {
-            self.held.fetch_sub(size, SeqCst);
-            self.wake();
-        }
-    }
-
-    /// Wakes those there is room for, first come first served.
-    fn wake(&self) {
-        if !self.waits.load(SeqCst) {
-            return;
-        }
-        let sending = self.sending.load(SeqCst);
-        if sending >= self.limit {
-            return;
-        }
-        // One that was woken may not come any more, so the last release wakes all.
-        let most = if sending == 0 { usize::MAX } else { (self.limit - sending).div_ceil(PIECE) };
-        let mut waiting = self.waiting.lock();
-        for _ in 0..most {
-            let Some((_, waker)) = waiting.pop_first() else {
-                self.waits.store(false, SeqCst);
-                return;
-            };
-            waker.wake();
-        }
-    }
-
-    /// Waits for room; a ticket keeps the place in the queue.
-    pub fn poll(self: &Arc<Self>, room: Room, ticket: &mut Option<Ticket>, context: &mut Context<'_>) -> Poll<()> {
-        if self.has(room) {
-            *ticket = None;
-            return Poll::Ready(());
-        }
-        if !ticket.as_ref().is_some_and(|ticket| Arc::ptr_eq(&ticket.account, self)) {
-            *ticket = Some(Ticket { account: Arc::clone(self), number: self.tickets.fetch_add(1, Relaxed) });
-        }
-        if let Some(ticket) = ticket {
-            let mut waiting = self.waiting.lock();
-            waiting.insert(ticket.number, context.waker().clone());
-            self.waits.store(true, SeqCst);
-        }
-        // Some may have been freed before the waker was there to be woken.
-        if self.has(room) {
-            *ticket = None;
-            return Poll::Ready(());
-        }
-        Poll::Pending
-    }
-}
-
-/// A place in the queue of an account.
-pub(crate) struct Ticket {
-    account: Arc<Account>,
-    number: u64,
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.account.waiting.lock().remove(&self.number);
     }
 }
 

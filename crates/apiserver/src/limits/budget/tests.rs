@@ -1,5 +1,7 @@
 use futures::FutureExt as _;
 
+use std::task::{Context, Waker};
+
 use super::*;
 
 fn wire(connection: usize, user: usize, server: usize) -> Wire {
@@ -8,7 +10,7 @@ fn wire(connection: usize, user: usize, server: usize) -> Wire {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_account_delays_its_user_and_a_full_server_refuses_all() {
-    let wire = wire(100, 100, 150);
+    let wire = wire(100, 100, 250);
     let (ann, bob) = (wire.accounts("ann"), wire.accounts("bob"));
     ann.hold(100);
     assert_eq!(wire.admit("bob", PATIENCE).now_or_never(), Some(Ok(())));
@@ -19,13 +21,37 @@ async fn a_full_account_delays_its_user_and_a_full_server_refuses_all() {
     assert_eq!(waits.as_mut().now_or_never(), None);
     ann.release(1);
     assert_eq!(waits.now_or_never(), Some(Ok(())), "room lets it begin");
-    bob.hold(51);
+    bob.hold(151);
     for user in ["ann", "bob", "eve"] {
         assert_eq!(wire.admit(user, PATIENCE).await.expect_err("the server is full").code, 429);
     }
-    bob.release(51);
+    bob.release(151);
     ann.release(99);
     assert_eq!(wire.budgets().in_flight(), 0);
+}
+
+/// Users that read nothing, in any number, leave room for another one.
+#[tokio::test(start_paused = true)]
+async fn users_who_take_all_they_may_leave_something_for_others() {
+    let wire = wire(1000, 400, 1000);
+    let fill = |n: usize| {
+        let greedy = wire.accounts(&format!("greedy-{n}"));
+        while greedy.user.has(Room::ToBegin) {
+            greedy.send(1, false);
+        }
+        greedy
+    };
+    let greedy: Vec<_> = (0..6).map(fill).collect();
+    let left = 1000 - wire.budgets().in_flight();
+    assert!((10..=100).contains(&left), "{left} bytes are left");
+    assert_eq!(wire.admit("neighbor", PATIENCE).now_or_never(), Some(Ok(())), "another user is served");
+    assert!(!wire.is_behind("neighbor") && wire.is_behind("greedy-5"));
+    // One of them reads everything, and others get more.
+    let waits = wire.admit("greedy-1", PATIENCE);
+    let mut waits = std::pin::pin!(waits);
+    assert_eq!(waits.as_mut().now_or_never(), None);
+    greedy[0].sent(greedy[0].user.in_flight(), false);
+    tokio::time::timeout(PATIENCE / 2, waits).await.expect("woken by the other user's bytes").expect("admitted");
 }
 
 #[test]

@@ -1,0 +1,206 @@
+//! One count of bytes in flight, and those that wait for room in it.
+//!
+//! A user may have as many bytes in flight as the server has left, and no more than its limit: however many users do not read
+//! their responses, something is left for another one. Four users with their full limit would otherwise be all of the server.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use super::PIECE;
+
+/// One count of bytes in flight, with those that wait for room in it.
+#[derive(Debug)]
+pub(crate) struct Account {
+    limit: usize,
+    sending: AtomicUsize,
+    held: AtomicUsize,
+    /// Bytes that were taken since it began.
+    taken: AtomicU64,
+    waiting: Mutex<BTreeMap<u64, Waker>>,
+    waits: AtomicBool,
+    tickets: AtomicU64,
+    /// The server's account, if this is a user's.
+    server: Option<Arc<Account>>,
+    /// The accounts of users whose waiters the server's room may help.
+    users: Mutex<Vec<Weak<Account>>>,
+    /// Whether it is among the `users` of the server's account; in that, whether there are any.
+    is_short: AtomicBool,
+}
+
+/// The size to reserve.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// More of a response that has begun.
+    ToSend,
+    /// A response that begins.
+    ToBegin,
+}
+
+impl Account {
+    pub fn new(limit: usize) -> Arc<Self> {
+        Self::within(limit, None)
+    }
+
+    /// The account of a user of a server.
+    pub fn of_user(limit: usize, server: &Arc<Self>) -> Arc<Self> {
+        Self::within(limit, Some(Arc::clone(server)))
+    }
+
+    fn within(limit: usize, server: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            sending: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
+            taken: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            waits: AtomicBool::new(false),
+            tickets: AtomicU64::new(0),
+            server,
+            users: Mutex::default(),
+            is_short: AtomicBool::new(false),
+        })
+    }
+
+    pub fn has(&self, room: Room) -> bool {
+        self.used(room) < self.limit(room)
+    }
+
+    fn used(&self, room: Room) -> usize {
+        let held = if room == Room::ToBegin { self.held.load(SeqCst) } else { 0 };
+        self.sending.load(SeqCst) + held
+    }
+
+    /// Bytes that it may have.
+    fn limit(&self, room: Room) -> usize {
+        let left = self.server.as_ref().map(|server| server.limit.saturating_sub(server.used(room)));
+        left.map_or(self.limit, |left| left.min(self.limit))
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.used(Room::ToBegin)
+    }
+
+    pub fn sending(&self) -> usize {
+        self.sending.load(Relaxed)
+    }
+
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    pub fn send(&self, size: usize) {
+        self.sending.fetch_add(size, SeqCst);
+    }
+
+    pub fn hold(&self, size: usize) {
+        self.held.fetch_add(size, SeqCst);
+    }
+
+    /// The client takes these bytes; they count as sending until all of their piece is taken.
+    pub fn take(&self, size: usize) {
+        self.taken.fetch_add(size as u64, Relaxed);
+    }
+
+    /// These bytes were taken, or never will be.
+    pub fn sent(&self, size: usize) {
+        self.sending.fetch_sub(size, SeqCst);
+        self.wake();
+    }
+
+    pub fn release(&self, size: usize) {
+        if size > 0 {
+            self.held.fetch_sub(size, SeqCst);
+            self.wake();
+        }
+    }
+
+    /// Wakes those there is room for, first come first served.
+    fn wake(&self) {
+        if self.server.is_none() && self.is_short.load(SeqCst) {
+            self.wake_users();
+        }
+        if !self.waits.load(SeqCst) {
+            return;
+        }
+        let (sending, limit) = (self.sending.load(SeqCst), self.limit(Room::ToSend));
+        if sending >= limit {
+            return;
+        }
+        // One that was woken may not come any more, so the last release wakes all.
+        let most = if sending == 0 { usize::MAX } else { (limit - sending).div_ceil(PIECE) };
+        let mut waiting = self.waiting.lock();
+        for _ in 0..most {
+            let Some((_, waker)) = waiting.pop_first() else {
+                self.waits.store(false, SeqCst);
+                return;
+            };
+            waker.wake();
+        }
+    }
+
+    /// Wakes those whose users have room now that the server has more.
+    fn wake_users(&self) {
+        let mut users = self.users.lock();
+        users.retain(|user| {
+            let Some(user) = user.upgrade() else { return false };
+            user.wake();
+            let stays = user.waits.load(SeqCst);
+            user.is_short.store(stays, SeqCst);
+            stays
+        });
+        self.is_short.store(!users.is_empty(), SeqCst);
+    }
+
+    /// The server wakes its waiters too.
+    fn note_shortage(self: &Arc<Self>) {
+        let Some(server) = &self.server else { return };
+        let mut users = server.users.lock();
+        if !self.is_short.swap(true, SeqCst) {
+            users.push(Arc::downgrade(self));
+        }
+        server.is_short.store(true, SeqCst);
+    }
+
+    /// Waits for room; a ticket keeps the place in the queue.
+    pub fn poll(self: &Arc<Self>, room: Room, ticket: &mut Option<Ticket>, context: &mut Context<'_>) -> Poll<()> {
+        if self.has(room) {
+            *ticket = None;
+            return Poll::Ready(());
+        }
+        if !ticket.as_ref().is_some_and(|ticket| Arc::ptr_eq(&ticket.account, self)) {
+            *ticket = Some(Ticket { account: Arc::clone(self), number: self.tickets.fetch_add(1, Relaxed) });
+        }
+        if let Some(ticket) = ticket {
+            let mut waiting = self.waiting.lock();
+            waiting.insert(ticket.number, context.waker().clone());
+            self.waits.store(true, SeqCst);
+        }
+        if self.used(room) < self.limit {
+            self.note_shortage();
+        }
+        // Some may have been freed before the waker was there to be woken.
+        if self.has(room) {
+            *ticket = None;
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+/// A place in the queue of an account.
+pub(crate) struct Ticket {
+    account: Arc<Account>,
+    number: u64,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.account.waiting.lock().remove(&self.number);
+    }
+}
