@@ -56,9 +56,13 @@ pub fn end_to_end(headers: &HeaderMap, upgrade: bool) -> HeaderMap {
     kept
 }
 
-/// Removes headers by the beginnings of their names.
+/// Removes headers by the beginnings of their names. Servers behind CGI and WSGI do not distinguish `_` from `-`.
 pub fn remove_prefixed(headers: &mut HeaderMap, prefixes: &[&str]) {
-    let matches = |name: &&HeaderName| prefixes.iter().any(|prefix| name.as_str().starts_with(prefix));
+    let begins = |name: &str, prefix: &str| {
+        let mut given = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
+        prefix.bytes().all(|byte| given.next() == Some(byte))
+    };
+    let matches = |name: &&HeaderName| prefixes.iter().any(|prefix| begins(name.as_str(), prefix));
     let names: Vec<HeaderName> = headers.keys().filter(matches).cloned().collect();
     for name in names {
         headers.remove(name);
@@ -67,11 +71,12 @@ pub fn remove_prefixed(headers: &mut HeaderMap, prefixes: &[&str]) {
 
 /// Removes bearer tokens among the subprotocols of WebSocket.
 pub fn remove_token_protocol(headers: &mut HeaderMap) {
+    // Whatever else is in a value, it must not hide a token.
     let offered: Vec<String> = headers
         .get_all(SEC_WEBSOCKET_PROTOCOL)
         .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(',').map(|protocol| protocol.trim().to_owned()))
+        .map(|value| String::from_utf8_lossy(value.as_bytes()))
+        .flat_map(|value| value.split(',').map(|protocol| protocol.trim().to_owned()).collect::<Vec<_>>())
         .collect();
     if !offered.iter().any(|protocol| protocol.starts_with(TOKEN_PROTOCOL)) {
         return;
@@ -105,6 +110,38 @@ mod tests {
         assert_eq!(kept.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["content-type"]);
         let kept = answer_headers(StatusCode::SWITCHING_PROTOCOLS, &headers);
         assert_eq!(kept.get("upgrade").map(HeaderValue::as_bytes), Some(&b"h2c"[..]));
+    }
+
+    #[test]
+    fn prefixes_are_found_behind_underscores() {
+        let mut headers = HeaderMap::new();
+        for name in
+            ["x-remote-user", "x_remote_user", "x-remote_extra-a", "X_Remote-Group", "x-remot", "xx-remote-user"]
+        {
+            headers.append(HeaderName::from_bytes(name.as_bytes()).expect("a name"), HeaderValue::from_static("a"));
+        }
+        remove_prefixed(&mut headers, &["impersonate-", "x-remote-"]);
+        let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["x-remot", "xx-remote-user"]);
+    }
+
+    #[test]
+    fn a_token_is_removed_from_among_any_subprotocols() {
+        for (given, left) in [
+            (&b"v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2Vj"[..], Some("v4.channel.k8s.io")),
+            (b"\xe4, base64url.bearer.authorization.k8s.io.c2Vj, v4.channel.k8s.io", None),
+            (b"base64url.bearer.authorization.k8s.io.c2Vj", None),
+            (b"v5.channel.k8s.io", Some("v5.channel.k8s.io")),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_bytes(given).expect("a value"));
+            remove_token_protocol(&mut headers);
+            let kept = headers.get(SEC_WEBSOCKET_PROTOCOL).map(|value| String::from_utf8_lossy(value.as_bytes()));
+            let has_token = kept.as_ref().is_some_and(|kept| kept.contains(TOKEN_PROTOCOL));
+            assert!(!has_token, "{kept:?}");
+            assert!(left.is_none() || kept.as_deref() == left, "{kept:?}");
+        }
     }
 
     #[test]
