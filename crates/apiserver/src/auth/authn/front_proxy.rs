@@ -70,7 +70,8 @@ impl FrontProxy {
 
 fn all<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = String> + use<'a> {
     let values: Vec<_> = headers.get_all(name).iter().collect();
-    values.into_iter().filter_map(|value| value.to_str().ok().map(str::to_owned))
+    // Names may have any letters: headers carry them in UTF-8.
+    values.into_iter().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned))
 }
 
 fn first(headers: &HeaderMap, names: &[String]) -> Option<String> {
@@ -119,6 +120,14 @@ mod tests {
             extra: vec![("example.com/team".into(), vec!["a".into()])],
         };
         assert_eq!(proxy.authenticate(&ours, &headers, seconds), Some(ann));
+        let mut foreign = HeaderMap::new();
+        for (name, value) in [("x-remote-user", "josé"), ("x-remote-group", "équipe"), ("x-remote-extra-team", "ä")]
+        {
+            foreign.append(name, http::HeaderValue::from_bytes(value.as_bytes()).expect("a header"));
+        }
+        let jose = proxy.authenticate(&ours, &foreign, seconds).expect("a user");
+        assert_eq!((jose.user.as_str(), jose.groups), ("josé", vec!["équipe".to_owned()]));
+        assert_eq!(jose.extra, [("team".to_owned(), vec!["ä".to_owned()])]);
         for refused in [client(&authority, "other-client"), client(&other, "front-proxy-client")] {
             assert_eq!(proxy.authenticate(&peer(&refused), &headers, seconds), None);
         }

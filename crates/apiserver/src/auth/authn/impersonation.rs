@@ -78,7 +78,8 @@ fn constrained(wanted: &Identity, request: &Attributes) -> Option<Vec<Attributes
 
 fn read(headers: &HeaderMap) -> Result<Option<Identity>, Status> {
     let all = |name: &str| -> Result<Vec<String>, Status> {
-        let text = |value: &http::HeaderValue| value.to_str().map(str::to_owned);
+        // Names may have any letters: headers carry them in UTF-8.
+        let text = |value: &http::HeaderValue| std::str::from_utf8(value.as_bytes()).map(str::to_owned);
         headers
             .get_all(name)
             .iter()
@@ -94,7 +95,8 @@ fn read(headers: &HeaderMap) -> Result<Option<Identity>, Status> {
     };
     for name in headers.keys() {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            wanted.extra.push((percent_decode(key).to_lowercase(), all(name.as_str())?));
+            // Names of headers are in lower case; an escaped letter keeps its case, as in kube-apiserver.
+            wanted.extra.push((percent_decode(key), all(name.as_str())?));
         }
     }
     if wanted == Identity::default() {
@@ -177,4 +179,23 @@ pub(super) fn percent_decode(text: &str) -> String {
         }
     }
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_any_letters_and_escaped_ones_keep_their_case() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("impersonate-user", "jürgen"), ("impersonate-extra-example.com%2F%54eam", "ä")] {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            headers.insert(name, http::HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
+        }
+        let wanted = read(&headers).expect("valid").expect("an identity");
+        assert_eq!(wanted.user, "jürgen");
+        assert_eq!(wanted.extra, [("example.com/Team".to_owned(), vec!["ä".to_owned()])]);
+        headers.insert("impersonate-user", http::HeaderValue::from_bytes(b"\xff").expect("a value"));
+        assert_eq!(read(&headers).expect_err("not text").code, 400);
+    }
 }
