@@ -1,7 +1,13 @@
 //! The resources that another server lists, in the form of aggregated discovery.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+/// Resources of one group version with their subresources. Adapters of metrics list each metric as one, some ten thousand; more
+/// than this fit into a list only with hardly anything but names.
+const MAX_ROWS: usize = 50_000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -59,30 +65,25 @@ pub fn resources(document: &[u8]) -> Result<Value, String> {
     if list.kind != "APIResourceList" {
         return Err(format!("its kind is {:?} instead of APIResourceList", list.kind));
     }
-    let mut resources: Vec<Map<String, Value>> = Vec::new();
-    let mut subresources: Vec<(&str, Value)> = Vec::new();
-    for row in &list.resources {
-        match row.name.split_once('/') {
-            None => resources.push(row.resource()),
-            Some((parent, name)) => subresources.push((parent, row.entry(("subresource", name)).into())),
-        }
+    if list.resources.len() > MAX_ROWS {
+        return Err(format!("it lists {} resources, more than {MAX_ROWS}", list.resources.len()));
     }
-    for (parent, subresource) in subresources {
-        let place = resources.iter().position(|entry| entry["resource"] == parent);
-        let entry = match place {
-            Some(place) => &mut resources[place],
-            None => {
-                // Some servers serve sub-resources only.
-                let row = list.resources.iter().find(|row| row.name.starts_with(parent));
-                let namespaced = row.is_some_and(|row| row.namespaced);
-                resources.push(Row { name: parent.to_owned(), namespaced, ..Row::default() }.resource());
-                let last = resources.len() - 1;
-                &mut resources[last]
-            }
-        };
-        let all = entry.entry("subresources").or_insert_with(|| json!([]));
-        if let Some(all) = all.as_array_mut() {
-            all.push(subresource);
+    let mut resources: Vec<Map<String, Value>> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for row in list.resources.iter().filter(|row| !row.name.contains('/')) {
+        places.entry(&row.name).or_insert(resources.len());
+        resources.push(row.resource());
+    }
+    for row in &list.resources {
+        let Some((parent, name)) = row.name.split_once('/') else { continue };
+        let place = *places.entry(parent).or_insert_with(|| {
+            // Some servers serve sub-resources only.
+            resources.push(Row { name: parent.to_owned(), namespaced: row.namespaced, ..Row::default() }.resource());
+            resources.len() - 1
+        });
+        let Some(entry) = resources.get_mut(place) else { continue };
+        if let Some(all) = entry.entry("subresources").or_insert_with(|| json!([])).as_array_mut() {
+            all.push(row.entry(("subresource", name)).into());
         }
     }
     Ok(resources.into_iter().map(Value::from).collect())
@@ -111,6 +112,18 @@ mod tests {
                     "responseKind": {"group": "", "version": "", "kind": "Options"}}]},
         ]);
         assert_eq!(resources(list.to_string().as_bytes()), Ok(expected));
+    }
+
+    #[test]
+    fn a_list_of_very_many_resources_is_refused() {
+        let list = |count: usize| {
+            let rows: Vec<Value> = (0..count).map(|n| json!({"name": format!("x{n}/s"), "namespaced": true})).collect();
+            json!({"kind": "APIResourceList", "resources": rows}).to_string()
+        };
+        let all = resources(list(MAX_ROWS).as_bytes()).expect("a list");
+        assert_eq!(all.as_array().map(Vec::len), Some(MAX_ROWS));
+        let refused = resources(list(100_000).as_bytes());
+        assert_eq!(refused, Err("it lists 100000 resources, more than 50000".to_owned()));
     }
 
     #[test]
