@@ -1,5 +1,8 @@
-//! Mode `batch`: events wait in a bounded buffer and are written together in the background.
+//! Mode `batch`: events wait in a buffer, bounded in number and in bytes, and are written together in the background.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::audit::Event;
@@ -16,6 +19,10 @@ use super::{Encoder, Losses, Writer};
 /// Upstream's name of events that the buffer did not take.
 const BUFFERED: &str = "buffered";
 
+/// Bytes of the events that wait for one backend or are being written. Policies of the level RequestResponse record whole lists:
+/// upstream's 10,000 events would be as large as clients choose.
+const MAX_BYTES: usize = 64 << 20;
+
 /// The flags `--audit-*-batch-*`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batching {
@@ -31,7 +38,7 @@ pub struct Batching {
 
 impl Batching {
     /// The next batch; `None` when the server ends.
-    async fn next(self, events: &mut Receiver<String>, stop: &CancellationToken) -> Option<Vec<String>> {
+    async fn next(self, events: &mut Receiver<Waiting>, stop: &CancellationToken) -> Option<Vec<Waiting>> {
         let mut batch = vec![stop.run_until_cancelled(events.recv()).await??];
         let full = async {
             while batch.len() < self.size {
@@ -47,8 +54,32 @@ impl Batching {
     }
 }
 
+/// An encoded event, whose bytes count until it is dropped.
+struct Waiting {
+    event: String,
+    size: usize,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Waiting {
+    /// `None` if it is one too much.
+    fn new(event: String, bytes: &Arc<AtomicUsize>) -> Option<Self> {
+        let size = event.len();
+        let waiting = Self { event, size, bytes: Arc::clone(bytes) };
+        let before = bytes.fetch_add(size, Relaxed);
+        (before == 0 || before + size <= MAX_BYTES).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.bytes.fetch_sub(self.size, Relaxed);
+    }
+}
+
 pub(super) struct Batched {
-    events: Sender<String>,
+    events: Sender<Waiting>,
+    bytes: Arc<AtomicUsize>,
     encoder: Encoder,
     losses: Losses,
 }
@@ -62,14 +93,16 @@ pub(super) fn start(
 ) -> (Batched, JoinHandle<()>) {
     let (events, receiver) = mpsc::channel(batching.buffer.max(1));
     let task = Task { writer, batching, encoder, losses: losses.clone() };
-    (Batched { events, encoder, losses }, tokio::spawn(task.run(receiver, stop)))
+    (Batched { events, bytes: Arc::default(), encoder, losses }, tokio::spawn(task.run(receiver, stop)))
 }
 
 impl Sink for Batched {
     fn take<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), SinkError>> {
         let taken = match self.encoder.encode(event) {
             None => Err("the event is too large"),
-            Some(encoded) => self.events.try_send(encoded).map_err(|_| "the buffer is full"),
+            Some(encoded) => Waiting::new(encoded, &self.bytes)
+                .and_then(|waiting| self.events.try_send(waiting).ok())
+                .ok_or("the buffer is full"),
         };
         let taken = taken.inspect(|()| self.losses.none(BUFFERED)).map_err(|why| {
             self.losses.add(BUFFERED, 1, why);
@@ -87,7 +120,7 @@ struct Task {
 }
 
 impl Task {
-    async fn run(mut self, mut events: Receiver<String>, stop: CancellationToken) {
+    async fn run(mut self, mut events: Receiver<Waiting>, stop: CancellationToken) {
         let throttle = self.batching.throttle.and_then(|(rate, burst)| TokenBucket::new(rate, burst));
         while let Some(batch) = self.batching.next(&mut events, &stop).await {
             if let Some(throttle) = &throttle {
@@ -107,7 +140,8 @@ impl Task {
         }
     }
 
-    async fn write(&mut self, batch: Vec<String>) {
+    async fn write(&mut self, mut waiting: Vec<Waiting>) {
+        let batch = waiting.iter_mut().map(|waiting| std::mem::take(&mut waiting.event)).collect();
         let batches = match self.encoder.limits {
             Some(limits) => limits.batches(batch),
             None => vec![batch],
@@ -120,5 +154,23 @@ impl Task {
                 Err(why) => self.losses.add(name, count, &why),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_wait_are_bounded_in_bytes() {
+        let bytes = Arc::<AtomicUsize>::default();
+        let event = |size: usize| Waiting::new("x".repeat(size), &bytes);
+        let whole = event(MAX_BYTES + 1).expect("one event waits, whatever its size");
+        assert!(event(1).is_none());
+        drop(whole);
+        let half: Vec<_> = (0..2).map(|_| event(MAX_BYTES / 2).expect("room")).collect();
+        assert!(event(1).is_none());
+        drop(half);
+        assert_eq!(bytes.load(Relaxed), 0, "refused ones do not count");
     }
 }

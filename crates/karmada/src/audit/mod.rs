@@ -23,6 +23,9 @@ pub use batch::Batching;
 pub use log::{Format, Log};
 pub use webhook::Webhook;
 
+/// For what waits when the server ends. A webhook that does not answer has attempts of minutes for each batch.
+const LONGEST_END: Duration = Duration::from_secs(30);
+
 /// The audit flags of an API server.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -132,12 +135,18 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// Writes the queued events, then ends. Called once no request is served any more.
+    /// Writes the queued events, then ends. Called once no request is served any more. Events that a backend does not accept in time are
+    /// lost.
     pub async fn close(self) {
         self.stop.cancel();
-        for task in self.tasks {
+        let end = tokio::time::Instant::now() + LONGEST_END;
+        for mut task in self.tasks {
             // One that panicked has reported it.
-            let _ = task.await;
+            if tokio::time::timeout_at(end, &mut task).await.is_err() {
+                let seconds = LONGEST_END.as_secs();
+                tracing::error!(seconds, "Audit events are lost: a backend did not take them before the end");
+                task.abort();
+            }
         }
     }
 }
@@ -218,5 +227,18 @@ impl Opened {
             }
         };
         self.sinks.push(sink);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_does_not_answer_delays_the_end_for_a_bounded_time() {
+        let (stop, begun) = (CancellationToken::new(), tokio::time::Instant::now());
+        let hangs = || tokio::spawn(std::future::pending());
+        Backends { stop, tasks: vec![hangs(), hangs()] }.close().await;
+        assert_eq!(begun.elapsed(), LONGEST_END);
     }
 }
