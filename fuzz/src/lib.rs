@@ -21,6 +21,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("admission_review", foreign::admission_review),
     ("api_service", foreign::api_service),
     ("apply", patches::apply),
+    ("audit", configurations::audit),
     ("authentication_configuration", configurations::authentication),
     ("authorization_configuration", configurations::authorization),
     ("cel", expressions::cel),
@@ -39,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("stored", documents::stored),
     ("strategic", patches::strategic),
     ("token_review", foreign::token_review),
+    ("tracing", configurations::tracing),
     ("values", texts::values),
     ("yaml", documents::yaml),
 ];
