@@ -4,6 +4,8 @@
 mod level;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
@@ -25,6 +27,8 @@ struct Inner {
 #[derive(Debug)]
 enum Clock {
     System,
+    /// The machine's clock, wrong by so many seconds.
+    Wrong(Arc<AtomicI64>),
     /// Wall time is `start` plus the time that tokio's clock has advanced since `origin`.
     Virtual {
         start: jiff::Timestamp,
@@ -43,6 +47,11 @@ impl World {
         Self(Arc::new(Inner { clock: Clock::System, rng: Mutex::new(rand::make_rng()) }))
     }
 
+    /// For tests: the machine's clock, wrong by `seconds`, which a test changes at any moment.
+    pub fn wrong_by(seconds: Arc<AtomicI64>) -> Self {
+        Self(Arc::new(Inner { clock: Clock::Wrong(seconds), rng: Mutex::new(rand::make_rng()) }))
+    }
+
     /// For tests: time starts at `start` and advances with tokio's (pausable) clock; randomness is seeded with `seed`.
     /// Must be called inside a tokio runtime.
     pub fn simulated(start: jiff::Timestamp, seed: u64) -> Self {
@@ -54,6 +63,9 @@ impl World {
     pub fn now(&self) -> jiff::Timestamp {
         match self.0.clock {
             Clock::System => jiff::Timestamp::now(),
+            Clock::Wrong(ref seconds) => {
+                jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds.load(Relaxed))
+            }
             Clock::Virtual { start, origin } => start + origin.elapsed(),
         }
     }

@@ -1,6 +1,8 @@
 //! Two replicas and one Lease, on virtual time.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
@@ -88,4 +90,44 @@ async fn one_works_at_a_time() {
     client.patch(&leases(), &key, &usurped, &PatchOptions::default()).await.expect("a patch");
     assert!(!c.await.expect("no panic"));
     client.delete(&leases(), &key, &DeleteOptions::default()).await.expect("it goes");
+}
+
+/// The clocks of both replicas and of the server go back and forth by a day. The Lease ends neither earlier nor later by it.
+#[tokio::test(start_paused = true)]
+async fn wrong_clocks_move_no_lease() {
+    const DAY: i64 = 86_400;
+    let clocks: [Arc<AtomicI64>; 3] = Default::default();
+    let [first, second, of_server] = clocks.clone().map(World::wrong_by);
+    let server = server(&of_server).await;
+    let client = Client::in_process(server.service(), Identity::system("test"));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    client.create(&namespaces, &namespace).await.expect("a namespace");
+    let election = |who: &str| LeaderElection { identity: who.into(), ..LeaderElection::new("default", "one", &first) };
+    let (stop, never) = (CancellationToken::new(), CancellationToken::new());
+    let a = election("a").acquire(&client, &first, &stop).await.expect("no other candidate");
+    let a = tokio::spawn({
+        let stop = stop.clone();
+        async move { a.keep(&stop).await }
+    });
+    let b = tokio::spawn({
+        let (b, client, never) = (election("b"), client.clone(), never.clone());
+        async move { b.acquire(&client, &second, &never).await }
+    });
+    for round in 0..60 {
+        for (number, clock) in clocks.iter().enumerate() {
+            clock.store(DAY * [0, 1, -1, 3][(round + number) % 4], SeqCst);
+        }
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        assert!(!a.is_finished(), "round {round}: the holder renews, whatever its clock shows");
+        assert!(!b.is_finished(), "round {round}: the Lease is held");
+    }
+    // The holder is killed, with its clock a day ahead.
+    clocks[0].store(DAY, SeqCst);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    a.abort();
+    let killed = Instant::now();
+    b.await.expect("no panic").expect("the Lease runs out");
+    let waited = killed.elapsed();
+    assert!(waited > Duration::from_secs(12) && waited < Duration::from_secs(18), "{waited:?}");
 }
