@@ -44,6 +44,9 @@ pub(crate) struct Peer {
     id: u64,
     /// Progress reports never overtake changes.
     pub reports_progress: bool,
+    /// Requests go to another member. Streams of this connection move along: on a connection that is half open, they would
+    /// wait for a ping to fail.
+    given_up: Arc<tokio::sync::watch::Sender<bool>>,
 }
 
 /// The members, and the connection in use.
@@ -118,6 +121,7 @@ impl Connections {
         if state.peer.as_ref().is_some_and(|current| current.id == peer.id) {
             state.peer = None;
         }
+        peer.given_up.send_replace(true);
     }
 
     async fn open(&self, endpoint: &Endpoint, id: u64) -> Result<(Peer, u64), Failure> {
@@ -133,8 +137,16 @@ impl Connections {
             _ => shake(stream).await,
         };
         let sender = sender.map_err(|error| unsent(&error))?;
-        let mut peer = Peer { sender, endpoint: Arc::clone(&endpoint.text), id, reports_progress: false };
+        let given_up = Arc::new(tokio::sync::watch::Sender::new(false));
+        let mut peer = Peer { sender, endpoint: Arc::clone(&endpoint.text), id, reports_progress: false, given_up };
         let status: wire::StatusResponse = peer.unary(wire::STATUS, wire::StatusRequest {}, DIAL).await?;
+        if let Some(reason) = unfit(&status) {
+            return Err(unsent(&reason));
+        }
+        if may_lose_data(&status.version) {
+            let version = &status.version;
+            tracing::warn!(endpoint = %endpoint.text, %version, "this version of etcd may lose data of a member that is killed; use 3.5.5 or newer");
+        }
         peer.reports_progress = reports_progress(&status.version);
         Ok((peer, status.header.unwrap_or_default().cluster_id))
     }
@@ -204,6 +216,15 @@ fn of_the_cluster((peer, cluster): (Peer, u64), known: &mut Option<u64>) -> Resu
     }
 }
 
+/// Why a member that answers cannot serve: requests to it would only time out.
+fn unfit(status: &wire::StatusResponse) -> Option<&'static str> {
+    match status {
+        wire::StatusResponse { is_learner: true, .. } => Some("it is a learner, which serves no requests"),
+        wire::StatusResponse { leader: 0, .. } => Some("it has no leader"),
+        _ => None,
+    }
+}
+
 /// The versions in which a requested progress report waits for the changes before it: from 3.4.31, 3.5.13 and 3.6.
 fn reports_progress(version: &str) -> bool {
     let mut numbers = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
@@ -214,6 +235,11 @@ fn reports_progress(version: &str) -> bool {
         (Some(major), ..) => major > 3,
         _ => false,
     }
+}
+
+/// The versions whose members may come out of a crash with other data than the rest: 3.5.0 to 3.5.2.
+fn may_lose_data(version: &str) -> bool {
+    matches!(version.split('-').next(), Some("3.5.0" | "3.5.1" | "3.5.2"))
 }
 
 async fn shake(
@@ -260,6 +286,7 @@ impl Peer {
             .await
             .unwrap_or_else(|_| Err(Failure::unsent(&self.endpoint, "timeout")))?;
         let mut request = tonic::Request::new(message);
+        require_leader(&mut request);
         request.set_timeout(within);
         let mut grpc = grpc(sender);
         let codec = ProstCodec::<Q, A>::default();
@@ -280,16 +307,28 @@ impl Peer {
     {
         let sender = self.ready().await?;
         let mut request = tonic::Request::new(messages);
-        // A member that loses the leader ends the stream, instead of waiting without an end.
-        request.metadata_mut().insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
+        require_leader(&mut request);
         let codec = ProstCodec::<Q, A>::default();
         let opened = grpc(sender).streaming(request, PathAndQuery::from_static(path), codec).await;
         opened.map(tonic::Response::into_inner).map_err(|status| self.failure(true, &status))
     }
 
+    /// Waits until requests go to another member.
+    pub async fn given_up(&self) {
+        let mut given_up = self.given_up.subscribe();
+        // It does not end before the connection does.
+        let _ = given_up.wait_for(|given_up| *given_up).await;
+    }
+
     pub fn broken(&self, status: &Status) -> Failure {
         self.failure(true, status)
     }
+}
+
+/// A member without a leader refuses the request at once, before it is executed, and ends streams. Otherwise both would
+/// wait.
+fn require_leader<Q>(request: &mut tonic::Request<Q>) {
+    request.metadata_mut().insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
 }
 
 fn grpc(
@@ -308,6 +347,12 @@ fn grpc(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_that_may_lose_data_are_known() {
+        assert!(["3.5.0", "3.5.1", "3.5.2-rc.0"].iter().all(|version| may_lose_data(version)));
+        assert!(!["3.4.23", "3.5.3", "3.5.20", "3.6.0", ""].iter().any(|version| may_lose_data(version)));
+    }
 
     #[test]
     fn progress_reports_are_trusted_from_the_versions_that_order_them() {

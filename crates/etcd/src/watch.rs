@@ -48,6 +48,8 @@ struct Watch {
 enum End {
     /// Another one can go on where it ended.
     Broken(Failure),
+    /// etcd has ended this watch alone.
+    Cancelled(Failure),
     Error(Error),
 }
 
@@ -76,7 +78,7 @@ impl Inner {
         };
         match watch.connect().await {
             Ok(open) => watch.open = Some(open),
-            Err(failure) if failure.is_worth_another_attempt(Access::Read) => watch.lost(&failure),
+            Err(failure) if failure.is_worth_another_attempt(Access::Read) => watch.log_loss(&failure),
             Err(failure) => return Err(failure.error(Access::Read)),
         }
         Ok(futures::stream::unfold(Some(watch), async |watch| {
@@ -111,11 +113,11 @@ impl Watch {
                     if let Some(open) = self.open.take() {
                         self.inner.connections.discard(&open.peer).await;
                     }
-                    if self.broken {
-                        // The stream opened and broke again before it brought anything.
-                        tokio::time::sleep(RETRY).await;
-                    }
-                    self.lost(&failure);
+                    self.lost(&failure).await;
+                }
+                Err(End::Cancelled(failure)) => {
+                    self.open = None;
+                    self.lost(&failure).await;
                 }
                 Err(End::Error(error)) => return Err(error),
             }
@@ -135,9 +137,11 @@ impl Watch {
             return Ok(Some(WatchBatch { revision: self.delivered, changes: Vec::new() }));
         }
         let due = lags.then(|| *self.next_request.get_or_insert_with(|| Instant::now() + PATIENCE));
+        let ended = |message: &str| Failure { message: message.to_owned(), ..Failure::unsent(&peer.endpoint, "") };
         let message = tokio::select! {
             biased;
             message = responses.message() => message,
+            () = peer.given_up() => return Err(End::Broken(ended("requests on its connection failed"))),
             () = async { match due {
                 Some(due) => sleep_until(due).await,
                 None => std::future::pending().await,
@@ -156,7 +160,6 @@ impl Watch {
                 return changed.map(|()| None).map_err(|_| End::Error(Error::Closed));
             }
         };
-        let ended = |message: &str| Failure { message: message.to_owned(), ..Failure::unsent(&peer.endpoint, "") };
         let response = match message {
             Ok(Some(response)) => response,
             Ok(None) => return Err(End::Broken(ended("the stream ended"))),
@@ -171,7 +174,7 @@ impl Watch {
             Step::Ended { compacted: Some(oldest), .. } => {
                 Err(End::Error(Error::Compacted { requested: self.assembler.position(), oldest }))
             }
-            Step::Ended { compacted: None, reason } => Err(End::Broken(ended(&reason))),
+            Step::Ended { compacted: None, reason } => Err(End::Cancelled(ended(&reason))),
             Step::Batch(batch) => {
                 self.inner.has_seen(batch.revision);
                 if batch.changes.is_empty() && (self.delivered >= target || batch.revision < target) {
@@ -192,7 +195,7 @@ impl Watch {
                     self.open = Some(open);
                     return Ok(());
                 }
-                Err(failure) if matches!(failure.meaning(), Meaning::NotNow | Meaning::Lost) => self.lost(&failure),
+                Err(failure) if matches!(failure.meaning(), Meaning::NotNow | Meaning::Lost) => self.log_loss(&failure),
                 Err(failure) => return Err(failure.error(Access::Read)),
             }
             tokio::time::sleep(RETRY).await;
@@ -228,7 +231,15 @@ impl Watch {
         }
     }
 
-    fn lost(&mut self, failure: &Failure) {
+    async fn lost(&mut self, failure: &Failure) {
+        if self.broken {
+            // The stream opened and broke again before it brought anything.
+            tokio::time::sleep(RETRY).await;
+        }
+        self.log_loss(failure);
+    }
+
+    fn log_loss(&mut self, failure: &Failure) {
         self.inner.connections.note(false);
         if !std::mem::replace(&mut self.broken, true) {
             let Failure { endpoint, message, .. } = failure;

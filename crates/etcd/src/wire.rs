@@ -297,9 +297,15 @@ pub struct StatusResponse {
     /// Bytes of the database file.
     #[prost(int64, tag = "3")]
     pub db_size: i64,
+    /// The leader as the member knows it; 0 for none.
+    #[prost(uint64, tag = "4")]
+    pub leader: u64,
     /// Bytes of it that hold data.
     #[prost(int64, tag = "9")]
     pub db_size_in_use: i64,
+    /// It has no vote yet, and serves no requests.
+    #[prost(bool, tag = "10")]
+    pub is_learner: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
