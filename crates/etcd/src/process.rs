@@ -1,10 +1,14 @@
-//! An etcd of one member for tests: Debian's package `etcd-server`, on free ports, with its data in a directory of its own.
-//! It is killed when it is dropped. Not for production.
+//! etcd for tests: Debian's package `etcd-server`, alone or as a cluster ([`cluster`]), on free ports, with its data in
+//! directories of its own. It is killed when it is dropped. Not for production.
+
+pub mod cluster;
+pub mod network;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use crate::{Endpoint, Layout, Options, SettingsError};
 
@@ -14,6 +18,19 @@ pub struct Process {
     child: Child,
     address: SocketAddr,
     tls: bool,
+}
+
+/// An etcd that has been started and does not serve clients yet.
+struct Starting {
+    process: Process,
+    /// Its addresses for peers and for clients, in this order, or its last line.
+    lines: Receiver<Result<Serving, String>>,
+}
+
+/// A line about an address.
+enum Serving {
+    Peers(SocketAddr),
+    Clients(SocketAddr),
 }
 
 impl Process {
@@ -32,35 +49,17 @@ impl Process {
     pub fn start_at(data_dir: &Path, address: &str, flags: &[&str]) -> std::io::Result<Self> {
         let tls = flags.iter().any(|flag| flag.starts_with("--cert-file"));
         let url = format!("{}://{address}", if tls { "https" } else { "http" });
-        let mut child = Command::new("etcd")
-            .args(["--name", "one", "--logger", "zap", "--heartbeat-interval", "10", "--election-timeout", "100"])
-            // It is alone in its cluster, so the address of its peers is never used.
-            .args(["--listen-peer-urls", "http://127.0.0.1:0", "--initial-advertise-peer-urls", "http://127.0.0.1:1"])
-            .args(["--initial-cluster", "one=http://127.0.0.1:1", "--listen-client-urls", &url])
-            .args(["--advertise-client-urls", &url, "--data-dir"])
-            .arg(data_dir)
-            .args(flags)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let lines = child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        // Reads for as long as etcd writes, which it could not do into a full pipe.
-        std::thread::spawn(move || {
-            let mut last = String::new();
-            for line in lines {
-                if let Some(address) = client_address(&line) {
-                    let _ = sender.try_send(Ok(address));
-                }
-                last = line;
-            }
-            let _ = sender.try_send(Err(last));
-        });
-        match receiver.recv() {
-            Ok(Ok(address)) => Ok(Self { child, address, tls }),
-            Ok(Err(last)) => Err(std::io::Error::other(format!("etcd ended: {last}"))),
-            Err(error) => Err(std::io::Error::other(error)),
-        }
+        // It is alone in its cluster, so the address of its peers is never used.
+        let alone = [
+            "--name=one",
+            "--heartbeat-interval=10",
+            "--election-timeout=100",
+            "--initial-advertise-peer-urls=http://127.0.0.1:1",
+            "--initial-cluster=one=http://127.0.0.1:1",
+        ];
+        let advertised = format!("--advertise-client-urls={url}");
+        let flags = [&alone[..], &[&advertised], flags].concat();
+        Starting::spawn(data_dir, &url, tls, &flags)?.ready()
     }
 
     /// Where it serves clients.
@@ -87,6 +86,15 @@ impl Process {
         self.child.id()
     }
 
+    /// Sends a signal, such as `-STOP`.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    pub fn signal(&self, signal: &str) -> std::io::Result<()> {
+        let sent = Command::new("kill").args([signal, &self.id().to_string()]).status()?;
+        if sent.success() { Ok(()) } else { Err(std::io::Error::other(format!("kill {signal} failed"))) }
+    }
+
     /// Ends it as a power failure would, without losing what the system holds of its files.
     pub fn kill(&mut self) {
         // It may have ended already.
@@ -101,11 +109,67 @@ impl Drop for Process {
     }
 }
 
-/// From the line that etcd writes once it serves clients.
-fn client_address(line: &str) -> Option<SocketAddr> {
-    if !line.contains("\"serving client traffic") {
-        return None;
+impl Starting {
+    fn spawn(data_dir: &Path, client_url: &str, tls: bool, flags: &[&str]) -> std::io::Result<Self> {
+        let mut child = Command::new("etcd")
+            .args(["--logger", "zap", "--listen-peer-urls", "http://127.0.0.1:0"])
+            .args(["--listen-client-urls", client_url, "--data-dir"])
+            .arg(data_dir)
+            .args(flags)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let lines = child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+        let (sender, receiver) = sync_channel(3);
+        // Reads for as long as etcd writes, which it could not do into a full pipe.
+        std::thread::spawn(move || {
+            let mut last = String::new();
+            for line in lines {
+                if let Some(serving) = serving(&line) {
+                    let _ = sender.try_send(Ok(serving));
+                }
+                last = line;
+            }
+            let _ = sender.try_send(Err(last));
+        });
+        let process = Process { child, address: SocketAddr::from(([0, 0, 0, 0], 0)), tls };
+        Ok(Self { process, lines: receiver })
     }
-    let (_, rest) = line.split_once("\"address\":\"")?;
-    rest.split('"').next()?.parse().ok()
+
+    fn next(&self) -> std::io::Result<Serving> {
+        match self.lines.recv() {
+            Ok(Ok(serving)) => Ok(serving),
+            Ok(Err(last)) => Err(std::io::Error::other(format!("etcd ended: {last}"))),
+            Err(error) => Err(std::io::Error::other(error)),
+        }
+    }
+
+    /// Where its peers reach it.
+    fn peers(&self) -> std::io::Result<SocketAddr> {
+        match self.next()? {
+            Serving::Peers(address) => Ok(address),
+            Serving::Clients(_) => Err(std::io::Error::other("etcd serves clients and no peers")),
+        }
+    }
+
+    fn ready(mut self) -> std::io::Result<Process> {
+        loop {
+            if let Serving::Clients(address) = self.next()? {
+                self.process.address = address;
+                return Ok(self.process);
+            }
+        }
+    }
+}
+
+/// From the lines that etcd writes once it serves.
+fn serving(line: &str) -> Option<Serving> {
+    let (_, rest) = line.split_once("\"msg\":\"serving ")?;
+    let (_, address) = rest.split_once("\"address\":\"")?;
+    let address = address.split('"').next()?.parse().ok()?;
+    match rest {
+        _ if rest.starts_with("client traffic") => Some(Serving::Clients(address)),
+        _ if rest.starts_with("peer traffic") => Some(Serving::Peers(address)),
+        _ => None,
+    }
 }

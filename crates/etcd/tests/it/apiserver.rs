@@ -50,9 +50,14 @@ impl OnEtcd {
 
 impl Server {
     pub async fn on(store: Arc<dyn Store>) -> Self {
+        Self::with(store, World::system()).await
+    }
+
+    /// With a clock of its own.
+    pub async fn with(store: Arc<dyn Store>, world: World) -> Self {
         let server = ApiServer::start(ServerConfig {
             store,
-            world: World::system(),
+            world,
             resources: kubernetes_api::resources(),
             admission: vec![Arc::new(ServiceAddresses::default())],
             authentication: Box::new(|_| Authentication::default()),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod apiserver;
+mod cluster;
 mod conformance;
 mod history;
 mod leases;
@@ -15,6 +16,7 @@ mod tls;
 use std::sync::Arc;
 
 use etcd::process::Process;
+use etcd::process::cluster::Cluster;
 use etcd::{EtcdStore, Layout};
 use storage::embedded::EmbeddedStore;
 use storage::memory::MemoryStore;
@@ -40,8 +42,7 @@ impl Etcd {
 
     /// Sends a signal to the process.
     fn signal(&self, signal: &str) {
-        let id = self.process.id().to_string();
-        assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.process.signal(signal).unwrap();
     }
 
     /// Killed, and started again with its data at the same address.
@@ -57,15 +58,32 @@ enum Engine {
     Memory(Arc<MemoryStore>),
     Embedded(EmbeddedStore),
     Etcd(Etcd),
+    /// With its data.
+    Cluster(Cluster, TempDir),
 }
 
 impl Engine {
+    /// A cluster of three.
+    async fn cluster() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(directory.path(), 3).await.expect("etcd starts; install etcd-server");
+        Self::Cluster(cluster, directory)
+    }
+
     /// Of one more server.
     async fn store(&self) -> Arc<dyn Store> {
+        self.store_of(0).await
+    }
+
+    /// Of the server with this number. Servers with different numbers use different members of a cluster.
+    async fn store_of(&self, number: usize) -> Arc<dyn Store> {
         match self {
             Self::Memory(store) => Arc::clone(store) as _,
             Self::Embedded(store) => Arc::new(store.clone()),
             Self::Etcd(etcd) => Arc::new(etcd.store().await),
+            Self::Cluster(cluster, _) => {
+                Arc::new(EtcdStore::open(cluster.options(number % cluster.size(), layout()).unwrap()).await.unwrap())
+            }
         }
     }
 }

@@ -96,6 +96,26 @@ async fn a_watch_that_was_overtaken_by_a_compaction_ends() {
     assert!(watch.next().await.is_none());
 }
 
+/// A compaction to the revision of a deletion removes its event. A watch from before it ends, instead of going on without it.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn a_deletion_at_the_revision_of_a_compaction_is_not_omitted() {
+    let mut etcd = Etcd::start(&[]);
+    let store = etcd.store().await;
+    let mut watch = store.watch(all(), 1).await.unwrap();
+    super::committed(store.txn(txn(vec![put("/a", "0")])).await.unwrap());
+    assert_eq!(super::changes(&mut watch, 1).await, ["2+/a"]);
+    etcd.restart();
+    let other = etcd.store().await;
+    let deleted = super::committed(other.txn(txn(vec![storage::Op::Delete { key: "/a".into() }])).await.unwrap());
+    other.compact(deleted).await.unwrap();
+    super::committed(other.txn(txn(vec![put("/b", "0")])).await.unwrap());
+    let refused = other.watch(all(), deleted - 1).await.err();
+    assert_eq!(refused, Some(Error::Compacted { requested: deleted - 1, oldest: deleted }));
+    let resumed = watch.next().await.unwrap();
+    assert_eq!(resumed.err(), Some(Error::Compacted { requested: 2, oldest: deleted }));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
 async fn an_older_state_is_not_served() {

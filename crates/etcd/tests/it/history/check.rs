@@ -4,7 +4,8 @@
 //! each request needs a place between its call and its answer at which its outcome is right. Places are positions in the log.
 //! Requests take the earliest place that is right, in the order of their calls; a later place would only restrict others.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::record::{Call, Entry, Outcome, Request};
 
@@ -13,45 +14,51 @@ struct States<'a> {
     log: &'a [Entry],
     /// The changes of each key: position and revision (`None` once it is deleted).
     keys: BTreeMap<&'a str, Vec<(usize, Option<u64>)>>,
+    /// The place in the log of each value, and of each deletion by the revision that it deleted.
+    values: BTreeMap<&'a str, usize>,
+    deleted: BTreeMap<u64, usize>,
 }
 
 impl<'a> States<'a> {
     fn new(log: &'a [Entry]) -> Self {
-        let mut keys: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        let (mut keys, mut values, mut deleted) = (BTreeMap::<&str, Vec<_>>::new(), BTreeMap::new(), BTreeMap::new());
         for (at, entry) in log.iter().enumerate() {
             let state = entry.value.is_some().then_some(entry.revision);
             keys.entry(&entry.key).or_default().push((at + 1, state));
+            match (&entry.value, entry.previous) {
+                (Some(value), _) => drop(values.insert(value.as_str(), at)),
+                (None, Some(previous)) => drop(deleted.insert(previous, at)),
+                (None, None) => {}
+            }
         }
-        Self { log, keys }
+        Self { log, keys, values, deleted }
     }
 
     /// The first position from `from` on at which the state of the key fits.
     fn first(&self, key: &str, from: usize, fits: impl Fn(Option<u64>) -> bool) -> Option<usize> {
         let changes = self.keys.get(key).map_or(&[][..], Vec::as_slice);
-        let before = changes.iter().rev().find(|(at, _)| *at <= from).and_then(|(_, state)| *state);
-        if fits(before) {
+        let (before, after) = changes.split_at(changes.partition_point(|(at, _)| *at <= from));
+        if fits(before.last().and_then(|(_, state)| *state)) {
             return Some(from);
         }
-        changes.iter().find(|(at, state)| *at > from && fits(*state)).map(|(at, _)| *at)
+        after.iter().find(|(_, state)| fits(*state)).map(|(at, _)| *at)
     }
 
     /// All keys at a revision of the store.
     fn at(&self, revision: u64) -> (usize, BTreeMap<&'a str, u64>) {
         let position = self.log.partition_point(|entry| entry.revision <= revision);
-        let mut state = BTreeMap::new();
-        for entry in &self.log[..position] {
-            match entry.value {
-                Some(_) => state.insert(entry.key.as_str(), entry.revision),
-                None => state.remove(entry.key.as_str()),
-            };
-        }
-        (position, state)
+        let of = |changes: &[(usize, Option<u64>)]| {
+            let before = changes.partition_point(|(at, _)| *at <= position).checked_sub(1)?;
+            changes[before].1
+        };
+        let state = self.keys.iter().filter_map(|(key, changes)| Some((*key, of(changes)?)));
+        (position, state.collect())
     }
 
     /// The position of a write whose answer is unknown, if it was stored.
     fn of_unknown(&self, request: &Request) -> Option<usize> {
         let (Request::Create { value, .. } | Request::Update { value, .. }) = request else { return None };
-        self.log.iter().position(|entry| entry.value.as_ref() == Some(value)).map(|at| at + 1)
+        self.values.get(value.as_str()).map(|at| at + 1)
     }
 
     /// The position of an acknowledged write.
@@ -65,8 +72,15 @@ impl<'a> States<'a> {
             }
             Request::Get { .. } | Request::List => false,
         };
-        let found = self.log.iter().position(wanted);
-        found.map(|at| at + 1).ok_or_else(|| format!("an acknowledged write is lost: {request:?} at {revision}"))
+        let found = match request {
+            Request::Create { value, .. } | Request::Update { value, .. } => self.values.get(value.as_str()),
+            Request::Delete { base, .. } => self.deleted.get(base),
+            Request::Get { .. } | Request::List => None,
+        };
+        found
+            .filter(|at| wanted(&self.log[**at]))
+            .map(|at| at + 1)
+            .ok_or_else(|| format!("an acknowledged write is lost: {request:?} at {revision}"))
     }
 }
 
@@ -77,10 +91,15 @@ pub(super) fn linearizable(calls: &[Call], log: &[Entry]) -> Result<(), String> 
     let states = States::new(log);
     let mut calls: Vec<&Call> = calls.iter().collect();
     calls.sort_by_key(|call| call.called);
-    // The places of answered calls, by the time of the answer; each with the highest place so far.
-    let mut answered: BTreeMap<u64, usize> = BTreeMap::new();
+    // The places of answered calls, by the time of the answer, the first one on top; and the highest place of those before.
+    let (mut answered, mut floor) = (BinaryHeap::new(), 0);
     for call in calls {
-        let floor = answered.range(..call.called).map(|(_, place)| *place).max().unwrap_or(0);
+        while let Some(Reverse((at, place))) = answered.peek().copied()
+            && at < call.called
+        {
+            answered.pop();
+            floor = floor.max(place);
+        }
         let Some(place) = place(&states, call, floor)? else {
             if states.of_unknown(&call.request).is_some_and(|place| place <= floor) {
                 return Err(format!("{call:?} was seen before it was called"));
@@ -90,7 +109,7 @@ pub(super) fn linearizable(calls: &[Call], log: &[Entry]) -> Result<(), String> 
         if place < floor || call.request.is_write() && matches!(call.outcome, Outcome::Written(_)) && place == floor {
             return Err(format!("{call:?} is at position {place}, and an earlier call has seen position {floor}"));
         }
-        answered.insert(call.answered, place);
+        answered.push(Reverse((call.answered, place)));
     }
     Ok(())
 }

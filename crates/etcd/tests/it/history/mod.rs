@@ -6,7 +6,7 @@
 
 mod check;
 mod record;
-mod run;
+pub(crate) mod run;
 
 use std::time::Duration;
 

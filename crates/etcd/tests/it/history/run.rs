@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use storage::{Change, KeyRange, RangeRequest, Store};
 use tokio_util::sync::CancellationToken;
 use transport::WatchEvent;
+use world::World;
 
 use super::check::{linearizable, watched};
 use super::record::{Call, Entry, Outcome, Request};
@@ -28,7 +29,7 @@ const NAMESPACE: &str = "default";
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// xorshift; equal seeds draw equal numbers.
-pub(super) struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
     pub fn of(name: &str) -> Self {
@@ -46,7 +47,7 @@ impl Rng {
     }
 }
 
-fn setting(name: &str, default: u64) -> u64 {
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
@@ -57,7 +58,7 @@ struct Life {
     crashed: CancellationToken,
 }
 
-pub(super) struct History {
+pub(crate) struct History {
     shared: Arc<Shared>,
     watches: Vec<tokio::task::JoinHandle<Vec<(u64, String)>>>,
     start: u64,
@@ -65,8 +66,12 @@ pub(super) struct History {
 
 struct Shared {
     lives: Vec<Mutex<Life>>,
+    /// By how many seconds the clock of each server is wrong.
+    clocks: Vec<Arc<AtomicI64>>,
     clock: AtomicU64,
     calls: Mutex<Vec<Call>>,
+    /// The clients may end once they have made their calls.
+    enough: AtomicBool,
     /// The last revision of the history, once it is known.
     last: tokio::sync::watch::Sender<Option<u64>>,
 }
@@ -85,13 +90,16 @@ impl History {
     /// Starts the servers and, on each of them, two watches.
     pub async fn begin(engine: &Engine, servers: usize) -> Self {
         let mut lives = Vec::new();
-        for _ in 0..servers {
-            let server = Arc::new(Server::on(engine.store().await).await);
+        let clocks: Vec<Arc<AtomicI64>> = (0..servers).map(|_| Arc::default()).collect();
+        for (number, clock) in clocks.iter().enumerate() {
+            let world = World::wrong_by(Arc::clone(clock));
+            let server = Arc::new(Server::with(engine.store_of(number).await, world).await);
             lives.push(Mutex::new(Life { server, crashed: CancellationToken::new() }));
         }
         let start = engine.store().await.revision().await.unwrap();
         let last = tokio::sync::watch::Sender::new(None);
-        let shared = Arc::new(Shared { lives, clock: AtomicU64::new(1), calls: Mutex::default(), last });
+        let (clock, enough) = (AtomicU64::new(1), AtomicBool::new(true));
+        let shared = Arc::new(Shared { lives, clocks, clock, calls: Mutex::default(), enough, last });
         let watches = (0..2 * servers).map(|number| tokio::spawn(watch(Arc::clone(&shared), number, start))).collect();
         Self { shared, watches, start }
     }
@@ -108,6 +116,21 @@ impl History {
             ended = self.clients(calls) => drop(ended.unwrap()),
             () = faults(&self) => panic!("faults have no end"),
         }
+        self
+    }
+
+    /// All calls of all clients, and further ones until the last of the `faults`.
+    pub async fn calls_during(self, faults: impl AsyncFnOnce(&Self)) -> Self {
+        self.shared.enough.store(false, SeqCst);
+        let clients = self.clients(calls);
+        faults(&self).await;
+        let before = self.shared.calls.lock().len();
+        self.shared.enough.store(true, SeqCst);
+        clients.await.unwrap();
+        let calls = self.shared.calls.lock();
+        let unknown = calls.iter().filter(|call| matches!(call.outcome, Outcome::Unknown)).count();
+        eprintln!("{} calls, {before} of them beside faults, {unknown} without an answer", calls.len());
+        drop(calls);
         self
     }
 
@@ -143,11 +166,22 @@ impl History {
 
     /// A server ends in the midst of its requests, and another one takes its place.
     pub async fn crash(&self, number: usize, engine: &Engine) {
-        let server = Arc::new(Server::on(engine.store().await).await);
+        let world = World::wrong_by(Arc::clone(&self.shared.clocks[number]));
+        let server = Arc::new(Server::with(engine.store_of(number).await, world).await);
         let life = Life { server, crashed: CancellationToken::new() };
         let old = std::mem::replace(&mut *self.shared.lives[number].lock(), life);
         old.crashed.cancel();
         old.server.crash();
+    }
+
+    /// Makes the clock of a server wrong by so many seconds.
+    pub fn set_clock(&self, number: usize, wrong_by: i64) {
+        self.shared.clocks[number].store(wrong_by, SeqCst);
+    }
+
+    /// A client of a server.
+    pub fn client(&self, number: usize) -> client::Client {
+        self.shared.life(number).server.client.clone()
     }
 
     /// Compares what was recorded with the store.
@@ -237,7 +271,7 @@ async fn calls(shared: Arc<Shared>, client: u64) {
     let mut rng = Rng::of(&format!("client {client}"));
     let mut known = [0_u64; KEYS as usize];
     let (mut number, mut answered_calls) = (0, 0);
-    while answered_calls < setting("HISTORY_CALLS", 60) {
+    while answered_calls < setting("HISTORY_CALLS", 60) || !shared.enough.load(SeqCst) {
         number += 1;
         let Life { server, crashed } = shared.life(usize::try_from(client + rng.below(2)).unwrap());
         let at = usize::try_from(rng.below(KEYS)).unwrap();
