@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use kubernetes_api::protobuf::UnknownField;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -34,6 +35,8 @@ pub struct Survey {
     pub before: Vec<Step>,
     /// What is kept, and needs something of the old installation.
     pub kept: BTreeMap<String, u64>,
+    /// Fields of a newer version, with the number of objects that have them: the objects are served without.
+    pub unknown_fields: BTreeMap<String, u64>,
     #[serde(skip)]
     definitions: BTreeMap<String, BTreeSet<String>>,
     #[serde(skip)]
@@ -138,6 +141,10 @@ impl Survey {
                 }
                 let version = version_of(&read.api_version).to_owned();
                 *counted.versions.entry(version).or_default() += 1;
+                for UnknownField { message, number } in &read.unknown {
+                    let field = format!("field {number} of {message} in {}", resource_name(place));
+                    *self.unknown_fields.entry(field).or_default() += 1;
+                }
                 self.look_into(place, key, read, value);
             }
             Err(error) => {

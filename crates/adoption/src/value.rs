@@ -2,7 +2,7 @@
 
 use apiserver::cache::keys;
 use bytes::Bytes;
-use kubernetes_api::protobuf;
+use kubernetes_api::protobuf::{self, UnknownField};
 use prost::Message as _;
 use serde_json::Value;
 
@@ -50,6 +50,8 @@ pub struct Read {
     pub kind: String,
     /// The object in the form that this program stores; `None` if it is stored so.
     pub value: Option<Bytes>,
+    /// The fields of a newer version, which the object lacks. Each is there once.
+    pub unknown: Vec<UnknownField>,
 }
 
 /// Why a value is not understood. The object is unknown then, not absent.
@@ -91,7 +93,7 @@ pub fn readable(value: &Bytes) -> Result<Option<Bytes>, Unreadable> {
     {
         return Ok(None);
     }
-    read(value).map(|read| read.value)
+    read_noting(value, false).map(|read| read.value)
 }
 
 /// Whether any kind of the version has an older form.
@@ -99,15 +101,19 @@ fn may_be_older(api_version: &[u8]) -> bool {
     api_version.windows(6).any(|part| part == b"k8s.io") || api_version == b"autoscaling/v1"
 }
 
-/// Reads a value.
+/// Reads a value, and notes its unknown fields.
 ///
 /// # Errors
 /// Why it is not understood.
 pub fn read(value: &Bytes) -> Result<Read, Unreadable> {
+    read_noting(value, true)
+}
+
+fn read_noting(value: &Bytes, noting: bool) -> Result<Read, Unreadable> {
     match Form::of(value) {
         Form::Encrypted(provider) => Err(Unreadable::Encrypted(provider)),
         Form::Other => Err(Unreadable::Form),
-        Form::Protobuf => protobuf(value),
+        Form::Protobuf => protobuf(value, noting),
         Form::Json => json(value),
     }
 }
@@ -126,26 +132,30 @@ pub fn envelope(value: &[u8]) -> Result<Envelope, Unreadable> {
     Err(Unreadable::Envelope(format!("its content has the type {content_type:?} and the encoding {encoding:?}")))
 }
 
-fn protobuf(value: &Bytes) -> Result<Read, Unreadable> {
+fn protobuf(value: &Bytes, noting: bool) -> Result<Read, Unreadable> {
     let envelope = envelope(value)?;
     let EnvelopeKind { api_version, kind } = envelope.kind.clone().unwrap_or_default();
     let refused = |why: String| Unreadable::Message { api_version: api_version.clone(), kind: kind.clone(), why };
     let older = versions::older(&api_version, &kind);
+    let decode = |bytes: &[u8]| match noting {
+        true => protobuf::decode_with_unknown(bytes),
+        false => protobuf::decode(bytes).map(|object| (object, Vec::new())),
+    };
     let decoded = match older {
         // The message has the numbers of the stored version.
         Some(Older::Same(stored) | Older::Shares(stored)) => {
             let kind = Some(EnvelopeKind { api_version: stored.to_owned(), kind: kind.clone() });
             let renamed = [MAGIC, &Envelope { kind, ..envelope }.encode_to_vec()].concat();
-            protobuf::decode(&renamed)
+            decode(&renamed)
         }
-        Some(Older::Served) | None => protobuf::decode(value),
+        Some(Older::Served | Older::Devices(_)) | None => decode(value),
     };
-    let mut object = decoded.map_err(|error| refused(error.to_string()))?;
-    if older == Some(Older::Served) {
-        versions::convert(Older::Served, &mut object).map_err(refused)?;
+    let (mut object, unknown) = decoded.map_err(|error| refused(error.to_string()))?;
+    if let Some(older @ (Older::Served | Older::Devices(_))) = older {
+        versions::convert(older, &mut object).map_err(refused)?;
     }
     let value = Some(stored(&mut object).map_err(refused)?);
-    Ok(Read { form: Form::Protobuf, api_version, kind, value })
+    Ok(Read { form: Form::Protobuf, api_version, kind, value, unknown })
 }
 
 fn json(value: &Bytes) -> Result<Read, Unreadable> {
@@ -160,14 +170,14 @@ fn json(value: &Bytes) -> Result<Read, Unreadable> {
     }
     let older = versions::older(&api_version, &kind);
     if own && older.is_none() {
-        return Ok(Read { form: Form::Json, api_version, kind, value: None });
+        return Ok(Read { form: Form::Json, api_version, kind, value: None, unknown: Vec::new() });
     }
     let refused = |why: String| Unreadable::Message { api_version: api_version.clone(), kind: kind.clone(), why };
     if let Some(older) = older {
         versions::convert(older, &mut object).map_err(refused)?;
     }
     let value = Some(stored(&mut object).map_err(refused)?);
-    Ok(Read { form: Form::Json, api_version, kind, value })
+    Ok(Read { form: Form::Json, api_version, kind, value, unknown: Vec::new() })
 }
 
 /// Whether a text can be a version or a kind.

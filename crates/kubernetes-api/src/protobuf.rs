@@ -1,6 +1,8 @@
 //! The protobuf form of built-in kinds, in which client-go sends request bodies. One walk over the table
 //! `data/protobuf.txt` serves every kind, in both directions.
 
+use std::collections::BTreeSet;
+
 use apimachinery::GroupVersionKind;
 use serde_json::{Map, Value, json};
 
@@ -40,6 +42,34 @@ pub enum ProtobufError {
 /// # Errors
 /// When the bytes have no such envelope, the kind has no protobuf form, or the message is malformed.
 pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    decode_noting(bytes, &mut None)
+}
+
+/// As [`decode`], with the fields that have a value and are not in the table, each once: the object lacks them.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_with_unknown(bytes: &[u8]) -> Result<(Value, Vec<UnknownField>), ProtobufError> {
+    let mut skipped = Some(BTreeSet::new());
+    let object = decode_noting(bytes, &mut skipped)?;
+    let unknown = skipped.unwrap_or_default().into_iter();
+    let unknown = unknown.map(|(id, number)| UnknownField { message: messages().name(id).to_owned(), number });
+    Ok((object, unknown.collect()))
+}
+
+/// A field of a newer version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnknownField {
+    /// The message that has it, such as `apps.v1.DeploymentSpec`.
+    pub message: String,
+    /// Its number.
+    pub number: u32,
+}
+
+/// The fields that were skipped, if they are noted.
+type Skipped = Option<BTreeSet<(MessageId, u32)>>;
+
+fn decode_noting(bytes: &[u8], skipped: &mut Skipped) -> Result<Value, ProtobufError> {
     let mut unknown = Reader::new(bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?);
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     while let Some((number, value)) = unknown.field()? {
@@ -62,7 +92,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
         .map_err(|_| ProtobufError::Malformed("the envelope's apiVersion"))?;
     let id = message_of(&gvk).ok_or(ProtobufError::UnknownKind(gvk))?;
     let mut object = Map::new();
-    message(id, raw, &mut object, 0)?;
+    message(id, raw, &mut object, 0, skipped)?;
     object.insert("apiVersion".into(), api_version.into());
     object.insert("kind".into(), kind.into());
     let object = Value::Object(object);
@@ -90,7 +120,13 @@ fn message_of(gvk: &GroupVersionKind) -> Option<MessageId> {
     find(format!("{package}.{}", gvk.kind)).or_else(|| find(format!("~apis.meta.v1.{}", gvk.kind)))
 }
 
-fn message(id: MessageId, bytes: &[u8], object: &mut Map<String, Value>, depth: usize) -> Result<(), ProtobufError> {
+fn message(
+    id: MessageId,
+    bytes: &[u8],
+    object: &mut Map<String, Value>,
+    depth: usize,
+    skipped: &mut Skipped,
+) -> Result<(), ProtobufError> {
     if depth > MAX_DEPTH {
         return Err(ProtobufError::TooDeep);
     }
@@ -98,27 +134,32 @@ fn message(id: MessageId, bytes: &[u8], object: &mut Map<String, Value>, depth: 
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         // Fields of newer clients are not in the table.
-        let Some(field) = message.numbered(number) else { continue };
+        let Some(field) = message.numbered(number) else {
+            if let Some(skipped) = skipped.as_mut().filter(|_| message.form == Form::Object && !value.is_zero()) {
+                skipped.insert((id, number));
+            }
+            continue;
+        };
         match field.label {
             Label::Inline => {
                 if let Type::Message(inner) = field.type_ {
-                    self::message(inner, value.bytes()?, object, depth + 1)?;
+                    self::message(inner, value.bytes()?, object, depth + 1, skipped)?;
                 }
             }
             Label::Repeated => {
-                let item = one(field.type_, &value, depth)?;
+                let item = one(field.type_, &value, depth, skipped)?;
                 if let Value::Array(list) = object.entry(field.name).or_insert_with(|| json!([])) {
                     list.push(item);
                 }
             }
             Label::Map => {
-                let (key, item) = entry(field.type_, value.bytes()?, depth)?;
+                let (key, item) = entry(field.type_, value.bytes()?, depth, skipped)?;
                 if let Value::Object(map) = object.entry(field.name).or_insert_with(|| json!({})) {
                     map.insert(key, item);
                 }
             }
             Label::One => {
-                let item = one(field.type_, &value, depth)?;
+                let item = one(field.type_, &value, depth, skipped)?;
                 if !scalar::is_unset(field, &item) {
                     object.insert(field.name.into(), item);
                 }
@@ -128,13 +169,13 @@ fn message(id: MessageId, bytes: &[u8], object: &mut Map<String, Value>, depth: 
     Ok(())
 }
 
-fn entry(type_: Type, bytes: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
+fn entry(type_: Type, bytes: &[u8], depth: usize, skipped: &mut Skipped) -> Result<(String, Value), ProtobufError> {
     let (mut key, mut item) = (String::new(), None);
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         match number {
             1 => key = value.text()?,
-            2 => item = Some(one(type_, &value, depth)?),
+            2 => item = Some(one(type_, &value, depth, skipped)?),
             _ => {}
         }
     }
@@ -145,7 +186,7 @@ fn entry(type_: Type, bytes: &[u8], depth: usize) -> Result<(String, Value), Pro
     Ok((key, item.unwrap_or(empty)))
 }
 
-fn one(type_: Type, value: &wire::Value<'_>, depth: usize) -> Result<Value, ProtobufError> {
+fn one(type_: Type, value: &wire::Value<'_>, depth: usize, skipped: &mut Skipped) -> Result<Value, ProtobufError> {
     Ok(match type_ {
         Type::String => value.text()?.into(),
         Type::Bool => (value.integer()? != 0).into(),
@@ -158,7 +199,7 @@ fn one(type_: Type, value: &wire::Value<'_>, depth: usize) -> Result<Value, Prot
                 return scalar::embedded(bytes);
             }
             let mut object = Map::new();
-            message(id, bytes, &mut object, depth + 1)?;
+            message(id, bytes, &mut object, depth + 1, skipped)?;
             scalar::json_form(form, bytes, object)?
         }
     })

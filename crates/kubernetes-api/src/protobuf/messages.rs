@@ -8,7 +8,7 @@ use super::scalar;
 
 const TABLE: &str = include_str!("../../data/protobuf.txt");
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MessageId(u16);
 
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +103,13 @@ impl Messages {
         &self.all[usize::from(id.0)]
     }
 
-    /// A message with fields.
+    /// The name of a message without its package's prefix; a search, for reports.
+    pub fn name(&self, id: MessageId) -> &'static str {
+        let name = self.by_name.iter().find(|(_, known)| **known == id).map_or("", |(name, _)| name);
+        name.trim_start_matches(['@', '~'])
+    }
+
+    /// A message that has fields.
     pub fn find(&self, name: &str) -> Option<MessageId> {
         self.by_name.get(name).copied().filter(|id| !self.get(*id).fields.is_empty())
     }

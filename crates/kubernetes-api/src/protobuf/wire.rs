@@ -31,6 +31,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Go writes the zero of every field that is not a pointer.
+    pub(super) fn is_zero(&self) -> bool {
+        match self {
+            Self::Varint(bits) => *bits == 0,
+            Self::Fixed64(bytes) => *bytes == [0; 8],
+            Self::Fixed32 => false,
+            Self::Bytes(bytes) => bytes.is_empty(),
+        }
+    }
+
     pub(super) fn double(&self) -> Result<f64, ProtobufError> {
         match self {
             Self::Fixed64(bytes) => Ok(f64::from_le_bytes(*bytes)),

@@ -134,6 +134,11 @@ fn tables(survey: &Survey) -> String {
     for (what, number) in &survey.kept {
         let _ = writeln!(text, "Kept:       {number} {what}");
     }
+    for (field, number) in &survey.unknown_fields {
+        let objects = count(*number, "object");
+        let _ =
+            writeln!(text, "Unknown:    {field}: {objects} served without it, and stored without it by the next write");
+    }
     for finding in &survey.findings {
         let _ = writeln!(text, "Not understood: {}: {}", finding.key, finding.reason);
     }
