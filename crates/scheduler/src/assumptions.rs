@@ -1,8 +1,8 @@
 //! Scheduled replicas that do not run yet (gate SchedulingOvercommitProtection): until a cluster reports them, they are
 //! subtracted from its available capacity. The time is an argument; kept in memory only.
 //!
-//! Upstream assumes the whole of a workload with every result, its own share included. Only what was added is on its
-//! way, and a binding is not in its own way, so that is what is kept here.
+//! Upstream assumes the whole workload again with every result, and counts it against its own binding. Here only the
+//! added replicas are assumed, and never against their own binding.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct Assumed {
 }
 
 impl Assumptions {
-    /// Takes over a result; returns what was assumed before, for [`Assumptions::restore`].
+    /// Assumes a result; returns the previous assumption, for [`Assumptions::restore`].
     pub fn assume(
         &mut self,
         key: &BindingKey,
@@ -76,7 +76,7 @@ impl Assumptions {
         self.bindings.get(key).cloned()
     }
 
-    /// The result did not come to be.
+    /// Reverts the assumption of a result that was not stored.
     pub fn restore(&mut self, key: &BindingKey, before: Option<AssumedReplicas>) {
         match before {
             Some(before) => self.bindings.insert(key.clone(), before),

@@ -1,4 +1,4 @@
-//! The clusters as decisions see them, shared by all passes until a change that matters.
+//! The snapshot of the clusters, shared by all passes until a relevant change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use scheduling::{Member, Snapshot};
 
 use crate::triggers::Change;
 
-/// Follows the Cluster objects; a heartbeat costs nothing but its decoding.
+/// Follows the Cluster objects; a heartbeat only costs its decoding.
 #[derive(Debug, Default)]
 pub struct Clusters {
     members: BTreeMap<ClusterName, Arc<Member>>,

@@ -122,7 +122,7 @@ fn log(failures: &Failures<BindingKey>, binding: &Binding, moved: &Moved, writte
     }
 }
 
-/// Ends a step of the queue, however it is left.
+/// Ends a step of the queue when it is dropped.
 struct Turn<'a>(&'a Steps, u64);
 
 impl Drop for Turn<'_> {
@@ -168,7 +168,7 @@ async fn plan(binding: &Binding, estimators: &Estimators, options: &DeschedulerO
     descheduling::plan(binding, known, budget)
 }
 
-/// Based on the version that was read: a result that changed in between is kept.
+/// With the version that was read as precondition: a result that changed meanwhile is kept.
 async fn write(client: &Client, binding: &Binding, moved: &Moved) -> Result<(), client::Error> {
     let patch = json!({
         "metadata": {"resourceVersion": binding.metadata.resource_version, "uid": binding.metadata.uid},

@@ -61,7 +61,7 @@ impl Source<'_> {
     }
 }
 
-/// The request for each cluster; none when capacity does not matter.
+/// The request for each cluster; `None` if capacity is irrelevant.
 fn query_of(
     binding: &Binding,
     neighbours: &Neighbours,
@@ -84,7 +84,7 @@ fn query_of(
     (!clusters.is_empty()).then_some((clusters, query))
 }
 
-/// Both together, as a decision wants them.
+/// Both kinds of estimates, as input of a decision.
 pub(crate) struct Known<'a> {
     pub answers: &'a Answers,
     pub others: Option<Others>,

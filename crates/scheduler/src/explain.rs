@@ -23,7 +23,7 @@ pub struct Explanation {
 /// The result that a pass would have now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
-    /// None when the last result is kept; then `decision` is the one a new pass would make.
+    /// `None` if the last result is kept; then `decision` is the one that a new pass would make.
     pub needed: Option<ScheduleType>,
     pub decision: Decision,
     /// Every cluster, in the order of names.

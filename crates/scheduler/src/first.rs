@@ -62,7 +62,7 @@ impl FirstDecision {
         &self.patch
     }
 
-    /// The binding was created so: records what a pass records.
+    /// Records the events and metrics of a pass for the created binding.
     pub fn created(self, object: &Object) {
         let shared = &self.scheduler.0;
         shared.counted.attempt("scheduled", self.why.as_str(), self.started.elapsed());

@@ -9,7 +9,7 @@ use karmada_api::work::v1alpha2::TargetCluster;
 pub(crate) struct Journal(Failures<BindingKey>);
 
 impl Default for Journal {
-    /// A decision comes out the same until its input changes, so the first one is worth a line.
+    /// A decision does not change until its input does, so only the first one is logged.
     fn default() -> Self {
         Self(Failures::lasting(Duration::ZERO))
     }

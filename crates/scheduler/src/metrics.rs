@@ -51,7 +51,7 @@ pub const UNANSWERED: Description = Description::counter(
 );
 pub const ALL: &[Description] = &[ATTEMPTS, E2E, ALGORITHM, EXTENSION_POINTS, PLUGINS, INCOMING, PENDING, UNANSWERED];
 
-/// The families at hand, so that an observation looks up its series only.
+/// The resolved families, so that an observation only looks up its series.
 #[derive(Debug)]
 pub(crate) struct Counted {
     attempts: Counters,
@@ -64,8 +64,8 @@ pub(crate) struct Counted {
     decisions: AtomicU64,
 }
 
-/// One decision in this many is made with a clock at hand for every plugin: with 1,000 clusters that is 6,000 readings,
-/// some 0.3 ms.
+/// One decision in this many measures the time of every plugin: with 1,000 clusters that is 6,000 clock readings, some
+/// 0.3 ms.
 const WATCHED: u64 = 64;
 
 impl Counted {
@@ -100,7 +100,7 @@ impl Counted {
 pub(crate) struct Stopwatch<'a> {
     counted: &'a Counted,
     last: Cell<Instant>,
-    /// When the plugin that looks now began, where plugins are watched.
+    /// The start of the current plugin, if plugins are measured.
     looking: Option<Cell<Instant>>,
 }
 

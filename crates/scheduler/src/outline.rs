@@ -50,7 +50,7 @@ struct SchedulePriority {
 }
 
 impl<'j> Outline<'j> {
-    /// Of a binding's document.
+    /// Reads a binding's document.
     pub fn of(json: &'j [u8]) -> Result<Self, serde_json::Error> {
         let spec = raw_json::member(json, "spec").map(|span| serde_json::from_slice::<Option<Self>>(&json[span]));
         Ok(spec.transpose()?.flatten().unwrap_or_default())
@@ -88,7 +88,7 @@ impl<'j> Outline<'j> {
         Some(format!("{api_version} {kind} {} {}", self.is_workload(), placement.get()))
     }
 
-    /// The clusters that can matter; `None` without a placement, as there is nothing to decide then.
+    /// The clusters that a placement may select; `None` without a placement, because then there is no decision.
     pub fn requirements(&self) -> Result<Option<Requirements>, serde_json::Error> {
         let Some(placement) = self.placement else { return Ok(None) };
         let placement: Placement = serde_json::from_str(placement.get())?;

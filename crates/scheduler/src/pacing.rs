@@ -24,7 +24,7 @@ pub struct Bucket {
 }
 
 impl Default for Pacing {
-    /// Of upstream's queue by priority.
+    /// The defaults of upstream's priority queue.
     fn default() -> Self {
         Self { first: Duration::from_secs(1), longest: Duration::from_secs(10), bucket: None }
     }
@@ -45,7 +45,7 @@ impl Pacing {
 }
 
 impl Bucket {
-    /// `None` where nothing is held down: no rate at all.
+    /// `None` without a limit: a rate of zero.
     pub fn new(per_second: u32, burst: u32) -> Option<Self> {
         let burst = f64::from(burst.max(1));
         (per_second > 0).then(|| Self { per_second: per_second.into(), burst, tokens: burst, since: Moment::ZERO })

@@ -1,4 +1,4 @@
-//! One pass over a binding: read it, decide, write what differs.
+//! One pass over a binding: reads it, decides, writes the differences.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Ended {
 enum Interrupted {
     /// Another client wrote the binding.
     Conflict,
-    /// The binding is gone.
+    /// The binding was deleted.
     Gone,
     Failed(client::Error),
 }
@@ -107,8 +107,8 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     let Ok(binding) = Binding::decode(object) else { return Ok(done) };
     // It may have changed hands while it waited.
     match triggers::left_alone(object, &binding, &shared.options.name) {
-        // Cluster changes concern what no policy claims any more as well (as upstream): a cluster that is being deleted
-        // stays until nothing is assigned to it.
+        // As upstream, changes of clusters also apply to bindings without a claim: a cluster in deletion stays until no
+        // replicas are assigned to it.
         None | Some(LeftAlone::Unclaimed) => {}
         Some(LeftAlone::Deleting) => {
             let metadata = &binding.metadata;
@@ -118,7 +118,7 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
         }
         Some(_) => return Ok(done),
     }
-    // Bindings of one group see each other's results, so they come one after the other.
+    // Bindings of one affinity group depend on each other's results, so they are decided one after the other.
     let grouped = shared.options.gates.workload_affinity && peers::is_grouped(&binding);
     // Assumed replicas are part of an estimator's request, so no other result may be added before the response is used.
     let grouped = grouped || (shared.options.overcommit_protection && shared.options.estimators.is_some());
@@ -193,11 +193,11 @@ async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, pla
 /// The planned writes of a binding.
 pub(crate) enum Plan {
     Nothing,
-    /// The last result is kept; this records the observed generation.
+    /// The last result is kept; this patch records the observed generation.
     Observed(Value),
     Decided {
         decision: Decision,
-        /// Why, for people to read; none when that is known.
+        /// The reasons, for the annotation; `None` if they are unchanged.
         record: Option<String>,
         /// Whether a reschedule was triggered after the last result.
         fresh: bool,
@@ -238,7 +238,7 @@ pub(crate) fn plan(
     let stopwatch = Stopwatch::start(counted);
     let decision = scheduling::decide(&Problem { steps: Some(&stopwatch), ..problem }, snapshot, gates);
     let record = writes::is_news(binding, &decision).then(|| {
-        // Decided again, with notes: most decisions yield no event and need none.
+        // Decides again with explanations: most decisions yield no event and need none.
         let (_, verdicts) = scheduling::explain(&problem, snapshot, gates);
         Record::of(&decision, &verdicts, binding.metadata.generation, now).to_text()
     });
@@ -322,8 +322,8 @@ pub(crate) fn verdict<'a>(
     }
 }
 
-/// Writes the status; whether the condition changed, and the version afterwards. When the binding's spec was changed
-/// meanwhile, the status is left to the pass that this change brings.
+/// Writes the status; returns whether the condition changed, and the new version. If the binding's spec was changed
+/// meanwhile, the status is left to the pass that this change triggers.
 async fn settle(
     shared: &Shared,
     key: &BindingKey,
@@ -365,8 +365,8 @@ fn write_error(error: &client::Error) -> WriteError {
     WriteError { message: error.to_string(), quota_exceeded }
 }
 
-/// Only writes that failed are simply repeated. A decision comes out the same until its inputs change, so a binding without
-/// a place waits for such a change, and is decided again after five minutes in case one was missed.
+/// Only failed writes are retried. A decision does not change until its inputs do, so an unschedulable binding waits
+/// for such a change, and is retried after five minutes in case one was missed.
 fn next(error: Option<&ScheduleError>, refused: bool) -> (Outcome, Option<Lack>) {
     match error {
         _ if refused => (Outcome::Retry, None),

@@ -24,7 +24,7 @@ pub(crate) fn is_grouped(binding: &Binding) -> bool {
     groups(binding).iter().any(Option::is_some)
 }
 
-/// Makes groups findable. Decodes every binding that changes, so it is left out while the gate is off.
+/// Indexes bindings by group. Decodes every changed binding, so it is skipped if the gate is off.
 pub(crate) fn index(bindings: &Cache) {
     for (place, name) in [TOGETHER, APART].into_iter().enumerate() {
         bindings.add_index(name, move |object| {
@@ -62,7 +62,7 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
-    /// `newest` answers with what was written last where the cache lags behind.
+    /// `newest` returns the last written object if the cache is behind.
     pub fn of(binding: &Binding, bindings: &Cache, newest: impl Fn(&BindingKey) -> Option<Arc<Object>>) -> Self {
         let own = binding.key();
         let results = |index: &str, group: Option<String>| -> Vec<Vec<TargetCluster>> {

@@ -1,10 +1,9 @@
-//! The order in which bindings are scheduled, as a state machine with the time as an argument; [`waiting`] makes it
-//! wait.
+//! The scheduling queue as a state machine with the time as an argument; [`waiting`] makes it wait.
 //!
-//! A key is in one place: active (ready), backing off after a failure, waiting (until something changes, five minutes at
-//! most), or being processed. Higher priority goes first, then who has waited longest. The places, the 1 s to 10 s of back-off
-//! and the five minutes are upstream's scheduling queue; unlike there a changed priority counts at once, back-off
-//! starts at the failure, and what a pass has already dealt with does not bring its key back.
+//! A key is in one state: active (ready), in back-off after a failure, waiting (for a change, at most five minutes), or
+//! being processed. Higher priority is first, then longer waiting time. The states, the back-off of 1 s to 10 s and the
+//! five minutes are those of upstream's scheduling queue; unlike upstream, a changed priority takes effect at once,
+//! back-off starts at the failure, and changes that a pass has already processed do not re-enqueue its key.
 //!
 //! [`waiting`]: crate::waiting
 
@@ -14,13 +13,13 @@ use std::time::Duration;
 
 use crate::pacing::{Moment, Pacing};
 
-/// Unschedulable bindings are tried again after this time even if nothing seems to have changed.
+/// Unschedulable bindings are retried after this time even without a known change.
 const UNSCHEDULABLE: Duration = Duration::from_secs(300);
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing is left to do.
+    /// The pass is complete.
     Done,
     /// Try again after a pause.
     Retry,
@@ -51,7 +50,7 @@ pub struct Depths {
 /// The state of a key in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing is to be done about it.
+    /// The change needs no further pass.
     Settled,
     Active,
     Processing,
@@ -111,7 +110,7 @@ impl<K> Default for Queue<K> {
 }
 
 impl<K> Queue<K> {
-    /// With pauses of its own between failures.
+    /// With custom back-off after failures.
     pub fn paced(pacing: Pacing) -> Self {
         Self { items: BTreeMap::new(), active: BTreeSet::new(), due: BTreeSet::new(), arrivals: 0, pacing }
     }
@@ -186,7 +185,7 @@ impl<K: Ord + Clone> Queue<K> {
         Some(Taken { priority: item.priority, attempts: item.attempts, key, waited })
     }
 
-    /// Ends a pass that has dealt with everything up to `version`. What happened later brings the key back at once.
+    /// Ends a pass that has processed everything up to `version`. Later changes re-enqueue the key at once.
     pub fn done(&mut self, key: &K, outcome: Outcome, version: u64, now: Moment) {
         let Some(item) = self.items.get_mut(key) else { return };
         let Place::Processing { again, woken, gone } = item.place else { return };
@@ -220,7 +219,7 @@ impl<K: Ord + Clone> Queue<K> {
         self.due.insert((due, key.clone()));
     }
 
-    /// The binding is gone. A pass that is running ends as it will, and does not bring the key back.
+    /// The binding was deleted. A running pass completes, and does not re-enqueue the key.
     pub fn remove(&mut self, key: &K) {
         let Some(item) = self.items.get_mut(key) else { return };
         if let Place::Processing { again, gone, .. } = &mut item.place {
@@ -259,7 +258,7 @@ impl<K: Ord + Clone> Queue<K> {
         depths
     }
 
-    /// Moves who waited long enough, the more important first.
+    /// Activates the keys whose wait is over, higher priorities first.
     fn promote(&mut self, now: Moment) {
         let mut ready = Vec::new();
         while self.due.first().is_some_and(|(at, _)| *at <= now) {

@@ -1,5 +1,5 @@
 //! The bindings of this scheduler, grouped by placement, so that a change of a cluster is matched once for each
-//! placement and not once for each binding. Its input is every change; its output is what to enqueue.
+//! placement and not once for each binding. Its input is all changes; its output is the keys to enqueue.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Roster {
 struct Entry {
     group: Arc<str>,
     priority: i32,
-    /// Up to this version of the binding there is nothing left to do.
+    /// The version of the binding up to which all changes are processed.
     handled: u64,
     /// Why the last pass failed, if it did.
     lacks: Option<Lack>,
@@ -70,7 +70,7 @@ impl Roster {
         Self { scheduler: scheduler.into(), by_priority, entries: HashMap::new(), groups: HashMap::new() }
     }
 
-    /// A binding that appeared or changed. Changes of status do not count, nor do those this scheduler made (`is_own`).
+    /// A created or changed binding. Status changes are ignored, and so are this scheduler's own writes (`is_own`).
     pub fn changed(&mut self, old: Option<&Object>, new: &Object, is_own: bool) -> Step {
         let version = new.revision();
         let same_spec = old.is_some_and(|old| old.generation() == new.generation() && old.uid() == new.uid());
@@ -125,7 +125,7 @@ impl Roster {
         Some((group, if self.by_priority { outline.priority() } else { 0 }))
     }
 
-    /// Returns up to which version there is nothing to do.
+    /// Returns the version up to which all changes are processed.
     fn enter(&mut self, key: BindingKey, group: Arc<str>, priority: i32) -> u64 {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.priority = priority;

@@ -1,4 +1,4 @@
-//! The scheduler as a running thing: it follows bindings and clusters, and passes over what is queued.
+//! Runs the scheduler: follows bindings and clusters, and makes a pass for each queued binding.
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -89,7 +89,7 @@ pub fn start(
             peers::index(followed.informer.cache());
         }
     }
-    // Clusters first: who sees a binding finds them known.
+    // Clusters first, so that they are known when a binding is processed.
     let follower = shared.clone();
     clusters.subscribe(move |event| follower.cluster_changed(event));
     for followed in &shared.bindings {
@@ -110,8 +110,8 @@ impl Scheduler {
         self.0.synced().await
     }
 
-    /// Why a binding is where it is: the decision as it would be made now, cluster by cluster, and what the scheduler is
-    /// about to do. None when there is no such binding.
+    /// Explains the placement of a binding: the decision that would be made now, cluster by cluster, and the pending
+    /// action of the scheduler. `None` if the binding does not exist.
     pub fn explain(&self, key: &BindingKey) -> Option<Explanation> {
         let object = self.0.newest(key)?;
         let binding = Binding::decode(&object).ok()?;
@@ -127,7 +127,7 @@ impl Scheduler {
 }
 
 impl Shared {
-    /// Nothing is decided before all clusters and all bindings are known.
+    /// No decision is made before all clusters and all bindings are known.
     async fn run(self: Arc<Self>, stop: CancellationToken) {
         if !self.synced().await {
             return;
@@ -135,7 +135,8 @@ impl Shared {
         self.deciding.store(true, Ordering::Relaxed);
         let slots = Arc::new(Semaphore::new(self.options.workers));
         loop {
-            // The slot first: who is taken from the queue is the most important one at that moment.
+            // A slot is acquired first, so that the binding with the highest priority at that moment is taken from the
+            // queue.
             let Ok(slot) = slots.clone().acquire_owned().await else { break };
             let Some(taken) = stop.run_until_cancelled(self.queue.next()).await else { break };
             let shared = self.clone();

@@ -1,4 +1,4 @@
-//! What the passes of one scheduler share.
+//! The shared state of a scheduler's passes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ use crate::waiting::WaitingQueue;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `--scheduler-name`: bindings that name another scheduler are left alone. Also the component of events.
+    /// `--scheduler-name`: bindings that name another scheduler are ignored. Also the component of events.
     pub name: String,
     /// Passes at once. A pass computes for microseconds and then waits for two writes to be durable, which a store makes
     /// durable together.
@@ -38,7 +38,8 @@ pub struct Options {
     pub by_priority: bool,
     /// Between failed passes.
     pub pacing: Pacing,
-    /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
+    /// `SchedulingOvercommitProtection`: scheduled replicas occupy capacity in later decisions before clusters report
+    /// them.
     pub overcommit_protection: bool,
     /// `--enable-scheduler-estimator`: the estimators to use besides the clusters' own summaries.
     pub estimators: Option<Estimators>,
@@ -85,7 +86,7 @@ pub(crate) struct Shared {
     pub deciding: AtomicBool,
 }
 
-/// The bindings of a scope, with what this scheduler wrote to them.
+/// The bindings of a scope, with this scheduler's own writes.
 pub(crate) struct Followed {
     pub scope: Scope,
     pub informer: Informer,

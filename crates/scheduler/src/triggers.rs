@@ -1,8 +1,8 @@
-//! Triggers of scheduling: which bindings belong to this scheduler, and which a change of a cluster affects. Pure; the
-//! roster applies them.
+//! Triggers of scheduling: the bindings that belong to this scheduler, and those that a change of a cluster affects.
+//! Pure; the roster applies them.
 //!
-//! Upstream reconsiders bindings when a cluster's labels or spec change. So does this; in addition, newly served kinds
-//! and changed capacity wake those bindings that failed. Nothing here moves a binding that is placed.
+//! As upstream, a change of a cluster's labels or spec triggers bindings; in addition, newly served kinds and increased
+//! capacity wake failed bindings. No trigger moves a placed binding.
 
 use apimachinery::Object;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -17,8 +17,8 @@ pub fn was_placed(binding: &Object) -> bool {
     binding.annotation(annotations::APPLIED_PLACEMENT).is_some_and(|applied| !applied.is_empty())
 }
 
-/// Whether a policy or another controller made the binding. Those of dependencies have no such label: they follow what
-/// depends on them and are never scheduled.
+/// Whether a policy or another controller created the binding. Bindings of dependencies lack this label: they follow
+/// the bindings that depend on them and are never scheduled.
 pub fn is_claimed(binding: &Object) -> bool {
     claims().iter().any(|label| binding.label(label).is_some_and(|value| !value.is_empty()))
 }
@@ -27,14 +27,14 @@ fn claims() -> [&'static str; 3] {
     [Scope::Namespaced.policy_id_label(), Scope::Cluster.policy_id_label(), labels::BINDING_MANAGED_BY]
 }
 
-/// Whether the scheduler of this name looks after a binding that is about to be created.
+/// Whether the scheduler of this name is responsible for a binding that is about to be created.
 pub fn is_decided_first(binding: &Binding, scheduler: &str) -> bool {
     let (stance, given) = (Stance::from(binding), &binding.metadata.labels);
     let is_claimed = claims().iter().any(|label| given.get(*label).is_some_and(|value| !value.is_empty()));
     stance.named() == scheduler && !stance.suspended && stance.placed && is_claimed
 }
 
-/// Why a scheduler does nothing about a binding.
+/// Why a scheduler ignores a binding.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeftAlone {
     #[error("no policy made it: it follows the bindings in its spec.requiredBy")]
@@ -75,7 +75,7 @@ impl<'b> Stance<'b> {
     }
 }
 
-/// None when the scheduler of this name has to look after the binding.
+/// `None` if the scheduler of this name is responsible for the binding.
 pub fn left_alone<'b>(object: &Object, binding: impl Into<Stance<'b>>, scheduler: &str) -> Option<LeftAlone> {
     let stance = binding.into();
     let named = stance.named();
@@ -96,7 +96,7 @@ pub struct Requirements {
     kind: String,
     /// Every cluster that fits gets the whole of it.
     everywhere: bool,
-    /// A cluster matters that matches one of these; none: every cluster does.
+    /// A cluster is relevant if it matches one of these; if there are none, every cluster is.
     affinities: Vec<ClusterAffinity>,
 }
 
@@ -151,11 +151,11 @@ fn affinities(placement: &Placement) -> Vec<ClusterAffinity> {
 pub enum Reaction {
     #[default]
     None,
-    /// If it failed for want of room, try again.
+    /// Retry if it failed for lack of capacity.
     WakeForRoom,
     /// If it failed, try again.
     Wake,
-    /// Look at it in any case.
+    /// Enqueue it in any case.
     Push,
 }
 
@@ -170,7 +170,7 @@ pub struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// None when nothing changed that matters. `old` is absent for a cluster that joined, `new` for one that is gone.
+    /// `None` without a relevant change. `old` is absent for a cluster that joined, `new` for a removed one.
     pub fn between(old: Option<&'a Cluster>, new: Option<&'a Cluster>) -> Option<Self> {
         let all = Self { old, new, definition: true, apis: true, room: true };
         let (Some(before), Some(after)) = (old, new) else { return Some(all) };
@@ -190,7 +190,7 @@ impl<'a> Change<'a> {
     pub fn reaction(&self, requirements: &Requirements) -> Reaction {
         let concerned = [self.old, self.new].into_iter().flatten().any(|cluster| requirements.concerns(cluster));
         let serves = |cluster: Option<&Cluster>| cluster.is_some_and(|cluster| requirements.is_served_by(cluster));
-        // A copy for one more cluster takes nothing away from the others.
+        // A copy for a further cluster does not affect the others.
         let gains = requirements.everywhere && serves(self.new) && !serves(self.old);
         match () {
             () if !concerned => Reaction::None,

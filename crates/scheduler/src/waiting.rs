@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::pacing::{Moment, Pacing};
 use crate::queue::{Depths, Outcome, Queue, Standing, Taken};
 
-/// Dropping what is waited for loses no key.
+/// Dropping a waiting future loses no key.
 pub struct WaitingQueue<K> {
     state: Mutex<Queue<K>>,
     origin: Instant,

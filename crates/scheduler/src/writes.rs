@@ -11,7 +11,7 @@ use scheduling::record::{ANNOTATION, Record};
 use scheduling::{Decision, ScheduleError};
 use serde_json::{Map, Value, json};
 
-/// Patches the result and the placement it is based on; None when the binding already has both. Evictions read
+/// Patches the result and the placement it is based on; `None` if the binding already has both. Evictions read
 /// tolerations from that placement, so it is written with every result. `record` holds the reasons.
 pub fn result(
     binding: &Binding,
@@ -50,7 +50,7 @@ pub fn after(binding: &Binding, patch: &Value) -> Binding {
     after
 }
 
-/// Compares what it means: upstream writes the fields in another order.
+/// Compares decoded values, because upstream writes the fields in another order.
 fn was_applied(binding: &Binding, placement: &Placement) -> bool {
     let applied = binding.metadata.annotations.get(annotations::APPLIED_PLACEMENT);
     applied.is_some_and(|text| serde_json::from_str::<Placement>(text).is_ok_and(|applied| applied == *placement))
@@ -70,7 +70,7 @@ pub struct Verdict<'a> {
     pub fresh: bool,
 }
 
-/// Patches the condition and, after success, the observed fields. `binding` includes the result. None when the status
+/// Patches the condition and, after success, the observed fields. `binding` includes the result. `None` if the status
 /// is up to date.
 pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Value> {
     let mut status = binding.status.clone();
@@ -114,7 +114,7 @@ pub fn is_news(binding: &Binding, decision: &Decision) -> bool {
     written.is_some() || decision.error().is_some_and(|error| !is_recorded(error))
 }
 
-/// Writes why nothing could be decided, where the last result stays.
+/// Writes the reasons of a failed decision that keeps the last result.
 pub fn reasons(binding: &Binding, record: &str) -> Value {
     let mut metadata = precondition(binding);
     metadata.insert("annotations".into(), json!({ANNOTATION: record}));

@@ -1,4 +1,4 @@
-//! Unschedulable bindings: their conditions, and what wakes them.
+//! Unschedulable bindings: their conditions, and their triggers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -234,7 +234,7 @@ async fn room_is_given_once_while_overcommit_protection_is_on() {
             assert!(state.contains("True") || state.contains("Unschedulable"), "{state}");
         }
         assert_eq!(placed, if protected { 5 } else { 8 });
-        // What runs is counted by the cluster and no longer by the scheduler.
+        // Running replicas are counted by the cluster and no longer by the scheduler.
         let resource = Binding::api_resource(Scope::Namespaced);
         let healthy = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "health": "Healthy"}]}});
         plane.merge(&resource, &names[0], healthy, PatchOptions::status()).await;

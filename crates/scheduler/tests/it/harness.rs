@@ -211,7 +211,7 @@ impl Plane {
         format!("{} | {condition}", clusters.collect::<Vec<_>>().join(" "))
     }
 
-    /// Waits until everything under way has come to rest, then compares the state.
+    /// Waits until all work in progress is finished, then compares the state.
     #[track_caller]
     pub fn expect<'a>(&'a self, key: &'a BindingKey, expected: &'a str) -> impl Future<Output = ()> + 'a {
         let at = std::panic::Location::caller();
@@ -250,7 +250,7 @@ impl Plane {
         self.requests().iter().filter(|(what, _)| !what.starts_with("get ")).map(|(_, count)| count).sum()
     }
 
-    /// Lets everything that is under way come to rest, events included, which are written half a second later.
+    /// Waits until all work in progress is finished, including events, which are written half a second later.
     pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::failures::refusal;
 use crate::harness::{Plane, key, room};
 
-/// With one subscriber alone, tracing lets the thread that comes first to an event decide whether anyone wants it.
+/// With a single subscriber, tracing lets the first thread to reach an event decide whether it is enabled.
 static OTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(tracing_subscriber::registry()));
 
 /// The lines of this test's thread, on which everything of it runs.
@@ -32,7 +32,7 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
-    /// What was written since the last call, without the durations.
+    /// The output since the last call, without durations.
     fn take(&self) -> Vec<String> {
         let bytes = std::mem::take(&mut *self.0.lock().expect("not poisoned"));
         let text = String::from_utf8(bytes).expect("UTF-8");

@@ -8,6 +8,6 @@ mod measure;
 mod results;
 mod writes;
 
-/// The binary's, so that `measure` shows what users get.
+/// The binary's allocator, so that `measure` shows realistic figures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

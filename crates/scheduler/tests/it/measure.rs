@@ -1,4 +1,4 @@
-//! What scheduling costs. Run with `cargo test --release -p scheduler -- --ignored --nocapture`.
+//! The cost of scheduling. Run with `cargo test --release -p scheduler -- --ignored --nocapture`.
 
 use std::sync::Arc;
 use std::time::Duration;

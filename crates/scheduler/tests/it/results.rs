@@ -1,4 +1,4 @@
-//! What bindings get, and when they get something else.
+//! Scheduling results, and their changes.
 
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ async fn groups_keep_together_and_apart() {
     plane.expect(&key("leader"), "m2:2 | True Success").await;
     plane.bind(&key("friend"), json!({"workloadAffinityGroups": {"affinityGroup": "app=web"}})).await;
     plane.expect(&key("friend"), "m2:2 | True Success").await;
-    // Three that avoid each other come at once, for two clusters.
+    // Three bindings that exclude each other are created at once, for two clusters.
     for name in ["db-1", "db-2", "db-3"] {
         plane.bind(&key(name), apart.clone()).await;
     }

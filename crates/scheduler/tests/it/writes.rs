@@ -1,4 +1,4 @@
-//! How many requests the API server gets, and what happens with concurrent writes.
+//! The number of API requests, and concurrent writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,8 +67,8 @@ async fn other_writers_are_not_overwritten() {
     let web = key("web");
     plane.bind(&web, json!({})).await;
     plane.expect(&web, "m1:2 m2:2 | True Success").await;
-    // The scheduler sees the change of replicas; before it writes, first a cluster is evicted and then, before it
-    // writes again, another client changes a condition.
+    // The scheduler sees the change of replicas; before its first write a cluster is evicted, and before its next write
+    // another client changes a condition.
     let (client, key, mut changes) = (plane.client.clone(), web.clone(), 0);
     plane.gate(move || {
         changes += 1;
@@ -118,7 +118,7 @@ async fn a_thousand_bindings_cost_one_write_each() {
     }
     let row = |verb: &str| (format!("{verb} resourcebindings.work.karmada.io"), BINDINGS);
     assert_eq!(plane.requests(), BTreeMap::from([row("patch")]), "nothing is read, nothing twice");
-    // A cluster changes without effect on decisions: every binding is evaluated, nothing is written.
+    // A cluster changes without effect on decisions: every binding is evaluated, and none is written.
     plane.change_cluster("m1", json!({"metadata": {"labels": {"a": "b"}}})).await;
     plane.settle().await;
     assert_eq!(plane.writes(), BINDINGS);
