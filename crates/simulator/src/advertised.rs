@@ -25,7 +25,7 @@ impl Advertised {
         Arc::new(Self(Arc::clone(&self.0)))
     }
 
-    /// Keeps the server's discovery in step, until `stop`.
+    /// Updates the server's discovery until `stop`.
     pub async fn run(self, server: Arc<Shared>, stop: CancellationToken) {
         loop {
             let seen = self.0.get();

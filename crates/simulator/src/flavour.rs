@@ -75,7 +75,7 @@ impl Strategy for Own {
         let given = object["status"].take();
         self.inner.prepare_create(context, object);
         match self.kind {
-            // The server's defaults are kept if there is no other value: the class is never changed later.
+            // The server's defaults are kept if no other value is set: the class is never changed later.
             Special::Pod if context.user == USER => {
                 if let (Some(status), Value::Object(given)) = (object["status"].as_object_mut(), given) {
                     status.extend(given);

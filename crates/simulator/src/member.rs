@@ -87,7 +87,7 @@ impl Member {
         Box::pin(async move {
             let mut routes = access.routes;
             routes.push(Arc::new(Metrics { default: options.load }));
-            // Before the documents, which know nothing of groups without resources.
+            // Before the documents, which omit groups without resources.
             routes.insert(0, Arc::new(Annotated));
             let mut admission = flavour::admission(&world)
                 .map_err(|source| StartError::Admission { member: options.name.clone(), source })?;

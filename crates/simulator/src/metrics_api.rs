@@ -62,7 +62,7 @@ pub(crate) fn owner(server: &Shared, namespace: &str, reference: &OwnerReference
     object.decode::<Owner>().ok().map(|owner| owner.metadata)
 }
 
-/// Objects of a built-in resource, decoded; those that cannot be are left out.
+/// Objects of a built-in resource, decoded; undecodable ones are skipped.
 pub(crate) fn decoded<T: DeserializeOwned>(
     server: &Shared,
     place: &str,

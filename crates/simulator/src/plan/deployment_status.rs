@@ -70,7 +70,7 @@ struct NewCondition {
     status: &'static str,
     reason: &'static str,
     message: String,
-    /// The update time is set even if nothing else changes.
+    /// Sets the update time even without other changes.
     renewed: bool,
 }
 
@@ -192,7 +192,7 @@ fn deadline(deployment: &Deployment) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-/// The time left for progress, `None` when it is over.
+/// The remaining progress deadline; `None` if it is exceeded.
 fn left(deployment: &Deployment, condition: Option<&Value>, now: jiff::Timestamp) -> Option<Duration> {
     let updated: Option<jiff::Timestamp> = condition?["lastUpdateTime"].as_str().and_then(|text| text.parse().ok());
     let passed = Duration::try_from(now.duration_since(updated?)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The life cycle of a pod: the next step, and the status after it. Nothing runs; only time passes.
+//! The life cycle of a pod: the next step, and the status after it. No process runs; only time passes.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

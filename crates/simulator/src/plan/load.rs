@@ -1,4 +1,4 @@
-//! The load of simulated pods: what `metrics.k8s.io` reports, from annotations and the member's default.
+//! The load of simulated pods in `metrics.k8s.io`, from annotations and the member's default.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub(crate) const LOAD: &str = "simulator.karmada.io/load";
 /// How long a sample is measured, as by metrics-server.
 const WINDOW: &str = "15s";
 
-/// CPU and memory. What is not given is unchanged by it.
+/// CPU and memory. An absent value leaves the resource unchanged.
 ///
 /// ```
 /// let load: simulator::Load = "cpu=250m,memory=64Mi".parse()?;

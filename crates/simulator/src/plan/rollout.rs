@@ -119,7 +119,7 @@ fn shares(deployment: &Deployment, mut active: Vec<&Owned>) -> Sizes {
     active.iter().zip(sizes).map(|(owned, size)| named(owned, size)).collect()
 }
 
-/// The change of a set's size that keeps its proportion.
+/// The proportional change of a set's size.
 fn share(deployment: &Deployment, owned: &Owned, most: i64) -> i64 {
     let size = owned.set.replicas();
     if deployment.replicas() == 0 {

@@ -150,7 +150,7 @@ impl Engine {
         written: client::Result<Arc<Object>>,
     ) -> Result<(), WriteError> {
         match written {
-            // It has been deleted in the meantime: there is nothing left to change.
+            // It was deleted meanwhile: no change is needed.
             Err(error) if error.is_not_found() && action != "creating" => Ok(()),
             Err(source) => Err(failed(action, kind, key, source)),
             Ok(object) => {
