@@ -11,7 +11,7 @@ use crate::wire;
 
 fn amounts(request: &ResourceList) -> BTreeMap<String, Vec<u8>> {
     let bytes = |(name, amount): (&String, &kubernetes::Quantity)| {
-        // Upstream sends the canonical form; an invalid quantity is sent as it is, and rejected by the receiver.
+        // Upstream sends the canonical form; an invalid quantity is sent unchanged, and rejected by the receiver.
         let text = amount.as_str().parse::<apimachinery::quantity::Quantity>();
         let text = text.map_or_else(|_| amount.as_str().to_owned(), |amount| amount.to_string());
         (name.clone(), wire::Quantity { text }.encode_to_vec())
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(read_requirements(both), meant);
     }
 
-    /// Unknown fields of later releases are skipped: a varint, eight bytes, bytes and four bytes, beside known fields.
+    /// Unknown fields of later releases are skipped: a varint, eight bytes, bytes and four bytes, among known fields.
     #[test]
     fn unknown_fields_are_skipped() {
         let known = wire::MaxAvailableReplicasRequest { cluster: "m1".to_owned(), ..Default::default() };
