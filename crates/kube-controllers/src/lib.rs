@@ -4,7 +4,7 @@
 //!
 //! Every controller uses a [`client::Client`] and shared informers, so the control plane and each simulated member run
 //! the same code, in the process of their API server or remotely. Each controller's decision is a function over data in
-//! a module of its own. The crate does not depend on Karmada and creates no pods.
+//! a separate module. The crate does not depend on Karmada and creates no pods.
 
 mod bootstrap_tokens;
 mod certificates;

@@ -1,6 +1,6 @@
 //! Checks the expressions of ValidatingAdmissionPolicies against the schemas of the kinds that their rules name, and
-//! reports what does not fit in `status.typeChecking`. A policy is checked when it changes, and when a
-//! CustomResourceDefinition changes whose group it names.
+//! reports type errors in `status.typeChecking`. A policy is checked when it changes, and when a
+//! CustomResourceDefinition of a named group changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

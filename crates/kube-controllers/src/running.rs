@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::context::Context;
 
-/// A controller holds it until its caches are synced, or until it has nothing to do.
+/// A controller holds it until its caches are synced, or until it has no work.
 pub struct Starting(#[expect(dead_code, reason = "dropping it is the signal")] mpsc::Sender<Infallible>);
 
 /// Runs a controller until the context's token is cancelled.

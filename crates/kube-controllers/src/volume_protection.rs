@@ -23,7 +23,7 @@ pub(crate) async fn run_claims(context: Context, starting: Starting) {
     follow(&context, &CLAIMS, CLAIM_PROTECTION, &queue);
     let keys = queue.clone();
     pods.subscribe(move |event| {
-        // A running pod keeps its claims; an ended or deleted pod may have been the last user.
+        // A running pod keeps its claims; a finished or deleted pod may have been the last user.
         let object = event.object();
         let gone = matches!(event, Event::Deleted(_));
         if let Some(pod) = object.to_value().ok().filter(|pod| gone || !may_use(pod)) {

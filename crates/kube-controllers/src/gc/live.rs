@@ -43,7 +43,7 @@ pub(super) async fn get(context: &Context, resource: &ApiResource, key: &ObjectK
     }
 }
 
-/// Whether a NotFound names this object; one about a path names none.
+/// Whether a NotFound names this object; an error about a path names none.
 fn names(error: &client::Error, key: &ObjectKey) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     error.is_not_found() && details.is_some_and(|details| details.name == key.name)

@@ -25,7 +25,7 @@ pub(super) struct Remaining {
 }
 
 impl Remaining {
-    /// `None` when nothing remains.
+    /// `None` if no content remains.
     pub fn of<O: AsRef<Object>>(resource: &ApiResource, objects: &[O]) -> Option<Self> {
         let mut finalizers = BTreeMap::new();
         for finalizer in objects.iter().flat_map(|object| object.as_ref().finalizers()) {

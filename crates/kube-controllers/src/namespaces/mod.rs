@@ -101,7 +101,7 @@ fn pause(deleted: Option<&str>, now: Time) -> Duration {
     (waited / 4).clamp(Duration::from_millis(250), Duration::from_secs(8))
 }
 
-/// Deletes the content, and returns what remains.
+/// Deletes the content, and returns the remaining content.
 async fn delete_content(context: &Context, namespace: &str) -> Result<Content> {
     let discovery = context.mapper.refresh().await?;
     let mut content =
@@ -186,7 +186,7 @@ async fn finalize(context: &Context, object: &Object, spec: &Spec) -> Result<Nex
     let mut tree: Value = decoded(object, object.to_value())?;
     let left: Vec<_> = spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     tree["spec"]["finalizers"] = json!(left);
-    // Based on the current version: only the finalizer is removed, and concurrent changes are kept.
+    // With the current version as precondition: only the finalizer is removed, and concurrent changes are kept.
     if let Some(metadata) = tree["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
     }

@@ -1,4 +1,4 @@
-//! An API server with controllers beside it.
+//! An API server with controllers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
