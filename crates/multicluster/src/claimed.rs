@@ -1,5 +1,5 @@
-//! What a MultiClusterService claims: the clusters, its Service, the binding of the Service, and a Work in each provider, by
-//! which the process that follows that provider knows that it collects.
+//! The objects that a MultiClusterService claims: the clusters, its Service, the binding of the Service, and a Work in
+//! each provider, by which the process that follows the provider collects its slices.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::work;
 
-/// The exposure that the control plane implements; others are left to providers beside it.
+/// The exposure type that the control plane implements; other types are left to external providers.
 pub const CROSS_CLUSTER: &str = "CrossCluster";
 /// The message of the condition and event of success.
 pub const SERVICE_APPLIED: &str = "Service is propagated to target clusters.";
@@ -96,7 +96,7 @@ pub fn claim(service: &MultiClusterService, template: &Value) -> Option<Value> {
     patch_between(template, &claimed)
 }
 
-/// The release of the Service as a merge patch; `None` when nothing of a claim of this MultiClusterService is on it.
+/// The release of the Service as a merge patch; `None` if it has no trace of a claim of this MultiClusterService.
 pub fn release(service: &ObjectKey, template: &Value) -> Option<Value> {
     let text = |field: &str, key: &str| template["metadata"][field][key].as_str().unwrap_or_default();
     let is_ours = text("labels", labels::CLAIMED_BY) == labels::BY_MULTI_CLUSTER_SERVICE
@@ -151,10 +151,10 @@ pub fn binding(service: &MultiClusterService, template: Template<'_>, range: &Ra
     binding
 }
 
-/// An existing binding brought up to the wanted one, also one that a policy made; `None` when nothing changes.
+/// Updates an existing binding to the wanted one, also one created by a policy; `None` if it is unchanged.
 ///
 /// # Errors
-/// The binding belongs to an earlier Service of the same name, which is being collected.
+/// If the binding belongs to an earlier Service of the same name, which is being collected.
 pub fn merged(existing: &Binding, wanted: Binding) -> Result<Option<Binding>, propagation::binding::Error> {
     let merged = propagation::binding::merge(existing, wanted)?;
     let mut merged = merged.unwrap_or_else(|| existing.clone());
@@ -164,7 +164,7 @@ pub fn merged(existing: &Binding, wanted: Binding) -> Result<Option<Binding>, pr
     Ok((merged != *existing).then_some(merged))
 }
 
-/// Whether a binding was made for the MultiClusterService of this name.
+/// Whether a binding was created for the MultiClusterService of this name.
 pub fn is_binding_of(binding: &Binding, service: &ObjectKey) -> bool {
     let metadata = &binding.metadata;
     let annotation = |key: &str| metadata.annotations.get(key).map(String::as_str);
@@ -178,7 +178,7 @@ pub fn work_name(service: &ObjectKey) -> String {
     names::work_name(MultiClusterService::KIND, &service.name, service.namespace().unwrap_or_default())
 }
 
-/// The Work of a provider; `tree` is the MultiClusterService. It is suspended: nothing goes to the member.
+/// The Work of a provider; `tree` is the MultiClusterService. It is suspended, so nothing is sent to the member.
 pub fn work(service: &MultiClusterService, tree: &Value, cluster: &ClusterName, existing: Option<&Work>) -> Work {
     let key = ObjectKey::namespaced(service.metadata.namespace.as_str(), service.metadata.name.as_str());
     let new = || Work::named(&ObjectKey::namespaced(cluster.execution_namespace(), work_name(&key)));

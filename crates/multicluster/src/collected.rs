@@ -69,22 +69,22 @@ pub fn is_own(managed_by: Option<&str>) -> bool {
 pub enum Demand {
     /// They are collected.
     Active,
-    /// It is not known, or another process decides: what was collected stays.
+    /// Unknown, or decided by another process: collected slices stay.
     Unknown,
     /// They are required no longer.
     Ended,
 }
 
-/// What is known of one Service in one cluster.
+/// The state of one Service in one cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The cluster.
     pub cluster: &'a ClusterName,
     /// The Service.
     pub service: &'a ObjectKey,
-    /// What ServiceExports require.
+    /// The requirement of ServiceExports.
     pub export: Demand,
-    /// What MultiClusterServices require.
+    /// The requirement of MultiClusterServices.
     pub multi_cluster: Demand,
     /// The slices of the Service in the member; `None` while they are not known.
     pub slices: Option<&'a [Value]>,
@@ -97,7 +97,7 @@ pub struct Input<'a> {
 pub enum Proof {
     /// The member has no such slice of this Service any more.
     SliceGone(ObjectKey),
-    /// What required the slices has ended.
+    /// The requirement for the slices has ended.
     Ended,
     /// Another Work has the same slice.
     Double,
@@ -115,7 +115,7 @@ pub enum Change {
         /// Whether a mechanism is taken off, for which [`Proof::Ended`] is required.
         takes_off: bool,
     },
-    /// A Work that goes.
+    /// A Work to delete.
     Delete {
         /// The Work.
         work: Box<Work>,
@@ -214,7 +214,8 @@ fn update(existing: &Work, service: &ObjectKey, collectors: Collectors, slice: O
     (work != *existing).then(|| Change::Update { work: Box::new(work), takes_off })
 }
 
-/// Finalizers are added with a mechanism. The controller that removes what was made from the Work takes them off.
+/// Finalizers are added for each mechanism, and removed by the controller that removes the objects derived from the
+/// Work.
 fn fill(work: &mut Work, service: &ObjectKey, collectors: Collectors, slice: Option<&Value>) {
     let metadata = &mut work.metadata;
     let (namespace, name) = (service.namespace().unwrap_or_default(), service.name.as_str());

@@ -1,4 +1,4 @@
-//! The Service that stands for a ServiceImport: its clients reach the endpoints of the exporting clusters by it.
+//! The Service derived from a ServiceImport: its clients reach the endpoints of the exporting clusters through it.
 
 use apimachinery::ObjectKey;
 use karmada_api::ApiType;
@@ -57,11 +57,11 @@ pub fn is_derived_from(service: &Value, import: &str) -> bool {
     ours.any(|owner| owner["name"] == import)
 }
 
-/// An existing Service brought up to the wanted one; `None` when nothing changes. A Service without owner and selector, as
-/// upstream derives them, is taken over. What the server allocated stays.
+/// Updates an existing Service to the wanted one; `None` if it is unchanged. A Service without owner and selector, as
+/// upstream derives them, is taken over. Values allocated by the server stay.
 ///
 /// # Errors
-/// The Service belongs to another owner.
+/// If the Service belongs to another owner.
 pub fn merged(existing: &Value, wanted: &Value, import: &str) -> Result<Option<Value>, Error> {
     let has_owner = existing["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
     let has_selector = existing["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty());

@@ -14,20 +14,20 @@ use crate::claimed::Range;
 use crate::collected::Collectors;
 use crate::work::{self, object_name};
 
-/// What is known of a consumer.
+/// The state of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consumer {
     /// It is Ready and serves EndpointSlices.
     Ready,
     /// It does not serve EndpointSlices.
     Incompatible,
-    /// It is not Ready: it keeps what it has, and gets nothing new.
+    /// Not Ready: it keeps its slices, and receives no new ones.
     NotReady,
     /// It leaves, or does not exist.
     Leaving,
 }
 
-/// What is known of one MultiClusterService.
+/// The state of one MultiClusterService.
 pub struct Input<'a> {
     /// Its name, which is the Service's.
     pub service: &'a ObjectKey,
@@ -53,7 +53,7 @@ pub struct Plan {
     /// Works that go, because their slice, provider or consumer has ended. The caller confirms that the MultiClusterService is
     /// the one of the plan.
     pub deletes: Vec<Work>,
-    /// Collected Works whose copies are gone after this plan: the finalizer of dispatching goes.
+    /// Collected Works without copies after this plan: their finalizer of dispatching is removed.
     pub released: Vec<Work>,
     /// Consumers that do not serve EndpointSlices.
     pub incompatible: Vec<String>,
@@ -62,13 +62,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether nothing is to be written.
+    /// Whether the plan has no writes.
     pub fn is_empty(&self) -> bool {
         self.creates.is_empty() && self.updates.is_empty() && self.deletes.is_empty() && self.released.is_empty()
     }
 }
 
-/// A slice that goes to consumers.
+/// A slice to dispatch to consumers.
 struct Source<'a> {
     provider: &'a str,
     work: &'a Work,
@@ -134,7 +134,7 @@ struct Place<'a> {
     consumer: &'a str,
     input: &'a Input<'a>,
     namespace: String,
-    /// The copies that are there.
+    /// The existing copies.
     copies: Vec<&'a Work>,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Place<'a> {
         let mut objects: BTreeSet<String> = BTreeSet::new();
         let mut works: BTreeSet<String> = BTreeSet::new();
         let mut new = Vec::new();
-        // Existing copies keep their names; what comes later goes beside them.
+        // Existing copies keep their names; later ones get other names.
         for source in sources.iter().filter(|source| source.provider != self.consumer) {
             match self.copy_of(source).filter(|copy| !kept.contains_key(&copy.metadata.name)) {
                 Some(copy) => {

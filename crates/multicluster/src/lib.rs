@@ -1,13 +1,15 @@
 //! Services across clusters, as functions over data.
 //!
-//! Two mechanisms carry the EndpointSlices of a Service from the clusters that provide it to those that consume it:
+//! Two mechanisms copy the EndpointSlices of a Service from the clusters that provide it to those that consume it:
 //!
-//! - ServiceExport and ServiceImport: [`collected`] plans a Work for each slice of an exported Service, [`imported`] the slice
-//!   of the control plane for it, and [`derived`] the Service of an import. Dependencies of the import carry both to members.
-//! - MultiClusterService: [`claimed`] has what its Service and its clusters get, [`collected`] plans the Works of its slices,
-//!   and [`dispatched`] their copies in the consumers.
+//! - ServiceExport and ServiceImport: [`collected`] plans a Work for each slice of an exported Service, [`imported`]
+//!   the slice of the control plane for it, and [`derived`] the Service of an import. As dependencies of the import,
+//!   both are propagated to members.
+//! - MultiClusterService: [`claimed`] plans its Service and bindings, [`collected`] the Works of its slices, and
+//!   [`dispatched`] their copies in the consumers.
 //!
-//! A removal is part of a plan only where its reason is known; [`collected::Proof`] names what the caller confirms first.
+//! A plan contains a removal only if its reason is known; [`collected::Proof`] names the facts that the caller confirms
+//! first.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod claimed;

@@ -38,7 +38,7 @@ pub(crate) fn name(slice: &str, namespace: &str) -> String {
     names::work_name(SLICE, slice, namespace)
 }
 
-/// A name beside `plain`, for an object of `cluster` where another cluster's has that name.
+/// An alternative to the name `plain`, for an object of `cluster` if another cluster's object has that name.
 pub(crate) fn apart(plain: &str, cluster: &str, slice: &str) -> String {
     format!("{plain}-{}", safe_encode(fnv1a32(format!("{cluster}/{slice}").as_bytes())))
 }

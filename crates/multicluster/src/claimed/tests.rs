@@ -103,7 +103,7 @@ fn the_binding_of_the_service() {
     let changed = merged(&stored, binding(&of, Template(&template), &range)).expect("ours").expect("a change");
     assert_eq!((changed.spec.resource.resource_version.as_str(), changed.spec.clusters.len()), ("8", 1));
 
-    // One that a policy made is taken over.
+    // A binding created by a policy is taken over.
     let mut policys = stored.clone();
     policys.metadata.labels = [("propagationpolicy.karmada.io/permanent-id".to_owned(), "p".to_owned())].into();
     policys.metadata.annotations = [("propagationpolicy.karmada.io/name".to_owned(), "pp".to_owned())].into();

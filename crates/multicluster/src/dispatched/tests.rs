@@ -75,7 +75,7 @@ fn who_gets_which_slices() {
     }
 }
 
-/// What is dispatched of a source: `m1/web-1>m2`.
+/// The copies of a source: `m1/web-1>m2`.
 fn copies(text: &str) -> Vec<Work> {
     let (from, to) = text.split_once('>').expect("an arrow");
     let provider = from.split_once('/').expect("a cluster").0;
@@ -138,13 +138,13 @@ fn equal_names_do_not_meet() {
     assert_eq!(places(&to_third.creates), "m1-web-1@m3 m2-web-1@m3");
     let settled = planned(Some(&range("m1,m2>m3")), &sources, &to_third.creates, Consumer::Ready);
     assert!(settled.is_empty(), "{settled:?}");
-    // The second keeps its name when the first leaves.
+    // The second keeps its name when the first is removed.
     let left = planned(Some(&range("m2>m3")), &sources, &to_third.creates, Consumer::Ready);
     assert_eq!((places(&left.deletes).as_str(), left.creates.len(), left.updates.len()), ("m1-web-1@m3", 0, 0));
     let to_each = planned(Some(&range("m1,m2>m1,m2")), &sources, &[], Consumer::Ready);
     assert_eq!(names_of(&to_each), [work::name("m2-web-1", "shop"), work::name("m1-web-1", "shop")]);
 
-    // Names of clusters and slices that come to the same name of a copy.
+    // Cluster and slice names that would yield the same name of a copy.
     let sources = [source("a/b-c"), source("a-b/c")];
     let plan = planned(Some(&range("a,a-b>m3")), &sources, &[], Consumer::Ready);
     let objects: BTreeSet<_> = plan.creates.iter().filter_map(object_of).collect();

@@ -1,5 +1,5 @@
-//! Slices, demands and ranges change at random, passes run in any order and some are lost. Once all passes have run, each
-//! consumer has exactly the slices of the providers, by content, and nothing else is left.
+//! Slices, demands and ranges change at random, reconciles run in any order and some are lost. After all have run, each
+//! consumer has exactly the slices of the providers, by content, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// The controller of imported slices releases what no export requires.
+    /// The controller of imported slices releases Works that no export requires.
     fn import(&mut self) {
         let ended = |work: &&Work| work.metadata.deletion_timestamp.is_some() || !Collectors::of(work).export;
         let works: Vec<Work> = self.works.values().filter(ended).cloned().collect();
@@ -158,7 +158,7 @@ impl World {
 
     fn step(&mut self, random: &mut StdRng) {
         let cluster = random.random_range(0..CLUSTERS.len());
-        // Few names, so that those of different clusters meet; some come to the same name of a copy.
+        // Few names, so that clusters share some; several yield the same name of a copy.
         let name = ["web-a", "web-b", "4-web-a"][random.random_range(0..3)].to_owned();
         match random.random_range(0..12) {
             0..4 => drop(self.slices.insert((cluster, name), random.random_range(0..1000))),
