@@ -47,7 +47,7 @@ impl Notice {
     }
 }
 
-/// What kept a FederatedHPA from a decision before any metric was read.
+/// Why a FederatedHPA has no decision, before any metric was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The target's kind or its scale cannot be read, in the control plane or in all members.
@@ -64,7 +64,7 @@ pub enum Obstacle {
 pub const NO_CLUSTERS: &str = "binding has no schedulable clusters";
 /// No binding was found.
 pub const NO_BINDING: &str = "length of binding list is zero";
-/// No member answered, or none has replicas.
+/// No member responded, or none has replicas.
 pub const NO_REPLICAS: &str =
     "failed to get replicas in any of clusters, possibly because all of clusters are not ready";
 
@@ -111,7 +111,7 @@ pub fn set(status: &mut FederatedHPAStatus, conditions: &[Condition], now: Time)
     }
 }
 
-/// The status after a decision. `metrics` are kept where the decision has none.
+/// The status after a decision. Without new `metrics`, the old ones are kept.
 pub(crate) fn status(
     old: &FederatedHPAStatus,
     current: i32,

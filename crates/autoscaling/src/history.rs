@@ -15,7 +15,7 @@ pub struct Mark {
     pub replicas: i32,
 }
 
-/// Earlier decisions. A controller that starts has none, and recommends the current replicas first.
+/// Earlier decisions. A new controller has none, and recommends the current replicas first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     pub(crate) recommendations: Vec<Mark>,
@@ -24,8 +24,8 @@ pub struct History {
 }
 
 impl History {
-    /// The history of a controller that runs for longer than any window and has recommended nothing: no number is
-    /// stabilized. For decisions beside the controller.
+    /// The history of a controller that has run for longer than any window without a recommendation, so no number is
+    /// stabilized. For decisions outside the controller.
     pub fn outdated() -> Self {
         Self { recommendations: vec![Mark { at: Timestamp::MIN, replicas: 0 }], ..Self::default() }
     }

@@ -1,10 +1,10 @@
 //! The decisions of FederatedHPA and CronFederatedHPA as functions over data.
 //!
-//! [`plan::decide`] takes a [`spec::Spec`], what was read of each member ([`reading::Member`]), the time and the
+//! [`plan::decide`] takes a [`spec::Spec`], the values read from each member ([`reading::Member`]), the time and the
 //! [`history::History`] of earlier decisions. It returns a [`plan::Plan`]: the number of replicas, the conditions and
-//! events, and the evidence that a person can read. [`cron`] has schedules and the rules of CronFederatedHPA.
+//! events, and the evidence for users. [`cron`] has schedules and the rules of CronFederatedHPA.
 //!
-//! Nothing here reads a clock or a cluster.
+//! The crate reads no clock and no cluster.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod conditions;

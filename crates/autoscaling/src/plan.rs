@@ -38,7 +38,7 @@ pub struct Plan {
     pub conditions: Vec<Condition>,
     /// To be recorded whether or not replicas change.
     pub events: Vec<Notice>,
-    /// What failed. The replicas may change nevertheless.
+    /// The error. The replicas may change nevertheless.
     pub error: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl Plan {
         let now = apimachinery::meta::Time::new(now);
         let metrics: Vec<Value> =
             self.metrics.iter().filter_map(|it| Some(it.outcome.as_ref().ok()?.status.clone())).collect();
-        // A decision without a metric keeps the values of the one before.
+        // A decision without a metric keeps the previous values.
         let metrics = (self.desired.is_some() || !metrics.is_empty()).then_some(metrics);
         let mut status = conditions::status(old, self.current, self.desired, metrics, &self.conditions, now);
         status.observed_generation = generation;
@@ -95,11 +95,11 @@ impl Plan {
     }
 }
 
-/// Decides about the replicas and records the recommendation in the history. A change that is written is recorded by
+/// Decides the replicas and records the recommendation in the history. The caller records a written change with
 /// [`History::scaled`].
 ///
 /// # Errors
-/// [`Obstacle::Scale`] when no member answered or none has replicas.
+/// [`Obstacle::Scale`] when no member responded or none has replicas.
 pub fn decide(input: &Input<'_>, history: &mut History) -> Result<Plan, Obstacle> {
     let spec = input.spec;
     let current = input.replicas;

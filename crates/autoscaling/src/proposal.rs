@@ -1,4 +1,4 @@
-//! The proposal of one metric: its values over all members, the pods that were left out, and the replicas they yield.
+//! The proposal of one metric: its values over all members, the ignored pods, and the resulting replicas.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct Input<'a> {
     pub now: Timestamp,
     /// `spec.replicas` of the template's scale.
     pub replicas: i32,
-    /// The ready clusters of its binding, with what was read of them.
+    /// The ready clusters of its binding, with the values read from them.
     pub members: &'a [Member],
     /// Other FederatedHPAs that scale the same pods, as `NAMESPACE/NAME`.
     pub rivals: &'a [String],
@@ -37,9 +37,9 @@ pub struct Input<'a> {
 pub struct Report {
     /// The metric and its target: `cpu, target 80% of requests`.
     pub title: String,
-    /// The proposal, or why there is none.
+    /// The proposal, or the reason why there is none.
     pub outcome: Result<Proposal, Failure>,
-    /// What each member contributed, in the order of the members.
+    /// The contribution of each member, in the order of the members.
     pub shares: Vec<Share>,
     /// Pods that do not count with a sample.
     pub left_out: Vec<LeftOut>,
@@ -56,7 +56,7 @@ pub struct Proposal {
     pub status: Value,
     /// The present value: `54% (549m)`.
     pub level: String,
-    /// What decided besides the value.
+    /// The reason for the result, other than the value.
     pub note: Option<&'static str>,
     /// Members whose part of a total is unknown: without it the workload must not shrink.
     pub unknown: Vec<String>,
@@ -80,7 +80,7 @@ impl Failure {
     }
 }
 
-/// What a member contributed to a metric.
+/// The contribution of a member to a metric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// The member.

@@ -1,4 +1,4 @@
-//! What was read of the members: scales, pods, and the values of metrics.
+//! Values read from the members: scales, pods, and metrics.
 
 mod wire;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 pub struct Member {
     /// Its name.
     pub cluster: String,
-    /// What it answered, or why it did not.
+    /// The response, or the reason why there is none.
     pub answer: Result<Answer, String>,
 }
 
@@ -84,7 +84,7 @@ pub struct Pod {
     pub started: Option<Timestamp>,
     /// The condition Ready.
     pub ready: Option<Ready>,
-    /// Its containers, and the init containers that go on running beside them, with their requests in thousandths.
+    /// Its containers and sidecars, with their requests in thousandths.
     pub containers: Vec<(String, BTreeMap<String, i64>)>,
     /// The requests of the whole pod in thousandths, where its spec has them.
     pub requests: BTreeMap<String, i64>,

@@ -5,7 +5,7 @@
 
 use crate::pods::{Group, PodValue};
 
-/// What every calculation needs besides values.
+/// The input of every calculation except the values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     /// Replicas of the template.
@@ -17,7 +17,7 @@ pub(crate) struct Frame {
     pub tolerance: Tolerance,
 }
 
-/// The deviations of the ratio from 1 that change nothing.
+/// The deviations of the ratio from 1 without effect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tolerance {
     pub up: f64,
@@ -82,7 +82,7 @@ fn saturated(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// Rounded up, within what replicas can be.
+/// Rounded up, within the range of replicas.
 pub(crate) fn ceil(value: f64) -> i32 {
     // The cast saturates; not a number becomes 0.
     value.ceil() as i32
@@ -92,7 +92,7 @@ pub(crate) fn ceil(value: f64) -> i32 {
 pub(crate) struct Proposed {
     pub replicas: i32,
     pub level: Level,
-    /// What was decided besides the ratio.
+    /// The reason for the result, other than the ratio.
     pub note: Option<&'static str>,
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn of_value(value: i64, target: i64, ready: usize, pods: usize, frame
     if pods == 0 {
         return Err(format!("unable to calculate ready pods: {NO_PODS}"));
     }
-    // While no pod is ready, a value above zero must not scale to zero what it has just started.
+    // While no pod is ready, a value above zero must not scale a started workload back to zero.
     let least = i32::from(value > 0);
     let replicas = ceil(ratio * ready as f64 / frame.calibration).max(least);
     Ok(Proposed { replicas, level, note: None })
@@ -228,7 +228,7 @@ mod tests {
             ("? 3000", 1000, 100, 2, 1.0, "3 at 300% 3000"),
             ("? 100 100 100", 1000, 50, 4, 1.0, "3 at 10% 100"),
             ("? 100 u", 1000, 50, 3, 1.0, "3 at 10% 100"),
-            // A target above the request is what they use then.
+            // With a target above the request, this is the usage.
             ("? 100 100 100", 1000, 300, 4, 1.0, "2 at 10% 100"),
             ("- 100 100", 1000, 50, 2, 1.0, "1 at 10% 100"),
             ("? u -", 1000, 50, 3, 1.0, "did not receive metrics for any ready pods"),

@@ -5,10 +5,10 @@ use jiff::SignedDuration;
 /// Settings of every FederatedHPA of a control plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// `--horizontal-pod-autoscaler-downscale-stabilization`: how long recommendations keep a workload from shrinking
-    /// where its behavior does not define it.
+    /// `--horizontal-pod-autoscaler-downscale-stabilization`: how long earlier recommendations prevent a scale-down if
+    /// the behavior does not define it.
     pub downscale_stabilization: SignedDuration,
-    /// `--horizontal-pod-autoscaler-tolerance`: the distance of the usage ratio from 1 that changes nothing.
+    /// `--horizontal-pod-autoscaler-tolerance`: the deviation of the usage ratio from 1 without effect.
     pub tolerance: f64,
     /// `--horizontal-pod-autoscaler-cpu-initialization-period`: the time after a pod's start in which cpu samples of
     /// the time before its readiness are ignored.

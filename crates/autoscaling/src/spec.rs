@@ -23,7 +23,7 @@ pub struct Spec {
 pub struct Metric {
     /// The origin of its values.
     pub source: Source,
-    /// The value to keep.
+    /// The target value.
     pub target: Target,
 }
 
@@ -63,7 +63,7 @@ pub struct Identifier {
     pub selector: Option<Value>,
 }
 
-/// The value to keep.
+/// The target value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Target {
@@ -78,9 +78,9 @@ pub struct Target {
 /// How fast replicas may change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Behavior {
-    /// Of growth.
+    /// Rules for scaling up.
     pub up: Rules,
-    /// Of shrinkage.
+    /// Rules for scaling down.
     pub down: Rules,
 }
 

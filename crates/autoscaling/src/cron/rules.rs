@@ -1,7 +1,7 @@
-//! The rules of a CronFederatedHPA: which are due, when the next one is, and what the status keeps.
+//! The rules of a CronFederatedHPA: the due ones, the next due time, and the history in the status.
 //!
-//! A due time that passed while no controller ran is not repeated: a rule is scheduled from the moment it is first seen, or
-//! is changed.
+//! A due time that passed while no controller ran is not repeated: a rule is scheduled from the moment it is first
+//! observed or changed.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use karmada_api::autoscaling::v1alpha1::{
 
 use super::{Schedule, ScheduleError, zone};
 
-/// How many executions the status keeps where the rule does not define it.
+/// The number of executions in the status if the rule does not define it.
 const DEFAULT_HISTORY: i32 = 3;
 
 /// The scheduled rules of one object.
@@ -40,7 +40,7 @@ struct Running {
     next: Option<Timestamp>,
 }
 
-/// A rule whose time has come.
+/// A due rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Due {
     /// The rule.
@@ -49,7 +49,7 @@ pub struct Due {
     pub at: Timestamp,
 }
 
-/// What to do now.
+/// The actions that are due.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
     /// Rules to run, in the order of their times.
@@ -59,8 +59,8 @@ pub struct Turn {
 }
 
 impl Jobs {
-    /// Schedules new and changed rules, forgets removed and suspended ones, and returns those whose time has come.
-    /// `local` is the zone of rules without one.
+    /// Schedules new and changed rules, removes deleted and suspended ones, and returns the due ones. `local` is the
+    /// zone of rules without one.
     pub fn turn(&mut self, spec: &CronFederatedHPASpec, now: Timestamp, local: &TimeZone) -> Turn {
         if self.target != spec.scale_target_ref {
             // As upstream: a rule for another target starts from now.
@@ -126,10 +126,10 @@ pub fn is_federated_hpa(target: &CrossVersionObjectReference) -> bool {
     target.api_version == "autoscaling.karmada.io/v1alpha1" && target.kind == "FederatedHPA"
 }
 
-/// What a rule sets.
+/// The values that a rule sets.
 ///
 /// # Errors
-/// When the rule does not define it; admission refuses such rules.
+/// When the rule does not define them; admission refuses such rules.
 pub fn applied(target: &CrossVersionObjectReference, rule: &CronFederatedHPARule) -> Result<Applied, String> {
     if is_federated_hpa(target) {
         let (min, max) = (rule.target_min_replicas, rule.target_max_replicas);
@@ -178,7 +178,7 @@ pub struct Run {
     pub scheduled: Timestamp,
     /// When it ended.
     pub executed: Timestamp,
-    /// What it set, or the error.
+    /// The values that it set, or the error.
     pub result: Result<Applied, String>,
 }
 

@@ -92,7 +92,7 @@ impl Schedule {
     /// A schedule in `zone`, unless the text names another one.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The error in the text.
     pub fn parse(text: &str, zone: TimeZone) -> Result<Self, ScheduleError> {
         let text = text.trim();
         if let Some(named) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
@@ -221,7 +221,7 @@ mod tests {
             ("@weekly", "2026-07-10T00:30:00Z", "2026-07-12 00:00:00+00:00"),
             ("TZ=Asia/Tokyo 0 9 * * *", "2026-07-10T00:30:00Z", "2026-07-11 09:00:00+09:00"),
             ("CRON_TZ=UTC 0 9 * * *", "2026-07-10T00:30:00Z", "2026-07-10 09:00:00+00:00"),
-            // Of upstream's admission.
+            // From upstream's admission.
             ("30 0 0 1 1 ?", "2026-07-10T00:30:00Z", "2027-01-01 00:00:30+00:00"),
             ("0 0 1 1 * 2030", "2026-07-10T00:30:00Z", "2030-01-01 00:00:00+00:00"),
             ("5 0 0 1 1 * 2030-2031", "2030-07-10T00:30:00Z", "2031-01-01 00:00:05+00:00"),

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// With changes of an hour, of half an hour, at midnight, in Ramadan, by decree, and none.
+/// With changes of an hour, of half an hour, at midnight, in Ramadan, by decree, and without changes.
 const ZONES: [&str; 20] = [
     "UTC",
     "Europe/Berlin",

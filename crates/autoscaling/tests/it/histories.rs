@@ -1,5 +1,5 @@
-//! Random histories against a slow model: it knows how each pod counts because it made it so, keeps everything forever, and
-//! has none of the structure of the crate.
+//! Random histories against a slow model: it created the pods, so it has the expected state of each; it keeps
+//! everything forever, and shares no structure with the crate.
 
 use std::collections::BTreeMap;
 

@@ -201,7 +201,7 @@ fn the_highest_metric_wins_and_failures_block_shrinkage() {
     );
     let blocked = of(two(low, broken), 2, "m1=2: 40 40");
     assert_eq!((blocked.desired, blocked.rescales()), (None, false));
-    // The status keeps the number it had.
+    // The status keeps the previous number.
     let old = FederatedHPAStatus { desired_replicas: 7, ..FederatedHPAStatus::default() };
     assert_eq!(blocked.status(&old, None, at(NOW)).desired_replicas, 7);
 }
