@@ -1,7 +1,8 @@
-//! The members whose metrics are served: clusters from the cache of the control plane, connections shared with the controllers.
+//! The members whose metrics are served: clusters from the cache of the control plane, connections shared with the
+//! controllers.
 //!
-//! Caches of a member's pods and nodes that exist for other reasons (cluster status, search) spare requests to members that have
-//! nothing. None is started for metrics.
+//! Existing caches of a member's pods and nodes (cluster status, search) avoid requests to members without matching
+//! objects. No cache is started for metrics.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub struct Measured {
     changes: Arc<Level<u64>>,
 }
 
-/// What a Cluster's status reports about the groups of metrics.
+/// The metric groups in a Cluster's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Served {
     is_ready: bool,
@@ -84,7 +85,7 @@ impl Measured {
         });
     }
 
-    /// Counts changes of what members serve.
+    /// Counts changes of the members' metric groups.
     pub fn changes(&self) -> &Level<u64> {
         &self.changes
     }

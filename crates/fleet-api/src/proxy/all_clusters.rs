@@ -1,7 +1,7 @@
 //! `clusters/*/proxy/PATH`: one object in the member that has it, or a list over all members.
 //!
-//! The request goes to every member, impersonating the user. Responses other than 200 are left out, as upstream does:
-//! objects that the user may not read do not exist for this request.
+//! The request is sent to every member, impersonating the user. Responses other than 200 are skipped, as upstream does:
+//! for this request, objects that the user may not read do not exist.
 
 use apimachinery::{ObjectKey, Status, StatusReason};
 use apiserver::RequestInfo;
@@ -17,7 +17,7 @@ use transport::{Body, Identity, Request, Response};
 
 use super::{ClusterProxy, failed};
 
-/// Largest list of one member, the limit of our own client.
+/// The maximum size of one member's list, the limit of our client.
 const MAX_LIST: usize = 64 << 20;
 
 /// The path and query that follow the path of the proxy, and the request that they describe.

@@ -50,7 +50,7 @@ pub struct ClusterProxy {
     joins: forwarding::Joins,
     /// The tunnels of members in Pull mode.
     tunnels: Tunnels,
-    /// Connections by cluster, with the endpoints that they were made from. All users share them.
+    /// Connections by cluster, with their endpoints, shared by all users.
     connected: Mutex<HashMap<String, (Endpoint, Client)>>,
     /// The server that this route belongs to, once it has started.
     own: OnceLock<ApiService>,

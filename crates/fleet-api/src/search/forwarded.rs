@@ -28,7 +28,8 @@ pub fn concerns(verb: &str, subresource: &str) -> bool {
     matches!(verb, "update" | "patch" | "delete") || (verb == "create" && subresource == "eviction")
 }
 
-/// The body for `cluster`; `None` if it can be sent as it is. A malformed body is left to the member, which refuses it.
+/// The body for `cluster`; `None` if it can be sent unchanged. A malformed body is forwarded to the member, which
+/// refuses it.
 pub fn rewritten(media_type: &str, body: &[u8], cluster: &str) -> Result<Option<Rewritten>, Elsewhere> {
     let Some(mut document) = parse(media_type, body) else { return Ok(None) };
     let changed = match &mut document {
@@ -131,7 +132,7 @@ mod tests {
         check("application/yaml", apimachinery::yaml::to_string(&marked), Ok(Some((JSON, restored.clone()))));
         let message = kubernetes_api::protobuf::encode(marked.to_string().as_bytes()).expect("a message");
         check("application/vnd.kubernetes.protobuf", message, Ok(Some((JSON, restored))));
-        // An item of a list has the member's version already, and keeps it.
+        // An item of a list already has the member's version, and keeps it.
         let item = object("1291", json!({CACHED_FROM_CLUSTER: "member2"}));
         let mut restored = object("1291", json!({}));
         restored["metadata"].as_object_mut().expect("an object").remove("annotations");

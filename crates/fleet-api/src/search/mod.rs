@@ -1,8 +1,9 @@
 //! `search` and `proxying` of search.karmada.io: reads over members as if they were one cluster.
 //!
-//! Resources that ResourceRegistries select are read from the members. `search/cache` and single objects come from caches of
-//! members, which the first request starts; lists and watches of `proxying` are sent to the members and merged. All other
-//! requests to `proxying` go to the control plane, impersonating the user. Not here: backends other than memory.
+//! Resources that ResourceRegistries select are read from the members. `search/cache` and single objects are served
+//! from caches of members, which the first request starts; lists and watches of `proxying` are sent to the members and
+//! merged. All other requests to `proxying` are forwarded to the control plane, impersonating the user. Backends other
+//! than memory are not implemented.
 
 mod follow;
 mod form;
@@ -44,7 +45,7 @@ use versions::{Since, Token};
 
 const GROUP: &str = "search.karmada.io";
 
-/// How long a request waits for the first list of a member's cache. A member that needs longer is left out of the response.
+/// How long a request waits for the first list of a member's cache. Slower members are omitted from the response.
 const SYNC: Duration = Duration::from_secs(3);
 
 /// Largest body of a write through `proxying`, the limit of kube-apiserver.
@@ -55,7 +56,7 @@ const WATCH: Duration = Duration::from_secs(1800);
 
 pub struct Search {
     proxy: Arc<ClusterProxy>,
-    /// `None` where no controller runs: nothing is cached then.
+    /// `None` if no controllers run: then there are no caches.
     members: RwLock<Option<Members>>,
     /// Discovery of the control plane, if that is another server.
     served: OnceLock<Mapper>,
@@ -264,7 +265,7 @@ impl Search {
         Ok(respond::value(StatusCode::OK, &list))
     }
 
-    /// Any other request for a registered resource goes to the member that has the object.
+    /// Forwards any other request for a registered resource to the member that has the object.
     async fn write(
         &self,
         server: &Shared,
@@ -356,7 +357,7 @@ struct CacheRead {
 }
 
 impl CacheRead {
-    /// `None` where the member cannot be reached or its cache is incomplete; it is left out, as upstream does.
+    /// `None` if the member cannot be reached or its cache is incomplete; it is omitted, as upstream does.
     fn run(self, members: Members) -> BoxFuture<'static, Option<Vec<Found>>> {
         Box::pin(async move {
             let member = members.reading(&self.cluster).await.ok()?;
