@@ -15,7 +15,7 @@ use crate::narrowed::Narrowed;
 /// A version of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// `metricName` and `window` beside the value.
+    /// `metricName` and `window` in addition to the value.
     V1beta1,
     /// `metric` with a name and a selector, and `windowSeconds`.
     V1beta2,

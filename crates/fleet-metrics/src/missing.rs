@@ -1,4 +1,4 @@
-//! Members without an answer: warnings beside a partial response, and the error when no member answered.
+//! Members that did not respond: warnings with a partial response, and the error if no member responded.
 
 use apimachinery::{Status, StatusReason};
 
@@ -49,8 +49,8 @@ pub fn nothing(missing: &[Missing]) -> Status {
     Status::failure(StatusReason::ServiceUnavailable, message)
 }
 
-/// The error where the members that answered have nothing: `absent` if all of them answered. Otherwise the object or metric may
-/// exist in a member that did not.
+/// The error if no responding member has the object: `absent` if all of them responded. Otherwise the object or metric
+/// may exist in a member that did not.
 pub fn absent_or_unknown(absent: Status, missing: &[Missing]) -> Status {
     if missing.is_empty() {
         return absent;

@@ -13,7 +13,7 @@ pub enum Form {
     V3,
 }
 
-/// A field: its name, its type and what it is.
+/// A field: its name, its type and its description.
 type Field = (&'static str, Value, &'static str);
 
 fn string() -> Value {

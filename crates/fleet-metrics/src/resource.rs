@@ -25,7 +25,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Of a plural.
+    /// The resource of a plural name.
     pub fn of(plural: &str) -> Option<Self> {
         match plural {
             "pods" => Some(Self::Pods),
@@ -222,7 +222,7 @@ pub fn object(wanted: &Wanted, cluster: &str, document: &[u8]) -> Result<Value, 
     Ok(tree)
 }
 
-/// The single object that was found, as upstream reports none and several.
+/// The only object found, with upstream's errors for none and several.
 ///
 /// # Errors
 /// NotFound, or Conflict for several.
