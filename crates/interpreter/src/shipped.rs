@@ -28,7 +28,7 @@ macro_rules! shipped {
     };
 }
 
-/// A new kind is a file and a row; shared parts are a file of their own before it.
+/// A new kind is a file and a row; shared parts are in a separate file before it.
 pub const SHIPPED: &[Shipped] = shipped! {
     "apps.kruise.io/v1alpha1" "AdvancedCronJob" "kruise-advancedcronjob",
     "apps.kruise.io/v1alpha1" "BroadcastJob" "kruise-broadcastjob",

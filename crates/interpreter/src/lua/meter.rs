@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-/// Reads the time; the interpreter has no clock of its own.
+/// Reads the time; the interpreter has no clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The limits of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Virtual machine instructions; library calls count in proportion to their time. This limit ends a script even if
-    /// the clock stands still. 20 million take 0.2 s at 100 million per second on one modest core.
+    /// the clock does not advance. 20 million take 0.2 s at 100 million per second on one modest core.
     pub instructions: u64,
     /// Elapsed time of the script's main chunk and its function together.
     pub time: SignedDuration,

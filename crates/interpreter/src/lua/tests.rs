@@ -365,7 +365,7 @@ fn hostile_scripts_end_within_a_second() {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Timestamp::new(time.tv_sec, time.tv_nsec as i32).expect("a thread runs for seconds, not for ages")
     };
-    // A fifth of a second keeps the test short: the delay of the stop matters.
+    // A fifth of a second keeps the test short; only the delay of the stop matters.
     let time = jiff::SignedDuration::from_millis(200);
     let engine = Engine::new(Arc::new(now), Budget { instructions: u64::MAX, time, ..Budget::default() });
     let call = Call { function: "F", arguments: &[], shape: Shape::Object, references: &[] };

@@ -151,7 +151,7 @@ fn pod(template: &mut Value, items: &[Item<'_>]) {
     const ORDER: &[&str] = &["Failed", "Pending", "Running", "Succeeded"];
     let phases: Vec<&str> = items.iter().map(|item| phase_or_pending(&item.status)).collect();
     let mut status = Map::new();
-    // The API server sets it at creation and keeps it: without it each aggregation would be a change.
+    // The API server sets it at creation and keeps it: without it, each aggregation would be a change.
     if let Some(class) = template["status"].get("qosClass") {
         status.insert("qosClass".to_owned(), class.clone());
     }

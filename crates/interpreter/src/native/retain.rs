@@ -216,7 +216,7 @@ mod tests {
         check(deployment, of("apps/v1", "Deployment", json!({"replicas": 5})), expected);
     }
 
-    /// A Work may be written by hand, with any content.
+    /// A user may write a Work with any content.
     #[test]
     fn malformed_jobs() {
         let observed = json!({"spec": {"selector": {"matchLabels": {"s": "1"}}, "template": {"metadata": {"labels": {"l": "1"}}}}});
