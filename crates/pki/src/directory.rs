@@ -24,7 +24,7 @@ const ADMIN: &str = "admin.pem";
 const EARLIER_ADMIN: [&str; 2] = ["admin.crt", "admin.key"];
 const TOKEN_KEY: &str = "sa.key";
 
-/// The key material of a control plane. All of it is loaded; nothing is read later.
+/// The key material of a control plane, completely loaded.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -78,7 +78,7 @@ pub enum Role {
 #[derive(Clone, Copy, Debug)]
 pub enum Names<'n> {
     Exactly(&'n ServerNames),
-    /// The existing names; without a certificate none is issued.
+    /// The existing names; without a certificate, none is issued.
     AsPresent,
 }
 
@@ -246,7 +246,7 @@ impl Present {
         EARLIER_ADMIN.iter().try_for_each(|name| files::remove(&self.path.join(name)))
     }
 
-    /// The current public key is kept first: tokens of both keys are valid at all times.
+    /// The current public key is stored first, so that tokens of both keys are valid at all times.
     fn make_token_key(&self) -> Result<(), Error> {
         if let Some(present) = &self.token_key {
             let public = token::Signer::from_pem(present)?.public_pem().to_owned();

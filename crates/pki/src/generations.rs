@@ -53,8 +53,8 @@ pub(crate) struct Generations {
 }
 
 impl Generations {
-    /// `repairs`: nothing was issued with these keys yet, so a key without a certificate, which a crash at the first
-    /// start leaves, gets one.
+    /// `repairs`: no certificate was issued with these keys yet, so a key without a certificate, left by a crash at the
+    /// first start, gets one.
     pub fn read(
         directory: &Path,
         (name, common_name): (&'static str, &'static str),
@@ -73,7 +73,7 @@ impl Generations {
                 files::create_new(&certificate_path, pem.certificate.as_bytes(), Access::Public)?;
                 all.push(Generation::new(certificate_path, &pem, String::new())?);
             }
-            // A restored backup looks the same, so a user must decide.
+            // A restored backup has the same state, so a user must decide.
             (certificate, _) => {
                 let (present, missing) =
                     if certificate.is_some() { (certificate_path, key_path) } else { (key_path, certificate_path) };

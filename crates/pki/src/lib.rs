@@ -1,8 +1,8 @@
 //! Certificates, keys and tokens: the control plane's own authority, its certificates and kubeconfigs, service account
 //! tokens, and the holders of client certificates.
 //!
-//! Times and serial numbers come from [`world::World`]; private keys come from the cryptographic library's own
-//! generator only. The crate opens no connections and uses no API objects.
+//! Times and serial numbers are from [`world::World`]; private keys are generated only by the cryptographic library.
+//! The crate opens no connections and uses no API objects.
 
 pub mod authority;
 pub mod bootstrap;

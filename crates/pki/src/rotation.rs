@@ -208,8 +208,8 @@ mod tests {
             ("0-10 8-18", 8.0, Some(0), vec![0, 1], false, 9.0),
             ("0-10 8-18", 9.0, Some(1), vec![0, 1], false, 10.0),
             ("0-10 8-18", 10.1, Some(1), vec![1], false, 16.0),
-            // The server was off for long: the successor signs immediately, because the old one has less than a year
-            // left.
+            // The server was stopped for long: the successor signs immediately, because the old one has less than a
+            // year left.
             ("0-10", 9.9, Some(0), vec![0], true, 10.0),
             ("0-10 9.9-19.9", 9.9, Some(1), vec![0, 1], false, 10.0),
             ("0-10", 12.0, None, vec![], true, f64::INFINITY),
