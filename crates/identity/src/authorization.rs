@@ -37,7 +37,7 @@ pub struct Configuration {
 pub enum Authorizer {
     /// Roles and bindings.
     Rbac,
-    /// Kubelets; a control plane has none, so that it has no opinion on any request.
+    /// For kubelets; a control plane has none, so this mode has no opinion on any request.
     Node,
     /// Every request.
     AlwaysAllow,
@@ -56,11 +56,11 @@ pub struct Webhook {
     pub authorized_ttl: Duration,
     /// How long another answer is valid.
     pub unauthorized_ttl: Duration,
-    /// Of a review with all its attempts.
+    /// The timeout of a review with all its attempts.
     pub timeout: Duration,
     /// The version of the reviews.
     pub version: Version,
-    /// Whether a request without an answer goes on to the next authorizer.
+    /// Whether the next authorizer decides a request without a response.
     pub failure_policy: FailurePolicy,
     /// The kubeconfig; `None` is the service account of the pod.
     pub kubeconfig: Option<String>,
@@ -68,7 +68,7 @@ pub struct Webhook {
     pub conditions: Vec<Condition>,
 }
 
-/// What an unanswered review means.
+/// The effect of a review without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The next authorizer decides.
@@ -189,7 +189,7 @@ fn resource(wanted: &ResourceAttributes, version: Version) -> Value {
     found.into()
 }
 
-/// The requirements of a field selector; none of one that cannot be parsed, which the request is refused for anyway.
+/// The requirements of a field selector; empty for an invalid one, for which the request is refused anyway.
 fn fields_of(text: &str) -> Vec<Value> {
     let Ok(selector) = FieldSelector::parse(text) else { return Vec::new() };
     let requirement = |(key, operator, value): &(String, FieldOperator, String)| {

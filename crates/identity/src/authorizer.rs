@@ -11,7 +11,7 @@ use crate::authorization::{Condition, FailurePolicy, Webhook, spec_of};
 use crate::decided::{self, Decided};
 use crate::reviews::{Reviewer, Version};
 
-/// Reviews larger than this are not remembered: users choose what is in them.
+/// Larger reviews are not cached, because users control their content.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// One authorizer of a chain.
@@ -48,7 +48,7 @@ impl Chain {
         Self(ArcSwap::from_pointee(entries))
     }
 
-    /// Takes other authorizers, from the next request on. What the previous webhooks decided is forgotten.
+    /// Replaces the authorizers, from the next request on. Cached decisions of the previous webhooks are dropped.
     pub fn replace(&self, entries: Vec<Entry>) {
         self.0.store(Arc::new(entries));
     }
@@ -57,7 +57,7 @@ impl Chain {
 /// A webhook's part in a decision.
 enum Known {
     Decided(Decision),
-    /// The review to send, and what its answer is remembered by.
+    /// The review to send, and the cache key of its response.
     Open(Value, Option<decided::Key>),
 }
 

@@ -10,14 +10,14 @@ use tokio::time::Instant;
 /// An entry is a digest and an identity or a reason, about 1 KiB: 8 MiB in all.
 const CAPACITY: usize = 8192;
 
-/// What a decision was about.
+/// The hash of a decision's input.
 pub(crate) type Key = [u8; 32];
 
 /// The key of a question, from its parts.
 pub(crate) fn key<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Key {
     let mut hash = Sha256::new();
     for part in parts {
-        // The length keeps parts apart.
+        // The length separates the parts.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
@@ -41,7 +41,7 @@ impl<T: Clone> Decided<T> {
         (Instant::now() < *until).then(|| decision.clone())
     }
 
-    /// Remembers a decision. At the limit, expired ones go, and all of them if none has expired.
+    /// Caches a decision. At the limit, expired ones are removed, or all of them if none has expired.
     pub fn put(&self, key: Key, decision: T, lifetime: Duration) {
         if lifetime.is_zero() {
             return;

@@ -1,4 +1,4 @@
-//! A store whose values are encrypted: the engine below sees ciphertext, callers plaintext.
+//! A store with encrypted values: the engine below stores ciphertext, callers see plaintext.
 
 use std::sync::Arc;
 
@@ -127,8 +127,8 @@ fn resource_of(key: &[u8]) -> Option<(&str, &str)> {
     Some((if group == "core" { "" } else { group }, resource))
 }
 
-/// The key that a value is encrypted for, by the key of the store: where the engine keeps it, if that is elsewhere. A value
-/// at another key cannot be decrypted.
+/// The key that a value is bound to, by the key of the store: the engine's key, if it differs. A value at another key
+/// cannot be decrypted.
 pub type Places = Arc<dyn Fn(&Bytes) -> Bytes + Send + Sync>;
 
 /// A store that encrypts values before they reach the engine below.
@@ -139,12 +139,12 @@ pub struct EncryptedStore {
 }
 
 impl EncryptedStore {
-    /// Over an engine that keeps values at the keys of the store.
+    /// For an engine that stores values at the store's keys.
     pub fn new(below: Arc<dyn Store>, encryption: Arc<Encryption>) -> Self {
         Self::at(below, encryption, Arc::new(Bytes::clone))
     }
 
-    /// Over an engine that keeps values elsewhere, as etcd does with the keys of kube-apiserver.
+    /// For an engine that stores values at other keys, such as etcd with kube-apiserver's keys.
     pub fn at(below: Arc<dyn Store>, encryption: Arc<Encryption>, places: Places) -> Self {
         Self { below, encryption, places }
     }
@@ -192,7 +192,7 @@ impl Encryption {
         }
     }
 
-    /// The item with its plaintext, or why it is unknown, with the item as it is stored.
+    /// The item with its plaintext, or why it is unknown, with the stored item.
     async fn open(&self, item: KeyValue, places: &Places) -> std::result::Result<KeyValue, (Damage, KeyValue)> {
         let active = self.0.load_full();
         let providers =
@@ -227,7 +227,7 @@ fn undecryptable(key: &Bytes, why: String, remedy: String) -> Damage {
     Damage { remedy: Some(remedy.into()), ..Damage::new(key.clone(), why) }
 }
 
-/// A change as the cache reads it. What cannot be decrypted stays as it is stored: that is not an object, so that the cache
+/// A change as the cache reads it. A value that cannot be decrypted stays encrypted: it is not an object, so the cache
 /// reports it as unknown.
 async fn readable(encryption: &Encryption, places: &Places, change: Change) -> Change {
     let open = async |item: KeyValue| match encryption.open(item, places).await {

@@ -12,7 +12,7 @@ use crate::fetch;
 
 /// Both documents together. A token whose issuer does not answer is refused after it.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two fetches: tokens with made-up keys cause no more than this.
+/// The minimum time between two fetches, also for tokens with invented key IDs.
 const PAUSE: Duration = Duration::from_secs(10);
 /// Keys this old are fetched again with the next token, so that a key that the issuer has withdrawn does not stay valid.
 const LIFETIME: Duration = Duration::from_secs(600);
@@ -70,13 +70,13 @@ impl Issuers {
 }
 
 impl State {
-    /// Keys that have the one named `id`, if the issuer has it.
+    /// Returns keys that include the one named `id`, if the issuer has it.
     async fn keys(self: Arc<Self>, id: Option<&str>) -> Option<Arc<KeySet>> {
         let known = self.keys.read().clone();
         if let Some(known) = known.filter(|known| known.keys.has(id)) {
             if known.at.elapsed() >= LIFETIME {
                 let state = Arc::clone(&self);
-                // The token at hand is verified with the keys at hand.
+                // The current token is verified with the current keys.
                 tokio::spawn(async move { state.fetch(None).await });
             }
             return Some(known.keys);

@@ -179,7 +179,7 @@ impl Service {
                 "it encrypted with key {used:?} and reports key {reported:?}: a rotation is under way"
             ));
         }
-        // A service that cannot decrypt what it encrypted would lose every value.
+        // Verifies that the service can decrypt its own result; otherwise every value would be lost.
         let request = decryption(&envelope)?;
         let decrypted: wire::DecryptResponse = self.call(DECRYPT, request).await?;
         if decrypted.plaintext != seed.expose() {

@@ -39,7 +39,8 @@ impl Methods {
         self.configured.store(Configured { issuers, anonymous: configuration.anonymous }.into());
     }
 
-    /// The audiences of a token that is valid for the server as a whole; `None` if none of the requested ones is the server's.
+    /// The common audiences of the request and the server, for a token that is valid for the whole server; `None`
+    /// without any.
     fn common(&self, requested: Option<&[String]>) -> Option<Vec<String>> {
         let Some(requested) = requested else { return Some(self.audiences.clone()) };
         let common: Vec<String> = requested.iter().filter(|it| self.audiences.contains(it)).cloned().collect();

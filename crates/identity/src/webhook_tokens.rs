@@ -26,8 +26,8 @@ impl WebhookTokens {
         Self { reviewer, version, lifetime, decided: Decided::default() }
     }
 
-    /// The user of a token and those of the wanted audiences that it is valid for. A webhook that does not know audiences
-    /// speaks for those of the server, `implicit`. An unanswered review is logged and not remembered.
+    /// The user of a token, and the wanted audiences that it is valid for. For a webhook without support for audiences,
+    /// those of the server apply, `implicit`. A review without a response is logged and not cached.
     pub async fn user(&self, token: &str, wanted: &[String], implicit: &[String]) -> Option<(Identity, Vec<String>)> {
         if token.len() > MAX_TOKEN {
             return None;
@@ -58,8 +58,8 @@ impl WebhookTokens {
     }
 }
 
-/// The user that the status of a TokenReview names, and the audiences among the `wanted` ones that the token is valid for;
-/// `implicit` are those of a webhook that knows no audiences. `None` if the token is not valid.
+/// The user in the status of a TokenReview, and the `wanted` audiences that the token is valid for; `implicit` are
+/// those for a webhook without support for audiences. `None` if the token is not valid.
 pub fn reviewed_user(status: &Value, wanted: &[String], implicit: &[String]) -> Option<(Identity, Vec<String>)> {
     if status["authenticated"] != true {
         return None;

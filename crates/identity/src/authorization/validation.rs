@@ -121,7 +121,7 @@ fn missing_or_unsupported(found: &str, supported: &[&str], path: &Path, errors: 
     });
 }
 
-/// A positive duration; the default for none.
+/// A positive duration; the default if it is absent.
 fn duration(text: Option<&str>, default: Option<Duration>, path: &Path, errors: &mut ErrorList) -> Duration {
     let Some(text) = text else {
         if default.is_none() {

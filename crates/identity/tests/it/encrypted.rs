@@ -131,7 +131,7 @@ async fn values_that_cannot_be_decrypted_are_unknown_and_not_absent() {
     assert!(matches!(lost.range(request.clone()).await, Err(Error::Damaged(_))), "a list without it would be wrong");
     let (readable, damaged) = lost.salvage(request).await.expect("read");
     assert_eq!((readable.items.len(), damaged.len()), (0, 2));
-    // A server on that store serves everything else.
+    // A server on that store serves all other objects.
     let server = server(Arc::new(lost)).await;
     let client = Client::in_process(server.service(), Identity::system("test"));
     let error = client.request(Method::GET, "/api/v1/namespaces/ns/secrets/a", None).await.expect_err("unknown");
@@ -192,7 +192,7 @@ async fn replacing_what_is_there_rotates_its_encryption() {
         assert_eq!(found["data"], secret["data"]);
         let rewritten = client.request(Method::PUT, &format!("{path}/a"), Some(found.clone())).await.expect("replaced");
         assert!(raw(&below, stored).await.starts_with(prefix), "{prefix}");
-        // The second time nothing is left to do.
+        // The second time, nothing changes.
         let rewritten: serde_json::Value = serde_json::from_slice(&rewritten).expect("JSON");
         let before = below.revision().await.expect("a revision");
         client.request(Method::PUT, &format!("{path}/a"), Some(rewritten)).await.expect("replaced");

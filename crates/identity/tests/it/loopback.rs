@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// What a request is answered with.
+/// The response to a request.
 #[derive(Clone)]
 pub enum Reply {
     Body(u16, String),
     /// The connection is closed.
     Close,
-    /// Nothing, ever.
+    /// Never responds.
     Silence,
 }
 

@@ -145,7 +145,7 @@ async fn shown(chain: &Chain, name: &str, verb: &str) -> String {
     }
 }
 
-/// The verb says what the webhook answers.
+/// The verb selects the webhook's response.
 async fn authorizing() -> Loopback {
     Loopback::start(|_, review| {
         let verb = review["spec"]["resourceAttributes"]["verb"].as_str().unwrap_or_default().to_owned();
@@ -204,10 +204,10 @@ async fn reviews_describe_the_request_and_are_remembered() {
     );
     assert_eq!(shown(&hook, "bob", "none").await, "none not mine");
     server.take_requests();
-    // What was decided lately is known without a call, which secondary checks rely on.
+    // Recent decisions are returned without a call, which secondary checks rely on.
     assert!(hook.authorize(&user("bob", &["g"]), &wanted("allow")).is_allowed());
     assert!(!hook.authorize(&user("eve", &["g"]), &wanted("allow")).is_allowed(), "nothing is known of her");
-    // Where nothing is known, the failure policy applies.
+    // Without a cached decision, the failure policy applies.
     for (policy, expected) in [("NoOpinion", true), ("Deny", false)] {
         let chain = chain(&server, &["Webhook", "RBAC"], json!({ "failurePolicy": policy })).await;
         assert_eq!(chain.authorize(&user("ann", &[]), &wanted("allow")).is_allowed(), expected, "{policy}");
