@@ -14,7 +14,7 @@ use crate::Level;
 /// The stage of a request that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// The request was authenticated, and nothing has been done with it.
+    /// The request was authenticated, but not processed.
     RequestReceived,
     /// The headers of the response were sent; only of requests that last, such as watches.
     ResponseStarted,
@@ -47,7 +47,7 @@ pub struct User {
     /// The name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub username: String,
-    /// The unique id, if the authenticator knows one.
+    /// The unique ID, if the authenticator provides one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The groups.
@@ -71,7 +71,7 @@ pub struct ObjectReference {
     /// Empty if the request names no object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// As the request has it.
+    /// As in the request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Empty for the core group.
@@ -80,7 +80,7 @@ pub struct ObjectReference {
     /// The version of the API group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// As the request has it.
+    /// As in the request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// Empty for the object itself.
@@ -93,7 +93,7 @@ pub struct ObjectReference {
 pub enum Outcome {
     /// The HTTP status code of a response that is not a Status.
     Code(u16),
-    /// A Status. Its kind and version are left out, as upstream's events do.
+    /// A Status. Its kind and version are omitted, as in upstream's events.
     Status(Box<Status>),
 }
 
@@ -189,7 +189,7 @@ pub struct Event {
     /// When the stage was reached.
     #[serde(serialize_with = "micro_time")]
     pub stage_timestamp: Timestamp,
-    /// What authorization and admission add.
+    /// Annotations of authorization and admission.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }

@@ -1,5 +1,5 @@
-//! Auditing as pure functions: the policy (`audit.k8s.io/v1`) that decides how much of a request is recorded, the events
-//! that are recorded, and what is removed from them. Where the events go is decided by the server.
+//! Auditing as pure functions: the policy (`audit.k8s.io/v1`) that decides how much of a request is recorded, the
+//! recorded events, and the removal of secrets. The server decides where events are sent.
 //!
 //! ```
 //! let policy = audit::Policy::parse(br#"{

@@ -1,4 +1,4 @@
-//! Events that are too large: first they lose their objects, then they are left out.
+//! Truncation of large events: first they lose their objects, then they are dropped.
 
 use crate::Event;
 
@@ -8,9 +8,9 @@ const TRUNCATED: &str = "audit.k8s.io/truncated";
 /// Limits in bytes of encoded events (`--audit-*-truncate-*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of one event.
+    /// The limit of one event.
     pub event: usize,
-    /// Of the events that are sent together.
+    /// The limit of the events in a batch.
     pub batch: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The audit policy: which rule applies to a request, and what it decides. Source: `audit.k8s.io/v1`, and the task page
+//! The audit policy: the rule that applies to a request, and its decision. Source: `audit.k8s.io/v1`, and the task page
 //! "Auditing" of the Kubernetes documentation.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::event::Stage;
 /// How much of a request is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Nothing.
+    /// No event.
     #[default]
     None,
     /// User, time, resource and verb.
@@ -43,7 +43,7 @@ impl Level {
     }
 }
 
-/// What the rules of a policy are compared with.
+/// The attributes of a request for matching rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes<'a> {
     /// The authenticated user; empty if authentication failed.
@@ -68,10 +68,10 @@ pub struct Attributes<'a> {
     pub path: &'a str,
 }
 
-/// What a policy decides about a request.
+/// The decision of a policy about a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// The level of the first rule that matches; [`Level::None`] if none does.
+    /// The level of the first rule that matches; [`Level::None`] without one.
     pub level: Level,
     /// The stages of which no event is recorded.
     pub omitted_stages: BTreeSet<Stage>,
@@ -91,7 +91,7 @@ struct Rule {
     decision: Decision,
 }
 
-/// A policy file that could be used, and what a person should know about it.
+/// A valid policy file, and warnings about it.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The policy.
@@ -106,7 +106,7 @@ pub enum PolicyError {
     /// The file cannot be decoded, or has another kind or version.
     #[error(transparent)]
     File(#[from] ConfigurationError),
-    /// A policy without rules records nothing, which is hardly meant.
+    /// A policy without rules records nothing, which is hardly intended.
     #[error("it has no rules: a rule {{level: None}} records nothing")]
     Empty,
     /// The fields that are invalid.
@@ -178,7 +178,7 @@ impl Policy {
         let (mut tree, mut warnings) = yaml::to_json_value_warned(file).map_err(ConfigurationError::undecodable)?;
         KIND.check(&tree)?;
         warnings.extend(unknown_fields(&tree));
-        // A list without items is often written as nothing at all.
+        // A list without items is often written as null.
         remove_nulls(&mut tree);
         let document: Document = serde_json::from_value(tree).map_err(ConfigurationError::undecodable)?;
         if document.rules.is_empty() {

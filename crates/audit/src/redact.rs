@@ -1,11 +1,11 @@
-//! What recorded objects must not contain. Upstream records what a policy selects, secrets included; here the values of
-//! Secrets and of tokens never reach an audit log, whatever the policy says.
+//! Redaction of recorded objects. Upstream records the objects that a policy selects, including secrets; here the
+//! values of Secrets and tokens never reach an audit log, regardless of the policy.
 
 use serde_json::Value;
 
 use crate::event::ObjectReference;
 
-/// Replaces what is secret.
+/// The replacement of secret values.
 const REDACTED: &str = "REDACTED";
 
 /// `kubectl apply` repeats the whole object in it.
@@ -59,7 +59,7 @@ fn secret(tree: &mut Value) {
     }
 }
 
-/// The keys stay; who reads the log may know them.
+/// The keys are recorded; they are not secret.
 fn values_of(values: &mut Value) {
     match values {
         Value::Object(map) => {
