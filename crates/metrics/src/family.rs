@@ -197,7 +197,7 @@ impl Counters {
     }
 }
 
-/// One counter, looked up once.
+/// One counter with a resolved series.
 #[derive(Clone, Debug)]
 pub struct Counter(Option<Arc<Cells>>);
 
@@ -213,7 +213,7 @@ impl Counter {
     }
 }
 
-/// One gauge, looked up once.
+/// One gauge with a resolved series.
 #[derive(Clone, Debug)]
 pub struct Gauge(Option<Arc<Cells>>);
 
@@ -226,7 +226,7 @@ impl Gauge {
     }
 }
 
-/// One histogram, looked up once.
+/// One histogram with a resolved series.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     family: Arc<Family>,

@@ -1,8 +1,8 @@
 //! Counters, gauges and histograms for Prometheus.
 //!
 //! A family is described once, as a constant with its labels; a [`Registry`] has the numbers. An observation looks up
-//! its series by borrowed label values and changes one atomic: nothing is allocated once a series exists. A registry is
-//! a value: one per process, or one per server in a test. There is no global registry and no clock: callers pass
+//! its series by borrowed label values and changes one atomic, without allocation once a series exists. A registry is a
+//! value: one per process, or one per server in a test. There is no global registry and no clock: callers pass
 //! durations.
 
 mod family;

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use crate::Kind;
 use crate::family::{Cells, Family};
 
-/// The families are sorted by name. Those of one name, whose numbers are partly kept here and partly collected, have one
-/// description. Families without series are omitted, as in Prometheus' own clients.
+/// The families are sorted by name. Families with one name, whose numbers are partly counted here and partly collected,
+/// share a description. Families without series are omitted, as in Prometheus' own clients.
 pub(crate) fn write(families: &[Arc<Family>]) -> String {
     let mut out = String::new();
     for parts in families.chunk_by(|one, other| one.description.name == other.description.name) {
