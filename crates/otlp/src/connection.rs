@@ -46,7 +46,7 @@ impl Connection {
         &mut self,
         request: wire::ExportTraceServiceRequest,
     ) -> Result<Option<wire::ExportTracePartialSuccess>, Status> {
-        // Kept again only after an answer: a connection that hangs is not used twice.
+        // Kept only after a response: a connection that hangs is not reused.
         let mut sender = match self.sender.take() {
             Some(sender) if !sender.is_closed() => sender,
             _ => self.open().await.map_err(|why| Status::unavailable(format!("cannot connect: {why}")))?,

@@ -42,9 +42,9 @@ pub struct Limits {
     pub attempt: Duration,
     /// The pause after the first failed attempt; it doubles each time.
     pub pause: Duration,
-    /// The time after which no more attempts are made to send a batch.
+    /// The time limit for all attempts to send a batch.
     pub patience: Duration,
-    /// The time for everything that is left at the end.
+    /// The time limit for the remaining spans at shutdown.
     pub flush: Duration,
 }
 
@@ -96,7 +96,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Sends what is left, within [`Limits::flush`], and ends. Called once no request is served any more.
+    /// Sends the remaining spans, within [`Limits::flush`], and ends. Called once no request is served any more.
     pub async fn close(self) {
         self.stop.cancel();
         // A task that panicked has reported it.
@@ -149,7 +149,7 @@ impl Sending {
             () = stop.cancelled() => {}
             () = self.follow() => {}
         }
-        // What a cancelled attempt may have delivered is sent again: a collector knows spans by their identity.
+        // Spans of a cancelled attempt may have been delivered and are sent again: a collector identifies spans by ID.
         let _ = timeout(self.limits.flush, self.drain()).await;
         let left = self.pending.len() + self.spans.len();
         if left > 0 {
@@ -158,7 +158,7 @@ impl Sending {
         }
     }
 
-    /// Until no span can come any more.
+    /// Runs until no further span can arrive.
     async fn follow(&mut self) {
         while self.batch().await {
             self.overflow.report();
@@ -166,7 +166,7 @@ impl Sending {
         }
     }
 
-    /// Everything that is there now.
+    /// Exports all queued spans.
     async fn drain(&mut self) {
         loop {
             while self.pending.len() < self.limits.batch
@@ -181,7 +181,7 @@ impl Sending {
         }
     }
 
-    /// Waits for a batch: a full one, or what has come within the delay after the first span.
+    /// Waits for a batch: a full one, or the spans within the delay after the first one.
     async fn batch(&mut self) -> bool {
         let (batch, delay) = (self.limits.batch, self.limits.delay);
         if self.spans.recv_many(&mut self.pending, batch).await == 0 {

@@ -1,5 +1,6 @@
-//! Sends finished spans to a collector over OTLP (gRPC without TLS, as kube-apiserver): in batches, from a bounded queue,
-//! beside the requests. A collector that is away, slow or refuses spans costs spans, never time or memory of requests.
+//! Exports finished spans to a collector over OTLP (gRPC without TLS, as kube-apiserver): in batches, from a bounded
+//! queue, in the background. If the collector is unavailable, slow or refuses spans, spans are lost, but requests are
+//! not affected.
 //!
 //! The file of `--tracing-config-file` is [`Configuration`]; [`wire`] has the messages.
 

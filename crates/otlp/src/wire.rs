@@ -1,5 +1,4 @@
-//! The messages of OTLP's trace service that are sent, and their answers. Field numbers are the contract; fields that are
-//! neither set nor read are left out.
+//! The messages of OTLP's trace service. Field numbers are the contract; unused fields are omitted.
 
 use prost::{Message, Oneof};
 use trace::{Finished, Kind, Value};
@@ -21,7 +20,7 @@ pub struct ExportTraceServiceRequest {
 /// The answer.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportTraceServiceResponse {
-    /// What was not accepted.
+    /// The number of rejected spans, and the reason.
     #[prost(message, optional, tag = "1")]
     pub partial_success: Option<ExportTracePartialSuccess>,
 }
@@ -51,7 +50,7 @@ pub struct ResourceSpans {
 /// A source of spans.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
-    /// What is known about it.
+    /// Its attributes.
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
 }

@@ -1,4 +1,4 @@
-//! An OTLP collector on a loopback port, which keeps what it receives.
+//! An OTLP collector on a loopback port, which records its requests.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
