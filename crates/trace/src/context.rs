@@ -56,12 +56,12 @@ impl SpanContext {
 pub struct Remote {
     /// The span.
     pub context: SpanContext,
-    /// The `tracestate`, which is passed on as it is.
+    /// The `tracestate`, which is forwarded unchanged.
     pub(crate) state: Option<Arc<str>>,
 }
 
 impl Remote {
-    /// The span that the headers of a request name; `None` if they name none, or are malformed.
+    /// The span in the headers of a request; `None` if they have none, or are malformed.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let mut parents = headers.get_all(TRACEPARENT).iter();
         let (Some(parent), None) = (parents.next(), parents.next()) else { return None };

@@ -125,7 +125,7 @@ mod tests {
         let kept = Kept::default();
         let span = root(&kept);
         let scope = span.scope();
-        // Two at once in one task, beside another one without a span.
+        // Two concurrent spans in one task, and another task without a span.
         let beside = tokio::spawn(work("beside"));
         within(Some(scope.clone()), async { tokio::join!(work("first"), work("second")) }).await;
         beside.await.expect("ends");

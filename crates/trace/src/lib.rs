@@ -1,7 +1,7 @@
-//! Spans of requests, in the terms of OpenTelemetry: which requests are sampled ([`Tracer`]), what a span records
-//! ([`Span`]), and the span that the code of a task runs in ([`within`], [`child`]). Finished spans go to a [`Sink`].
+//! Spans of requests, in the terms of OpenTelemetry: sampling ([`Tracer`]), the content of a span ([`Span`]), and the
+//! current span of a task ([`within`], [`child`]). Finished spans are sent to a [`Sink`].
 //!
-//! Nothing here is global, and code without a current span pays for a look at a thread-local variable.
+//! There is no global state; code without a current span costs one read of a thread-local variable.
 
 #![warn(missing_docs)]
 

@@ -71,7 +71,7 @@ pub struct Finished {
     pub parent: Option<u64>,
     /// A span of another trace that caused this one.
     pub link: Option<SpanContext>,
-    /// What was done.
+    /// The operation.
     pub name: Cow<'static, str>,
     /// Its role.
     pub kind: Kind,
@@ -79,7 +79,7 @@ pub struct Finished {
     pub started: Timestamp,
     /// The end.
     pub ended: Timestamp,
-    /// What is known about it.
+    /// Its attributes.
     pub attributes: Vec<Attribute>,
     /// Why it failed; empty for a failure without a text.
     pub error: Option<String>,
@@ -253,7 +253,7 @@ mod tests {
         Some(Remote { context: SpanContext { trace: 7, span: 9, is_sampled }, state })
     }
 
-    /// The trace of the span (`new` for one of its own), its parent and its link.
+    /// The trace of the span (`new` for a new trace), its parent and its link.
     fn begun(per_million: u32, remote: Option<Remote>, decides: bool) -> String {
         let kept = Kept::default();
         let tracer = Tracer::new(World::system(), per_million, kept.clone());
@@ -277,7 +277,7 @@ mod tests {
             (0, remote(true), true, followed),
             (ALL, remote(true), true, followed),
             (ALL, remote(false), true, "none"),
-            // Of a client that must not decide.
+            // A client without the right to decide about sampling.
             (0, remote(true), false, "none"),
             (ALL, remote(true), false, linked),
             (ALL, remote(false), false, linked),
