@@ -130,7 +130,7 @@ struct Table {
 
 const FDS: usize = 1 << 16;
 static TABLE: Mutex<Table> = Mutex::new(Table { next: 0, disks: BTreeMap::new(), open: None });
-/// Which file descriptors belong to a disk, so that all others cost nothing.
+/// The file descriptors of simulated disks; operations on others have no extra cost.
 static OPEN: [AtomicBool; FDS] = [const { AtomicBool::new(false) }; FDS];
 static ANY: AtomicBool = AtomicBool::new(false);
 
@@ -186,7 +186,7 @@ impl Disk {
         self.with(|state| state.failed.clone())
     }
 
-    /// The number of calls since the plan was made.
+    /// The number of calls since the plan was set.
     pub fn counted(&self) -> u64 {
         self.with(|state| state.counted)
     }
@@ -239,7 +239,7 @@ impl State {
         }
     }
 
-    /// The error of a call that must fail, and whether a part of it is executed.
+    /// The error of a call that must fail, and whether it is partially executed.
     fn verdict(&mut self, call: Call, name: &str) -> Option<(c_int, bool)> {
         let plan = self.plan.as_ref().filter(|plan| plan.failure.concerns(call, name))?;
         let place = self.counted;
@@ -345,7 +345,7 @@ pub(crate) fn duplicated(from: c_int, to: c_int) {
     }
 }
 
-/// What is executed in place of a call on a file.
+/// The action instead of a call on a file.
 pub(crate) enum Turn {
     /// The call, whole.
     Pass,

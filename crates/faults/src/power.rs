@@ -77,7 +77,7 @@ impl PowerFailure {
         self.files.entry(file).or_default()
     }
 
-    /// The names after the pending changes that are kept. A change that is not kept blocks all later ones of its names.
+    /// The names after the surviving pending changes. A lost change blocks all later ones of its names.
     fn named(&self, mut keep: impl FnMut(usize) -> bool) -> BTreeMap<String, usize> {
         let mut names = self.names.clone();
         let mut held: BTreeSet<&String> = BTreeSet::new();
@@ -136,7 +136,7 @@ impl File {
     /// `chance`: that a sector reaches the disk each time it is written.
     fn state(&self, dice: &mut Dice, chance: usize, sector: usize) -> Vec<u8> {
         let (mut cache, mut disk) = (self.durable.clone(), self.durable.clone());
-        // If a truncation did not reach the disk, nothing beyond it does.
+        // If a truncation did not reach the disk, later writes beyond it did not either.
         let mut limit = usize::MAX;
         for change in &self.pending {
             change.apply(&mut cache);

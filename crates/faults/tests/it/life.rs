@@ -11,7 +11,7 @@ use storage::{Error, KeyRange, Op, RangeRequest, Result, Store, Txn, TxnOutcome}
 
 use crate::model::{Model, Ops, State};
 
-/// In memory if possible: the disk is simulated, and a real one adds nothing.
+/// In memory if possible: the disk is simulated anyway.
 pub fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
