@@ -114,7 +114,7 @@ async fn sample(
     tokio::time::timeout(Duration::from_secs(5), first).await.ok().transpose()
 }
 
-/// What `measure` returns when the first request arrives.
+/// The result of `measure` at the first request.
 async fn first_request<T>(
     listener: &TcpListener,
     server: SocketAddr,
@@ -142,7 +142,7 @@ async fn first_request<T>(
     }
 }
 
-/// Of all threads of a process, as the scheduler accounts for them.
+/// The processor time of all threads of a process, as accounted by the scheduler.
 fn cpu_milliseconds(process: u32) -> anyhow::Result<f64> {
     let mut nanoseconds = 0.0;
     for thread in std::fs::read_dir(format!("/proc/{process}/task")).context("the threads of the process")? {

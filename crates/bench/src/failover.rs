@@ -1,4 +1,4 @@
-//! A member that dies with workloads in it: how long each part of their move takes, and at what cost.
+//! The failure of a member with workloads: the duration and the cost of each part of the failover.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::seen::{Seen, informer};
 
 const FLAGS: [&str; 3] =
     ["--feature-gates=Failover=true", "--enable-no-execute-taint-eviction", "--allow-no-execute-taint-policy"];
-/// The one that dies has less than half of the fleet, so that evictions do not pause.
+/// The failed member is less than half of the fleet, so that evictions do not pause.
 const MEMBERS: usize = 3;
 const DEAD: &str = "member1";
 
@@ -68,7 +68,7 @@ async fn one(count: usize, config_maps: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The parts of the move: `bindings` are followed, `names` have left.
+/// Reports the parts of the failover: `bindings` are followed, `names` have left.
 async fn report(
     fleet: &Fleet,
     bindings: &controller_runtime::Informer,

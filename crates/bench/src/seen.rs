@@ -1,4 +1,4 @@
-//! When objects were first seen in a state.
+//! The times at which objects were first observed in a state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use world::World;
 /// Longest wait for one phase. Upstream needs 450 s for the bulk load of `propagation` on two cores.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// An informer of its own connection.
+/// An informer with a separate connection.
 pub fn informer(client: &Client, resource: &ApiResource) -> Informer {
     InformerSet::new(client.clone(), World::system()).informer(resource)
 }

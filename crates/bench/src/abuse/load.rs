@@ -41,7 +41,7 @@ pub enum Kind {
     Connections,
     /// CustomResourceDefinitions that are created and deleted.
     Definitions,
-    /// Lists in flight, beside watches that nothing reads.
+    /// Lists in flight, beside unread watches.
     Overload,
     /// Connections whose requests never end: a byte of a header each second.
     SlowHeaders,
@@ -68,7 +68,7 @@ pub struct Sizes {
     /// Definitions that are created and deleted.
     #[arg(long, default_value_t = 200)]
     definitions: usize,
-    /// Watches that nothing reads, beside lists in flight.
+    /// Number of unread watches, beside lists in flight
     #[arg(long, default_value_t = 5_000)]
     unread: usize,
 }
@@ -267,7 +267,7 @@ async fn zero_window(target: &Target, size: usize, span: Duration) -> anyhow::Re
     Ok(())
 }
 
-/// Opens watches whose connections nothing polls afterwards. The server may refuse some.
+/// Opens watches whose connections are not polled afterwards. The server may refuse some.
 async fn unread(target: &Target, size: usize) -> anyhow::Result<Vec<impl Sized + use<>>> {
     let path = config_maps(NAMESPACE) + "?watch=1&resourceVersion=0";
     let opened: Vec<_> = stream::iter(0..size)
@@ -277,7 +277,7 @@ async fn unread(target: &Target, size: usize) -> anyhow::Result<Vec<impl Sized +
                 response = connection.send(Call::get(path.clone())) => response?,
                 ended = &mut driver => return ended.map(|()| None).context("the connection of a watch"),
             };
-            // From here on nothing polls the connection.
+            // From here on the connection is not polled.
             anyhow::Ok(Some((connection, driver, response)))
         })
         .buffer_unordered(OPENING)
@@ -307,7 +307,7 @@ async fn watchers(target: &Target, size: usize, span: Duration, count: &Arc<Coun
     Ok(())
 }
 
-/// Each handshakes and sends nothing.
+/// Connections that handshake and send nothing.
 async fn connections(target: &Target, size: usize, span: Duration, count: &Arc<Count>) -> anyhow::Result<()> {
     let idle = |mut stream: TlsStream<TcpStream>| async move {
         let mut byte = [0];

@@ -1,6 +1,6 @@
-//! One greedy client and one neighbor: what a light user notices while another user, or a client without credentials,
-//! loads the server in one of several ways, and the memory that this costs. The greedy client is a process of its own
-//! with the lowest CPU priority, because on a real network it runs on another machine.
+//! One greedy client and one other user: the latency of a light user while another user, or a client without
+//! credentials, loads the server in one of several ways, and the memory that this costs. The greedy client is a
+//! separate process with the lowest CPU priority, because on a real network it runs on another machine.
 
 pub mod load;
 mod neighbor;
@@ -56,7 +56,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One load on a server of its own.
+/// One load on a separate server.
 async fn under(binary: &Path, kind: Kind, args: &Args) -> anyhow::Result<()> {
     let directory = tempfile::tempdir().context("creating a data directory")?;
     let tokens = directory.path().join("tokens.csv");

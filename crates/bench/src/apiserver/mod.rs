@@ -98,7 +98,7 @@ async fn namespace(connection: &Connection, name: &str) -> anyhow::Result<()> {
     connection.call(Call::send(Method::POST, "/api/v1/namespaces", JSON, body)).await.map(drop)
 }
 
-/// Of runnable and waiting tasks; other work on the machine makes every figure worse.
+/// The load average of runnable and waiting tasks; other work on the machine makes every figure worse.
 fn load_average() -> anyhow::Result<String> {
     let text = std::fs::read_to_string("/proc/loadavg").context("reading the load")?;
     Ok(text.split_whitespace().next().unwrap_or_default().to_owned())

@@ -1,4 +1,4 @@
-//! The objects of the load, encoded by hand so that the client's cost is low.
+//! The objects of the load, encoded without serde so that the client's cost is low.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

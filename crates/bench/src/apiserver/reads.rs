@@ -51,7 +51,7 @@ async fn pages(load: &Load, maps: &str) -> anyhow::Result<()> {
     load.report("list by pages of 500, each", samples.len(), samples, meter).await
 }
 
-/// In the list's metadata, which comes before the items.
+/// The continue token in the list's metadata, which precedes the items.
 fn continue_token(page: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(&page[..page.len().min(2048)]);
     let (_, rest) = head.split_once(r#""continue":""#)?;

@@ -1,5 +1,5 @@
-//! The figures of kube-apiserver 1.36 with etcd 3.5 for the same scenarios, on two otherwise idle cores and 24 GiB;
-//! ours are printed beside them.
+//! The figures of kube-apiserver 1.36 with etcd 3.5 for the same scenarios, on two otherwise idle cores and 24 GiB, for
+//! comparison.
 
 /// One scenario of upstream's. CPU is that of both server processes.
 pub struct Upstream {

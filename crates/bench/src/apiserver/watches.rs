@@ -1,4 +1,4 @@
-//! Watchers, each with a connection of its own, while objects are created: the time from sending the create until its
+//! Watchers, each with a separate connection, while objects are created: the time from sending the create until its
 //! event has arrived, over all watchers.
 
 use std::sync::Arc;

@@ -69,7 +69,7 @@ fn ours(object: &Object) -> Option<&Object> {
     (object.namespace() == Some(NAMESPACE)).then_some(object)
 }
 
-/// The template's name, when its binding reports that every member has it.
+/// The template's name, once its binding reports all members.
 fn fully_applied(binding: &Object) -> Option<String> {
     let tree = binding.to_value().ok()?;
     let conditions = tree["status"]["conditions"].as_array()?;
