@@ -18,7 +18,7 @@ use crate::kms::Kms;
 use crate::providers::{Provider, Providers, keyed_prefix, kms_prefix};
 use crate::resources::{self, Pattern};
 
-/// The time-out of a call to a key management service without one of its own: kube-apiserver's.
+/// The default timeout of a call to a key management service, as in kube-apiserver.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3);
 
 const KIND: FileKind = FileKind { api_versions: &["apiserver.config.k8s.io/v1"], kind: "EncryptionConfiguration" };
@@ -109,7 +109,7 @@ impl Configuration {
         if errors.is_empty() { Ok(Self { rules }) } else { Err(ConfigurationError::invalid(&errors)) }
     }
 
-    /// The providers of the first rule that names the resource; `None` if it is stored as it is.
+    /// The providers of the first rule that names the resource; `None` if it is stored unencrypted.
     pub fn providers(&self, group: &str, resource: &str) -> Option<&Providers> {
         let rule = self.rules.iter().find(|(patterns, _)| patterns.iter().any(|it| it.matches(group, resource)));
         rule.map(|(_, providers)| providers)

@@ -1,5 +1,5 @@
-//! Values encrypted with a seed that a key management service keeps (KMS v2): the stored message, and the keys derived from
-//! the seed.
+//! Values encrypted with a seed of a key management service (KMS v2): the stored message, and the keys derived from the
+//! seed.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub struct Envelope {
     /// The encrypted seed.
     #[prost(bytes = "vec", tag = "3")]
     pub seed: Vec<u8>,
-    /// What the service needs to decrypt the seed.
+    /// The data that the service needs to decrypt the seed.
     #[prost(btree_map = "string, bytes", tag = "4")]
     pub annotations: BTreeMap<String, Vec<u8>>,
     /// Whether the value is encrypted with the seed itself (0) or with a key derived from it (1).
@@ -75,7 +75,7 @@ impl Envelope {
         self.encode_to_vec()
     }
 
-    /// Checks everything besides the data: what a service returned.
+    /// Checks the service's part of the message, without the encrypted data.
     ///
     /// # Errors
     /// The invalid part.
@@ -173,7 +173,7 @@ impl Seed {
 }
 
 impl Envelope {
-    /// A message without a value yet: what a service returned for a seed.
+    /// A message without a value yet: the service's response for a seed.
     pub fn of_seed(key_id: String, seed: Vec<u8>, annotations: BTreeMap<String, Vec<u8>>) -> Self {
         Self { data: Vec::new(), key_id, seed, annotations, seed_type: OF_SEED }
     }

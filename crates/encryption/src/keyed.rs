@@ -102,7 +102,7 @@ impl Key {
                 random.fill(&mut iv)?;
                 let mut text = plaintext.to_vec();
                 let context = EncryptionContext::Iv128(FixedLength::from(iv));
-                // Nothing but the length of the vector can be wrong, and its type fixes that.
+                // It fails only for a wrong length of the vector, which the type fixes.
                 keys.0.less_safe_encrypt(&mut text, context).map_err(|_| NoRandomness)?;
                 out.extend_from_slice(&iv);
                 out.extend_from_slice(&text);

@@ -29,7 +29,7 @@ pub(crate) fn kms_prefix(name: &str) -> Vec<u8> {
     format!("k8s:enc:kms:v2:{name}:").into_bytes()
 }
 
-/// The seeds that are at hand.
+/// The available seeds.
 pub trait Seeds {
     /// The seed that the service's new values are encrypted with, and its encrypted form without data.
     fn current(&self, kms: &str) -> Option<(Seed, Envelope)>;
@@ -48,7 +48,7 @@ pub struct Providers(pub(crate) Vec<Provider>);
 /// A decrypted value.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// `None` if it is stored as it is.
+    /// `None` if it is stored unencrypted.
     pub plaintext: Option<Vec<u8>>,
     /// Whether a write would use the same provider and key; otherwise writing it again rotates it.
     pub is_current: bool,
@@ -73,7 +73,7 @@ pub enum OpenError {
     NeedsSeed {
         /// The provider's name.
         kms: Arc<Kms>,
-        /// What to decrypt.
+        /// The envelope to decrypt.
         envelope: Box<Envelope>,
     },
     /// A provider has the key, but the value was changed or belongs to another object.
@@ -84,7 +84,7 @@ pub enum OpenError {
     Envelope {
         /// The provider.
         provider: String,
-        /// What is wrong with the message.
+        /// The error in the message.
         why: EnvelopeError,
     },
     /// No provider wrote the value: the configuration has lost a provider or a key.
@@ -96,7 +96,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What makes the value readable.
+    /// The action that makes the value readable.
     pub fn remedy(&self) -> String {
         const FILE: &str = "the file of --encryption-provider-config";
         match self {
@@ -142,7 +142,7 @@ impl Providers {
         })
     }
 
-    /// The value to store; `None` if it is stored as it is. `associated` is the key that it is stored at.
+    /// The value to store; `None` if it is stored unencrypted. `associated` is its key in the store.
     ///
     /// # Errors
     /// Why it cannot be encrypted.
@@ -200,7 +200,7 @@ impl Providers {
         Err(OpenError::NoProvider(shown(value)))
     }
 
-    /// Whether a write would use the provider and key that the stored value has. Nothing is decrypted.
+    /// Whether a write would use the same provider and key as the stored value. The value is not decrypted.
     pub fn is_current(&self, value: &[u8], seeds: &dyn Seeds) -> bool {
         match self.0.first() {
             None | Some(Provider::Identity) => !value.starts_with(ENCRYPTED),
@@ -248,7 +248,7 @@ fn open_kms(kms: &Arc<Kms>, message: &[u8], associated: &[u8], seeds: &dyn Seeds
     Ok(Opened { plaintext: Some(plaintext), is_current: seeds.is_current(&kms.name, &envelope.key_id) })
 }
 
-/// The prefix of a value: what names its provider and key.
+/// The prefix of a value, which names its provider and key.
 fn shown(value: &[u8]) -> String {
     let head = &value[..value.len().min(96)];
     let colons = head.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);

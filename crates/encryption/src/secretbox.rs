@@ -1,4 +1,4 @@
-//! NaCl's `crypto_secretbox`: XSalsa20 and Poly1305. The authenticator comes before the text.
+//! NaCl's `crypto_secretbox`: XSalsa20 and Poly1305. The authenticator precedes the text.
 
 use poly1305::Poly1305;
 use poly1305::universal_hash::KeyInit as _;

@@ -103,7 +103,7 @@ fn values_are_sealed_and_opened() {
             // A value that is moved to another object is refused by ciphers that authenticate the key.
             let moved = list.open(&sealed, b"/registry/core/secrets/ns/b", &service);
             assert_eq!(moved.is_err(), prefix.contains("aesgcm") || prefix.contains("kms"), "{prefix}");
-            // No change of a value is unnoticed, and none panics.
+            // Every change of a value is detected, without a panic.
             for at in prefix.len()..sealed.len().min(prefix.len() + 300) {
                 let mut changed = sealed.clone();
                 changed[at] ^= 0x80;
