@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What a discovery document is needed for.
+/// The purpose of a discovery document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovery {
     /// Where the key set is; begins with `https://`.

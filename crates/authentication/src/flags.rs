@@ -15,7 +15,7 @@ pub struct Flags {
     pub client_id: String,
     /// `--oidc-username-claim`.
     pub username_claim: String,
-    /// `--oidc-username-prefix`; `-` for none. Without it names other than addresses have the issuer as prefix.
+    /// `--oidc-username-prefix`; `-` for no prefix. Without it, names other than addresses have the issuer as prefix.
     pub username_prefix: String,
     /// `--oidc-groups-claim`.
     pub groups_claim: String,

@@ -45,7 +45,7 @@ pub enum Refusal {
     Claim {
         /// The claim.
         name: String,
-        /// What is wrong with it.
+        /// The error in it.
         why: &'static str,
     },
     /// A rule does not hold.
@@ -56,7 +56,7 @@ pub enum Refusal {
     Expression(String),
 }
 
-/// Where a part of the user comes from.
+/// The source of a part of the user.
 #[derive(Debug)]
 pub(crate) enum Source {
     Claim { name: String, prefix: String },
@@ -230,7 +230,7 @@ fn required<'c>(claims: &'c Value, name: &str) -> Result<&'c str, Refusal> {
     }
 }
 
-/// A string, or a list of nothing but strings.
+/// A string, or a list of strings only.
 fn texts(value: Option<&Value>) -> Option<Vec<String>> {
     match value? {
         Value::String(one) => Some(vec![one.clone()]),

@@ -1,5 +1,5 @@
-//! Key sets (RFC 7517) and signatures. Only asymmetric algorithms exist here, and an algorithm works with keys of its own
-//! type alone: neither `none` nor a public key that is taken for a shared secret can verify anything.
+//! Key sets (RFC 7517) and signatures. Only asymmetric algorithms are supported, and an algorithm works only with keys
+//! of its own type: neither `none` nor a public key used as a shared secret can verify anything.
 
 use aws_lc_rs::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 use base64::Engine as _;
@@ -130,7 +130,7 @@ pub enum KeySetError {
     /// It is not a JSON object of the expected form.
     #[error("the key set cannot be decoded: {0}")]
     Undecodable(String),
-    /// It has more keys than are kept.
+    /// It exceeds the maximum number of keys.
     #[error("the key set has {0} keys, more than {MAX_KEYS}")]
     TooMany(usize),
     /// No key can verify a token.
@@ -160,7 +160,7 @@ struct KeyDocument {
 }
 
 impl KeySet {
-    /// Reads a key set. Keys of other types and for encryption are left out.
+    /// Parses a key set. Keys of other types and for encryption are skipped.
     ///
     /// # Errors
     /// If it cannot be decoded, or has no key or too many.
@@ -179,7 +179,7 @@ impl KeySet {
         id.is_none_or(|id| self.0.iter().any(|key| key.id.as_deref() == Some(id)))
     }
 
-    /// Whether one of the keys made the signature. A token that names a key is verified with that key alone.
+    /// Whether one of the keys made the signature. A token that names a key is verified only with that key.
     pub fn verifies(&self, id: Option<&str>, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let named = self.0.iter().filter(|key| id.is_none_or(|id| key.id.as_deref() == Some(id)));
         named.filter(|key| key.algorithm.is_none_or(|own| own == algorithm)).any(|key| {

@@ -1,4 +1,4 @@
-//! JSON Web Tokens in compact form: what can be read before the signature is verified, and what afterwards.
+//! JSON Web Tokens in compact form: the parts readable before and after the verification of the signature.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -29,7 +29,7 @@ struct Header {
     alg: String,
     #[serde(default)]
     kid: Option<String>,
-    /// Extensions that a verifier must understand; none are known here.
+    /// Extensions that a verifier must understand; none are supported.
     #[serde(default)]
     crit: Option<Value>,
 }
@@ -52,7 +52,7 @@ pub struct Token<'t> {
 }
 
 impl<'t> Token<'t> {
-    /// Splits and decodes a token. Nothing in it may be trusted.
+    /// Splits and decodes a token. Its content is not verified.
     ///
     /// # Errors
     /// [`TokenError::Malformed`]: the text may be a token of another kind.

@@ -270,7 +270,7 @@ fn extra(extra: &[document::Extra], path: &Path, errors: &mut ErrorList) -> Vec<
     found
 }
 
-/// Keys name the domain of those who give them a meaning; Kubernetes' own are reserved.
+/// Keys must have the domain of their owner; Kubernetes' domains are reserved.
 fn check_key(key: &str, path: &Path, errors: &mut ErrorList) {
     if key.is_empty() {
         errors.push(Error::required(path, ""));
