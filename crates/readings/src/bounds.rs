@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 /// Members that are read at once, over all requests: with the time limit this is a bound on waiting tasks.
 const AT_ONCE: usize = 64;
-/// Of one member: metrics adapters answer from memory, so a slower one is overloaded or lost.
+/// The time limit of one member: metrics adapters answer from memory, so a slower one is overloaded or unreachable.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Limits the time of a read, and the reads at once.
@@ -22,7 +22,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// With a time limit of its own.
+    /// With a custom time limit.
     pub fn within(limit: Duration) -> Self {
         Self { slots: Semaphore::new(AT_ONCE), limit }
     }

@@ -19,7 +19,7 @@ pub trait Connect: Send + Sync {
     /// A client of a member.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the member has no client.
     fn client<'a>(&'a self, cluster: &'a str) -> BoxFuture<'a, Result<Client, String>>;
 }
 
@@ -76,7 +76,7 @@ impl<C: Connect + Kinds> Readings for Direct<C> {
 /// A document of a server.
 async fn document(client: &Client, path: &str) -> client::Result<Value> {
     let bytes = client.request(Method::GET, path, None).await?;
-    // What is no JSON is an empty answer.
+    // A response that is not JSON counts as empty.
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
@@ -157,7 +157,7 @@ struct Place<'a> {
     client: &'a Client,
     cluster: &'a str,
     namespace: &'a str,
-    /// Of the workload's pods.
+    /// Selects the workload's pods.
     selector: &'a str,
 }
 

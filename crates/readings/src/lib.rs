@@ -1,7 +1,8 @@
 //! Scales, pods and metrics of member clusters, read for the decisions of [`autoscaling`].
 //!
-//! [`Direct`] requests them from the members' API servers: the scale of the workload first, then its pods and the metrics
-//! at once. [`served`] has the reads of the metrics APIs, which `metrics-adapter` uses too. Members are read beside each other, each within a time limit; one that does not answer is an error of its own.
+//! [`Direct`] requests them from the members' API servers: first the scale of the workload, then its pods and the
+//! metrics concurrently. [`served`] reads the metrics APIs, also for `metrics-adapter`. Members are read concurrently,
+//! each within a time limit; a member that does not respond is a separate error.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 mod bounds;
@@ -17,7 +18,7 @@ use futures::future::BoxFuture;
 pub use bounds::Bounds;
 pub use direct::{Connect, Direct, Kinds, scale};
 
-/// What is read.
+/// The request of a reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The resource of the workload.
@@ -30,7 +31,7 @@ pub struct Request<'a> {
     pub spec: &'a Spec,
 }
 
-/// A source of readings: the members themselves, or an adapter that has them at hand.
+/// A source of readings: the members themselves, or an adapter with direct access.
 pub trait Readings: Send + Sync {
     /// Reads a workload in its members. The answer has one entry for each of them.
     fn read<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Vec<Member>>;

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// The versions of the API, in the order in which they are tried.
 pub(crate) const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 
-/// Metrics of pods or nodes: of one if it has a name, else of those that a selector matches.
+/// Metrics of pods or nodes: of one if it has a name, otherwise of those that a selector matches.
 pub(crate) fn of_resource(plural: &str, namespace: &str, name: &str, selector: &str) -> String {
     let mut path = "/apis/metrics.k8s.io/v1beta1".to_owned();
     if !namespace.is_empty() {
