@@ -28,7 +28,7 @@ pub trait Fleet: Connect + 'static {
     /// They are not known yet.
     fn clusters(&self) -> Result<Vec<Target>, Status>;
 
-    /// Whether a member may have an object of the request; `true` if it is not known. Callers skip members that have none, as
+    /// Whether a member may have an object of the request; `true` if unknown. Callers skip members without any, as
     /// upstream does.
     fn may_have(&self, cluster: &str, wanted: &Wanted) -> bool;
 

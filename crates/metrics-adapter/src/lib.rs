@@ -1,8 +1,9 @@
-//! The metrics APIs over member clusters, as upstream's karmada-metrics-adapter serves them: [`MetricsApi`] is a route of an API
-//! server.
+//! The metrics APIs over member clusters, as upstream's karmada-metrics-adapter serves them: [`MetricsApi`] is a route
+//! of an API server.
 //!
-//! A request becomes requests to the members, beside each other and each within a time limit; `fleet_metrics` merges the responses.
-//! Members that do not answer are named in `Warning` headers. Nothing of members is cached but the names of their metrics.
+//! A request becomes concurrent requests to the members, each within a time limit; `fleet_metrics` merges the
+//! responses. Members that do not respond are named in `Warning` headers. Of the members' data, only the names of
+//! metrics are cached.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 mod api;

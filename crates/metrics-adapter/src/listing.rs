@@ -1,4 +1,5 @@
-//! The names of the members' metrics, for discovery: kept for a while, since API servers in front request them every few seconds.
+//! The names of the members' metrics, for discovery: cached for a while, because API servers in front request them
+//! every few seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,7 +25,7 @@ struct State {
 /// The metrics of a group over all members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// What they list.
+    /// Their listed metrics.
     pub listed: BTreeSet<Listed>,
     /// Whether each member listed its metrics, now or before. Otherwise there may be more.
     pub is_complete: bool,
@@ -44,7 +45,7 @@ impl Listing {
         (age < CURRENT.as_secs()).then(|| state.names())
     }
 
-    /// Takes in what members answered; those without an answer (`None`) keep the names that they listed before.
+    /// Updates the names from the members' responses; members without a response (`None`) keep their previous names.
     pub fn read(&self, now: i64, answers: Vec<(String, Option<BTreeSet<Listed>>)>) -> Names {
         let mut state = self.0.lock();
         let mut before = std::mem::take(&mut state.by_cluster);

@@ -1,4 +1,4 @@
-//! What the API server that has the route publishes about its group versions.
+//! The group versions that the API server with this route publishes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub fn with_metrics(version: GroupVersion, documents: &ForeignVersion, metrics: 
     ForeignVersion { resources: Arc::new(discovery::aggregated(version, metrics)), ..documents.clone() }
 }
 
-/// The documents of a server that serves nothing else, with these metrics of members by group. All group versions are listed: APIServices
-/// of another server name this one.
+/// The documents of a server that serves no other APIs, with these metrics of members by group. All group versions are
+/// listed, because APIServices of another server refer to this one.
 pub fn published(generation: u64, metrics: &BTreeMap<&str, BTreeSet<Listed>>) -> Apis {
     let mut apis = Apis { generation, ..Apis::default() };
     for (it, priority, documents) in group_versions() {

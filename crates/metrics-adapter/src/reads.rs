@@ -25,7 +25,7 @@ impl Default for Limits {
     }
 }
 
-/// What members answered, by cluster, and the members without an answer.
+/// The members' responses, by cluster, and the members that did not respond.
 pub(crate) struct Answers<T> {
     pub found: Vec<(String, T)>,
     pub missing: Vec<Missing>,
@@ -41,7 +41,7 @@ impl<T> Answers<T> {
         self
     }
 
-    /// Whether clusters were to answer, and none did.
+    /// Whether clusters were requested, and none responded.
     pub fn is_unknown(&self) -> bool {
         self.found.is_empty() && !self.missing.is_empty()
     }

@@ -20,7 +20,7 @@ use tower::ServiceExt as _;
 use transport::{ApiService, Identity, Request, Response};
 use world::World;
 
-/// What a member answers to a path with its query.
+/// A member's response to a path with its query.
 #[derive(Clone)]
 pub enum Member {
     /// These documents by path; 404 for others, as an API server without the group.
@@ -37,7 +37,7 @@ pub enum Member {
     Closing,
     /// It is not ready.
     Excluded,
-    /// A member that is known to have nothing.
+    /// A member that is known to have no objects.
     Empty,
 }
 

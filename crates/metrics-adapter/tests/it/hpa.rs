@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{Adapter, Member, pods};
 use crate::values::values;
 
-/// Of a client that prefers protobuf, as all of kube-controller-manager's do.
+/// The header of a client that prefers protobuf, as all of kube-controller-manager's do.
 const ACCEPT: &str = "application/vnd.kubernetes.protobuf, */*";
 const PODS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods?labelSelector=app%3Dweb";
 
