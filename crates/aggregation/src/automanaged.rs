@@ -1,5 +1,5 @@
-//! The local APIServices that the server creates, corrects and deletes. Those that users have taken over, by removing the
-//! label, are left alone.
+//! The local APIServices that the server creates, corrects and deletes. Those that users have taken over, by removing
+//! the label, are not changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +23,8 @@ pub enum Action {
     },
 }
 
-/// The changes that bring the APIServices to `desired`, which are by name. `at_start` holds the names of those that
-/// existed when the server started, in the first round; later only those of custom resources are kept in step.
+/// The changes that reconcile the APIServices with `desired`, by name. In the first round, `at_start` holds the names
+/// of those that existed when the server started; later only those of custom resources are reconciled.
 pub fn plan(
     desired: &BTreeMap<String, Value>,
     current: &BTreeMap<String, ApiService>,
@@ -99,7 +99,7 @@ mod tests {
         (name.to_owned(), service)
     }
 
-    /// Upstream's table of what is done to an APIService.
+    /// Upstream's table of actions on an APIService.
     #[test]
     fn every_case_of_the_table() {
         use Managed::{Always, No, OnStart};

@@ -1,4 +1,4 @@
-//! The condition `Available` of an APIService, from what is known of its service and of the last request.
+//! The condition `Available` of an APIService, from the state of its service and the result of the last request.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ impl Verdict {
         self.status == "True"
     }
 
-    /// Whether a condition has it already.
+    /// Whether a condition already has this verdict.
     pub fn is_in(&self, condition: Option<&Condition>) -> bool {
         condition.is_some_and(|it| it.status == self.status && it.reason == self.reason && it.message == self.message)
     }
@@ -59,8 +59,7 @@ impl Verdict {
     }
 }
 
-/// The verdict before any request is sent; `None` if a request decides. Only Services with addresses of their own have
-/// endpoints.
+/// The verdict before any request is sent; `None` if a request decides. Only Services with cluster IPs have endpoints.
 pub fn of_service(reference: &ServiceReference, found: &Found) -> Option<Verdict> {
     let ServiceReference { name, namespace, .. } = reference;
     let Some(service) = &found.service else {

@@ -129,7 +129,7 @@ impl Aggregation {
         }
     }
 
-    /// Keeps the list of resources. A document that is no list changes nothing but the freshness.
+    /// Stores the list of resources. A document that is not a list only changes the freshness.
     fn keep(&self, remote: &Remote, list: &[u8]) {
         let resources = listed::resources(list).inspect_err(|why| {
             tracing::debug!(object = remote.name, err = why, "Aggregated API server lists no resources");
@@ -154,7 +154,8 @@ impl Aggregation {
         self.publish(&mut stored);
     }
 
-    /// Reads the OpenAPI documents. What cannot be read stays as it was; a server without such a document has none.
+    /// Reads the OpenAPI documents. Unreadable ones keep their previous content; a server without such a document has
+    /// none.
     async fn read_openapi(&self, server: &Shared, remote: &Remote) {
         let Ok(endpoint) = self.endpoint(server, remote, 0) else { return };
         let Ok(client) = self.connections.client(&endpoint) else { return };

@@ -18,7 +18,7 @@ const FAILURES: Description = Description::counter(
 /// All families, for the reference of metrics.
 pub const ALL: &[Description] = &[UNAVAILABLE, FAILURES];
 
-/// The families of a server; nothing is counted before they are registered.
+/// The metric families of a server; nothing is counted before they are registered.
 #[derive(Default)]
 pub(crate) struct Counted(OnceLock<(Gauges, Counters)>);
 

@@ -1,4 +1,4 @@
-//! What other servers list, merged into this server's discovery and OpenAPI.
+//! The discovery and OpenAPI of other servers, merged into this server's.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub fn openapi_url(index: &[u8], group: &str, version: &str) -> Option<String> {
 }
 
 impl Aggregation {
-    /// Passes what other servers list on to this server's documents, if it has changed.
+    /// Publishes changed lists of other servers in this server's documents.
     pub(crate) fn publish(&self, stored: &mut Stored) {
         let Some(server) = self.server.get().and_then(std::sync::Weak::upgrade) else { return };
         let uids: Vec<&str> = stored.services.values().map(|service| service.uid.as_str()).collect();

@@ -1,9 +1,9 @@
-//! Aggregated API servers: an APIService with `spec.service` makes another server serve a group version. Requests for it
-//! are authorized here and passed on with the front proxy's certificate and headers that name the user.
+//! Aggregated API servers: an APIService with `spec.service` makes another server serve a group version. Requests for
+//! it are authorized here and forwarded with the front proxy's certificate and headers that name the user.
 //!
-//! One route passes requests on, one task per APIService checks the other server and reads its discovery and OpenAPI, and
-//! one task keeps the local APIServices as they should be. Without an APIService that names a service, a request costs the
-//! load of one atomic. Group versions that are built into this server are never passed on.
+//! One route forwards requests, one task per APIService checks the other server and reads its discovery and OpenAPI,
+//! and one task reconciles the local APIServices. Without an APIService that names a service, a request costs the load
+//! of one atomic. Requests for built-in group versions of this server are never forwarded.
 
 mod automanaged;
 mod availability;
@@ -44,7 +44,7 @@ pub use resolve::Routing;
 
 const PLACE: &str = "apiregistration.k8s.io/apiservices";
 
-/// The front proxy's client certificate as it is now.
+/// The current client certificate of the front proxy.
 pub type Certificate = Box<dyn Fn() -> Option<Arc<ClientIdentity>> + Send + Sync>;
 
 /// The aggregator: a route, a plugin that follows objects, and tasks.
@@ -74,7 +74,7 @@ pub struct Routed {
     pub group: String,
     /// The version.
     pub version: String,
-    /// Of its local APIService.
+    /// The priority of its local APIService.
     pub priority: Priority,
     /// Whether it is listed.
     pub listing: Listing,
@@ -103,7 +103,7 @@ impl Listing {
 #[derive(Default)]
 struct Stored {
     services: BTreeMap<String, ApiService>,
-    /// What other servers listed, by the UID of the APIService.
+    /// The lists of other servers, by the UID of the APIService.
     documents: HashMap<String, Documents>,
 }
 
@@ -133,8 +133,8 @@ impl Aggregation {
         })
     }
 
-    /// Group versions of routes that stand behind this one, instead of those of the last call. They have local APIServices, and
-    /// can be served by another server instead.
+    /// Sets the group versions of routes behind this one, replacing those of the last call. They have local
+    /// APIServices, and another server can serve them instead.
     pub fn serve_routed(&self, versions: Vec<Routed>) {
         let mut stored = self.stored.lock();
         self.routed.store(Arc::new(versions));

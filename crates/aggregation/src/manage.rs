@@ -1,4 +1,4 @@
-//! Starts the checks of other servers, and keeps local APIServices as they should be.
+//! Starts the checks of other servers, and reconciles local APIServices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Aggregation {
         }
     }
 
-    /// Brings local APIServices to where they should be. Whether nothing is left to try again.
+    /// Reconciles local APIServices. Returns whether all writes succeeded.
     async fn manage(&self, server: &Shared, client: &Client) -> bool {
         let mut desired = bootstrap_objects::api_services(server.registry.snapshot().iter());
         let routed = self.routed.load_full();

@@ -111,7 +111,7 @@ impl Aggregation {
     /// The endpoint of another server. `chance` selects one of several addresses.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no endpoint.
     pub(crate) fn endpoint(&self, server: &Shared, remote: &Remote, chance: u64) -> Result<Endpoint, String> {
         let found = self.found(server, remote, self.routing == Routing::Endpoints).map_err(|it| it.message)?;
         let service = &remote.service;

@@ -70,7 +70,7 @@ struct Status {
     conditions: Option<Vec<Condition>>,
 }
 
-/// Whether the server keeps a local APIService as it should be.
+/// Whether the server reconciles a local APIService.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Managed {
     /// By users only.
@@ -149,7 +149,7 @@ pub struct Target {
     pub is_available: bool,
 }
 
-/// The group versions of other servers, ready to be looked up.
+/// The group versions of other servers, indexed for lookups.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     by_group: HashMap<String, Vec<Target>>,

@@ -1,4 +1,4 @@
-//! An API server with the aggregator, API servers behind it, and a server that replies as its group's name says.
+//! An API server with the aggregator, API servers behind it, and a server whose response depends on its group's name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,7 +180,7 @@ impl Front {
         self.condition(group, |condition| condition["reason"] == reason).await
     }
 
-    /// Waits until an APIService is as `wanted`; it gets `None` while there is none.
+    /// Waits until an APIService satisfies `wanted`; `None` stands for an absent one.
     pub async fn api_service<T>(&self, name: &str, wanted: impl Fn(Option<&Value>) -> Option<T>) -> T {
         let cache = self.server.shared().cache.resource("apiregistration.k8s.io/apiservices");
         let key = apimachinery::ObjectKey::cluster(name);

@@ -1,4 +1,4 @@
-//! A server that replies as the group of the request says.
+//! A server whose response depends on the group of the request.
 
 use std::sync::Arc;
 
@@ -93,13 +93,13 @@ impl Odd {
             }
             ["end"] => Err(std::io::Error::other("closed")),
             ["hang"] => std::future::pending().await,
-            // Sends the body back as it comes.
+            // Streams the body back.
             ["echo"] => {
                 let frames = body.into_data_stream().map(|piece| piece.map(Frame::data).map_err(std::io::Error::other));
                 Ok(Response::new(BodyExt::boxed(StreamBody::new(frames))))
             }
             ["pretty"] => full(200, r#"{"a":1}"#),
-            // Switches protocols, whether it was asked to or not, and echoes.
+            // Switches protocols, whether requested or not, and echoes.
             ["switch"] => {
                 tokio::spawn(async move {
                     let Ok(upgraded) = upgrade.await else { return };

@@ -67,7 +67,7 @@ async fn a_server_that_does_not_answer_is_unavailable_and_blocks_no_other() {
     front.register(&trust, "hanging.odd", ("odd", port)).await;
     front.register(&trust, "a.odd", ("odd", port)).await;
     front.reason("a.odd", "Passed").await;
-    // Connections are open now; from here on time passes while nothing happens.
+    // Connections are open now; from here on the virtual time advances when all tasks are idle.
     tokio::time::pause();
     let condition = front.reason("hanging.odd", "FailedDiscoveryCheck").await;
     let message = condition["message"].as_str().expect("a text");
@@ -130,7 +130,7 @@ async fn discovery_is_merged_and_turns_stale() {
     let boxes = known.resources.iter().find(|found| found.resource.plural == "boxes").expect("a resource");
     assert!(boxes.can("watch") && boxes.resource.namespaced);
 
-    // It goes away: what it listed stays, and is marked.
+    // It shuts down: its lists stay, marked as stale.
     server.shutdown();
     let service = json!({"spec": {"externalName": "127.0.0.1"}});
     front.touch("backs", &service).await;

@@ -154,7 +154,7 @@ async fn failures_of_the_server_behind_are_reported_as_upstream_does() {
         let reply = front.get(&format!("/apis/a.odd/v1/{path}")).await;
         assert_eq!((reply.code, reply.text.as_str()), (code, text), "{path}");
     }
-    // Nothing listens any more: requests fail until the next check.
+    // The server stops listening: requests fail until the next check.
     let free =
         tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bound").local_addr().expect("an address").port();
     let api_service = format!("{API_SERVICES}/v1.a.odd");
