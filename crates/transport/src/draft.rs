@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::{Body, BoxError};
 
-/// Request extension: the object or patch of a write, from a caller in this process. A server that takes it decodes nothing,
-/// and nothing was encoded for it. [`Draft::body`] is the body of the same request: it encodes the document for every other
-/// reader, such as a proxy. The document is taken once; the body fails after that.
+/// Request extension: the object or patch of a write, from a caller in this process. A server that takes it decodes
+/// nothing, and the caller encoded nothing. [`Draft::body`] is the body of the same request: it encodes the document
+/// for every other reader, such as a proxy. The document can be taken once; the body fails after that.
 #[derive(Clone)]
 pub struct Draft(Arc<Mutex<Option<Value>>>);
 

@@ -77,17 +77,17 @@ pub struct AcceptPayload;
 #[derive(Clone, Copy, Debug)]
 pub struct WithStatus;
 
-/// Request extension of a create: new objects instead of a body. Each is validated and stored as in a request of its
-/// own; the response is [`Payload::Created`]. For callers in this process that create many small objects of a kind,
-/// which are then neither encoded nor decoded. The first receiver takes them.
+/// Request extension of a create: new objects instead of a body. Each is validated and stored as in a separate request;
+/// the response is [`Payload::Created`]. For callers in this process that create many small objects of a kind, which
+/// are then neither encoded nor decoded. The first receiver takes them.
 #[derive(Clone)]
 pub struct NewObjects(pub Arc<Mutex<Vec<Value>>>);
 
-/// Request extension: writes of a caller in this process that are stored together or not at all. Each is a request as it
-/// would be sent alone, authorized, admitted and validated by itself; the request that carries them is addressed like the
-/// first and has no body of its own. They are creates, updates and patches of different objects, and none depends on what
-/// another one changes. The response is [`Payload::Together`], or a conflict when nothing was stored. The first receiver
-/// takes them.
+/// Request extension: writes of a caller in this process that are stored together or not at all. Each is a request as
+/// it would be sent alone, authorized, admitted and validated separately; the request that carries them is addressed
+/// like the first and has no body. They are creates, updates and patches of different objects, and none depends on an
+/// object that another one changes. The response is [`Payload::Together`], or a conflict if no write was stored. The
+/// first receiver takes them.
 #[derive(Clone)]
 pub struct Together(Arc<Mutex<Vec<Request>>>);
 
@@ -96,7 +96,7 @@ impl Together {
         Self(Arc::new(Mutex::new(writes)))
     }
 
-    /// The writes; none when they were taken before.
+    /// The writes; empty if they were already taken.
     pub fn take(&self) -> Vec<Request> {
         std::mem::take(&mut *self.0.lock())
     }
