@@ -84,7 +84,7 @@ impl Random for Zeros {
     }
 }
 
-/// A key management service that knows no seed.
+/// A key management service without seeds.
 struct Unknown;
 
 impl Seeds for Unknown {
@@ -101,7 +101,8 @@ impl Seeds for Unknown {
     }
 }
 
-/// An EncryptionConfiguration, a zero byte, and a stored value. What is sealed can be opened, at its own key only.
+/// An EncryptionConfiguration, a zero byte, and a stored value. An encrypted value can be decrypted, only at its own
+/// key.
 pub(crate) fn encryption(input: &[u8]) {
     let end = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let (file, value) = (&input[..end], input.get(end + 1..).unwrap_or_default());

@@ -40,14 +40,14 @@ pub(crate) fn protobuf(input: &[u8]) {
     let Ok(value) = decode(input) else { return };
     let Ok(bytes) = encode(value.to_string().as_bytes()) else { return };
     let settled = decode(&bytes).unwrap_or_else(|e| panic!("{e}: {value}"));
-    // Times, quantities and unset fields may be normalized once; then nothing changes any more.
+    // Times, quantities and unset fields may be normalized once; after that the object is stable.
     let bytes = encode(settled.to_string().as_bytes()).unwrap_or_else(|e| panic!("{e}: {settled}"));
     assert_eq!(decode(&bytes).as_ref(), Ok(&settled));
     serde_json::from_str::<Value>(&settled.to_string()).unwrap_or_else(|e| panic!("{e}: {settled}"));
 }
 
-/// What is read of a kube-apiserver's value is in this program's form: it is not converted twice, and the cache can parse it.
-/// The first line is the key, if it is one.
+/// The decoded value of a kube-apiserver is in this program's form: it is not converted twice, and the cache can parse
+/// it. The first line is the key, if it is one.
 pub(crate) fn stored(input: &[u8]) {
     use adoption::value::readable;
     let newline = input.iter().position(|byte| *byte == b'\n').filter(|_| input.starts_with(b"/"));

@@ -45,7 +45,7 @@ pub(crate) fn oidc(input: &[u8]) {
     }
 }
 
-/// What an aggregated API server lists: its resources, and its OpenAPI documents.
+/// The discovery of an aggregated API server: its resources, and its OpenAPI documents.
 pub(crate) fn api_service(input: &[u8]) {
     if let Ok(resources) = aggregation::listed_resources(input) {
         assert!(resources.is_array(), "{resources}");

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{json_documents, type_of};
 
-/// Results stay readable: none is deeper than the decoder's limit.
+/// Results stay decodable: none exceeds the decoder's depth limit.
 fn readable(value: &Value) {
     serde_json::from_str::<Value>(&value.to_string()).unwrap_or_else(|e| panic!("{e}: {value}"));
 }

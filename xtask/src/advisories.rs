@@ -60,7 +60,8 @@ pub fn row(line: &str) -> anyhow::Result<Advisory> {
     Ok(Advisory { id: id.to_owned(), package: package.to_owned(), patched, unaffected, what: what.to_owned() })
 }
 
-/// An advisory of the database: a Markdown file that begins with TOML. None for advisories that were withdrawn or only inform.
+/// An advisory of the database: a Markdown file that begins with TOML. `None` for withdrawn and informational
+/// advisories.
 #[must_use]
 pub fn of_database(text: &str) -> Option<Advisory> {
     let (_, rest) = text.split_once("```toml\n")?;

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds the measuring program and the measured one, both optimized, and runs it. It is a crate
-//! of its own (`bench`), so that other tasks do not compile its dependencies.
+//! `cargo xtask bench`: builds the measuring program and the measured one, both optimized, and runs it. It is a
+//! separate crate (`bench`), so that other tasks do not compile its dependencies.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

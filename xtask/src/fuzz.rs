@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use cargo_metadata::Message;
 use clap::Args;
 
-/// Feed every decoder with what libFuzzer makes up.
+/// Run the fuzz targets of every decoder with libFuzzer.
 #[derive(Args)]
 pub struct Fuzz {
     /// The targets to run, one for each directory in fuzz/corpus; all of them without a name.
@@ -87,8 +87,7 @@ fn known_targets(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The directory of the build and of the findings: beside all other build output, so that a cache of one keeps the
-/// other.
+/// The directory of the build and of the findings: beside all other build output, so that a cache includes both.
 fn built_in(directory: &Path) -> anyhow::Result<PathBuf> {
     let shared = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| directory.join("../target"), PathBuf::from);
     std::fs::create_dir_all(&shared).with_context(|| format!("making {}", shared.display()))?;
@@ -146,7 +145,7 @@ impl Runner {
         self.command(target).arg(input).status().context("running the target")
     }
 
-    /// New inputs with new coverage are kept beside the build for the next run.
+    /// New inputs with new coverage are stored beside the build for the next run.
     fn explore(&self, target: &str, seconds: u32, seed: u32) -> anyhow::Result<()> {
         let (kept, findings) = (self.built.join("corpus").join(target), format!("findings/{target}/"));
         for path in [&kept, &self.directory.join(&findings)] {

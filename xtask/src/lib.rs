@@ -1,4 +1,4 @@
-//! Project tasks as a library: what `cargo xtask` runs and what its tests check.
+//! Project tasks as a library: the commands of `cargo xtask` and the checks of its tests.
 
 pub mod advisories;
 pub mod bench;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{cases, solve};
 
-/// Print random scheduling problems, or what comes of them.
+/// Print random scheduling problems, or their solutions.
 #[derive(Args)]
 pub struct GenProblems {
     /// Where the first problem starts; the next has the seed after it.

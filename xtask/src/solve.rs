@@ -15,20 +15,21 @@ use serde_json::Value;
 
 use crate::problems::GivenProblem;
 
-/// Print a document of cases with every `expect` filled in; or where a binding goes, and why, cluster by cluster.
+/// Print a document of cases with every `expect` filled in, or the decision for a binding with its reasons, cluster by
+/// cluster.
 #[derive(Args)]
 pub struct Solve {
     /// A JSON document of cases, as `gen-problems` writes them. Or YAML documents: Clusters, and one ResourceBinding or
     /// ClusterResourceBinding. `-` is the standard input.
     file: PathBuf,
-    /// Keep clusters that get no replicas.
+    /// Include clusters without replicas.
     #[arg(long)]
     enable_empty_workload_propagation: bool,
     /// Place components of a workload together.
     #[arg(long)]
     multiple_pod_templates: bool,
-    /// Decide as the product does, not as upstream: look for other regions when the chosen ones lack room, spread over
-    /// providers, zones and labels, take no `maxGroups` for no limit.
+    /// Decide by this project's rules instead of upstream's: try other regions if the selected ones lack capacity,
+    /// spread over providers, zones and labels, treat a missing `maxGroups` as no limit.
     #[arg(long)]
     ours: bool,
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: what compilers and clippy do not check. Each rule is a function over texts;
-//! `tests/it/tidy.rs` runs all of them over the repository.
+//! `cargo xtask tidy`: rules beyond compilers and clippy. Each rule is a function over texts; `tests/it/tidy.rs` runs
+//! all of them over the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,8 +28,8 @@ const LARGE: &[(&str, usize)] = &[
 /// Names that state no subject.
 const NAMELESS: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc", "manager"];
 
-/// What a pure crate may not name: files, sockets, processes, the environment and clocks. `std::net` has address types
-/// as well, which are data.
+/// Paths that a pure crate must not use: files, sockets, processes, the environment and clocks. `std::net` also has
+/// address types, which are data.
 const IMPURE: &[&str] = &[
     "std::fs",
     "std::process::Command",
@@ -46,7 +46,7 @@ const IMPURE: &[&str] = &[
     ".await",
 ];
 
-/// Runs every rule and prints what breaks one.
+/// Runs every rule and prints violations.
 #[derive(clap::Args)]
 pub struct Tidy {
     /// Copy of RustSec's advisory database to check besides the advisories in this repository
@@ -107,7 +107,7 @@ pub fn repository() -> anyhow::Result<Vec<String>> {
         }
     }
     findings.extend(clippy(&std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?));
-    // `cargo metadata` also lists optional dependencies that no feature enables; the tree is what is built.
+    // `cargo metadata` also lists optional dependencies that no feature enables; the tree lists the built ones.
     let tree = ["tree", "--workspace", "--locked", "--prefix=none", "--edges=normal,build", "--format={p}|{l}"];
     let built = output(Command::new(env!("CARGO")).args(tree).current_dir(root))?;
     findings.extend(dependencies(&built));
@@ -165,7 +165,8 @@ pub fn source(path: &str, text: &str) -> Vec<String> {
     findings
 }
 
-/// What the code of some crates must not name: within which path, outside which, what, and why.
+/// Names that the code of some crates must not use: the path they apply to, the excepted path, the name, and the
+/// reason.
 const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     ("crates/apiserver/", "", ".karmada.io", "the API server does not depend on Karmada"),
     ("crates/storage/", "", ".karmada.io", "the store knows no kind"),

@@ -1,6 +1,6 @@
-//! Which embedded database carries the store best? Clients put 2 KiB values; one committer thread takes all waiting
-//! puts, writes them in one engine transaction with one durable commit, and acknowledges them together. Every engine
-//! keeps the same two tables: revision -> (key, value), and an index (key, revision).
+//! Compares embedded databases for the store. Clients put 2 KiB values; one committer thread takes all waiting puts,
+//! writes them in one engine transaction with one durable commit, and acknowledges them together. Every engine has the
+//! same two tables: revision -> (key, value), and an index (key, revision).
 //!
 //! `engines [DIR [SECONDS]]` prints the table. Run it under `strace -f -c -e fsync,fdatasync` with `ENGINE` and
 //! `CLIENTS` set to count the syncs of one cell (the committer prints its own number of commits).
@@ -168,7 +168,7 @@ struct Put {
     done: Sender<()>,
 }
 
-/// Commits what waits, together, until all clients are gone. Returns the number of commits.
+/// Commits all waiting puts together, until all clients are gone. Returns the number of commits.
 fn committer(mut engine: Box<dyn Engine>, puts: Receiver<Put>) -> u64 {
     let (mut revision, mut commits) = (0, 0);
     while let Ok(first) = puts.recv() {
