@@ -1,5 +1,5 @@
-//! The embedded store as it is used: puts of 2 KiB from 1, 16 and 128 clients over 20,000 keys, then the time to open
-//! and to list 50,000 objects. Arguments: a directory on the disk to measure, and the seconds per row.
+//! The embedded store in use: puts of 2 KiB from 1, 16 and 128 clients over 20,000 keys, then the time to open and to
+//! list 50,000 objects. Arguments: a directory on the disk to measure, and the seconds per row.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -57,7 +57,7 @@ struct Watcher {
 #[derive(Debug)]
 pub(crate) enum Next {
     Batch(WatchBatch),
-    /// The log no longer reaches back to the watcher's position, which is given.
+    /// The log no longer reaches back to the watcher's position, the given revision.
     Behind(Revision),
     Closed(Error),
 }
@@ -97,7 +97,7 @@ impl Feed {
         state.trim()
     }
 
-    /// Drops what is not after `revision`, and returns it.
+    /// Drops and returns all changes up to `revision`.
     pub fn forget(&self, revision: Revision) -> Vec<(Revision, Change)> {
         let mut state = self.0.lock();
         let mut dropped = Vec::new();
@@ -116,7 +116,7 @@ impl Feed {
         }
     }
 
-    /// Ends all watches with `error`, the ones to come as well.
+    /// Ends all current and future watches with `error`.
     pub fn close(&self, error: Error) {
         let mut state = self.0.lock();
         state.closed = Some(error);
@@ -227,7 +227,7 @@ impl Cursor {
         let id = state.next_watcher;
         state.next_watcher += 1;
         let behind = after < state.newest;
-        // Revision 1 is the empty store, which has no changes to keep.
+        // Revision 1 is the empty store, without changes.
         let watcher = Watcher { range, position: after.max(1), behind, wants_progress: false, waker: None };
         state.watchers.insert(id, watcher);
         Self { feed: Arc::clone(feed), id }
@@ -237,7 +237,7 @@ impl Cursor {
         self.feed.0.lock().next(self.id, context)
     }
 
-    /// Goes on after `revision`: what lies before was found elsewhere.
+    /// Continues after `revision`: earlier changes were read elsewhere.
     pub fn skip_to(&mut self, revision: Revision) {
         if let Some(watcher) = self.feed.0.lock().watchers.get_mut(&self.id) {
             watcher.position = watcher.position.max(revision);
@@ -263,7 +263,7 @@ pub(crate) fn stream(cursor: Cursor) -> impl futures::Stream<Item = Result<Watch
     })
 }
 
-/// The memory of a change: the keys and values it keeps alive and its own fields.
+/// The memory of a change: its keys, values and fields.
 fn weight(change: &Change) -> usize {
     let of = |kv: &crate::KeyValue| kv.key.len() + kv.value.len() + size_of::<crate::KeyValue>();
     match change {

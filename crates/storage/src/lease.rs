@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{Change, Error, KeyValue, LeaseId, Result};
 
-/// A lease lives at most this long (etcd's own limit, about 285 years).
+/// The maximum lifetime of a lease (etcd's limit, about 285 years).
 const MAX_TTL_SECONDS: u64 = 9_000_000_000;
 
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Leases {
         Ok(())
     }
 
-    /// Every lease and its time to live.
+    /// All leases with their times to live.
     pub fn all(&self) -> impl Iterator<Item = (LeaseId, Duration)> + '_ {
         self.by_id.iter().map(|(id, lease)| (*id, lease.ttl))
     }
@@ -81,7 +81,7 @@ impl Leases {
         self.by_deadline.iter().take_while(|(deadline, _)| *deadline <= now).map(|(_, id)| *id).collect()
     }
 
-    /// Attaches and detaches the key of a change that was made.
+    /// Attaches or detaches the key of an applied change.
     pub fn follow(&mut self, change: &Change) {
         let (previous, current) = match change {
             Change::Put { current, previous } => (previous.as_ref(), Some(current)),

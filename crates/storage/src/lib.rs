@@ -1,9 +1,9 @@
 //! The watchable multi-version store under the API server.
 //!
-//! It knows bytes and revisions, not kinds. The model is etcd's: every successful transaction that writes gets the
-//! next global revision; a key's value can be read as of any revision that has not been compacted; a watch delivers
-//! every change after a revision, in order, without gaps. An etcd cluster can stand behind [`Store`] as well as the
-//! embedded engine.
+//! It stores bytes and revisions, independently of kinds. The model is etcd's: every successful transaction with
+//! changes gets the next global revision; a key's value can be read as of any revision that has not been compacted; a
+//! watch delivers every change after a revision, in order, without gaps. [`Store`] is implemented by the embedded
+//! engine and by an etcd cluster.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod conformance;
@@ -21,7 +21,7 @@ use futures::Stream;
 use futures::future::BoxFuture;
 
 /// The default limit of one transaction in bytes. An API request has at most 3 MiB (kube-apiserver's limit); a megabyte
-/// is left for what the server adds.
+/// is reserved for fields that the server adds.
 pub const DEFAULT_MAX_TXN_BYTES: usize = 4 << 20;
 
 /// Position in the global order of writes. An empty store is at 1, as etcd is.
@@ -104,7 +104,7 @@ pub struct Damage {
     pub key: Bytes,
     /// The place of the damage, and how it was found.
     pub place: Arc<str>,
-    /// What makes the value readable again, if it is not a backup: it is intact then.
+    /// The action that makes the value readable again, if that is not a backup: the value is then intact.
     pub remedy: Option<Arc<str>>,
 }
 
@@ -114,7 +114,7 @@ impl Damage {
         Self { key, place: place.into(), remedy: None }
     }
 
-    /// What to do about it.
+    /// The recommended action.
     pub fn advice(&self) -> &str {
         self.remedy.as_deref().unwrap_or("restore the store from a backup")
     }
@@ -148,7 +148,7 @@ impl Guard {
 /// A change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Writes a value, and attaches the key to a lease or to none.
+    /// Writes a value, with or without a lease for the key.
     Put {
         /// The key.
         key: Bytes,
@@ -164,8 +164,8 @@ pub enum Op {
     },
 }
 
-/// All ops at one new revision if every guard holds, nothing otherwise. Of several ops on one key the last counts.
-/// Deleting an absent key is no change, and a transaction without a change takes no revision.
+/// Applies all ops at one new revision if every guard holds, otherwise none. Of several ops on one key the last is
+/// applied. Deleting an absent key is not a change, and a transaction without changes takes no revision.
 #[derive(Clone, Debug, Default)]
 pub struct Txn {
     /// The conditions of the transaction.
@@ -179,10 +179,10 @@ pub struct Txn {
 pub enum TxnOutcome {
     /// Durable: no crash after this answer loses it.
     Committed {
-        /// The revision of its changes, or the present one if nothing changed.
+        /// The revision of its changes, or the current one without changes.
         revision: Revision,
     },
-    /// Some guard failed; nothing was written.
+    /// A guard failed; nothing was written.
     Failed {
         /// The present state of each guarded key, in the order of the guards.
         current: Vec<Option<KeyValue>>,
@@ -264,23 +264,23 @@ pub enum Error {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The value is there and cannot be trusted: it is unknown, not absent. Everything else goes on.
+    /// The value exists but cannot be trusted: it is unknown, not absent. Other keys are not affected.
     #[error("{0}")]
     Damaged(Damage),
-    /// A limit of the engine's server that only the server knows: the size of a request, or the number of its operations.
-    /// Nothing was written.
+    /// A limit that only the engine's server knows: the size of a request, or the number of its operations. Nothing was
+    /// written.
     #[error("{0}")]
     OverLimit(Arc<str>),
     /// The engine's server refuses writes until an operator has cleared its alarm. Nothing was written.
     #[error("{0}")]
     Alarm(Arc<str>),
-    /// The engine's server cannot be reached at present. Nothing was written.
+    /// The engine's server is currently unreachable. Nothing was written.
     #[error("{0}")]
     Unavailable(Arc<str>),
     /// The answer to a write did not arrive: the write is stored, or it is not.
     #[error("{0}")]
     Uncertain(Arc<str>),
-    /// The disk is full. Nothing was written; reads go on.
+    /// The disk is full. Nothing was written; reads succeed.
     #[error("no space left on the store's device")]
     NoSpace,
     /// The engine cannot go on (I/O error, corruption). Writes are refused until restart.
@@ -323,8 +323,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Damaged`] if a value of the range is damaged: a list without it would be wrong.
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse>>;
 
-    /// As [`Store::range`], and goes on past damaged values, which it names: for a cache that must know which keys it
-    /// does not know.
+    /// As [`Store::range`], but continues after damaged values and names them: for a cache that must know the unknown
+    /// keys.
     fn salvage(&self, request: RangeRequest) -> BoxFuture<'_, Result<(RangeResponse, Vec<Damage>)>> {
         Box::pin(async move { Ok((self.range(request).await?, Vec::new())) })
     }
@@ -344,8 +344,8 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Whether other processes write to the same store. What a process knows from its watches is then behind at any moment, and
-    /// only guards decide.
+    /// Whether other processes write to the same store. A process's watches may then be behind, and only guards are
+    /// authoritative.
     fn is_shared(&self) -> bool {
         false
     }
@@ -354,18 +354,18 @@ pub trait Store: Send + Sync + 'static {
     /// watchers in revision order.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>>;
 
-    /// Several transactions, one right after another, or none of them: if one is refused, nothing happens, and every
-    /// outcome is [`TxnOutcome::Failed`]. Each takes a revision of its own, so that a watcher can go on after any of them,
-    /// unless [`Store::shares_revisions`]: then all have one revision, and [`Error::OverLimit`] refuses a transaction
-    /// whose guards or ops are about a key that an earlier one of them changes.
-    /// What holds of [`Store::txn`] holds of the whole; it becomes durable at once.
+    /// Applies several transactions, one right after another, or none of them: if one is refused, none is applied, and
+    /// every outcome is [`TxnOutcome::Failed`]. Each takes a separate revision, so that a watcher can continue after
+    /// any of them, unless [`Store::shares_revisions`]: then all have one revision, and [`Error::OverLimit`] refuses a
+    /// transaction with guards or ops on a key that an earlier one of them changes. Otherwise the rules of
+    /// [`Store::txn`] apply to the whole group; it becomes durable at once.
     fn txn_all(&self, txns: Vec<Txn>) -> BoxFuture<'_, Result<Vec<TxnOutcome>>>;
 
-    /// Changes with a revision greater than `after`, in order and without gaps; later ones as they happen.
-    /// `Compacted` if history that old is gone; a revision in the future skips what happens until then.
+    /// Changes with a revision greater than `after`, in order and without gaps; later ones as they happen. `Compacted`
+    /// if history that old is compacted; a future revision skips all changes until then.
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>>;
 
-    /// Every open watch delivers, soon, a batch whose revision is at least the present one. Without it, a watcher
+    /// Soon delivers a batch to every open watch whose revision is at least the current one. Without it, a watcher
     /// receives nothing for revisions outside its range.
     fn request_progress(&self) -> BoxFuture<'_, Result<()>>;
 
@@ -381,8 +381,8 @@ pub trait Store: Send + Sync + 'static {
     /// Ends a lease and deletes its keys.
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<()>>;
 
-    /// Whether the key's value would be stored differently if it were written again, as after a change of its encryption. An
-    /// update that changes nothing is written then.
+    /// Whether the key's value would be stored differently if it were written again, for example after a change of its
+    /// encryption. An update without changes is then written.
     fn is_stale(&self, key: Bytes) -> BoxFuture<'_, bool> {
         let _ = key;
         Box::pin(std::future::ready(false))

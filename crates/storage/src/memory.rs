@@ -288,7 +288,7 @@ impl Inner {
         id
     }
 
-    /// Deletes the keys of a lease, each at a revision of its own, and the lease.
+    /// Deletes the keys of a lease, each at a separate revision, and the lease.
     fn end_lease(&self, state: &mut State, id: LeaseId) -> Result<()> {
         for key in state.leases.remove(id)? {
             self.apply(state, &[Txn { guards: vec![], ops: vec![Op::Delete { key }] }])?;
@@ -296,7 +296,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Ends what is due and returns the time of the next run.
+    /// Ends all due leases and returns the time of the next run.
     fn end_expired(&self) -> Option<Instant> {
         let mut state = self.state.lock();
         for id in state.leases.expired(Instant::now()) {
@@ -322,7 +322,7 @@ impl Drop for Inner {
     }
 }
 
-/// Ends leases when their time has come; itself ends with the store or the last lease.
+/// Ends leases when they expire; ends with the store or the last lease.
 async fn expire(store: Weak<Inner>, changed: Arc<Notify>) {
     loop {
         let Some(deadline) = store.upgrade().and_then(|store| store.end_expired()) else { return };

@@ -1,5 +1,5 @@
-//! The effect of a transaction on a given state. Pure: the engine passes in a lookup of keys and applies the result.
-//! All our engines decide here, so they cannot differ.
+//! The effect of a transaction on a given state. Pure: the engine passes a lookup of keys and applies the result. All
+//! our engines use it, so they cannot differ.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use crate::{Change, Error, Guard, KeyValue, LeaseId, Op, Result, Revision, Txn};
 
-/// What is to be done about a transaction.
+/// The decision about a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// A guard does not hold; the state of each guarded key.
     Refuse(Vec<Option<KeyValue>>),
-    /// The guards hold and nothing changes: no ops, or deletions of absent keys only. Takes no revision.
+    /// The guards hold and nothing changes: no ops, or only deletions of absent keys. Takes no revision.
     Nothing,
     /// The changes of the new revision, at most one per key, in key order.
     Write(Vec<Change>),
@@ -55,8 +55,8 @@ pub(crate) fn plan(
     Ok(if changes.is_empty() { Plan::Nothing } else { Plan::Write(changes) })
 }
 
-/// Decides transactions that happen one after another, each at a revision of its own from `next` on, or not at all: if one
-/// of them is refused, all are.
+/// Decides consecutive transactions, each at a separate revision from `next` on, or none: if one of them is refused,
+/// all are.
 pub(crate) fn plan_all(
     txns: &[Txn],
     next: Revision,
@@ -92,7 +92,8 @@ pub(crate) fn plan_all(
     Ok(plans)
 }
 
-/// What an op or a guard costs besides its key and value. With the default limit a transaction has at most 65,536 ops.
+/// The size of an op or a guard in addition to its key and value. With the default limit a transaction has at most
+/// 65,536 ops.
 const OP_BYTES: usize = 64;
 
 /// Refuses transactions that together exceed `limit` bytes.

@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone)]
 struct Subject(Arc<dyn Store>);
 
-/// Runs the listed cases, each on a store of its own, and the store's `verify` after it.
+/// Runs the listed cases, each on a separate store, followed by the store's `verify`.
 macro_rules! cases {
     ($open:ident: $($case:path),* $(,)?) => {$(
         tracing::debug!(case = stringify!($case));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Subject, bytes, changes, delete, describe, put, text};
 use crate::{Change, Error, Guard, KeyRange, KeyValue, Op, Revision, Store, TxnOutcome};
 
-/// One step. Keys are small numbers so that they meet each other; `pick`s are taken modulo what there is to pick from.
+/// One step. Keys are small numbers, so that steps use the same keys; `pick`s are taken modulo the number of choices.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the steps are those of the store's methods")]
 pub enum Step {

@@ -109,7 +109,7 @@ pub(super) async fn compaction_forgets_history_but_no_key(store: &Subject) {
     let newest = store.revision().await;
     let future = store.0.compact(newest + 1).await;
     assert_eq!(future, Err(Error::FutureRevision { requested: newest + 1, newest }));
-    // Everything but the newest state goes; the revisions continue.
+    // All states except the newest are compacted; the revisions continue.
     store.0.compact(newest).await.expect("compacts");
     assert_eq!(store.put("/gone", "2").await, newest + 1);
     let kv = store.get("/gone").await.expect("lives");

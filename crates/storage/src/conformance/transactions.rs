@@ -130,7 +130,7 @@ pub(super) async fn big_values_are_kept_and_bigger_ones_refused(store: &Subject)
     assert_eq!(store.get("/empty").await.expect("exists").value, Bytes::new());
 }
 
-/// Sixteen tasks increment one counter by compare-and-set; none of the increments may be lost.
+/// Sixteen tasks increment one counter by compare-and-set; no increment may be lost.
 pub(super) async fn concurrent_writers_each_win_once(store: &Subject) {
     store.put("/counter", "0").await;
     let tasks: Vec<_> = (0..16).map(|_| tokio::spawn(increment(store.clone(), 8))).collect();

@@ -79,7 +79,7 @@ pub(super) async fn compacted_history_is_refused(store: &Subject) {
     assert_eq!(changes(&mut newest, 1).await, ["12-/a<9"]);
 }
 
-/// Writers, and watchers that begin in between, all see the one order.
+/// Writers, and watchers that begin during the writes, all see the same order.
 pub(super) async fn no_gaps_under_concurrency(store: &Subject) {
     let (writers, each) = (8_u64, 40_u64);
     let last = 1 + writers * each;

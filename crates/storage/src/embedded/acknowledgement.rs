@@ -1,4 +1,4 @@
-//! The steps between a commit and its acknowledgement: the counters, and the mark of what is on the disk.
+//! The steps between a commit and its acknowledgement: the counters, and the mark of durable commits.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -29,7 +29,7 @@ impl Inner {
         if writer.syncs { self.acknowledge(writer, revision) } else { Ok(()) }
     }
 
-    /// Notes what is on the disk as acknowledged. A sync of the note follows within a second.
+    /// Records durable commits as acknowledged. A sync of the record follows within a second.
     fn acknowledge(&self, writer: &mut Writer, revision: Revision) -> Result<()> {
         let Ledger { digest, asides, .. } = writer.ledger;
         let noted = writer.mark.acknowledge(Acknowledged { revision, digest, asides });
@@ -55,9 +55,9 @@ impl Inner {
         }
     }
 
-    /// A commit that failed leaves parts of itself in the log, behind the last one that did not. When a later commit is
-    /// torn by a power failure, they look like acknowledged commits behind damage. So the mark notes, durably, that there
-    /// may be some, before that later commit. Without space for the note there is no space for a commit.
+    /// A failed commit leaves parts of itself in the log, after the last successful one. If a power failure tears a
+    /// later commit, they look like acknowledged commits after damage. So the mark durably records their possible
+    /// presence before that later commit. Without space for the record there is no space for a commit.
     pub(super) fn note_leftovers(&self, writer: &mut Writer) -> Result<()> {
         if !writer.leftovers || writer.mark.content().unsynced {
             return Ok(());

@@ -1,6 +1,6 @@
 //! The points where the revision was raised because history was lost: a backup was restored, or a loss was accepted.
 //!
-//! Each is kept as figures of the store (`schema`), so that versions that do not know them open the store too.
+//! Each is stored as figures of the store (`schema`), so that older versions also open the store.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,16 +10,16 @@ use super::database::Fault;
 use super::schema;
 use crate::Revision;
 
-/// Revisions that are passed over when history is lost: none that a client may have seen is used for something else. A
-/// power failure takes at most a second's worth of marks, and a backup is restored within 11 days of a write a second.
+/// The number of revisions to skip after a loss of history, so that no revision that a client may have seen is reused.
+/// A power failure loses at most the marks of a second, and a backup is restored within 11 days at a write a second.
 pub(super) const SKIPPED: Revision = 1_000_000;
 
 const COUNT: &str = "breaks";
 
-/// A point where history was lost. What clients and members have seen after `before` may be unknown to this store.
+/// A point where history was lost. The store may lack changes after `before` that clients and members have seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Break {
-    /// The newest revision that is left of the history before.
+    /// The newest remaining revision of the history before.
     pub before: Revision,
     /// The revision at which the store went on.
     pub after: Revision,
@@ -76,7 +76,7 @@ pub(super) fn add(db: &Connection, added: &Break) -> Result<(), Fault> {
     Ok(schema::set_figure(db, COUNT, n)?)
 }
 
-/// All breaks, oldest first, and how many figures they take. A store that never had one has none.
+/// All breaks, oldest first, and the number of their figures. Empty for a store without breaks.
 pub(super) fn read(db: &Connection) -> Result<(Vec<Break>, i64), Fault> {
     let Some(count) = schema::figure(db, COUNT)? else { return Ok((Vec::new(), 0)) };
     let mut breaks = Vec::new();

@@ -34,7 +34,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
 #[derive(Debug)]
 pub(super) enum Request {
-    /// All of them or none.
+    /// All of them, or none.
     Txns(Vec<Txn>, Reply<Vec<TxnOutcome>>),
     Grant {
         ttl: u64,
@@ -42,12 +42,12 @@ pub(super) enum Request {
     },
     EndLease {
         id: LeaseId,
-        /// Only if it is past its deadline: it may have been kept alive since the request was made.
+        /// Only if it is past its deadline: it may have been renewed since the request was queued.
         if_due: bool,
         reply: Reply<()>,
     },
     Compact(Revision, Reply<()>),
-    /// Whether each commit waits for the disk; what did not wait before is on the disk when the answer comes.
+    /// Whether each commit waits for the disk; earlier commits are durable when the reply arrives.
     SyncCommits(bool, Reply<()>),
     Close(Reply<()>),
 }
@@ -59,7 +59,7 @@ pub(super) struct Queue {
     requests: VecDeque<Request>,
     /// A blocking task works on the queue.
     running: bool,
-    /// Why nothing more is accepted.
+    /// The reason for which further requests are refused.
     refuses: Option<Error>,
 }
 
@@ -84,12 +84,12 @@ pub(super) struct Writer {
     pub leftovers: bool,
 }
 
-/// The digests of what is in the file.
+/// The digests of the file's content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ledger {
-    /// Of all rows that were ever appended.
+    /// Of all rows ever appended.
     pub digest: u64,
-    /// Of all rows that were removed.
+    /// Of all removed rows.
     pub removed: u64,
     /// Of all leases.
     pub leases: u64,
@@ -97,8 +97,8 @@ pub(super) struct Ledger {
     pub asides: u64,
 }
 
-/// The right to work on the queue. If it is dropped unused, the runtime is shutting down or the worker panicked; what
-/// waits is then refused rather than left waiting.
+/// The right to process the queue. If it is dropped unused, the runtime is shutting down or the worker panicked; queued
+/// requests are then refused, so that they do not wait.
 struct Turn {
     store: Arc<Inner>,
     ended: bool,
@@ -138,7 +138,7 @@ impl Inner {
     }
 
     /// After a failed sync the content of the disk is unknown, and a later success would prove nothing: writes are
-    /// refused until the file is opened, and thereby recovered, again.
+    /// refused until the file is reopened, and thereby recovered.
     fn stop_on_failure(&self, error: &Error) {
         if matches!(error, Error::Failed(_)) {
             tracing::error!(err = %error, "Store refuses writes until the process is restarted");
@@ -150,7 +150,7 @@ impl Inner {
         self.queue.lock().refuses.clone().map_or(Ok(()), Err)
     }
 
-    /// Up to [`BATCH_REQUESTS`] transactions, or one other request; nothing if the queue is empty.
+    /// Up to [`BATCH_REQUESTS`] transactions, or one other request; `None` if the queue is empty.
     fn take(&self, may_end: bool) -> Option<Vec<Request>> {
         let mut queue = self.queue.lock();
         let transactions =
@@ -217,14 +217,14 @@ fn carry_out(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
     }
 }
 
-/// What a batch did: the outcomes of each request, and the revisions written.
+/// The results of a batch: the outcomes of each request, and the written revisions.
 type Written = (Vec<Result<Vec<TxnOutcome>>>, Vec<(Revision, Vec<Change>)>);
 
 /// A backup that is slower than this many writes loses its history: at 2 KiB each it is 2 GiB of file.
 const HELD_REVISIONS: Revision = 1_000_000;
 
 impl Shared {
-    /// How far history may be compacted, if any further than it is: a backup that is being taken keeps it.
+    /// The revision up to which history may be compacted, if it advances: a backup in progress retains history.
     fn compactable(&self, wanted: Revision) -> Option<Revision> {
         let first = self.holds.keys().find(|held| held.saturating_add(HELD_REVISIONS) > self.revision);
         let revision = first.map_or(wanted, |held| wanted.min(*held));
@@ -251,7 +251,7 @@ impl Inner {
         self.may_write()?;
         let written = self.note_leftovers(writer).and_then(|()| self.write_durably(writer, transactions, ended));
         let (outcomes, revisions) = written.inspect_err(|error| {
-            // None of it happened, and what was noted of it did not either.
+            // The batch was not applied, so its records are dropped.
             writer.recent.clear();
             writer.leftovers = true;
             self.stop_on_failure(error);
@@ -311,7 +311,7 @@ impl Inner {
         Ok((outcomes, revisions))
     }
 
-    /// Runs `statements` in a durable transaction of its own.
+    /// Runs `statements` in a separate durable transaction.
     fn aside(
         &self,
         writer: &mut Writer,
@@ -382,14 +382,14 @@ impl Inner {
         oldest > 0 && writer.sweep_failed != Some(oldest) && writer.swept < database::last_row(oldest)
     }
 
-    /// What has to be done between batches: bounded history, a piece of the sweep, the checkpoint.
+    /// The work between batches: bounded history, a part of the sweep, the checkpoint.
     fn tidy(&self, writer: &mut Writer) {
         let (revision, oldest) = {
             let shared = self.shared.lock();
             (shared.revision, shared.oldest)
         };
         let keep = self.options.keep_revisions;
-        // Not at every write: a fifth more than promised may be kept.
+        // Not with every write: up to a fifth more than configured is retained.
         if revision.saturating_sub(oldest) > keep + keep / 5
             && let Err(error) = self.compact(writer, revision - keep)
         {
@@ -399,7 +399,7 @@ impl Inner {
             self.sweep(writer);
         }
         if writer.unmoved_bytes > CHECKPOINT_NOW_BYTES || self.checkpointed.swap(false, Relaxed) {
-            // After the background checkpoint little is left to move, and nothing is added in the meantime.
+            // After the background checkpoint few pages remain to move, and none are added meanwhile.
             self.checkpoint(&writer.db);
             writer.unmoved_bytes = 0;
         } else if writer.unmoved_bytes > CHECKPOINT_BYTES && !self.checkpoint_wanted.swap(true, Relaxed) {

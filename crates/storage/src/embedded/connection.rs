@@ -1,4 +1,4 @@
-//! The connections to the SQLite file, and what concerns the file rather than its tables: syncs, and its log.
+//! The connections to the SQLite file, and operations on the file rather than its tables: syncs, and its log.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -25,8 +25,8 @@ pub(super) enum Role {
 pub(super) fn connect(path: &Path, role: Role, quota_bytes: Option<u64>) -> Result<Connection> {
     let open = || -> rusqlite::Result<Connection> {
         let db = Connection::open(path)?;
-        // The store moves the log itself when it closes. SQLite would do it also for a log that is refused, which would
-        // destroy what can still be saved; and it would remove the side files, which a start on a full disk cannot make.
+        // The store moves the log itself when it closes. SQLite would also do it for a refused log, which would destroy
+        // recoverable data; and it would remove the side files, which a start on a full disk cannot recreate.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         // Memory: 2 MiB for the writer, whose lookups mostly hit the operating system's cache; less for the others.
         let cache_kib = if role == Role::Writer { 2048 } else { 512 };
@@ -86,8 +86,8 @@ pub(super) fn create_file(path: &Path) -> Result<()> {
         .map_err(|error: std::io::Error| Error::Failed(format!("cannot create {}: {error}", path.display()).into()))
 }
 
-/// A file cut short by a failing disk or a broken copy is found now, not when the missing page is first read. The log
-/// file is moved into the main file and emptied: what is not there cannot be damaged. Returns whether it is empty.
+/// Detects a file truncated by a failing disk or a broken copy now, not when the missing page is first read. The log
+/// file is moved into the main file and emptied, so that its content cannot be damaged. Returns whether it is empty.
 pub(super) fn check_length(db: &Connection, path: &Path) -> Result<bool> {
     match empty_log(db).map_err(failed(path)) {
         Ok(true) => {}
@@ -122,7 +122,7 @@ pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
     })
 }
 
-/// Moves the log file's content into the main file and cuts it to nothing. Returns whether that was possible.
+/// Moves the log file's content into the main file and truncates it. Returns whether that was possible.
 pub(super) fn empty_log(db: &Connection) -> rusqlite::Result<bool> {
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| Ok(row.get::<_, i64>(0)? == 0))
 }

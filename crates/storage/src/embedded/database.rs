@@ -1,4 +1,4 @@
-//! The statements on the tables of the SQLite file (`schema`). Blocking; knows nothing of queues and watchers. Every row
+//! The statements on the tables of the SQLite file (`schema`). Blocking; independent of queues and watchers. Every row
 //! that is read is verified.
 
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(super) struct Recovered {
 #[derive(Debug)]
 pub(super) enum Fault {
     Sql(rusqlite::Error),
-    /// One value is damaged; everything else can be read.
+    /// One value is damaged; all others can be read.
     Damaged(Damage),
     /// The file as a whole cannot be trusted.
     Broken(String),
@@ -182,7 +182,7 @@ macro_rules! columns {
     };
 }
 
-/// Reads a row and verifies it. `key`: what the index calls it; otherwise the row's own key counts.
+/// Reads a row and verifies it. `key` is the key in the index; without it, the row's own key is used.
 fn read(row: &Row<'_>, key: Option<Bytes>) -> Result<Stored, Fault> {
     let id: i64 = row.get(0)?;
     let columns = || -> rusqlite::Result<(Stored, i64)> {
@@ -412,7 +412,7 @@ pub(super) fn live(
     Ok(live)
 }
 
-/// Deletes what the next `limit` rows up to `oldest` supersede.
+/// Deletes the rows superseded by the next `limit` rows up to `oldest`.
 pub(super) fn sweep(db: &Connection, swept: i64, oldest: Revision, limit: usize) -> Result<Swept, Fault> {
     let end = last_row(oldest);
     let rows = db
@@ -421,7 +421,7 @@ pub(super) fn sweep(db: &Connection, swept: i64, oldest: Revision, limit: usize)
             Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, i64>(2)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    // A damaged key would name rows of another: the index must know it.
+    // A damaged key would refer to rows of another one: the index must contain it.
     let mut known = db.prepare_cached(
         "SELECT 1 FROM change INDEXED BY change_by_key WHERE key = ?1 AND id = ?2 AND create_revision = ?3",
     )?;
@@ -452,7 +452,7 @@ pub(super) fn check_pages(db: &Connection) -> Result<(), Fault> {
     if report == "ok" { Ok(()) } else { Err(Fault::Broken(report)) }
 }
 
-/// Verifies the next `limit` rows after `id`; returns the last of them, `None` at the end, and what is damaged.
+/// Verifies the next `limit` rows after `id`; returns the last of them, `None` at the end, and the damage.
 pub(super) fn verify_rows(db: &Connection, id: i64, limit: usize) -> Result<(Option<i64>, Vec<Damage>), Fault> {
     let mut statement = db.prepare_cached(columns!("WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
     let mut rows = statement.query((id, i64::try_from(limit).unwrap_or(i64::MAX)))?;
@@ -469,7 +469,7 @@ pub(super) fn verify_rows(db: &Connection, id: i64, limit: usize) -> Result<(Opt
     Ok((last, damaged))
 }
 
-/// Adds the key to a damaged row: the index knows it. Reads the whole index, once for a damaged row.
+/// Adds the key to the error of a damaged row, from the index. Reads the whole index, once for a damaged row.
 fn named(db: &Connection, id: i64, fault: Fault) -> Fault {
     const KEY: &str = "SELECT key FROM change INDEXED BY change_by_key WHERE +id = ?1";
     match fault {

@@ -89,8 +89,8 @@ impl Files {
 /// A directory that this process alone may use, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// Locked. The directory itself holds even if the lock file is removed; the lock file holds off older versions of
-    /// this program, which lock nothing else.
+    /// The locks. That of the directory holds even if the lock file is removed; that of the lock file excludes older
+    /// versions of this program, which lock only this file.
     locks: Vec<File>,
 }
 
@@ -111,13 +111,13 @@ fn make(dir: &Path) -> io::Result<()> {
         return Ok(());
     }
     match fs::set_permissions(dir, Permissions::from_mode(0o700)) {
-        // A volume of another owner, as pods have it: who may read it is decided there.
+        // A volume of another owner, as in pods: the owner controls its permissions.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         other => other,
     }
 }
 
-/// Two processes writing one store would each acknowledge what the other does not know.
+/// Two processes on one store would each acknowledge writes that the other does not see.
 pub(super) fn claim(dir: &Path) -> Result<Claim> {
     let failed =
         |path: &Path, error: io::Error| Error::Failed(format!("cannot open {}: {error}", path.display()).into());
@@ -139,7 +139,7 @@ pub(super) fn claim(dir: &Path) -> Result<Claim> {
     Ok(Claim { locks })
 }
 
-/// Claims a directory that exists, without making a file in it; `None` if another process has it open.
+/// Claims an existing directory without creating a file in it; `None` if another process has it open.
 pub(super) fn try_claim(dir: &Path) -> Result<Option<Claim>> {
     let lock =
         File::open(dir).map_err(|error| Error::Failed(format!("cannot open {}: {error}", dir.display()).into()))?;
@@ -150,8 +150,8 @@ pub(super) fn try_claim(dir: &Path) -> Result<Option<Claim>> {
     }
 }
 
-/// Refuses symbolic links in place of files: SQLite keeps its log beside the file that a link leads to, where it is
-/// neither verified nor backed up with the directory.
+/// Refuses symbolic links in place of files: SQLite stores its log beside the target of a link, where it is neither
+/// verified nor backed up with the directory.
 pub(super) fn refuse_links(files: &Files) -> Result<()> {
     let is_link = |path: &&PathBuf| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
     let Some(path) = files.all().iter().find(is_link).cloned() else { return Ok(()) };
@@ -163,11 +163,12 @@ pub(super) fn refuse_links(files: &Files) -> Result<()> {
     Err(Error::Failed(why.into()))
 }
 
-/// Whether the database may be created if it has no tables, given what is in the directory. `must_exist`: there was a store before.
+/// Whether the database may be created if it has no tables, given the files in the directory. `must_exist`: there was a
+/// store before.
 pub(super) fn may_create(files: &Files, found: &Found, must_exist: bool) -> Result<bool> {
     let length = |path: &Path| fs::metadata(path).ok().map(|data| data.len());
     let database = length(&files.database());
-    // The process ended while it made the store for the first time; the mark comes before the tables.
+    // The process ended while it created the store; the mark is written before the tables.
     let begun = match found {
         Found::Readable(content) => content.creating,
         Found::Missing => !must_exist,
@@ -188,7 +189,7 @@ pub(super) fn may_create(files: &Files, found: &Found, must_exist: bool) -> Resu
     if begun && !log_alone { Ok(true) } else { Err(files.missing()) }
 }
 
-/// Removes what is left of a store whose database is gone.
+/// Removes the remaining files of a store without a database.
 fn begin_empty(files: &Files, request: &Path) -> io::Result<()> {
     for path in files.all().iter().chain([&files.shared_index()]) {
         match fs::remove_file(path) {

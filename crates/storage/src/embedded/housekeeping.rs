@@ -33,7 +33,7 @@ pub(super) async fn run(store: Weak<Inner>, wake: Arc<Notify>) {
     }
 }
 
-/// Does what is due and returns the time of the next run; `None` when the store is closed.
+/// Does all due work and returns the time of the next run; `None` when the store is closed.
 async fn turn(store: &Weak<Inner>, history: &mut History, mark_due: &mut Option<Instant>) -> Option<Instant> {
     let store = store.upgrade()?;
     if store.closed.load(Relaxed) {

@@ -1,5 +1,5 @@
-//! A store made of the objects of another engine. Each object keeps its revisions, so that clients see the
-//! `resourceVersion`s that they know, and the store continues after the source's newest revision.
+//! Creates a store from the objects of another engine. Each object keeps its revisions, so that clients see known
+//! `resourceVersion`s, and the store continues after the source's newest revision.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::{KeyValue, Result, Revision};
 /// the new store does not have.
 const PASSED_OVER: Revision = 10_000;
 
-/// How a store is made of objects.
+/// Options of the import.
 #[derive(Clone, Debug)]
 pub struct Import {
-    /// A store that is in the directory is kept aside; otherwise it is an error.
+    /// Moves an existing store in the directory aside; otherwise it is an error.
     pub replace: bool,
-    /// Ends the names of the directories that are made beside the store's. No such directory may exist.
+    /// The suffix of the directories created beside the store's. No such directory may exist.
     pub suffix: String,
     /// The source's newest revision.
     pub revision: Revision,
-    /// Seconds that objects with a lease have left.
+    /// The remaining seconds of objects with a lease.
     pub ttl: u32,
 }
 
@@ -35,7 +35,7 @@ pub struct Import {
 pub struct Imported {
     /// The number of objects.
     pub objects: u64,
-    /// Of keys and values.
+    /// The size of keys and values.
     pub bytes: u64,
     /// The new store continues here.
     pub revision: Revision,

@@ -1,5 +1,5 @@
-//! Inspection of a store without opening it for work: verifies its files and measures it, also while a server has it
-//! open. Nothing is changed.
+//! Inspects a store without opening it for writes: verifies its files and measures it, also while a server has it open.
+//! It changes nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub struct Measured {
     pub revision: Revision,
     /// The oldest readable revision.
     pub oldest: Revision,
-    /// Of all objects, and of their history.
+    /// The rows of all objects and of their history.
     pub rows: u64,
     /// The number of leases.
     pub leases: u64,

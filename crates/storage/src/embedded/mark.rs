@@ -1,11 +1,11 @@
-//! The mark of what was acknowledged (`store.mark`), beside the database and its log.
+//! The mark of acknowledged commits (`store.mark`), beside the database and its log.
 //!
-//! The log alone does not distinguish a commit that was acknowledged and then lost from one that never was. The mark does: it is
-//! written after each commit is on the disk and before it is acknowledged, without a sync of its own, which follows
-//! within a second. After a crash of the process it therefore names the last acknowledged commit; after a power failure
-//! one that is at most a second older. It also names the store, so that a file of another store is not taken for it.
+//! The log alone does not distinguish a commit that was acknowledged and then lost from one that never existed. The
+//! mark does: it is written after each commit is durable and before it is acknowledged, without a sync, which follows
+//! within a second. After a crash of the process it therefore names the last acknowledged commit; after a power
+//! failure, one that is at most a second older. It also names the store, so that a file of another store is detected.
 //!
-//! Two slots are written in turn, so that a write torn by a power failure leaves the one before it.
+//! Two slots are written in turn, so that a write torn by a power failure leaves the previous one intact.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -104,7 +104,7 @@ impl Mark {
         self.content
     }
 
-    /// Notes what is acknowledged next. A sync follows later.
+    /// Records the next acknowledged commit. A sync follows later.
     pub fn acknowledge(&mut self, acknowledged: Acknowledged) -> io::Result<()> {
         self.content.acknowledged = acknowledged;
         self.put()
@@ -219,7 +219,7 @@ mod tests {
         assert!(!mark.content().unsynced, "it is not noted");
         mark.file = writable;
         mark.acknowledge(content(4).acknowledged).unwrap();
-        // Pages that the failed writes may have torn are whole again, and the slot of revision 2 was left alone.
+        // Pages that the failed writes may have torn are whole again, and the slot of revision 2 is unchanged.
         let slots = fs::read(&path).unwrap();
         let revisions =
             SLOTS.map(|at| decode(&slots[at as usize..at as usize + SLOT]).unwrap().1.acknowledged.revision);

@@ -1,11 +1,11 @@
-//! The store in a SQLite file: durable, in this process, no server. `docs/dependencies.md` has the figures by which
-//! SQLite was chosen. Writes go through `committer`, reads run on connections of their own, recent changes wait in
-//! memory for watchers and older ones are read from the file.
+//! The store in a SQLite file: durable, in this process, without a server. `docs/dependencies.md` has the figures for
+//! the choice of SQLite. Writes go through `committer`, each read has a separate connection, and recent changes are
+//! kept in memory for watchers; older ones are read from the file.
 //!
-//! Nothing that is damaged is taken for absent. `wal` and `mark` find acknowledged commits that the log has lost, `schema`
-//! proves the index of keys when the store opens, `database` verifies each row that it reads, and `scrub` verifies
-//! everything in the background. docs/data-integrity.md describes what a damaged store does. `backup` writes and restores
-//! backups, and `inspect` verifies a store without opening it for work.
+//! Damaged data is never treated as absent. `wal` and `mark` detect acknowledged commits that the log has lost,
+//! `schema` verifies the index of keys when the store opens, `database` verifies each row that it reads, and `scrub`
+//! verifies everything in the background. docs/data-integrity.md describes the behavior of a damaged store. `backup`
+//! writes and restores backups, and `inspect` verifies a store without opening it for writes.
 
 mod acknowledgement;
 pub mod backup;
@@ -58,8 +58,8 @@ use crate::{
     WatchStream,
 };
 
-/// What the feed keeps in memory for watchers: a second of changes in a busy control plane. Watchers that are further
-/// behind read from the file.
+/// The feed's memory for watchers: a second of changes in a busy control plane. Watchers further behind read from the
+/// file.
 const FEED: Limits = Limits { changes: 2048, bytes: 2 << 20 };
 
 /// How the store is opened.
@@ -69,7 +69,7 @@ pub struct Options {
     pub max_txn_bytes: usize,
     /// The file does not grow beyond this; then writes end in [`Error::NoSpace`] as they do on a full disk.
     pub quota_bytes: Option<u64>,
-    /// History is kept for at least this long (and up to twice as long), as kube-apiserver has etcd do...
+    /// History is kept for at least this long (and up to twice as long), as with kube-apiserver and etcd.
     pub keep_history: Duration,
     /// ...but not more than about this many revisions.
     pub keep_revisions: u64,
@@ -102,7 +102,7 @@ pub struct Stats {
     pub batches: u64,
     /// Syncs of the database and its log: one per batch, two per checkpoint.
     pub syncs: u64,
-    /// Syncs of the mark of what was acknowledged: at most one a second.
+    /// Syncs of the mark of acknowledged commits: at most one a second.
     pub mark_syncs: u64,
     /// Keys and values written.
     pub bytes: u64,
@@ -127,15 +127,15 @@ struct Inner {
     shared: Mutex<Shared>,
     feed: Arc<Feed>,
     counters: Counters,
-    /// Wakes the housekeeping task: a lease is new, a checkpoint is wanted, or the store is gone.
+    /// Wakes the housekeeping task for a new lease, a requested checkpoint, or the end of the store.
     housekeeping: Arc<Notify>,
-    /// Wakes the scrubbing task: the store is gone.
+    /// Wakes the scrubbing task at the end of the store.
     scrubbing: Arc<Notify>,
     checkpoint_wanted: AtomicBool,
-    /// The background checkpoint has run since the committer last looked.
+    /// Whether the background checkpoint has run since the committer's last check.
     checkpointed: AtomicBool,
     closed: AtomicBool,
-    /// The mark holds what is not synced yet.
+    /// Whether the mark has unsynced content.
     mark_unsynced: AtomicBool,
     mark: Mutex<Option<File>>,
     opened: Opened,
@@ -146,14 +146,14 @@ struct Inner {
     breaks: Vec<Break>,
 }
 
-/// What readers and the committer share. Changed by the committer only, after the change is durable.
+/// The shared state of readers and the committer. Only the committer changes it, after a change is durable.
 #[derive(Debug)]
 struct Shared {
     revision: Revision,
     /// The oldest readable revision.
     oldest: Revision,
     leases: Leases,
-    /// Revisions from which history is kept, and how many backups want each.
+    /// The revisions from which history is retained, with the number of backups for each.
     holds: BTreeMap<Revision, usize>,
 }
 
@@ -168,11 +168,11 @@ struct Counters {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in `dir`, creating it if need be. Must be called within a tokio runtime.
+    /// Opens the store in `dir`, creating it if necessary. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// `Failed` if another process has it open, if something that was acknowledged is missing or damaged, or if the file is of
-    /// an unknown format. The message names the file, the place and the next step.
+    /// `Failed` if another process has it open, if acknowledged data is missing or damaged, or if the file has an
+    /// unknown format. The message names the file, the position and the next step.
     pub async fn open(dir: impl Into<PathBuf>, options: Options) -> Result<Self> {
         let dir = dir.into();
         let opened = tokio::task::spawn_blocking(move || Inner::open(&dir, options)).await;
@@ -182,10 +182,10 @@ impl EmbeddedStore {
         Ok(Self(inner))
     }
 
-    /// Finishes what is queued, ends all watches and releases the directory. Afterwards everything is `Closed`.
+    /// Finishes queued requests, ends all watches and releases the directory. Afterwards every call returns `Closed`.
     ///
     /// # Errors
-    /// `Closed` if it is closed already, `Failed` if the last writes cannot be synced.
+    /// `Closed` if it is already closed, `Failed` if the last writes cannot be synced.
     pub async fn close(&self) -> Result<()> {
         self.0.ask(Request::Close).await
     }

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use super::directory::Files;
 use crate::{Error, Result};
 
-/// The kernel takes the time of a change from a clock that ticks every 10 ms at the slowest. Two changes within one tick look
-/// like one, so a directory counts as unchanged only after it has looked the same for longer.
+/// The kernel takes the time of a change from a clock that ticks at least every 10 ms. Two changes within one tick have
+/// the same time, so a directory counts as unchanged only after its time has not changed for longer.
 const SETTLES: Duration = Duration::from_millis(50);
 /// The files themselves are checked this often even if the directory is unchanged, as under a file mounted over another.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(super) struct Opened {
 /// A directory, and the time of its last change.
 type Stamp = (u64, u64, i64, i64);
 
-/// When the directory looked the same for the first time, and when its files were last in place since then.
+/// When the directory first had its current time, and when its files were last verified since then.
 #[derive(Clone, Copy, Debug)]
 struct Check {
     directory: Stamp,
@@ -135,7 +135,7 @@ mod tests {
         let before = before.expect("the directory");
         loop {
             fs::rename(files.log(), &elsewhere).expect("a rename");
-            // The clock may not have ticked since the files were made.
+            // The clock may not have ticked since the files were created.
             if fs::metadata(dir.path()).is_ok_and(|data| stamp(&data) != before) {
                 break;
             }

@@ -50,7 +50,7 @@ impl Inner {
         }
         let checkpointer = connection::connect(&path, Role::Checkpointer, options.quota_bytes)?;
         let mut leases = Leases::after(found.last_lease);
-        // The time a lease had left is not recorded: as with etcd, a restart gives it its whole time again.
+        // The remaining time of a lease is not stored: as with etcd, a restart restores its full time.
         found.leases.iter().for_each(|(id, ttl)| leases.insert(*id, *ttl, Instant::now()));
         found.leased.into_iter().for_each(|(key, lease)| leases.attach(key, lease));
         let handle = mark.handle().map_err(cannot_write(&files))?;
@@ -98,7 +98,7 @@ impl Inner {
     }
 }
 
-/// The log is empty: nothing in it is torn any more, once that is on the disk.
+/// The log is empty: once that is durable, it has no torn content any more.
 fn forget_unsynced(files: &Files, mark: &mut Mark) -> Result<()> {
     let log = files.log();
     File::open(&log)
@@ -121,7 +121,7 @@ fn cannot_write(files: &Files) -> impl Fn(io::Error) -> Error {
 
 /// Refuses a log in which acknowledged commits lie behind damage, before SQLite reads it and takes the damage for the end.
 pub(super) fn check_log(files: &Files, marked: &Found, log: Option<&Log>) -> Result<()> {
-    // Commits that are not synced may be torn in any order; none of them was acknowledged.
+    // Unsynced commits may be torn in any order; none of them was acknowledged.
     let unsynced = matches!(marked, Found::Readable(content) if content.unsynced || content.creating);
     match log {
         Some(Log { broken: Some(broken), acknowledged_beyond: true, .. }) if !unsynced => {
@@ -138,8 +138,8 @@ fn place_in_log(files: &Files, broken: &Broken) -> String {
     format!("{}: {what} (at byte {}) is damaged", files.log().display(), broken.offset)
 }
 
-/// Creates the tables of a new store, upgrades those of an old one, proves those of any other, and compares them with what
-/// was acknowledged.
+/// Creates the tables of a new store, upgrades those of an old one, verifies those of any other, and compares them with
+/// the acknowledged state.
 fn recover(
     db: &mut Connection,
     files: &Files,
@@ -199,13 +199,13 @@ fn refused(files: &Files, log: Option<&Log>, error: Error) -> Error {
     Error::Failed(format!("{why}{log}: restore {} from a backup", files.directory().display()).into())
 }
 
-/// A new or an old store becomes one of the present format. The mark comes first: a store of this format without one has
-/// lost it.
+/// Converts a new or an old store to the current format. The mark is written first: a store of this format without a
+/// mark has lost it.
 fn make(db: &mut Connection, files: &Files, kind: Kind) -> Result<Mark> {
     let path = files.database();
     let failed = database::failed(&path);
     let store = database::random_identifier(db).map_err(&failed)?;
-    // Nothing is acknowledged by it yet: what there is of an old store has no digest before it is upgraded.
+    // No commit is acknowledged with it yet: an old store has no digest before it is upgraded.
     let content = Content {
         store,
         acknowledged: Acknowledged { revision: 1, ..Acknowledged::default() },
@@ -225,7 +225,7 @@ fn make(db: &mut Connection, files: &Files, kind: Kind) -> Result<Mark> {
     Ok(mark)
 }
 
-/// Refuses a store that lacks what was acknowledged.
+/// Refuses a store that lacks acknowledged commits.
 pub(super) fn check_mark(files: &Files, marked: &Found, log: Option<&Log>, found: &Recovered) -> Result<()> {
     let (mark, database) = (files.mark(), files.database());
     let why = match marked {
@@ -242,7 +242,7 @@ pub(super) fn check_mark(files: &Files, marked: &Found, log: Option<&Log>, found
     Err(Error::Failed(format!("{why}{log}: {}", files.how_to_accept_loss()).into()))
 }
 
-/// How what is found falls short of what was acknowledged, if it does.
+/// The difference between the recovered and the acknowledged state, if any.
 fn differs(content: &Content, found: &Recovered) -> Option<String> {
     let Acknowledged { revision, digest, asides } = content.acknowledged;
     if content.store != found.store {
@@ -261,7 +261,7 @@ fn differs(content: &Content, found: &Recovered) -> Option<String> {
     }
 }
 
-/// Goes on at a revision that was never used, with no history before it.
+/// Continues at an unused revision, without history before it.
 fn skip_revisions(
     db: &mut Connection,
     marked: &Found,

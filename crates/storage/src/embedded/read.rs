@@ -1,5 +1,5 @@
-//! Reads and watches. A read runs on a connection of its own, off the async threads, and never waits for a writer. It
-//! sees the newest revision that was made visible, even if the file already holds more.
+//! Reads and watches. A read runs on a separate connection, off the async threads, and never waits for a writer. It
+//! sees the newest visible revision, even if the file already has later ones.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -15,7 +15,7 @@ use crate::{
     Change, Damage, Error, KeyRange, KeyValue, RangeRequest, RangeResponse, Result, Revision, WatchBatch, WatchStream,
 };
 
-/// Connections kept for the next reads, at half a megabyte of cache each.
+/// The number of idle connections to keep, at half a megabyte of cache each.
 const IDLE_READERS: usize = 2;
 /// Rows that are verified on one snapshot.
 const VERIFIED: usize = 4096;
@@ -59,7 +59,7 @@ impl Inner {
         error
     }
 
-    /// Runs a check on one snapshot of the file; what it finds wrong with the file as a whole is remembered as damage.
+    /// Runs a check on one snapshot of the file; damage of the file as a whole is recorded.
     pub(super) fn scan<T>(&self, check: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T> {
         self.with_reader(|db| {
             let snapshot = db.unchecked_transaction()?;
@@ -83,8 +83,8 @@ impl Inner {
         }
     }
 
-    /// Reads as of a revision. A compaction may remove rows underneath; then what was read does not count, and a read
-    /// of the newest state is repeated.
+    /// Reads as of a revision. A concurrent compaction may remove rows; then the result is discarded, and a read of the
+    /// newest state is repeated.
     fn read_at<T>(
         &self,
         requested: Option<Revision>,
@@ -135,7 +135,7 @@ impl Inner {
             let snapshot = db.unchecked_transaction()?;
             database::changes(&snapshot, range, (position, newest), BATCH_CHANGES)
         });
-        // Compacted history looks like a gap.
+        // Compacted history appears as a gap.
         if position < self.open_shared(|shared| shared.oldest)? { Err(Error::SlowWatcher) } else { found }
     }
 

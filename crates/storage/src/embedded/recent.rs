@@ -1,6 +1,5 @@
 //! The newest state of recently read or written keys, so that the committer need not read the namespace of every
-//! object, or its own recent writes, from the file. Every write goes through the committer, so the entries equal the
-//! file.
+//! object, or its own recent writes, from the file. All writes go through the committer, so the entries equal the file.
 
 use std::collections::HashMap;
 

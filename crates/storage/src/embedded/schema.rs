@@ -1,8 +1,9 @@
-//! The tables of the database, how they are made, and what must be true of them when a store opens.
+//! The tables of the database, their creation, and the invariants that are verified when a store opens.
 //!
-//! `change` holds one row per change. Its identifier is the revision and the change's place in it, so that appending is
-//! sequential; the index by key answers "this key as of that revision". Superseded rows go when history is compacted.
-//! `number` holds the store's own figures: those of [`Number`], which are always there, and those of `breaks`.
+//! `change` holds one row per change. Its identifier is the revision and the position of the change in it, so that
+//! appending is sequential; the index by key answers "this key as of that revision". Superseded rows are deleted when
+//! history is compacted. `number` holds the store's own figures: those of [`Number`], which always exist, and those of
+//! `breaks`.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -16,7 +17,7 @@ pub(super) const APPLICATION_ID: i64 = 0x6b61_726d;
 /// Two bits away from format 1, so that no single flipped bit makes one of the other.
 pub(super) const FORMAT: i64 = 2;
 
-/// Every table and index as SQLite keeps its text.
+/// Every table and index with its text as stored by SQLite.
 const TABLES: [(&str, &str); 4] = [
     (
         "change",
@@ -101,7 +102,7 @@ pub(super) fn set_figure(db: &Connection, name: &str, value: i64) -> rusqlite::R
     db.prepare_cached(SET)?.execute((name, value, number_checksum(name, value))).map(drop)
 }
 
-/// A figure, if the store has it.
+/// A figure, if it exists.
 pub(super) fn figure(db: &Connection, name: &str) -> Result<Option<i64>, Fault> {
     let found: Option<(i64, i64)> = db
         .prepare_cached("SELECT value, checksum FROM number WHERE name = ?1")?
@@ -117,7 +118,7 @@ pub(super) fn damaged_figure(name: &str) -> Fault {
     Fault::Broken(format!("the figure {name:?} of the store is missing or damaged"))
 }
 
-/// Reads the breaks. A figure whose name is damaged would look absent, so all figures must be known ones.
+/// Reads the breaks. A figure with a damaged name would appear absent, so all figures must be known ones.
 pub(super) fn breaks(db: &Connection) -> Result<Vec<Break>, Fault> {
     let (breaks, figures) = breaks::read(db)?;
     let found: i64 = db.query_row("SELECT count(*) FROM number", (), |row| row.get(0))?;
@@ -140,7 +141,7 @@ pub(super) fn create_tables(db: &Connection, store: i64) -> rusqlite::Result<()>
     db.execute_batch(&format!("PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT};"))
 }
 
-/// The tables must be exactly the ones that this version makes: the text decides what statements mean.
+/// The tables must be exactly those of this version, because the text decides the meaning of statements.
 pub(super) fn check_tables(db: &Connection) -> Result<(), Fault> {
     let mut statement = db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")?;
     let found = statement.query_map((), |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
@@ -197,9 +198,8 @@ fn read_index(db: &Connection) -> Result<Index, Fault> {
     Ok(index)
 }
 
-/// Proves that the index has exactly the rows that were appended and not removed, with their revisions, and that the
-/// figures and the leases are as they were written. What it does not read is the values: each is verified when it is
-/// read.
+/// Verifies that the index has exactly the appended and not removed rows, with their revisions, and that the figures
+/// and the leases are unchanged. Values are not read here: each is verified when it is read.
 pub(super) fn prove(db: &Connection) -> Result<Recovered, Fault> {
     check_tables(db)?;
     let index = read_index(db)?;

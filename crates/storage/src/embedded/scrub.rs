@@ -1,8 +1,8 @@
-//! Verifies the whole file in the background: each row against its checksum, the index of keys against the digest, and the
-//! pages by SQLite's own check. What is found is kept for `/readyz` and the metrics.
+//! Verifies the whole file in the background: each row against its checksum, the index of keys against the digest, and
+//! the pages by SQLite's own check. Damage is recorded for `/readyz` and the metrics.
 //!
-//! Rows are read a few hundred at a time. The checks of the index and of the pages each hold one snapshot, during which the log
-//! file is not emptied.
+//! Rows are read a few hundred at a time. The checks of the index and of the pages each hold one snapshot, during which
+//! the log file is not emptied.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -62,7 +62,7 @@ impl Found {
         }
     }
 
-    /// Nothing more will be found.
+    /// Ends the scrub.
     pub fn close(&self) {
         self.closed.store(true, Relaxed);
         self.changed.notify_waiters();

@@ -1,5 +1,5 @@
-//! Format 1, which had no checksums, becomes the present format when a store opens: in one transaction, so that a crash
-//! or a full disk leaves format 1. The rows are copied; the file keeps the room of the old ones for new rows.
+//! Upgrades format 1, which had no checksums, when a store opens: in one transaction, so that a crash or a full disk
+//! leaves format 1. The rows are copied; the file reuses the space of the old ones for new rows.
 
 use rusqlite::{Connection, Row, Transaction};
 

@@ -1,10 +1,10 @@
-//! Reads SQLite's log file (`store.sqlite-wal`) before SQLite does, to find damage that SQLite takes for the end.
+//! Reads SQLite's log file (`store.sqlite-wal`) before SQLite does, to detect damage that SQLite treats as the end.
 //!
-//! The file is a header of 32 bytes and frames: 24 bytes of header and a page. The checksum in a frame covers all frames
-//! before it. SQLite's recovery ends, without an error, at the first frame whose checksum or salt does not fit, and drops
-//! what follows. That is right for a commit that was being written when the power failed. Each commit is synced before
-//! the next one begins, so at most one commit at the end of the file is in that state. A frame that does not fit and is
-//! followed by a commit and then by further frames of the same log therefore is damage: what follows was acknowledged.
+//! The file is a header of 32 bytes and frames: 24 bytes of header and a page. The checksum in a frame covers all
+//! frames before it. SQLite's recovery ends, without an error, at the first frame with a wrong checksum or salt, and
+//! drops the rest. That is correct for a commit that was being written when the power failed. Each commit is synced
+//! before the next one begins, so at most one commit at the end of the file is in that state. A wrong frame followed by
+//! a commit and further frames of the same log is therefore damage: the later commits were acknowledged.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -18,7 +18,7 @@ const BUFFER: usize = 1 << 19;
 /// The contents of a log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Log {
-    /// Frames up to the last complete commit: what SQLite will recover.
+    /// Frames up to the last complete commit, which SQLite will recover.
     pub committed: u64,
     /// The first frame that does not fit, if anything follows the last one that does.
     pub broken: Option<Broken>,
@@ -83,7 +83,7 @@ fn inspect(file: &mut impl Read) -> io::Result<Option<Log>> {
     Ok(Some(log))
 }
 
-/// Whether something other than zeros follows: a file that was just begun has nothing behind its header.
+/// Whether non-zero data follows: a new file has nothing after its header.
 fn frames_follow(file: &mut impl Read) -> io::Result<bool> {
     let mut some = [0; FRAME_HEADER];
     Ok(fill(file, &mut some)? == some.len() && some.iter().any(|byte| *byte != 0))
@@ -244,7 +244,7 @@ mod tests {
             let mut damaged = file.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             let (committed, broken, beyond) = seen(&damaged);
-            // Bits that mean nothing: the sequence number of checkpoints is covered by the header's checksum too.
+            // Flips of unused bits: the header's checksum also covers the sequence number of checkpoints.
             assert!(beyond && broken.is_some() && committed < 4, "bit {bit}: {committed} {broken:?} {beyond}");
         }
     }

@@ -154,7 +154,7 @@ async fn a_restore_leaves_the_old_store_or_the_new_one() {
     let refused = restored(&path, &place, false).unwrap_err().to_string();
     assert!(refused.contains("--replace"), "{refused}");
 
-    // A crash at any read of the backup leaves the old store; what was begun lies beside it.
+    // A crash at any read of the backup leaves the old store; the unfinished one is beside it.
     let crashing = |crash_at: usize| {
         let mut reads = 0;
         let options = Restore { replace: true, when: now(), suffix: format!("crash{crash_at}") };
@@ -176,7 +176,7 @@ async fn a_restore_leaves_the_old_store_or_the_new_one() {
     }
     assert_eq!(crashes, 3);
 
-    // A damaged backup changes nothing, and leaves nothing.
+    // A damaged backup changes nothing, and leaves no files.
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     let before = names(dir.path());
@@ -195,7 +195,7 @@ async fn a_restore_leaves_the_old_store_or_the_new_one() {
     assert_eq!(everything(&new, None).await, everything(&old, Some(at)).await);
     old.close().await.unwrap();
 
-    // A backup of the restored store knows the breaks of its past.
+    // A backup of the restored store includes its breaks.
     written(new.backup(now(), Vec::new()).unwrap(), &path).await;
     new.close().await.unwrap();
     fs::remove_dir_all(&place).unwrap();
@@ -221,7 +221,7 @@ fn content(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 async fn a_damaged_store_is_not_backed_up_and_a_verification_names_the_damage() {
     let dir = tempfile::tempdir().unwrap();
     let store = small(dir.path()).await;
-    // Beside the server.
+    // While the server runs.
     let verified = verify_store(dir.path(), &mut |_, _| {}).unwrap();
     assert!(verified.in_use && verified.damaged.is_empty(), "{verified:?}");
     assert_eq!(verified.revision, store.revision().await.unwrap());

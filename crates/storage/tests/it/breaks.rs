@@ -1,4 +1,4 @@
-//! The points where history was lost are kept.
+//! The points where history was lost are recorded.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -42,7 +42,7 @@ async fn an_accepted_loss_is_recorded_and_older_stores_have_none() {
             store.close().await.unwrap();
         }
     }
-    // A damaged name would make the figure look absent.
+    // A damaged name would make the figure appear absent.
     let db = rusqlite::Connection::open(file("store.sqlite")).unwrap();
     db.execute("UPDATE number SET name = 'breakr' WHERE name = 'breaks'", ()).unwrap();
     drop(db);

@@ -1,5 +1,5 @@
-//! Faults below the store. After any damage to its files, acknowledged data is there, or is reported as damaged, or the
-//! store refuses to open: nothing is silently absent, old or altered.
+//! Faults below the store. After any damage to its files, acknowledged data is present, or reported as damaged, or the
+//! store refuses to open: no data is silently absent, outdated or altered.
 //!
 //! A normal run injects a sample of the faults; `STORAGE_TEST_EVERY_BYTE=1` injects all (half an hour).
 
@@ -12,7 +12,7 @@ use storage::{Error, KeyRange, Op, RangeRequest, Store, Txn, TxnOutcome};
 
 use crate::image::{Image, every_byte, opened};
 
-/// What was acknowledged: each key with its revision and value, and the newest revision.
+/// The acknowledged state: each key with its revision and value, and the newest revision.
 #[derive(Clone, Default)]
 pub struct Acknowledged {
     keys: BTreeMap<String, (u64, Vec<u8>)>,
@@ -49,7 +49,7 @@ impl Acknowledged {
         Ok(())
     }
 
-    /// Compares a store that opened with what was acknowledged; answers whether anything was reported as damaged.
+    /// Compares an opened store with the acknowledged state; returns whether damage was reported.
     pub async fn check(&self, store: &EmbeddedStore, what: &str) -> bool {
         assert_eq!(store.revision().await, Ok(self.revision), "{what}");
         let mut reported = false;
@@ -137,7 +137,7 @@ pub async fn killed() -> (Image, Acknowledged) {
     (image, written)
 }
 
-/// Opens an altered image and checks it. Answers what became of it.
+/// Opens an altered image and checks it. Returns the outcome.
 pub async fn outcome(image: &Image, written: &Acknowledged, what: &str) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     image.write(dir.path());
@@ -206,7 +206,7 @@ async fn no_cut_changes_what_is_read() {
             let mut damaged = image.clone();
             damaged.file_mut(name).truncate(at);
             let found = outcome(&damaged, &written, &format!("{name} cut at {at}")).await;
-            // The log may hold what is cut off the database; of the mark one slot suffices.
+            // The log may hold the truncated part of the database; one slot of the mark is sufficient.
             assert!(name != "store.sqlite-wal" || found == Outcome::Refused, "{name} cut at {at}: {found:?}");
         }
         let mut damaged = image.clone();
@@ -215,7 +215,7 @@ async fn no_cut_changes_what_is_read() {
     }
 }
 
-/// After a power failure the log has what was synced, and of the commit after that any part; the mark is older.
+/// After a power failure the log has the synced content, and any part of the next commit; the mark is older.
 #[tokio::test]
 async fn a_torn_commit_is_dropped_and_no_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -261,7 +261,8 @@ async fn a_torn_commit_is_dropped_and_no_other() {
     }
 }
 
-/// While a new control plane's own objects are written nothing is acknowledged; a power failure tears that in any order.
+/// While a new control plane's own objects are written, no commit is acknowledged; a power failure may tear them in any
+/// order.
 #[tokio::test]
 async fn commits_that_were_not_synced_may_be_lost_in_any_order() {
     let dir = tempfile::tempdir().unwrap();

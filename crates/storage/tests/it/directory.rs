@@ -1,4 +1,4 @@
-//! Directories that hold other files than those that the store left: of another time, of another store, links, garbage.
+//! Directories with files other than the store's own: of another time, of another store, links, garbage.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -45,7 +45,7 @@ async fn files_of_other_times_and_stores_are_never_taken_for_the_own() {
     }
 }
 
-/// Makes a file something else. `image` is what the directory holds.
+/// Replaces a file. `image` is the content of the directory.
 type Change = fn(&Path, &Image);
 
 #[tokio::test]

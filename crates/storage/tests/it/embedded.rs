@@ -1,5 +1,5 @@
-//! What only the embedded store does: it comes back as it was, shares syncs, refuses a second opener, a damaged file and
-//! a full disk.
+//! Properties of the embedded store only: persistence, shared syncs, refusal of a second opener, of a damaged file and
+//! of a full disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ async fn reopened_it_goes_on_where_it_was() {
     store.verify().await.unwrap();
 }
 
-/// A watch holds a batch for as long as it is not read.
+/// A watch holds a batch until it is read.
 #[tokio::test(start_paused = true)]
 async fn history_from_the_file_comes_in_batches_of_bounded_size() {
     let dir = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ async fn a_scrub_finds_what_no_read_has_found() {
     assert!(store.verify().await.is_err());
     let found = store.damage_found();
     assert!(found.await);
-    // Everything else goes on.
+    // Other keys are not affected.
     write(&store, put("/b", 1)).await.unwrap();
     store.close().await.unwrap();
     let store = open(dir.path()).await;

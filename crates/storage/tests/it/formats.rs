@@ -1,5 +1,5 @@
-//! Stores of each format that was ever written, as files: they open, become the present format, and are served while they are
-//! written to. A format of the future is refused and left as it is.
+//! Stores of each earlier format, as files: they open, are migrated to the current format, and are served under writes.
+//! A newer format is refused and not changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A store made of another engine's objects: their revisions stay, the counter goes on, and a directory has the old store or
-//! the new one.
+//! A store created from another engine's objects: their revisions stay, the counter continues, and a directory has the
+//! old store or the new one.
 
 use storage::embedded::import::{Import, import};
 use storage::embedded::inspect::verify_store;

@@ -1,4 +1,4 @@
-//! Killed with SIGKILL while many clients write: what was acknowledged is there, once, and nothing is damaged.
+//! Killed with SIGKILL while many clients write: acknowledged writes are present, once, and nothing is damaged.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use storage::{KeyRange, Op, RangeRequest, Store, Txn, TxnOutcome};
 
 const DIRECTORY: &str = "STORAGE_TEST_WRITE_TO";
 
-/// The child: run by the test below, in which case the variable names the directory; otherwise it has nothing to do.
+/// The child process: the test below runs it with the variable set to the directory; otherwise it does nothing.
 #[tokio::test]
 async fn writer_process() {
     let Ok(dir) = std::env::var(DIRECTORY) else { return };
@@ -79,7 +79,7 @@ async fn check(dir: &Path, acknowledged: &[(String, u64)]) -> u64 {
     for (key, revision) in acknowledged {
         assert_eq!(revisions.get(key), Some(revision), "{key} was acknowledged");
     }
-    // Each revision wrote one counted key: as many keys as revisions, none lost and none half written.
+    // Each revision wrote one counted key: as many keys as revisions, none lost and none partial.
     assert_eq!(found.count as u64, found.revision - 1);
     store.close().await.unwrap();
     found.revision

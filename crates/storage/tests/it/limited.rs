@@ -23,7 +23,7 @@ async fn limited_process() {
     }
 }
 
-/// Writes until a file would exceed `blocks` of 512 bytes; answers what was acknowledged.
+/// Writes until a file would exceed `blocks` of 512 bytes; returns the acknowledged writes.
 pub fn write_until_it_fails(dir: &Path, blocks: usize) -> Vec<(String, u64)> {
     // Ignored, the signal leaves the write with an error.
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");

@@ -1,9 +1,9 @@
-//! The form of a backup: a magic number, then blocks. A block is a tag, the length of its payload, the payload, and the
-//! CRC-32 of the whole file up to there; so the last block vouches for all, and damage is found in the block that
-//! has it. Numbers are little-endian.
+//! The format of a backup: a magic number, then blocks. A block is a tag, the length of its payload, the payload, and
+//! the CRC-32 of the whole file up to there; so the last block covers the whole file, and damage is found in its block.
+//! Numbers are little-endian.
 //!
-//! The blocks are, in order: the header, leases, attached files, rows in the order of their identifiers, the end. A row carries
-//! the checksum that the store gave it when it was written.
+//! The blocks are, in order: the header, leases, attached files, rows in the order of their identifiers, the end. A row
+//! has the checksum that the store computed when it was written.
 
 use std::time::{Duration, SystemTime};
 
@@ -36,7 +36,7 @@ impl Tag {
     }
 }
 
-/// Writes blocks and sums up what was written.
+/// Writes blocks and sums up their content.
 pub(super) struct Encoder {
     sum: crc32fast::Hasher,
 }

@@ -36,7 +36,7 @@ pub struct Header {
     pub breaks: Vec<Break>,
 }
 
-/// A file that a backup holds beside the objects, such as a key.
+/// A file in a backup other than the objects, such as a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// The file's name.
@@ -52,11 +52,11 @@ pub struct Contents {
     pub header: Header,
     /// The number of objects.
     pub objects: u64,
-    /// Of keys and values.
+    /// The size of keys and values.
     pub bytes: u64,
     /// The number of leases.
     pub leases: u64,
-    /// The files beside the objects.
+    /// The attached files.
     pub files: Vec<Attachment>,
     /// The length of the backup itself.
     pub length: u64,

@@ -1,7 +1,7 @@
-//! Writes a new store from a backup, in the place of the old one.
+//! Writes a new store from a backup, replacing the old one.
 //!
-//! The new store is made in a directory beside the place, synced, and then exchanged with what is there in one step. A crash
-//! leaves the old store or the new one. Nothing of the old one is removed.
+//! The new store is created in a directory beside the old one, synced, and then exchanged with it atomically. A crash
+//! leaves the old store or the new one. No file of the old store is removed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -25,11 +25,11 @@ use crate::{Error, Result, Revision};
 /// How a backup is restored.
 #[derive(Clone, Debug)]
 pub struct Restore {
-    /// A store that is in the directory is kept aside; otherwise it is an error.
+    /// Moves an existing store in the directory aside; otherwise it is an error.
     pub replace: bool,
     /// The time recorded for the restore.
     pub when: SystemTime,
-    /// Ends the names of the directories that are made beside the store's. No such directory may exist.
+    /// The suffix of the directories created beside the store's. No such directory may exist.
     pub suffix: String,
 }
 
@@ -38,7 +38,8 @@ pub struct Restore {
 pub struct Restored {
     /// The contents of the backup.
     pub contents: Contents,
-    /// The new store continues here. No watch or cache takes a new object for one that it has seen.
+    /// The revision at which the new store continues, so that no watch or cache mistakes a new object for an earlier
+    /// one.
     pub revision: Revision,
     /// The new path of the replaced store.
     pub aside: Option<PathBuf>,
@@ -55,13 +56,13 @@ pub fn restore(path: &Path, dir: &Path, options: &Restore, progress: &mut dyn Fn
     Ok(Restored { contents, revision, aside })
 }
 
-/// Makes a store of what `write` writes, and puts it in the place of the one in `dir`. `write` receives the newest revision
-/// that the replaced store acknowledged, or 0. Returns the result of `write`, the revision of the new store, and the new path
-/// of the replaced one.
+/// Creates a store from the writes of `write`, and replaces the one in `dir`. `write` receives the newest revision that
+/// the replaced store acknowledged, or 0. Returns the result of `write`, the revision of the new store, and the new
+/// path of the replaced one.
 ///
 /// # Errors
-/// The directory is in use, or holds a store that is not to be replaced; `write` fails; the disk is full. Then the directory
-/// is as it was.
+/// If the directory is in use, or holds a store that must not be replaced; if `write` fails; if the disk is full. The
+/// directory is then unchanged.
 pub(in super::super) fn replace<T>(
     dir: &Path,
     options: &Restore,
@@ -124,7 +125,7 @@ fn build<T>(
     let failed = database::failed::<Fault>(&database);
     let open = || -> Result<Connection, Fault> {
         let db = Connection::open(&database)?;
-        // Nothing of it counts before the whole is synced.
+        // Durability is not needed before the final sync.
         db.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-16384;")?;
         Ok(db)
     };
@@ -189,18 +190,18 @@ fn write(
     Ok(contents)
 }
 
-/// Puts the new directory in its place; what was there is at `aside` afterwards.
+/// Moves the new directory to its final path; the old one is at `aside` afterwards.
 fn exchange(staged: &Path, dir: &Path, aside: Option<PathBuf>) -> Result<Option<PathBuf>> {
     let failed = cannot("put the restored store in the place of", dir);
     if swap(staged, dir).map_err(&failed)? {
         match &aside {
             Some(aside) => fs::rename(staged, aside).map_err(&failed)?,
-            // It held a lock file and nothing of a store.
+            // It contained only a lock file.
             None => fs::remove_dir_all(staged).map_err(&failed)?,
         }
     } else {
-        // The file system cannot exchange. After a crash in between there is no store in the place; it is not started
-        // empty, and both are beside it.
+        // The file system does not support the exchange. After a crash between the two renames there is no store at the
+        // path; it is not started empty, and both stores are beside it.
         let old = aside.clone().unwrap_or_else(|| staged.with_extension("empty"));
         fs::rename(dir, &old).and_then(|()| fs::rename(staged, dir)).map_err(&failed)?;
         if aside.is_none() {

@@ -18,11 +18,11 @@ pub(super) enum Part<'a> {
     Row(Row<'a>),
 }
 
-/// Verifies a backup: the checksum of the whole, of every row, and that nothing is missing. `progress` gets the bytes read
+/// Verifies a backup: the checksums of the file and of every row, and completeness. `progress` receives the bytes read
 /// and the length.
 ///
 /// # Errors
-/// Names the place of the first damage.
+/// The position of the first damage.
 pub fn verify_backup(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Contents> {
     scan(path, progress, &mut |_| Ok(()))
 }

@@ -1,8 +1,8 @@
-//! Takes a backup of a store that serves.
+//! Takes a backup of a running store.
 //!
-//! The store keeps several versions, so no snapshot of the file is held: history from the backup's revision on is kept
-//! ([`Hold`]), and rows are read piece by piece, each in a read of its own of a few milliseconds. Writers are not blocked, and
-//! memory holds one piece. What was read is compared with the index of keys at the end.
+//! The store has several versions, so no snapshot of the file is needed: history from the backup's revision on is
+//! retained ([`Hold`]), and rows are read in pieces, each in a separate read of a few milliseconds. Writers are not
+//! blocked, and memory holds one piece. At the end, the rows read are compared with the index of keys.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ use crate::{Damage, Error, Result, Revision};
 
 /// Rows of one read: a few milliseconds.
 const ROWS: usize = 256;
-/// Bytes of one read, after which the piece ends: what a backup keeps in memory, with one object more.
+/// The size of one read, after which the piece ends: memory holds at most this much and one more object.
 const BYTES: usize = 1 << 20;
 /// Keys of the index that are compared at once.
 const KEYS: usize = 4096;
@@ -37,7 +37,7 @@ impl Inner {
     }
 }
 
-/// Keeps history from `revision` on.
+/// Retains history from `revision` on.
 struct Hold {
     store: Arc<Inner>,
     revision: Revision,
@@ -122,8 +122,8 @@ impl Backup {
     /// The next piece; `None` after the last.
     ///
     /// # Errors
-    /// `Damaged` if a row is damaged: a backup without it would, once restored, look as though the object was deleted.
-    /// `Compacted` if the reader took so long that history could not be kept.
+    /// `Damaged` if a row is damaged: a restored backup without it would present the object as deleted. `Compacted` if
+    /// the reader was so slow that history could not be retained.
     pub fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>>> {
         async move {
             loop {
@@ -224,7 +224,7 @@ impl Backup {
         Ok(())
     }
 
-    /// Reads on a snapshot of its own; history must still be there afterwards.
+    /// Reads on a separate snapshot; afterwards the history must still be retained.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> Result<T, database::Fault> + Send + 'static,
