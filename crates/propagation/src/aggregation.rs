@@ -38,7 +38,7 @@ struct Known {
 }
 
 impl Contributions {
-    /// Takes over the present Works of the binding and returns what they contribute, in the order of clusters.
+    /// Updates the contributions from the current Works of the binding and returns them, in the order of clusters.
     ///
     /// # Errors
     /// Those of the first Work that contributes nothing.
@@ -64,7 +64,7 @@ impl Contributions {
                     let decode = |source| ContributionError::Decode { work: key.clone(), source };
                     let contribution = Contribution::of(resource, &object.decode().map_err(decode)?)?.map(Arc::new);
                     let work = contribution.as_ref().map(|it| it.work.clone());
-                    // One outside the execution namespaces that is being deleted contributes nothing.
+                    // A Work outside the execution namespaces that is being deleted contributes nothing.
                     let Some(work) = work.or_else(|| WorkKey::try_from(key).ok()) else { continue };
                     let (uid, resource_version) = (object.uid().to_owned(), object.resource_version().to_owned());
                     (work, Known { uid, resource_version, contribution })
@@ -86,7 +86,7 @@ impl Contributions {
 /// Bindings of fewer Works are decoded each time: that is cheaper than the room they would take.
 const FEW: usize = 8;
 
-/// Works of all bindings that are kept, each some 600 bytes: 10 MiB.
+/// The maximum number of Works over all bindings in the cache, each some 600 bytes: 10 MiB.
 const MOST: usize = 16_384;
 
 /// The contributions of the bindings that were aggregated last.
@@ -98,14 +98,14 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Takes the contributions of a binding out, to be updated and given back.
+    /// Removes and returns the contributions of a binding, to be updated and stored again.
     pub fn take(&mut self, binding: &BindingKey) -> Contributions {
         let Some((_, contributions)) = self.bindings.remove(binding) else { return Contributions::default() };
         self.works -= contributions.works.len();
         contributions
     }
 
-    /// Keeps the contributions of a binding. Beyond [`MOST`] Works those that were not used for longest are dropped.
+    /// Stores the contributions of a binding. Beyond [`MOST`] Works the least recently used ones are dropped.
     pub fn keep(&mut self, binding: &BindingKey, contributions: Contributions) {
         self.forget(binding);
         if contributions.works.len() <= FEW {
@@ -121,7 +121,7 @@ impl Recent {
         }
     }
 
-    /// Drops what is known of a deleted binding.
+    /// Drops the contributions of a deleted binding.
     pub fn forget(&mut self, binding: &BindingKey) {
         drop(self.take(binding));
     }

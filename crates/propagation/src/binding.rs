@@ -57,7 +57,7 @@ pub fn counted_by(template: Template<'_>, interpreter: &Interpreter, context: &C
     open.find(|operation| interpreter.enabled_for(template.0, *operation))
 }
 
-/// The binding a policy wants for a template.
+/// The binding that a policy requires for a template.
 ///
 /// # Errors
 /// When the interpreter cannot determine the replicas or components of the template.
@@ -111,8 +111,8 @@ pub fn build(
     Ok(binding)
 }
 
-/// Sets what determines the quotas of a replica. For kinds that are not built in, their scripts return the priority
-/// class.
+/// Sets the fields that determine the quotas of a replica. For kinds that are not built in, their scripts return the
+/// priority class.
 fn count_in_quotas(requirements: &mut ReplicaRequirements, template: Template<'_>) {
     let or = |known: &mut String, otherwise: &str| {
         if known.is_empty() {
@@ -187,7 +187,7 @@ impl std::io::Write for Digest {
     }
 }
 
-/// The binding goes with its template.
+/// The owner reference by which the binding is deleted with its template.
 pub fn owner(template: Template<'_>) -> OwnerReference {
     OwnerReference {
         api_version: template.api_version().to_owned(),
@@ -210,8 +210,8 @@ fn affinity_groups(policy: &Policy, template: Template<'_>) -> Option<WorkloadAf
     (groups != WorkloadAffinityGroups::default()).then_some(groups)
 }
 
-/// The existing binding brought up to what was built; `None` when nothing changes. What the scheduler and others wrote
-/// (clusters, eviction tasks, dependents, status, foreign labels) stays.
+/// Updates the existing binding to the built one; `None` if it is unchanged. Fields written by the scheduler and others
+/// (clusters, eviction tasks, dependents, status, foreign labels) stay.
 ///
 /// # Errors
 /// `OtherOwner` when the binding belongs to an earlier object of the same name.

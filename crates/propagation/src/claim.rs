@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::template::Template;
 
-/// A complete claim as it stands on an object.
+/// A complete claim on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The claiming policy; its scope is the key's.
@@ -120,7 +120,7 @@ fn claim_in<'a>(
     namespaced().or_else(cluster)
 }
 
-/// The label and annotations a policy puts on what it claims.
+/// The label and annotations that a policy sets on claimed objects.
 pub fn marks(policy: &Policy) -> MetadataEdits {
     let scope = policy.scope;
     let mut edits = MetadataEdits::default();

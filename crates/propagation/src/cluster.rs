@@ -66,7 +66,7 @@ impl<'a> Affinity<'a> {
         self.selectors.as_ref()?.labels.as_ref()
     }
 
-    /// Whether nothing but the labels of a cluster matters.
+    /// Whether only the labels of a cluster are relevant.
     pub fn is_of_labels_alone(&self) -> bool {
         let plain = |selectors: &Selectors<'_>| selectors.zones.is_empty() && selectors.fields.is_empty();
         self.listed.0.is_empty() && self.excluded.0.is_empty() && self.selectors.as_ref().is_some_and(plain)
@@ -77,7 +77,7 @@ impl<'a> Affinity<'a> {
         self.matches_with(cluster, |labels| labels.matches(&cluster.metadata.labels))
     }
 
-    /// For callers that know better than the cluster whether a selector matches its labels.
+    /// For callers that have already matched the selector with the cluster's labels.
     pub fn matches_with(&self, cluster: &Cluster, labels_match: impl FnOnce(&Selector) -> bool) -> bool {
         let name = || cluster.metadata.name.as_str();
         let Some(selectors) = &self.selectors else { return false };

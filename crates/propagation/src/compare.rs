@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-/// Whether `observed` has everything of `desired`. What the member's API server adds (defaults) does not count; lists
-/// must be as long. Used only for a manifest that was written before, unchanged since: it saves the write that would
-/// change nothing.
+/// Whether `observed` contains everything in `desired`. Fields that the member's API server adds (defaults) are
+/// ignored; lists must have equal lengths. Used only for a manifest that was written before and is unchanged since: it
+/// avoids a write without changes.
 ///
 /// ```
 /// use propagation::compare::covers;
@@ -37,7 +37,7 @@ pub struct Difference {
     pub desired: Value,
 }
 
-/// Where `observed` does not have what `desired` has: empty if it [`covers`] it.
+/// The differences between `desired` and `observed`: empty if it [`covers`] it.
 pub fn differences(observed: &Value, desired: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     differ(Some(observed), desired, &mut String::new(), &mut found);

@@ -1,4 +1,4 @@
-//! Deletion of a Work: what happens to its objects in the member.
+//! Deletion of a Work: the treatment of its objects in the member.
 
 use karmada_api::Scope;
 use karmada_api::constants::{annotations, labels};
@@ -22,9 +22,9 @@ pub enum Member {
 /// The actions before the Work's finalizer is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Update each manifest's object so that it is not ours any more; see [`strip`].
+    /// Update each manifest's object so that it is no longer managed; see [`strip`].
     Preserve,
-    /// Delete each manifest's object, if it is ours; see [`may_delete`].
+    /// Delete each manifest's object, if it is managed; see [`may_delete`].
     Delete,
     /// Leave the member alone.
     Release,
@@ -42,9 +42,9 @@ pub fn plan(preserve: bool, member: Member) -> Plan {
     }
 }
 
-/// Whether an object found in a member may be deleted for a Work with this permanent id: only if it is ours, and the one
-/// that this Work wrote. Another Work of the same name, made after this one in a history that a restored store does not
-/// have, wrote another object.
+/// Whether an object in a member may be deleted for a Work with this permanent id: only if it is managed, and this Work
+/// wrote it. Another Work of the same name, created later in a history that a restored store lacks, wrote another
+/// object.
 pub fn may_delete(observed: Template<'_>, work_id: &str) -> bool {
     crate::retain::is_managed(observed) && resume::is_of_work(observed.label(labels::WORK_ID), work_id)
 }

@@ -49,7 +49,7 @@ fn identity(it: &DependentObjectReference) -> [&str; 4] {
 /// The dependencies that [`annotation`] recorded on a binding.
 ///
 /// # Errors
-/// The annotation is not what this system writes.
+/// When this system did not write the annotation.
 pub fn recorded(binding: &Binding) -> Result<Vec<DependentObjectReference>, serde_json::Error> {
     match binding.metadata.annotations.get(annotations::DEPENDENCIES) {
         None => Ok(Vec::new()),
@@ -57,7 +57,7 @@ pub fn recorded(binding: &Binding) -> Result<Vec<DependentObjectReference>, serd
     }
 }
 
-/// Whether a reference means the object. Without its `labels` (the object is gone) only a name can.
+/// Whether a reference selects the object. Without its `labels` (the object was deleted) only a name can.
 pub fn means(
     reference: &DependentObjectReference,
     object: &ObjectReference,
@@ -102,7 +102,7 @@ pub fn attached(independent: &Binding, dependency: Template<'_>) -> Binding {
     binding
 }
 
-/// The existing binding with what [`attached`] built; its policy is not settled yet, see [`settle`].
+/// The existing binding with the result of [`attached`]; its policy is set by [`settle`].
 ///
 /// # Errors
 /// `OtherOwner` when the binding belongs to an earlier object of the same name.
@@ -128,7 +128,7 @@ fn is_of(snapshot: &BindingSnapshot, namespace: &str, name: &str) -> bool {
     snapshot.namespace == namespace && snapshot.name == name
 }
 
-/// The binding without the independent one; its policy is not settled yet, see [`settle`].
+/// The binding without the independent one; its policy is set by [`settle`].
 pub fn detach(existing: &Binding, independent: &BindingKey) -> Binding {
     let mut left = existing.clone();
     left.metadata.labels.remove(&depended_by_label(independent));
@@ -137,8 +137,8 @@ pub fn detach(existing: &Binding, independent: &BindingKey) -> Binding {
     left
 }
 
-/// Makes the policy of an attached binding follow from the bindings that require it: overwriting and preserving win.
-/// Returns what they disagree about. A binding with a placement has a policy of its own, which stays.
+/// Derives the policy fields of an attached binding from the bindings that require it: overwriting and preserving take
+/// precedence. Returns the conflicts among them. A binding with a placement has its own policy, which stays.
 pub fn settle(binding: &mut Binding, referrers: &[&Binding]) -> Option<String> {
     let spec = &mut binding.spec;
     if spec.placement.is_some() {

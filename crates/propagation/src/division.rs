@@ -21,13 +21,13 @@ impl Ties {
     }
 }
 
-/// Gives `seats` out, one at a time, to the party with the greatest quotient `votes / (2 * seats + 1)`; on a tie to the
+/// Assigns `seats`, one at a time, to the party with the greatest quotient `votes / (2 * seats + 1)`; on a tie to the
 /// one with fewer seats, then by name. Parties are sorted by name, and so are the shares. Without votes no seats are
 /// assigned.
 ///
-/// Quotients form one order over all (party, seat) pairs, and the seats given out are its first. Every pair at or
-/// above the quotient `total / (2 * seats)` is taken at once, and what is too much or too little, at most one for each
-/// party, is put right one by one.
+/// Quotients form one order over all (party, seat) pairs, and the assigned seats are its first. Every pair at or above
+/// the quotient `total / (2 * seats)` is assigned at once, and the surplus or deficit, at most one for each party, is
+/// corrected one by one.
 ///
 /// ```
 /// use propagation::division::{Ties, shares};
@@ -87,7 +87,7 @@ fn about(votes: u64, seats: u64, total: u128) -> u64 {
     })
 }
 
-/// A seat a party might hold; the greatest is given out first.
+/// A potential seat of a party; the greatest is assigned first.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     votes: u64,

@@ -15,7 +15,7 @@ pub struct Other<'a> {
     pub read: Option<String>,
 }
 
-/// Why nothing may be written to a cluster.
+/// Why writes to a cluster are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are UIDs and the name of the other cluster, as the variants state")]
 pub enum Refusal {
@@ -59,12 +59,12 @@ impl Refusal {
     }
 }
 
-/// Checks the cluster that answered with `uid` for `cluster`. `own` is the UID of the control plane where it is known.
+/// Checks the cluster that answered with `uid` for `cluster`. `own` is the UID of the control plane, if known.
 ///
 /// Of two clusters with the same UID, the one that has it recorded stays, then the older one.
 ///
 /// # Errors
-/// Why nothing may be written to it.
+/// Why writes to it are refused.
 pub fn check<'a>(
     uid: &str,
     cluster: &Cluster,
@@ -104,7 +104,7 @@ fn rank<'a>(cluster: &'a Cluster, uid: &str) -> Rank<'a> {
     Rank { is_unrecorded: cluster.spec.id != uid, created: metadata.creation_timestamp, name: &metadata.name }
 }
 
-/// Whether a recorded ID is a UID. Other IDs were written by hand and identify no namespace.
+/// Whether a recorded ID is a UID. Other IDs were set manually and identify no namespace.
 pub fn is_uid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     let is_hexadecimal = |group: &&str| group.bytes().all(|byte| byte.is_ascii_hexdigit());

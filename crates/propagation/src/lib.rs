@@ -1,6 +1,6 @@
 //! Matching, binding, overriding, rendering and aggregating, as pure functions.
 //!
-//! Functions take data and return data: what to write, not the writing. None reads a clock; where time matters it is an
+//! Functions take data and return data: the objects to write, not the writing. None reads a clock; the time is an
 //! argument.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 

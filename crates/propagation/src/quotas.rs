@@ -18,7 +18,8 @@ use crate::works::{self, WorkMetadata};
 
 const KIND: &str = "ResourceQuota";
 
-/// The Works of a quota: one for each assigned cluster that `exists`. Of several assignments to one cluster the first counts.
+/// The Works of a quota: one for each assigned cluster that `exists`. Of several assignments to one cluster the first
+/// is used.
 ///
 /// # Errors
 /// The cluster whose manifest cannot be encoded.

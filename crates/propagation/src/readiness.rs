@@ -1,8 +1,8 @@
 //! Transitions of a cluster's Ready condition: from probes of its API server, and from the signs of life of an agent
 //! (Lease and reports).
 //!
-//! A single lost probe changes nothing, and a cluster that relapses must be healthy for longer each time. The message of
-//! the condition holds the evidence: what was seen, and when.
+//! A single failed probe changes nothing, and a cluster that relapses must be healthy for longer each time. The message
+//! of the condition contains the evidence and its time.
 
 use apimachinery::meta::{Condition, Time};
 use karmada_api::constants::{conditions, reasons};
@@ -24,11 +24,11 @@ pub struct Observation {
     since: Time,
     /// The last probe that found the cluster ready.
     healthy_at: Option<Time>,
-    /// Since when this process has seen a Ready condition that is not True.
+    /// The time since when this process observes a Ready condition that is not True.
     down_since: Option<Time>,
     /// When the condition last became True again.
     recovered: Option<Time>,
-    /// How often the cluster turned not ready soon after it had recovered.
+    /// The number of times that the cluster turned not ready soon after it had recovered.
     relapses: u32,
 }
 
@@ -83,17 +83,17 @@ impl Observation {
         thresholds.success.saturating_mul(1 << self.relapses.min(MOST_DOUBLINGS))
     }
 
-    /// Since when the cluster has been found ready while the condition was not True. What an agent found while it could
-    /// not reach the control plane does not show that it can now.
+    /// The time since when the cluster is observed ready while the condition is not True. Observations of an agent that
+    /// could not reach the control plane do not count.
     fn ready_since(&self) -> Time {
         self.down_since.map_or(self.since, |down| if down > self.since { down } else { self.since })
     }
 }
 
-/// The Ready condition to report, and what to remember. `current` is the condition that stands.
+/// The Ready condition to report, and the state to keep. `current` is the existing condition.
 ///
-/// A process that has just started holds a condition that is True: one failed probe after the start is no more evidence
-/// than one later.
+/// A process that has just started keeps a True condition at first: one failed probe after the start is no more
+/// evidence than a later one.
 pub fn settle(
     probe: &Probe,
     current: Option<&Condition>,
@@ -135,7 +135,7 @@ fn is_refusal(reason: &str) -> bool {
     [reasons::CLUSTER_IS_CONTROL_PLANE, reasons::CLUSTER_JOINED_TWICE, reasons::CLUSTER_REPLACED].contains(&reason)
 }
 
-/// With what was seen, and when; it stays the same from probe to probe.
+/// Adds the evidence and its time, which stay the same from probe to probe.
 fn evidenced(mut condition: Condition, healthy_at: Option<Time>, since: Time) -> Condition {
     if [reasons::CLUSTER_NOT_REACHABLE, reasons::CLUSTER_NOT_READY].contains(&condition.reason.as_str()) {
         let before = healthy_at.map(|at| format!(", last healthy at {at}")).unwrap_or_default();
@@ -144,8 +144,8 @@ fn evidenced(mut condition: Condition, healthy_at: Option<Time>, since: Time) ->
     condition
 }
 
-/// The condition that stands until the change has lasted. One that is held for longer than the threshold gives the
-/// reason.
+/// The existing condition until the change has lasted long enough. If it is held for longer than the threshold, the
+/// message gives the reason.
 fn held(current: &Condition, ready: bool, needed: i64, observation: &Observation) -> Condition {
     let mut condition = current.clone();
     let observed = [Probe::Offline, Probe::Unhealthy].map(|probe| probe.condition());
@@ -184,7 +184,7 @@ impl LastSign {
 pub struct Graces {
     /// After the last sign of life.
     pub usual: i64,
-    /// Since the creation of a Cluster of which nothing was ever reported.
+    /// For a Cluster without any report, since its creation.
     pub startup: i64,
 }
 
@@ -278,7 +278,7 @@ mod tests {
         let (up, unknown) = (ready("True"), ready("Unknown"));
         let mut before = None;
         for (second, ready, renewed, expected) in [
-            // Nothing was ever reported: the Cluster is from second 0.
+            // Nothing was ever reported: the Cluster was created at second 0.
             (50, None, None, None),
             (61, None, None, Some("Cluster status controller never posted cluster status.")),
             (62, Some(&unknown), None, None),
@@ -301,7 +301,7 @@ mod tests {
             assert!(message.ends_with(expected.unwrap_or_default()), "{second} {message}");
             before = Some(last_sign);
         }
-        // Nothing is known of the time before the first look.
+        // The time before the first observation is unknown.
         let signs = Signs { created: at(0), ready: Some(&up), renewed: Some("b") };
         let (condition, last_sign) = silence(signs, None, Graces::default(), at(1000));
         assert_eq!(condition, None);
@@ -392,7 +392,7 @@ mod tests {
             last.message,
             "cluster is reachable but health endpoint responded without ok (since 1970-01-01T00:00:00Z)"
         );
-        // Another process goes on with it.
+        // Another process continues with the condition.
         let (again, _) = settle(&Probe::Unhealthy, Some(&last), None, Thresholds::default(), at(100));
         assert_eq!(again, last);
     }
@@ -405,7 +405,7 @@ mod tests {
         for (second, current, expected) in [
             (0, &up, "True"),
             (10, &up, "True"),
-            // Here it sees what the control plane found.
+            // Here it sees the control plane's own observation.
             (100, &unknown, "Unknown"),
             (129, &unknown, "Unknown"),
             (130, &unknown, "True"),

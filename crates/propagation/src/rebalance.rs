@@ -85,7 +85,7 @@ pub fn outcome(workload: &WorkloadReference, found: bool) -> ObservedWorkload {
     ObservedWorkload { workload: workload.clone(), result: result.to_owned(), reason: reason.to_owned() }
 }
 
-/// The status to write; `None` if it is there already.
+/// The status to write; `None` if it is unchanged.
 pub fn status(
     rebalancer: &WorkloadRebalancer,
     observed: Vec<ObservedWorkload>,

@@ -16,7 +16,7 @@ type Amounts = BTreeMap<String, Quantity>;
 struct Share {
     version: Box<str>,
     node: Box<str>,
-    /// It has run to its end, and takes nothing.
+    /// The pod has finished, and uses nothing.
     ended: bool,
     request: Amounts,
 }
@@ -133,7 +133,7 @@ fn subtract(left: &mut Amounts, used: &Amounts) {
     }
 }
 
-/// Counts nodes by grade. A node that takes no more pods is left out (and only that node).
+/// Counts nodes by grade. Nodes that accept no more pods are skipped.
 fn modelings<'a>(
     nodes: impl Iterator<Item = &'a Amounts>,
     models: &[ResourceModel],
@@ -148,7 +148,7 @@ fn modelings<'a>(
         let min = range.min.as_str().parse().map_err(|error| format!("resource model of {}: {error}", range.name))?;
         bounds.entry(range.name.as_str()).or_default().push(min);
     }
-    // Models that differ in their resources, or have none, put no node anywhere.
+    // Models with differing resources, or without any, count no node.
     if bounds.is_empty() || bounds.values().any(|mins| mins.len() != sorted.len()) {
         return Ok(Vec::new());
     }

@@ -1,8 +1,8 @@
-//! Safe resume: whether the store is older than what a member carries, and what may then be done in the member.
+//! Safe resume: whether the store is older than a member's state, and which changes are then permitted in the member.
 //!
 //! Each start of the controllers that write to members is an *incarnation*. The control plane records them in one list.
-//! What is written in a member carries a *mark*: the incarnation, and the revision of the Work it was written from. A store
-//! that was put back from a backup lacks the incarnation or the revision.
+//! An object written to a member has a *mark*: the incarnation, and the revision of the Work it was written from. A
+//! restored store lacks the incarnation or the revision.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,13 +12,13 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, conditions, reasons};
 use serde::{Deserialize, Serialize};
 
-/// How many entries the list keeps: some 120 bytes each, 120 KiB of the 1 MiB that an object may have.
+/// The maximum number of entries: some 120 bytes each, 120 KiB of the 1 MiB that an object may have.
 const KEPT: usize = 1_000;
 
 /// The last write as recorded on an object in a member, or in the member's marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The beginning of the control plane's UID: marks of other control planes mean nothing here.
+    /// The beginning of the control plane's UID: marks of other control planes are ignored.
     pub plane: String,
     /// The id of the incarnation that wrote.
     pub incarnation: String,
@@ -72,23 +72,23 @@ fn began(id: &str) -> Option<i64> {
 pub struct Incarnation {
     /// Its position in the list; later entries have greater numbers.
     pub number: u64,
-    /// Its id, see [`incarnation_id`].
+    /// Its ID, see [`incarnation_id`].
     pub id: String,
-    /// The store had come this far before it began.
+    /// The revision of the store at its start.
     pub after: u64,
     /// When it began.
     pub started: Time,
     /// Set for the break of a restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Break>,
-    /// The API server recorded it when it opened the store, before it served any request. Agents write in its name;
-    /// controllers begin an incarnation of their own. From the first of these entries on, a start of the controllers alone is
-    /// no reason to compare: another copy of the store cannot be put in place without an opening.
+    /// Whether the API server recorded it when it opened the store, before it served any request. Agents write in its
+    /// name; controllers begin a separate incarnation. From the first of these entries on, a start of the controllers
+    /// alone is no reason to compare: another copy of the store cannot be restored without an opening.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened: bool,
 }
 
-/// The store was restored to `before` and goes on from `after`: what was written between the two is lost.
+/// The store was restored to `before` and continues from `after`: the writes between the two are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Break {
     /// The revision of the restored copy.
@@ -121,7 +121,8 @@ impl Incarnations {
         Ok(read)
     }
 
-    /// The list as it is stored.
+    /// The stored form of the list.
+    ///
     /// # Errors
     /// When the list cannot be encoded.
     pub fn to_text(&self) -> serde_json::Result<String> {
@@ -133,7 +134,7 @@ impl Incarnations {
         self.incarnations.iter().any(|entry| entry.id == id)
     }
 
-    /// Of the newest entry, be it a start or a break.
+    /// The number of the newest entry, a start or a break.
     pub fn last_number(&self) -> u64 {
         self.incarnations.last().map_or(0, |last| last.number)
     }
@@ -153,7 +154,7 @@ impl Incarnations {
         self.add(id, after, started, None, false);
     }
 
-    /// Adds that the store was opened when it had come to `after`.
+    /// Records an opening of the store at revision `after`.
     pub fn open(&mut self, id: String, after: u64, started: Time) {
         self.add(id, after, started, None, true);
     }
@@ -216,7 +217,7 @@ impl Incarnations {
     }
 }
 
-/// A confirmation: what was lost until then is accepted.
+/// A confirmation: losses until then are accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acceptance {
     /// The newest entry of the list.
@@ -288,7 +289,7 @@ pub enum Found {
 pub enum Decision {
     /// It may.
     Act,
-    /// The member is held already, and this is part of what waits.
+    /// The member is already held, and this object is one of those that wait.
     Wait,
     /// The member has to be held from now on.
     Hold,
@@ -312,13 +313,14 @@ pub fn begins(now: Time, newest: Option<Time>, ended: Option<Time>) -> Time {
     [newest, ended.map(after)].into_iter().flatten().fold(now, Time::max)
 }
 
-/// Whether an object came after the hold. Times have seconds; what came in the same one is not known to be newer.
+/// Whether an object was created after the hold. Times have seconds; objects of the same second are not known to be
+/// newer.
 pub fn is_newer(created: Option<Time>, since: Time) -> bool {
     created.is_some_and(|created| created > since)
 }
 
-/// Whether an object in a member is the one a Work wrote. An object without a permanent id was written by a version, or by
-/// hand, that did not give it one; it counts as the Work's, as upstream has it for every managed object of that name.
+/// Whether a Work wrote an object in a member. An object without a permanent id was written by an older version, or
+/// manually; as upstream, it counts as the Work's, like every managed object of that name.
 pub fn is_of_work(object: Option<&str>, work: &str) -> bool {
     object.is_none_or(|object| object.is_empty() || work.is_empty() || object == work)
 }
@@ -326,7 +328,7 @@ pub fn is_of_work(object: Option<&str>, work: &str) -> bool {
 /// The facts in the condition of a held member.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// The mark that is newer than the store, and what carries it.
+    /// The mark that is newer than the store, and its object.
     pub mark: String,
     /// The object or marker that has the mark.
     pub carrier: String,

@@ -1,4 +1,4 @@
-//! Updating an object in a member: whether we may, what the member keeps, whether anything is to be written.
+//! Updates of an object in a member: whether they are permitted, the retained fields, and whether a write is needed.
 
 use std::collections::BTreeSet;
 
@@ -44,10 +44,10 @@ pub fn is_managed(object: Template<'_>) -> bool {
     object.label(labels::MANAGED) == Some("true")
 }
 
-/// Whether `manifest` may change the object that is there: it is ours, or is to be taken over.
+/// Whether `manifest` may change the existing object: it is managed, or may be taken over.
 ///
 /// # Errors
-/// `NotOurs` for a foreign object without the conflict resolution `Overwrite`.
+/// `NotOurs` for an unmanaged object without the conflict resolution `Overwrite`.
 pub fn may_write(manifest: &Value, observed: &Value, cluster: &str) -> Result<(), Error> {
     let wanted = Template(manifest);
     let may_overwrite = wanted.annotation(annotations::CONFLICT_RESOLUTION) == Some("overwrite");
@@ -99,7 +99,7 @@ fn is_same(current: &Value, desired: &Value) -> bool {
     current == desired || tidy(current) == tidy(desired)
 }
 
-/// Takes over what the member's API server and others in the member own of the metadata.
+/// Keeps the metadata that the member's API server and other clients in the member own.
 fn retain_metadata(desired: &mut Value, observed: &Value) {
     for field in ["resourceVersion", "finalizers", "ownerReferences"] {
         let value = observed["metadata"][field].clone();
@@ -116,7 +116,7 @@ fn retain_metadata(desired: &mut Value, observed: &Value) {
     }
 }
 
-/// Keeps every observed key, except those that were ours and are not wanted any more.
+/// Keeps every observed key, except earlier keys of ours that are no longer desired.
 fn retain_map(desired: &mut Value, observed: &Value, field: &str, record: &str) {
     let Some(seen) = observed["metadata"][field].as_object() else { return };
     let ours: BTreeSet<&str> = Template(observed).annotation(record).unwrap_or_default().split(',').collect();

@@ -18,7 +18,7 @@ pub enum Strength {
     Name,
 }
 
-/// Whether a selector matches, and how strongly. An unparsable label selector matches nothing.
+/// Whether a selector matches, and with which precedence. An invalid label selector matches nothing.
 pub fn matches(selector: &ResourceSelector, template: Template<'_>) -> Option<Strength> {
     if selector.api_version != template.api_version() || selector.kind != template.kind() {
         return None;
@@ -43,8 +43,8 @@ pub fn strongest(selectors: &[ResourceSelector], template: Template<'_>) -> Opti
     selectors.iter().filter_map(|selector| matches(selector, template)).max()
 }
 
-/// The policy of one scope a template goes by: highest explicit priority, then strongest match, then smallest name.
-/// Policies that are being deleted do not take part.
+/// The policy of one scope that applies to a template: highest explicit priority, then strongest match, then smallest
+/// name. Policies in deletion are ignored.
 pub fn best<'a>(policies: impl IntoIterator<Item = &'a Policy>, template: Template<'_>) -> Option<&'a Policy> {
     policies
         .into_iter()
@@ -62,8 +62,8 @@ pub fn priority(policy: &Policy) -> i32 {
     policy.spec.priority.unwrap_or_default()
 }
 
-/// Whether a policy may take a template from the one that has it (with preemption Always and its gate on): a namespaced
-/// policy from any cluster policy, otherwise only from a policy of its own scope with a lower explicit priority.
+/// Whether a policy may preempt the holder of a template (with preemption Always and its gate enabled): a namespaced
+/// policy preempts any cluster policy, otherwise only a policy of its own scope with a lower explicit priority.
 pub fn preempts(policy: &Policy, holder: &Policy) -> bool {
     if policy.key() == holder.key() && policy.scope == holder.scope {
         return false;
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(selector("apps/v1", "Deployment"), Some(Strength::All));
         assert_eq!(selector("apps/v2", "Deployment"), None);
         assert_eq!(selector("apps/v1", "deployment"), None);
-        // The strongest of several counts, and a policy that goes takes nothing.
+        // The strongest of several matches applies, and a policy in deletion claims nothing.
         let mut leaving = policy("a", 9, json!({"name": "web"}));
         leaving.metadata.deletion_timestamp =
             Some(apimachinery::meta::Time::new("2026-01-01T00:00:00Z".parse().unwrap()));

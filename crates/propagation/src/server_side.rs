@@ -1,5 +1,5 @@
 //! Server-side apply in members: an addition to Karmada, enabled by an annotation of the policy. The annotation's
-//! values, and which fields of a manifest are left to their owners in the member. The caller sends the requests.
+//! values, and the fields of a manifest that are left to their owners in the member. The caller sends the requests.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Mode {
     }
 }
 
-/// Makes the annotation of `to` what it is in `from`.
+/// Copies the annotation from `from` to `to`, or removes it.
 pub fn carry(from: &BTreeMap<String, String>, to: &mut BTreeMap<String, String>) {
     match from.get(ANNOTATION) {
         Some(value) => drop(to.insert(ANNOTATION.to_owned(), value.clone())),
@@ -48,7 +48,7 @@ pub fn carry(from: &BTreeMap<String, String>, to: &mut BTreeMap<String, String>)
 /// before server-side apply stay.
 ///
 /// # Errors
-/// Names a field that cannot be left out, such as an item of a list that is one value.
+/// Names a field that cannot be omitted, such as an item of an atomic list.
 pub fn yield_fields(manifest: &mut Value, conflicts: &[StatusCause]) -> Result<Vec<String>, String> {
     let mut yielded = Vec::new();
     for conflict in conflicts.iter().filter(|conflict| owner(&conflict.message) != Some(MANAGER)) {
@@ -65,11 +65,11 @@ fn owner(message: &str) -> Option<&str> {
     message.split('"').nth(1)
 }
 
-/// Removes what a path such as `.spec.containers[name="c"].image` names. False when there is no such thing.
+/// Removes the field at a path such as `.spec.containers[name="c"].image`. False if it does not exist.
 fn leave_out(tree: &mut Value, path: &str) -> bool {
     if let Some(rest) = path.strip_prefix('.') {
         let Some(map) = tree.as_object_mut() else { return false };
-        // Names may have dots in them, so what is there decides where one ends; the longest goes first.
+        // Names may contain dots, so the existing keys decide where one ends; the longest is tried first.
         let ends =
             |name: &str| rest.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
         let Some(name) = map.keys().filter(|name| ends(name)).max_by_key(|name| name.len()).cloned() else {
@@ -121,7 +121,7 @@ fn is_meant(value: &Value, item: &str) -> bool {
     !item.is_empty()
 }
 
-/// Whether everything is in force, and what is left to whom; `yielded` names the object with each field.
+/// Whether all fields are applied, and the fields left to others; `yielded` names the object with each field.
 pub fn condition(yielded: &[String], generation: i64) -> Condition {
     let (status, reason, message) = if yielded.is_empty() {
         ("True", "AllFieldsApplied", "Every field of the manifests is in force".to_owned())

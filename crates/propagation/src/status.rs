@@ -61,7 +61,7 @@ pub fn dispatching(work: &Work) -> Option<Condition> {
     present.is_none_or(|present| present.status != wanted.status).then_some(wanted)
 }
 
-/// The Applied condition after an attempt: how many manifests of how many, and what went wrong.
+/// The Applied condition after an attempt: the number of applied manifests, and the errors.
 pub fn applied(succeeded: usize, total: usize, errors: &[String]) -> Condition {
     if errors.is_empty() {
         return condition(conditions::APPLIED, true, reasons::APPLIED, "Manifest has been successfully applied");
@@ -193,7 +193,7 @@ fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStatusItem {
     item
 }
 
-/// Where the copy for one cluster stands.
+/// The state of the copy for one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// The last attempt succeeded.
@@ -229,7 +229,7 @@ pub struct Contribution {
     pub work: WorkKey,
     /// The status item of its cluster.
     pub item: AggregatedStatusItem,
-    /// Where the copy stands.
+    /// The state of the copy.
     pub standing: Standing,
     /// The fields that another client in the member writes too, in words.
     pub contested: Option<String>,
@@ -270,8 +270,7 @@ impl Contribution {
     }
 }
 
-/// Marks the clusters whose Work cannot be rendered as it should be. What a cluster still has from before keeps its
-/// status.
+/// Marks the clusters whose Work cannot be rendered. Earlier statuses of a cluster stay.
 pub fn mark_unrendered(items: &mut Vec<AggregatedStatusItem>, unrendered: &BTreeMap<ClusterName, String>) {
     for (cluster, why) in unrendered {
         match items.iter_mut().find(|item| item.cluster_name == *cluster) {
@@ -287,8 +286,8 @@ pub fn mark_unrendered(items: &mut Vec<AggregatedStatusItem>, unrendered: &BTree
     items.sort_by(|left, right| left.cluster_name.cmp(&right.cluster_name));
 }
 
-/// The FullyApplied condition of a binding. Where every cluster failed the message is upstream's; else it names the
-/// clusters that are missing and why.
+/// The FullyApplied condition of a binding. If every cluster failed the message is upstream's; otherwise it names the
+/// missing clusters with the reasons.
 pub fn fully_applied(
     spec: &ResourceBindingSpec,
     standings: &BTreeMap<&str, Standing>,

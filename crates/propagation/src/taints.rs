@@ -1,4 +1,4 @@
-//! The taints the system keeps on a cluster: for its Ready condition, and for ClusterTaintPolicies.
+//! The taints that the system sets on a cluster: for its Ready condition, and for ClusterTaintPolicies.
 
 use apimachinery::meta::Time;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -36,8 +36,8 @@ fn set(list: &mut Vec<Taint>, key: &str, wanted: bool, now: Time) {
     }
 }
 
-/// The taints a cluster should have by the policies that are about it, the oldest first; `None` when it has them. What a
-/// policy added stays when the policy changes or goes: only its own conditions take a taint off again.
+/// The taints that ClusterTaintPolicies require on a cluster, the oldest policies first; `None` if they are unchanged.
+/// A taint added by a policy stays when the policy changes or is deleted: only the policy's own conditions remove it.
 pub fn by_policies<'a>(
     cluster: &Cluster,
     policies: impl IntoIterator<Item = &'a ClusterTaintPolicy>,
@@ -264,7 +264,7 @@ mod tests {
                     ..Condition::default()
                 }));
             }
-            // Given in the wrong order.
+            // In the wrong order.
             let mut policies: Vec<_> = (1..).zip(specs).map(|(n, spec)| policy(&format!("{n}"), spec)).collect();
             policies.reverse();
             let got = by_policies(&cluster, &policies, now);

@@ -3,7 +3,7 @@
 use apimachinery::{GroupVersionKind, ObjectKey};
 use serde_json::Value;
 
-/// Reads identity and metadata of a tree; what is absent reads as empty.
+/// Reads identity and metadata of a tree; absent values are read as empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Template<'a>(pub &'a Value);
 

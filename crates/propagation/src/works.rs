@@ -22,7 +22,7 @@ use crate::overrides::{self, AppliedOverrides};
 use crate::server_side;
 use crate::template::Template;
 
-/// Why the Work of one cluster cannot be made; the Works of the others can.
+/// Why the Work of one cluster cannot be rendered; Works of other clusters are not affected.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum Error {
@@ -43,7 +43,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The cluster that goes without, where something has to be corrected: a template, a policy or a customization.
+    /// The cluster without a Work, if a user must correct a template, a policy or a customization.
     pub fn uncorrected(&self) -> Option<&ClusterName> {
         match self {
             Self::Replicas { cluster, .. } | Self::Completions(cluster) | Self::Encode { cluster, .. } => Some(cluster),
@@ -61,7 +61,7 @@ pub fn targets(spec: &ResourceBindingSpec) -> Vec<TargetCluster> {
     spec.clusters.iter().chain(dependents).filter(|target| seen.insert(target.name.as_str())).cloned().collect()
 }
 
-/// The clusters whose Works stay: the targets, and those being left other than directly.
+/// The clusters whose Works stay: the targets, and those with evictions other than `Directly`.
 pub fn expected_clusters(spec: &ResourceBindingSpec) -> BTreeSet<&str> {
     let dependents = spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters);
     let leaving = spec
@@ -102,7 +102,7 @@ pub struct Inputs<'a> {
     pub state_injection: bool,
 }
 
-/// A Work to be written, and what was applied to make it (for events).
+/// A Work to write, and the applied overrides (for events).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// The cluster.
@@ -117,7 +117,7 @@ pub struct Rendered {
 pub fn render(binding: &Binding, template: Template<'_>, inputs: Inputs<'_>) -> Vec<Result<Rendered, Error>> {
     let targets = targets(&binding.spec);
     let completions = completions(binding, template, &targets);
-    // A state is of one copy, and goes to one.
+    // Preserved state is of one copy, and is passed to one.
     let inputs = Inputs { state_injection: inputs.state_injection && targets.len() <= 1, ..inputs };
     targets.iter().map(|target| render_one(binding, template, target, &completions, inputs)).collect()
 }
@@ -187,8 +187,8 @@ fn render_one(
     Ok(Rendered { cluster: name.clone(), work, applied })
 }
 
-/// Labels kept from the copy that left last, for the one cluster that takes over. A cluster that had a copy before has a
-/// newer state of its own.
+/// Labels preserved from the copy that left last, for the one cluster that replaces it. A cluster that already had a
+/// copy has its own, newer state.
 fn inject_preserved_state(binding: &Binding, target: &TargetCluster, object: &mut Value) {
     let Some(task) = binding.spec.graceful_eviction_tasks.last() else { return };
     let takes_over = !task.clusters_before_failover.contains(&target.name);
@@ -208,7 +208,7 @@ pub fn binding_reference(binding: &Binding) -> BTreeMap<String, String> {
     reference
 }
 
-/// The object's own word, if it is one of the two, goes before the policy's. Overrides may have put it there, for one cluster.
+/// A valid annotation of the object takes precedence over the policy. Overrides may have set it, for one cluster.
 fn conflict_resolution(binding: &Binding, object: Template<'_>) -> &'static str {
     match (object.annotation(annotations::CONFLICT_RESOLUTION), binding.spec.conflict_resolution) {
         (Some("overwrite"), _) => "overwrite",
@@ -238,7 +238,7 @@ pub struct WorkMetadata<'a> {
     pub applied: &'a AppliedOverrides,
 }
 
-/// The Work for one manifest in one cluster. The manifest is prepared as the admission of Works does it, without the
+/// The Work for one manifest in one cluster. The manifest is prepared as by the admission of Works, without the
 /// permanent id, which is known only once the Work has one: see [`merge`].
 ///
 /// # Errors
@@ -284,8 +284,8 @@ pub fn work(cluster: &ClusterName, mut object: Value, metadata: &WorkMetadata<'_
     Ok(work)
 }
 
-/// The existing Work brought up to the rendered one; `None` when nothing changes. Labels and annotations are added,
-/// never taken away (but the one of [`server_side`]); the manifest gets the Work's permanent id.
+/// Updates the existing Work to the rendered one; `None` if it is unchanged. Labels and annotations are added, never
+/// removed (except the one of [`server_side`]); the manifest gets the Work's permanent id.
 ///
 /// # Errors
 /// `Deleting` when the existing Work is being deleted, `Manifest` when its manifest cannot be encoded.

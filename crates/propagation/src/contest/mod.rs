@@ -1,9 +1,9 @@
-//! Fields that Karmada and another client in a member overwrite in turns: an autoscaler in a member scales what the
-//! control plane divides.
+//! Fields that Karmada and another client in a member overwrite in turns: an autoscaler in a member scales a workload
+//! that the control plane divides.
 //!
-//! A change in a member is reverted. A field that the same client changes again after several reverts is contested: its
-//! value in the member stays from then on, until the template has another value of the field or a label settles whose it
-//! is. Only replicas and the resources of containers can be contested; edits with kubectl are always reverted.
+//! A change in a member is reverted. A field that the same client changes again after several reverts is contested:
+//! from then on its value in the member stays, until the template has another value of the field or a label assigns its
+//! owner. Only replicas and the resources of containers can be contested; edits with kubectl are always reverted.
 
 mod fields;
 
@@ -18,7 +18,7 @@ use crate::server_side::MANAGER;
 use crate::template::Template;
 use fields::Field;
 
-/// The condition of a Work, and of its binding, that reports contested fields. Absent where there are none.
+/// The condition of a Work, and of its binding, that reports contested fields. Absent without contested fields.
 pub const CONDITION: &str = "karmada-rs.io/Contested";
 
 /// The reason of the condition and of its events.
@@ -58,8 +58,8 @@ struct Contest {
     is_left: bool,
 }
 
-/// A field and the value of the control plane. Another value, or another label, is another claim: what was known of the
-/// former one does not count.
+/// A field and the value of the control plane. Another value, or another label, is another claim, which drops the state
+/// of the former one.
 #[derive(Clone, Debug, PartialEq)]
 struct Claim {
     field: Field,
@@ -129,13 +129,13 @@ fn last_entry<'a>(owners: &'a Value, field: &Field) -> Option<&'a Value> {
     owning.max_by_key(|entry| entry["time"].as_str())
 }
 
-/// Edits of persons are reverted as often as they are made.
+/// Edits by users are always reverted.
 fn is_person(manager: &str) -> bool {
     manager == "kubectl" || manager.starts_with("kubectl-")
 }
 
 impl Contests {
-    /// Whether nothing was reverted lately.
+    /// Whether there were no recent reverts.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -134,7 +134,7 @@ fn resources_of_containers() {
         theirs: deployment(5, "2", None),
         owners: ("kubectl", "vpa-updater"),
     };
-    // Nothing says that the other client is an autoscaler.
+    // The other client is not identified as an autoscaler.
     let said = passes(contests, &round, &[0, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500]);
     let field = "spec.template.spec.containers[name=app].resources.requests.cpu";
     assert!(said[..10].iter().all(|it| it == "reverted"), "{said:?}");
@@ -176,7 +176,7 @@ fn of_a_binding() {
     assert_eq!(message_of(&[settled]), None);
 }
 
-/// A Work may be written by hand, with any content.
+/// A user may write a Work with any content.
 #[test]
 fn malformed_objects() {
     let odd = [

@@ -15,7 +15,7 @@ use super::{clusters_of, leave, state};
 /// The default of `decisionConditions.tolerationSeconds`.
 const TOLERATION: i32 = 300;
 
-/// Since when the copy in a cluster has been seen unhealthy.
+/// The time since when the copy in a cluster is observed as unhealthy.
 pub type Sightings = BTreeMap<ClusterName, Timestamp>;
 
 /// The unhealthy copies of a binding, and which of them are to be evicted.
@@ -25,7 +25,7 @@ pub struct Decision {
     pub seen: Sightings,
     /// The clusters whose copies have been unhealthy for too long.
     pub due: Vec<ClusterName>,
-    /// When the next one is, if nothing changes.
+    /// The time until the next one, without changes.
     pub next: Option<Duration>,
 }
 
@@ -90,10 +90,10 @@ pub enum Refusal {
     State(#[from] state::Error),
 }
 
-/// The spec of a binding whose due copies leave.
+/// The spec of a binding after its due copies are evicted.
 ///
 /// # Errors
-/// A copy cannot leave as its policy requires; none does then.
+/// A copy cannot be evicted as its policy requires; then none is.
 pub fn evicted(
     binding: &Binding,
     behavior: &ApplicationFailoverBehavior,

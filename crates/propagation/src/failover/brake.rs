@@ -1,8 +1,8 @@
-//! The global brake: when a large share of the fleet turns unhealthy within a short time, the fault is more likely on the
-//! side of the control plane than in that many clusters. Evictions by taints then stop, until all but half that share have
-//! recovered or a person releases them cluster by cluster.
+//! The global brake: when a large share of the fleet turns unhealthy within a short time, the fault is more likely in
+//! the control plane or its network than in that many clusters. Evictions by taints then stop, until all but half that
+//! share have recovered or an administrator releases them cluster by cluster.
 //!
-//! The conditions on the Clusters are the only state that matters, so that a restart changes nothing.
+//! The only state is in the conditions on the Clusters, so that it survives restarts.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ pub fn engaged<'a>(
         count >= FEWEST && limits.share < 1.0 && number(count) > share * number(counted.clusters)
     };
     let since = match before {
-        // A fleet that comes back cluster by cluster is not to lose the second half of them.
+        // While a fleet recovers cluster by cluster, the remaining half must not be evicted.
         Some(since) => exceeds(counted.unhealthy, limits.share / 2.0).then_some(since),
         None => (evidence && exceeds(recent, limits.share)).then_some(now),
     };
@@ -109,7 +109,7 @@ pub enum Sign {
     Present,
 }
 
-/// Whether a cluster is about to recover, so that nothing is to leave it now.
+/// Whether a cluster is about to recover, so that evictions from it wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// It is not recovering.
@@ -120,7 +120,7 @@ pub enum Recovery {
     Settles(Duration),
 }
 
-/// After a cluster turned ready, the taints that follow its conditions are removed within a moment.
+/// After a cluster turned ready, the taints of its conditions are removed within a moment.
 const SETTLE: Duration = Duration::from_secs(10);
 /// The first sign of life is known by then: a probe that is not answered takes 32 s.
 const FIRST_SIGN: Duration = Duration::from_secs(120);
@@ -159,7 +159,8 @@ pub fn is_released(cluster: &Cluster, since: Time) -> bool {
     released.and_then(|text| text.parse().ok()).is_some_and(|time| Time::new(time) == since)
 }
 
-/// The condition `EvictionsPaused` that a Cluster should have; `None` when it has it. `engaged` is since when the brake is.
+/// The condition `EvictionsPaused` to set on a Cluster; `None` if it is unchanged. `engaged` is the time since when the
+/// brake is engaged.
 pub fn condition(cluster: &Cluster, engaged: Option<Time>, fleet: Fleet, now: Time) -> Option<Condition> {
     let name = cluster.metadata.name.as_str();
     let evicts = by_taint::evicting(&cluster.spec.taints).next().is_some();
@@ -237,7 +238,7 @@ mod tests {
             ("down@990 down@700 up", None, 0.5, true),
             // By another clock.
             ("down@1010 down@990 up", None, 0.5, true),
-            // Probes of the others fail already, though none of them is reported yet.
+            // Probes of the others already fail, though none is reported yet.
             ("down@1000 suspect suspect up", None, 0.5, true),
             ("suspect suspect suspect up", None, 0.5, false),
             ("down@100 suspect suspect up", None, 0.5, false),

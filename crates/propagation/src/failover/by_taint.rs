@@ -28,8 +28,8 @@ pub fn evicting(taints: &[Taint]) -> impl Iterator<Item = &Taint> {
     taints.iter().filter(|taint| taint.effect == taints::NO_EXECUTE)
 }
 
-/// Of several tolerations of a taint the first one counts. `tolerationSeconds` counts from the taint's `timeAdded`; a taint
-/// without it is tolerated until the API server has stamped it.
+/// Of several tolerations of a taint the first one applies. `tolerationSeconds` counts from the taint's `timeAdded`; a
+/// taint without it is tolerated until the API server has set it.
 pub fn verdict<'a>(taints: &'a [Taint], tolerations: &[Toleration], now: Timestamp) -> Verdict<'a> {
     let mut soonest: Option<(Timestamp, &Taint)> = None;
     for taint in evicting(taints) {
@@ -38,7 +38,7 @@ pub fn verdict<'a>(taints: &'a [Taint], tolerations: &[Toleration], now: Timesta
         };
         let (Some(seconds), Some(added)) = (toleration.toleration_seconds, taint.time_added) else { continue };
         let tolerated = jiff::SignedDuration::from_secs(seconds.max(0));
-        // A time beyond the calendar never comes.
+        // A time beyond the calendar is never reached.
         let Ok(until) = added.timestamp().checked_add(tolerated) else { continue };
         if soonest.is_none_or(|(earlier, _)| until < earlier) {
             soonest = Some((until, taint));
@@ -96,7 +96,7 @@ pub fn evicted(
     let rules = behavior.and_then(|behavior| behavior.state_preservation.as_ref()).map(|state| &*state.rules);
     if let Some(rules) = rules.filter(|rules| options.keeps_state && !rules.is_empty()) {
         task.preserved_label_state = state::preserved(binding, cluster, rules)?;
-        // A cluster that ran a copy already has a newer state of its own.
+        // A cluster that already ran a copy has its own, newer state.
         task.clusters_before_failover = clusters_of(&binding.spec);
     }
     let mut spec = binding.spec.clone();

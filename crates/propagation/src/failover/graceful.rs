@@ -13,9 +13,9 @@ use karmada_api::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, Re
 pub struct Circumstances<'a> {
     /// The current time.
     pub now: Timestamp,
-    /// `--graceful-eviction-timeout`, for tasks without a grace period of their own.
+    /// `--graceful-eviction-timeout`, for tasks without a grace period.
     pub grace: Duration,
-    /// Whether a cluster is ready: what others report may be long out of date.
+    /// Whether a cluster is ready: reports of other clusters may be long out of date.
     pub is_ready: &'a dyn Fn(&str) -> bool,
 }
 
@@ -33,11 +33,11 @@ pub enum Ending {
 /// The result of an assessment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assessment {
-    /// The tasks that are left; `None` when they are as they were.
+    /// The remaining tasks; `None` if they are unchanged.
     pub tasks: Option<Vec<GracefulEvictionTask>>,
     /// The clusters whose tasks ended.
     pub ended: Vec<(ClusterName, Ending)>,
-    /// When a task ends even if nothing changes.
+    /// When a task ends without further changes.
     pub next: Option<Duration>,
 }
 
@@ -80,7 +80,7 @@ pub fn assess(binding: &Binding, circumstances: Circumstances<'_>) -> Assessment
 /// The time until the grace period of a task is over; `None` when it is.
 fn remaining(task: &GracefulEvictionTask, created: Time, circumstances: Circumstances<'_>) -> Option<Duration> {
     let own = task.grace_period_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
-    // The stamp lacks the fraction of its second, and no copy goes too soon.
+    // The time stamp has no fraction of a second, and no copy may be removed too early.
     let grace = own.unwrap_or(circumstances.grace) + Duration::from_secs(1);
     let passed = circumstances.now.duration_since(created.timestamp());
     // A stamp of the future, by a clock that was wrong: the period begins now.
@@ -95,7 +95,7 @@ pub fn is_replaced(binding: &Binding, is_ready: &dyn Fn(&str) -> bool) -> bool {
     }
     let targets = &binding.spec.clusters;
     if targets.is_empty() {
-        // Nothing takes over, unless nothing is to run.
+        // There is no replacement, unless the workload is scaled to zero.
         return binding.is_workload() && binding.spec.replicas == 0 && binding.spec.components.is_empty();
     }
     targets.iter().all(|target| {
@@ -112,7 +112,7 @@ fn runs(binding: &Binding, target: &TargetCluster, item: &AggregatedStatusItem) 
     let status = item.status.as_ref().and_then(|status| status.to_value().ok()).unwrap_or_default();
     let kind = binding.spec.resource.kind.as_str();
     let ready = match status["readyReplicas"].as_i64() {
-        // The field is absent for none.
+        // The field is absent for zero.
         None if matches!(kind, "Deployment" | "StatefulSet" | "ReplicaSet") => Some(0),
         ready => ready,
     };
@@ -187,7 +187,7 @@ mod tests {
             |cluster: &str, status: Value| json!({"clusterName": cluster, "health": "Healthy", "status": status});
         for ((resource, replicas), clusters, items, observed, ready, expected) in [
             (map.clone(), json!([{"name": "m2"}]), json!([healthy("m2", Value::Null)]), 4, "m2", true),
-            // The scheduler has not seen that m1 is left.
+            // The scheduler has not processed the eviction from m1.
             (map.clone(), json!([{"name": "m2"}]), json!([healthy("m2", Value::Null)]), 3, "m2", false),
             (map.clone(), json!([{"name": "m2"}]), json!([]), 4, "m2", false),
             (
@@ -200,7 +200,7 @@ mod tests {
             ),
             // A report of a cluster that is not ready may be old.
             (map.clone(), json!([{"name": "m2"}]), json!([healthy("m2", Value::Null)]), 4, "m1", false),
-            // No cluster is left: nothing replaces the copy.
+            // No cluster remains: there is no replacement.
             (map, json!([]), json!([]), 4, "", false),
             (kind("Deployment", 3), json!([]), json!([]), 4, "", false),
             // The report is of the time before m2 got the replicas of m1.

@@ -1,8 +1,8 @@
-//! The record of moves that have ended: which workload left which cluster, where it is now, why and when, and the state
-//! that it carried.
+//! The record of completed moves: the workload, the cluster it left, its current clusters, the reason and time, and the
+//! transferred state.
 //!
-//! Moves are stored in a ring of segments, each of which is one object of the control plane. When all segments are full, the
-//! oldest is replaced. Moves in progress are not part of it: they are the eviction tasks of the bindings.
+//! Moves are stored in a ring of segments, each of which is one object of the control plane. When all segments are
+//! full, the oldest is replaced. Moves in progress are not part of it: they are the eviction tasks of the bindings.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ pub fn batch<'a>(moves: impl IntoIterator<Item = &'a Move>) -> (String, usize) {
     (text, count)
 }
 
-/// The moves of a batch; lines that are malformed are left out.
+/// The moves of a batch; malformed lines are skipped.
 pub fn read(text: &str) -> impl Iterator<Item = Move> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
@@ -117,12 +117,12 @@ pub struct Place {
     pub segment: usize,
     /// The key of the batch in the segment. Later batches have greater keys.
     pub key: String,
-    /// Whether the batch replaces what the segment holds.
+    /// Whether the batch replaces the content of the segment.
     pub replaces: bool,
 }
 
 impl Ring {
-    /// Goes on after the batches that are stored, by segment.
+    /// Continues after the stored batches, by segment.
     pub fn after(segments: &BTreeMap<usize, BTreeMap<String, String>>) -> Self {
         let number = |key: &String| key.split('-').next().and_then(|number| number.parse::<u64>().ok());
         let newest = |batches: &BTreeMap<String, String>| batches.keys().filter_map(number).max();
@@ -136,7 +136,7 @@ impl Ring {
         }
     }
 
-    /// Finds the place of the next batch. `writer` keeps apart two processes that write at once.
+    /// Selects the position of the next batch. `writer` separates two processes that write concurrently.
     pub fn place(&mut self, text: &str, moves: usize, writer: &str) -> Place {
         let is_full = self.moves + moves > MOVES || self.bytes + text.len() > BYTES;
         let is_first = self.moves == 0;

@@ -1,8 +1,9 @@
-//! Failover: when a workload leaves a cluster, and when the copy it leaves behind is removed.
+//! Failover: when a workload leaves a cluster, and when its old copy is removed.
 //!
-//! [`by_taint`] and [`application`] decide that a cluster is left: both take the cluster from `spec.clusters` and append an
-//! eviction task, so that the scheduler fills the gap elsewhere. [`graceful`] decides when a task ends, and with it the
-//! old copy. [`state`] reads what the old copy reported for the new one. [`brake`] and [`pace`] hold evictions by taints back.
+//! [`by_taint`] and [`application`] decide to evict from a cluster: both remove the cluster from `spec.clusters` and
+//! append an eviction task, so that the scheduler assigns other clusters. [`graceful`] decides when a task ends, and
+//! with it the old copy. [`state`] extracts state from the old copy's status for the new one. [`brake`] and [`pace`]
+//! limit evictions by taints.
 
 pub mod application;
 pub mod brake;
@@ -14,10 +15,10 @@ pub mod state;
 
 use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceBindingSpec};
 
-/// Takes the cluster of `task` from the targets and appends the task, unless the cluster has one. False when the binding
-/// does not target the cluster.
+/// Removes the cluster of `task` from the targets and appends the task, unless the cluster already has one. False if
+/// the binding does not target the cluster.
 ///
-/// State kept by earlier tasks is dropped: it is older than what the copy that now leaves was started with.
+/// State preserved by earlier tasks is dropped: it is older than the state with which the evicted copy was created.
 fn leave(spec: &mut ResourceBindingSpec, mut task: GracefulEvictionTask) -> bool {
     let Some(at) = spec.clusters.iter().position(|target| target.name == task.from_cluster) else { return false };
     let target = spec.clusters.remove(at);
@@ -62,7 +63,7 @@ mod tests {
             ),
             (json!([{"name": "m1"}]), json!([]), "m1", Some(""), "m1"),
             (json!([{"name": "m1"}]), json!([]), "m2", None, ""),
-            // The task that is there stays as it is.
+            // The existing task is not changed.
             (json!([{"name": "m1", "replicas": 2}]), json!([{"fromCluster": "m1"}]), "m1", Some(""), "m1"),
             // The state preserved from m0 is older than the copy in m1.
             (

@@ -1,10 +1,11 @@
 //! The pace of evictions by taints without a fixed rate: as fast as the receiving clusters report healthy copies.
 //!
-//! A move is in progress until its replacement is healthy, or its eviction ends otherwise. The number of moves in progress
-//! is limited; each replacement that is healthy raises the limit by one, so it doubles with each round of moves while all
-//! goes well. Moves that find no room stay in progress, so the rest stays where it is, in the order of priority.
+//! A move is in progress until its replacement is healthy, or its eviction ends otherwise. The number of moves in
+//! progress is limited; each healthy replacement raises the limit by one, so it doubles with each successful round of
+//! moves. Moves without capacity stay in progress, so the remaining workloads are not moved, in the order of priority.
 
-/// Moves in progress before the first replacement is healthy: a dead cluster with this many workloads is left at once.
+/// The number of moves before the first replacement is healthy: up to this many workloads leave a failed cluster at
+/// once.
 const FIRST: usize = 512;
 
 /// The limit on moves in progress.
@@ -15,7 +16,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether one more move may begin beside this many.
+    /// Whether another move may begin in addition to this many.
     pub fn allows(self, in_progress: usize) -> bool {
         in_progress < FIRST.saturating_add(self.replaced)
     }

@@ -24,9 +24,9 @@ pub enum Error {
     Label { rule: String, value: String, why: String },
 }
 
-/// The labels for the copy that takes over from the one in `cluster`.
+/// The labels for the copy that replaces the one in `cluster`.
 ///
-/// A copy that reported nothing yet passes on what it was to start with: it left no newer state.
+/// A copy without a reported status passes on the state it was created with, because it has no newer one.
 ///
 /// # Errors
 /// A rule without a value.

@@ -281,7 +281,7 @@ mod tests {
             let parsed: Overriders = serde_json::from_value(overriders.clone()).unwrap();
             assert!(apply_overriders(&parsed, &mut json!({"kind": "X", "l": [1, 2]})).is_err(), "{overriders}");
         }
-        // A container without an image has none that could be changed.
+        // A container without an image is not changed.
         let image = json!({"imageOverrider": [{"component": "Tag", "operator": "replace", "value": "1"}]});
         let image: Overriders = serde_json::from_value(image).unwrap();
         let mut pod = json!({"kind": "Pod", "spec": {"containers": [{"name": "a"}]}});

@@ -67,7 +67,7 @@ impl Image {
             OverriderOperator::Remove if self.tag.is_empty() => return self.digest.clear(),
             OverriderOperator::Remove => return self.tag.clear(),
         };
-        // A text that is neither a tag nor a digest changes nothing.
+        // Text that is neither a tag nor a digest has no effect.
         if is_tag(&wanted) {
             (self.tag, self.digest) = (wanted, String::new());
         } else if is_digest(&wanted) {
@@ -90,7 +90,7 @@ impl Image {
     }
 }
 
-/// The longest repository, without what may be its host.
+/// The maximum length of a repository, without its possible host.
 const MAX_REPOSITORY: usize = 255;
 
 fn parse(text: &str) -> Result<Image, &'static str> {

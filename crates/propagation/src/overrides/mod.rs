@@ -130,7 +130,7 @@ pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Re
     Ok(applied)
 }
 
-/// One policy of those that concern an object, in the order in which [`apply`] goes through them.
+/// A policy that selects an object, in the order in which [`apply`] applies them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step<'a> {
     /// The policy.
@@ -311,7 +311,7 @@ mod tests {
         let spec = json!({"targetCluster": old["targetCluster"].take(), "overriders": old["overriders"].take()});
         apply(&[policy(&ObjectKey::namespaced("ns", "p"), spec)], &cluster("m1"), &mut object).unwrap();
         assert_eq!(object["metadata"]["labels"], json!({"old-form": "yes"}));
-        // A policy that changes nothing is recorded as one that was applied.
+        // A policy without effect is recorded as applied.
         for (spec, records) in [(json!({}), 1), (json!({"targetCluster": {"clusterNames": ["m2"]}}), 0)] {
             let before = object.clone();
             let empty = policy(&ObjectKey::namespaced("ns", "p"), spec);

@@ -10,13 +10,13 @@ const MAX_DEPTH: usize = 128;
 
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// A string, number, boolean or null, as it is spelled.
+    /// A string, number, boolean or null, with its spelling.
     Scalar(String),
     List(Vec<Node>),
     Map(Vec<(String, Node)>),
 }
 
-/// The members of an object in their order; a key that stands twice keeps its first place and its last value.
+/// The members of an object in their order; a repeated key keeps its first position and its last value.
 struct Members(Vec<(String, Box<RawValue>)>);
 
 impl<'de> Deserialize<'de> for Members {

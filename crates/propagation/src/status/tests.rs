@@ -77,7 +77,7 @@ fn items_and_the_condition_over_them() {
     }
 }
 
-/// Upstream's words where everything failed; else which clusters are missing, and why.
+/// Upstream's message if every cluster failed; otherwise the missing clusters with the reasons.
 #[test]
 fn what_the_condition_names() {
     let suspended = |cluster: &str, applied| {

@@ -124,7 +124,7 @@ fn kept_labels_go_to_the_one_copy_that_takes_over() {
     }
 }
 
-/// The schedule has the last word on replicas, but for overrides; what is no workload goes as it is.
+/// The schedule determines replicas, except for overrides; objects that are not workloads are copied unchanged.
 #[test]
 fn replicas_are_those_of_the_schedule() {
     for (spec, expected) in [
@@ -231,7 +231,7 @@ fn what_a_work_is_told_besides_its_manifest() {
         let work = rendered(&binding, &deployment()).remove(0).unwrap().work;
         assert_eq!(work.spec.preserve_resources_on_deletion, Some(expected));
     }
-    // Kinds without generations get none.
+    // Kinds without generations get no such annotation.
     let mut uncounted = deployment();
     uncounted["metadata"].as_object_mut().unwrap().remove("generation");
     let binding = binding(json!({"clusters": [{"name": "m1"}]}));
