@@ -44,7 +44,7 @@ pub struct Discovery {
     /// Group versions that are announced but could not be read (the aggregated server is down). Their resources are
     /// unknown, which is not the same as absent.
     pub failed: Vec<GroupVersion>,
-    /// Group versions that list names without kinds of their own, such as `pods/http_requests` of `custom.metrics.k8s.io`.
+    /// Group versions that list names without kinds, such as `pods/http_requests` of `custom.metrics.k8s.io`.
     pub without_kinds: Vec<GroupVersion>,
 }
 
@@ -63,13 +63,13 @@ impl Discovery {
         })
     }
 
-    /// Each resource once, in the first version of its group that has it.
+    /// Each resource once, in the first version of its group that serves it.
     pub fn preferred(&self) -> Vec<&DiscoveredResource> {
         let mut seen = std::collections::BTreeSet::new();
         self.resources.iter().filter(|r| seen.insert((r.resource.group.as_str(), r.resource.plural.as_str()))).collect()
     }
 
-    /// The kinds of each group version, both sorted; none for those of [`Discovery::without_kinds`].
+    /// The kinds of each group version, both sorted; [`Discovery::without_kinds`] have none.
     pub fn group_versions(&self) -> BTreeMap<GroupVersion, Vec<&DiscoveredResource>> {
         let mut map: BTreeMap<GroupVersion, Vec<&DiscoveredResource>> =
             self.without_kinds.iter().map(|version| (version.clone(), Vec::new())).collect();
@@ -84,8 +84,7 @@ impl Discovery {
 }
 
 impl Client {
-    /// Reads the resources that the server serves: by aggregated discovery where the server supports it, else group by
-    /// group.
+    /// Reads the served resources: by aggregated discovery if the server supports it, otherwise group by group.
     ///
     /// # Errors
     /// When the lists of groups cannot be read. A single group that fails is named in [`Discovery::failed`].
@@ -221,7 +220,7 @@ fn add_aggregated(discovery: &mut Discovery, document: Aggregated) {
                 continue;
             }
             let is_empty = version.resources.is_empty();
-            // Without a kind it stands for its subresources only.
+            // Without a kind it represents only its subresources.
             let kind =
                 |r: &AggregatedResource| Some(r.response_kind.as_ref()?.kind.clone()).filter(|it| !it.is_empty());
             let named: Vec<_> = version.resources.into_iter().filter_map(|r| Some((kind(&r)?, r))).collect();

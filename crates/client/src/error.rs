@@ -38,7 +38,7 @@ pub enum Error {
     Decode {
         /// The request.
         attempt: String,
-        /// What is wrong with the response.
+        /// The error in the response.
         why: String,
     },
     /// The request could not be built from its arguments.
@@ -46,7 +46,7 @@ pub enum Error {
     Request {
         /// The request.
         attempt: String,
-        /// What is wrong with the arguments.
+        /// The error in the arguments.
         why: String,
     },
     /// The connection's configuration (kubeconfig, certificates, proxy) is invalid.
@@ -89,8 +89,8 @@ impl Error {
         self.reason() == Some(StatusReason::NotFound)
     }
 
-    /// Whether the server returned NotFound for this very object. Any other 404 may come from an intermediary, or
-    /// concern the whole kind.
+    /// Whether the server returned NotFound for this object. Any other 404 may be from an intermediary, or concern the
+    /// whole kind.
     pub fn is_absence_of(&self, name: &str) -> bool {
         let details = self.status().and_then(|status| status.details.as_ref());
         self.is_not_found() && details.is_some_and(|details| details.name == name)

@@ -12,7 +12,7 @@ use crate::Error;
 /// Why there is no response. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing listens on the port.
+    /// The connection was refused: the port has no listener.
     Refused,
     /// The host name has no address; with the resolver's message.
     Unresolved(String),

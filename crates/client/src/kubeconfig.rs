@@ -23,7 +23,7 @@ const INCOMPLETE: &str = "Missing or incomplete configuration info.  Please poin
                           file:\n  1. Via the command-line flag --kubeconfig\n  2. Via the KUBECONFIG environment \
                           variable\n  3. In your home directory as ~/.kube/config";
 
-/// The places to look for a kubeconfig.
+/// The locations of a kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The name of a flag such as `--kubeconfig`, and its file.
@@ -35,12 +35,12 @@ pub struct Places {
 }
 
 impl Places {
-    /// For a component, which never uses `~/.kube/config`: `file` if the flag is set, else the environment.
+    /// For a component, which never uses `~/.kube/config`: `file` if the flag is set, otherwise the environment.
     pub fn of_component(flag: &'static str, file: Option<PathBuf>) -> Self {
         Self { home: None, ..Self::of_user(flag, file) }
     }
 
-    /// For a user's command: `file` if the flag is set, else the environment and the home directory.
+    /// For a user's command: `file` if the flag is set, otherwise the environment and the home directory.
     pub fn of_user(flag: &'static str, file: Option<PathBuf>) -> Self {
         Self::from_environment(flag, file, |name| std::env::var_os(name))
     }
@@ -80,7 +80,7 @@ impl Places {
         self.explicit.is_some() || !self.listed.is_empty() || self.pod
     }
 
-    /// Reads the first configured place; `None` means the service account of the pod.
+    /// Reads the first configured location; `None` means the service account of the pod.
     ///
     /// # Errors
     /// [`Error::Config`] naming the files when none is configured or one cannot be read.

@@ -1,7 +1,7 @@
 //! A dynamic Kubernetes client over any transport: the API server in this process, or any other through its kubeconfig.
 //!
-//! Objects are returned as `Arc<Object>`. In process they are the server's own, and nothing is encoded or decoded; over
-//! a socket they are decoded here. This crate has no cache and no retries: `controller-runtime` caches, and the
+//! Objects are returned as `Arc<Object>`. In process they are the server's own objects, without encoding or decoding;
+//! over a socket they are decoded here. This crate has no cache and no retries: `controller-runtime` caches, and the
 //! caller's queue retries.
 //!
 //! ```no_run
@@ -146,7 +146,7 @@ impl Client {
         self.changed(|inner| inner.counted = Some(registry.counters(&metrics::REQUESTS)))
     }
 
-    /// The same connection with another time-out (see [`DEFAULT_TIMEOUT`]), and its own counters.
+    /// The same connection with another timeout (see [`DEFAULT_TIMEOUT`]), and separate counters.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         self.changed(|inner| inner.timeout = timeout)
@@ -236,7 +236,7 @@ impl Client {
     }
 
     /// Sends a request unchanged and returns the response with any HTTP status; the path is relative to the server. No
-    /// time-out applies. In process the caller's identity is attached, and an [`AcceptPayload`] extension is kept.
+    /// timeout applies. In process the caller's identity is attached, and an [`AcceptPayload`] extension is kept.
     ///
     /// # Errors
     /// [`Error::Transport`] when there is no response.
@@ -284,11 +284,11 @@ impl Client {
         }
     }
 
-    /// Sends a request and reads the whole response: for paths without a method of their own, such as `/readyz`. `path`
+    /// Sends a request and reads the whole response: for paths without a dedicated method, such as `/readyz`. `path`
     /// may have a query.
     ///
     /// # Errors
-    /// [`Error::Status`] when the server returns an error, else those of [`Client::send`].
+    /// [`Error::Status`] when the server returns an error, otherwise those of [`Client::send`].
     pub fn request<'a>(
         &'a self,
         method: http::Method,

@@ -55,7 +55,7 @@ impl Mapper {
     /// Refreshes discovery now.
     ///
     /// # Errors
-    /// As [`Client::discovery`]; the previous discovery is kept.
+    /// As [`Client::discovery`]; the previous discovery stays in effect.
     pub fn refresh<'a>(&'a self) -> BoxFuture<'a, Result<Arc<Discovery>>> {
         Box::pin(async move {
             let mut refreshed = self.0.refreshed.lock().await;

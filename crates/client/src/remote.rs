@@ -122,7 +122,7 @@ impl Client {
         Self::connecting(endpoint, None)
     }
 
-    /// As [`Client::from_endpoint`]; connections are opened through `way`, or directly while `way` has none.
+    /// As [`Client::from_endpoint`]; connections are opened through `way`, or directly while `way` has no connection.
     ///
     /// # Errors
     /// As [`Client::from_endpoint`].

@@ -8,7 +8,7 @@ use transport::{Request, Response};
 
 use crate::{Result, remote};
 
-/// Sends a request: in a span of its own that the server can continue, if the caller runs in one.
+/// Sends a request: if the caller has a span, in a child span that the server can continue.
 pub(crate) async fn sent(service: &remote::Service, host: &Arc<str>, mut request: Request) -> Result<Response> {
     let Some(mut span) = begin(host, &request) else { return remote::send(service, host, request).await };
     span.scope().propagate(request.headers_mut());

@@ -18,7 +18,7 @@ use crate::{Answer, Client, Error, MAX_OBJECT_BYTES, Patch, PatchOptions, Result
 pub enum Write<'a> {
     /// Creates an object in its own namespace.
     Create {
-        /// Of the object.
+        /// The resource of the object.
         resource: &'a ApiResource,
         /// The object.
         object: Value,
@@ -27,16 +27,16 @@ pub enum Write<'a> {
     },
     /// Replaces an object; a resourceVersion in it makes the write conditional.
     Update {
-        /// Of the object.
+        /// The resource of the object.
         resource: &'a ApiResource,
         /// The object.
         object: Value,
     },
     /// Patches an object.
     Patch {
-        /// Of the object.
+        /// The resource of the object.
         resource: &'a ApiResource,
-        /// Of the object.
+        /// The key of the object.
         key: &'a ObjectKey,
         /// The change.
         patch: Patch,
@@ -64,12 +64,12 @@ impl<'a> Write<'a> {
 }
 
 impl Client {
-    /// Stores several writes of different objects in one transaction of a server in this process, and returns the objects
-    /// in the order of the writes. `None` if nothing was stored, because one of them was refused, an object has changed,
-    /// or the server is remote: the caller then sends them one after another, as it would without this.
+    /// Stores several writes of different objects in one transaction of a server in this process, and returns the
+    /// objects in the order of the writes. `None` if nothing was stored, because one of them was refused, an object has
+    /// changed, or the server is remote: the caller then sends them one after another.
     ///
     /// # Errors
-    /// When it is not known whether the writes were stored.
+    /// When it is unknown whether the writes were stored.
     pub fn write_together<'a>(&'a self, writes: Vec<Write<'a>>) -> BoxFuture<'a, Result<Option<Vec<Arc<Object>>>>> {
         Box::pin(async move {
             if !self.takes_drafts() || writes.len() < 2 {

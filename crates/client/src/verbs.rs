@@ -49,7 +49,7 @@ impl Client {
         })
     }
 
-    /// Lists one page if the options have a limit, else all objects; without a `namespace`, of all namespaces.
+    /// Lists one page if the options have a limit, otherwise all objects; without a `namespace`, of all namespaces.
     pub fn list<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -209,11 +209,11 @@ impl Client {
         })
     }
 
-    /// Creates many small objects in a namespace, and returns the result of each, in their order. A server in this
-    /// process takes them in one request.
+    /// Creates many small objects in a namespace, and returns the result of each, in order. A server in this process
+    /// takes them in one request.
     ///
     /// # Errors
-    /// When the result of none of them is known.
+    /// When no result is known.
     pub fn create_all<'a>(
         &'a self,
         resource: &'a ApiResource,

@@ -1,4 +1,4 @@
-//! Webhooks: the endpoint that a `clientConfig` names, and a connection to it that is kept.
+//! Webhooks: the endpoint of a `clientConfig`, and a reused connection to it.
 
 mod credentials;
 
@@ -18,7 +18,8 @@ use crate::{Client, Endpoint, Error, Result, codec, read_body};
 
 /// The port of a service reference without one.
 const DEFAULT_PORT: u16 = 443;
-/// Endpoints with a kept connection. A control plane has fewer webhook servers; with more, the oldest reconnects.
+/// The maximum number of reused connections. A control plane has fewer webhook servers; with more, the oldest
+/// reconnects.
 const MAX_CONNECTIONS: usize = 128;
 
 /// The service of a `clientConfig`.
@@ -75,11 +76,11 @@ impl ClientConfig {
         }
     }
 
-    /// The target. `service` is the Service that the configuration refers to, if the control plane has it; otherwise its
-    /// name is resolved in DNS.
+    /// The target. `service` is the Service that the configuration refers to, if the control plane has it; otherwise
+    /// its name is resolved in DNS.
     ///
     /// # Errors
-    /// What is wrong with the configuration or the Service.
+    /// The error in the configuration or the Service.
     pub fn target(&self, service: Option<&Value>) -> std::result::Result<Target, String> {
         let ca_bundle = match self.ca_bundle.as_str() {
             "" => None,

@@ -1,7 +1,7 @@
-//! The HTTP stack: connect (through a proxy if there is one), TLS, HTTP/1.1 with kept connections. Bodies stream in
-//! both directions and upgrades pass through, so that one connection type serves objects, watches, logs and terminals.
+//! The HTTP stack: connect (through a proxy if configured), TLS, HTTP/1.1 with reused connections. Bodies stream in
+//! both directions and upgrades are supported, so that one connection type serves objects, watches, logs and terminals.
 //!
-//! There are no retries here: queues back off by themselves, and a hidden retry would not be counted.
+//! There are no retries here: queues have back-off, and a hidden retry would not be counted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -40,7 +40,7 @@ impl Guard {
     }
 }
 
-/// A resolver that drops forbidden addresses; an error when no address is left.
+/// A resolver that drops forbidden addresses; an error if no address remains.
 #[derive(Clone)]
 pub(super) struct Guarded<R> {
     pub resolver: R,

@@ -17,7 +17,7 @@ use super::{Endpoint, config_of, dial};
 use crate::Result;
 use crate::failure::NoConnection;
 
-/// The limit for the direct connection when the [`Dial`] has none, within the limit for the whole connection.
+/// The limit for the direct connection if the [`Dial`] has none, within the limit for the whole connection.
 const DIRECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens connections to a server that this process may not reach itself.
@@ -26,7 +26,7 @@ pub trait Dial: Send + Sync + 'static {
     /// then dialled directly.
     fn dial(&self, authority: &str) -> Option<BoxFuture<'static, std::result::Result<Stream, BoxError>>>;
 
-    /// Adds to the error of a direct connection why the [`Dial`] had none.
+    /// Adds the reason why the [`Dial`] had no connection to the error of a direct connection.
     fn unreachable(&self, authority: &str, error: BoxError) -> BoxError;
 }
 

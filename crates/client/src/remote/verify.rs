@@ -1,7 +1,7 @@
 //! Verifies server certificates. A self-signed certificate, as webhooks and small API servers often have, is its own
 //! authority: the trusted bundle contains it. Clients in Go accept such a server, even if the certificate is marked as
-//! an authority (as those of `openssl req -x509` are); rustls rejects an authority as a server's certificate. This
-//! verifier adds that one exception and nothing else.
+//! an authority (like those of `openssl req -x509`); rustls rejects an authority as a server's certificate. This
+//! verifier adds only that exception.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

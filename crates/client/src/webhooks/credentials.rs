@@ -37,8 +37,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The credentials for `HOST:PORT`: those of this very name, then those of the longest `*.` before a part of it, then
-    /// those of `*`.
+    /// The credentials for `HOST:PORT`: those of exactly this name, then those of the longest `*.` pattern, then those
+    /// of `*`.
     fn of(&self, host: &str) -> &Credential {
         let names = [Some(host), host.strip_suffix(HTTPS)].into_iter().flatten();
         let exact = names.clone().find_map(|name| self.named.get(name));
