@@ -1,4 +1,4 @@
-//! Calls a webhook, and words what goes wrong as kube-apiserver does: clients and operators search for these texts.
+//! Calls a webhook, and reports errors with kube-apiserver's text, which clients and operators search for.
 
 use std::time::Duration;
 

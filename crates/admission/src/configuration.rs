@@ -27,9 +27,9 @@ const VALIDATING: &str = "ValidatingAdmissionWebhook";
 /// The credentials of both kinds of webhooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// Of mutating webhooks.
+    /// Credentials for mutating webhooks.
     pub mutating: Credentials,
-    /// Of validating webhooks.
+    /// Credentials for validating webhooks.
     pub validating: Credentials,
 }
 
@@ -128,7 +128,7 @@ impl Plugin {
     }
 }
 
-/// Whether a configuration has nothing besides its kind.
+/// Whether a configuration has only its kind.
 fn is_empty(content: &Value) -> bool {
     let mut fields = content.as_object().into_iter().flatten();
     !content.is_array() && fields.all(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind"))

@@ -17,7 +17,7 @@ const AGENT: &str = "kube-apiserver";
 /// Upstream's time-out; it cannot be configured.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends ConversionReviews over kept connections.
+/// Sends ConversionReviews over reused connections.
 pub struct ConversionCalls {
     webhooks: Webhooks,
     /// For the Services that configurations name.

@@ -34,7 +34,7 @@ const FAIL_OPEN: Description = Description::counter(
 /// All families, for the reference of metrics.
 pub const ALL: &[Description] = &[DURATION, REQUESTS, REJECTIONS, FAIL_OPEN];
 
-/// The families of a server; nothing is counted before they are registered.
+/// The metric families of a server; nothing is counted before they are registered.
 #[derive(Default)]
 pub struct Counted(OnceLock<Families>);
 

@@ -53,7 +53,7 @@ pub struct Inputs<'a> {
     pub facts: &'a Facts,
 }
 
-/// What is left of the cost that the expressions of a policy may have.
+/// The remaining cost budget of a policy's expressions.
 #[derive(Debug)]
 pub struct Budget(u64);
 
@@ -164,7 +164,7 @@ impl<'a> Bound<'a> {
     /// The value of an expression.
     ///
     /// # Errors
-    /// kube-apiserver's text about why it has none.
+    /// The error with kube-apiserver's text.
     pub fn eval(&self, expression: &'a Expression, budget: &mut Budget) -> Result<CelValue<'a>, String> {
         self.value(expression, budget).map_err(|why| match why.as_str() {
             OUT_OF_BUDGET => why,

@@ -44,7 +44,7 @@ pub use review::decided;
 use table::{GROUP, Kinds, Stored, Table};
 use webhooks::Caller;
 
-/// The plugin. It does nothing before [`UserAdmission::enable`].
+/// The plugin. It is disabled before [`UserAdmission::enable`].
 pub struct UserAdmission {
     world: World,
     mutating: Webhooks,
@@ -77,8 +77,8 @@ impl UserAdmission {
         }
     }
 
-    /// Begins to call. Before, the server creates its own objects: a stored webhook that cannot be reached must not keep
-    /// it from starting.
+    /// Enables the plugin. Before that, the server creates its own objects: an unreachable webhook must not prevent a
+    /// start.
     pub fn enable(&self) {
         let _one_at_a_time = self.stored.lock();
         self.is_enabled.store(true, Ordering::Release);

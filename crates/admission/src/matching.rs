@@ -15,7 +15,7 @@ pub struct Subject<'a> {
     pub version: &'a str,
     pub resource: &'a str,
     pub subresource: &'a str,
-    /// A Namespace is in the namespace of its own name.
+    /// The namespace of a Namespace is its own name.
     pub namespace: &'a str,
     pub name: &'a str,
 }
@@ -86,7 +86,7 @@ impl Rule {
             && self.names_resource(subject.group, subject.resource, Some(subject.subresource))
     }
 
-    /// Whether the rule is for this resource and subresource; `None` stands for any of them.
+    /// Whether the rule matches this resource and subresource; `None` stands for any subresource.
     fn names_resource(&self, group: &str, resource: &str, subresource: Option<&str>) -> bool {
         let fits = |pattern: &String| {
             let (name, sub) = pattern.split_once('/').unwrap_or((pattern, ""));
@@ -117,7 +117,7 @@ impl Criteria {
         Self { matches_without_rules: false, ..Self::of(webhook, "rules") }
     }
 
-    /// Of `matchConstraints` or `matchResources`.
+    /// From `matchConstraints` or `matchResources`.
     pub fn of_policy(resources: &Value) -> Self {
         Self::of(resources, "resourceRules")
     }

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicies on a request: which bindings match, with which parameters, and what their actions do.
+//! ValidatingAdmissionPolicies on a request: the matching bindings, their parameters, and the effects of their actions.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ struct Denied<'p> {
     denial: Denial,
 }
 
-/// What all policies together decide.
+/// The combined decision of all policies.
 #[derive(Default)]
 struct Verdicts<'p> {
     denied: Vec<Denied<'p>>,
@@ -232,7 +232,7 @@ impl Run<'_, '_> {
         Ok(Some(ParamKind { group, plural, namespaced: found.namespaced }))
     }
 
-    /// The parameters of a binding; none if it does not match, or allows that none exist.
+    /// The parameters of a binding; empty if it does not match, or permits that there are none.
     pub fn params(&self, binding: &Binding, kind: Option<&ParamKind>) -> Result<Vec<Option<Value>>, String> {
         if let Some(criteria) = &binding.criteria
             && self.version(criteria)?.is_none()

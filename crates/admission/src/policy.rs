@@ -1,4 +1,4 @@
-//! One validating or mutating policy: its compiled expressions, and what they decide about a request.
+//! One validating or mutating policy: its compiled expressions, and their decision about a request.
 
 use apimachinery::StatusReason;
 use cel::Value as CelValue;
@@ -26,7 +26,7 @@ pub struct Policy {
     variables: Vec<(String, Expression)>,
     validations: Vec<Validation>,
     annotations: Vec<(String, Expression)>,
-    /// Of a mutating policy.
+    /// The mutations of a mutating policy.
     pub mutations: Vec<Mutation>,
     pub is_reinvoked: bool,
 }
@@ -63,7 +63,7 @@ impl Denial {
     }
 }
 
-/// What a policy decides about a request, for one parameter.
+/// The decision of a policy about a request, for one parameter.
 #[derive(Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Subject to the actions of the binding.
@@ -187,7 +187,7 @@ impl Validation {
         }
     }
 
-    /// The computed message if it is usable, else the fixed one, else the expression.
+    /// The computed message if it is usable, otherwise the fixed one, otherwise the expression.
     fn denial<'a>(&'a self, bound: &Bound<'a>, budget: &mut Budget) -> Denial {
         let computed = self.message_expression.as_ref().and_then(|expression| bound.eval(expression, budget).ok());
         let computed = match &computed {

@@ -1,4 +1,4 @@
-//! A request as webhooks and policies see it: names, and the objects in the version that they match.
+//! A request in the form for webhooks and policies: names, and the objects in the matched version.
 
 use apimachinery::resource::Resource;
 use apimachinery::{GroupVersionKind, ObjectKey, Status};
@@ -25,7 +25,7 @@ pub struct Documents {
     pub old: Option<Value>,
 }
 
-/// What webhooks and policies know of a request, apart from the objects.
+/// The attributes of a request for webhooks and policies, without the objects.
 pub struct Facts {
     pub operation: Operation,
     pub kind: GroupVersionKind,

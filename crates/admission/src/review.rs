@@ -19,7 +19,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The first of a webhook's versions that the server knows.
+    /// The first of a webhook's versions that the server supports.
     pub fn first_of(versions: &Value) -> Option<Self> {
         versions.as_array()?.iter().find_map(|version| match version.as_str()? {
             "v1" => Some(Self::V1),
@@ -207,10 +207,10 @@ pub fn patched(webhook: &str, object: Option<&Value>, patch: &[u8]) -> Result<Op
     Ok(Some(changed))
 }
 
-/// What the reply of a mutating webhook makes of an object; `None` if it does not change it. `uid` is that of the review.
+/// The object after the response of a mutating webhook; `None` if it is unchanged. `uid` is that of the review.
 ///
 /// # Errors
-/// The text of an invalid reply or of a refusal.
+/// The text of an invalid response or of a denial.
 pub fn decided(body: &[u8], uid: &str, object: Option<&Value>) -> Result<Option<Value>, String> {
     let verdict = decode(body, Version::V1, uid, Phase::Mutation, "webhook")?;
     if let Some(refusal) = verdict.refusal {

@@ -1,5 +1,5 @@
-//! What other programs decide about the rights that expressions check. An evaluation never calls a program: it records
-//! the check, which is then decided, and the evaluation is repeated.
+//! Decisions of external authorizers about the rights that expressions check. An evaluation never calls a program: it
+//! records the check, which is then decided, and the evaluation is repeated.
 
 use apiserver::auth::authz::{self, Attributes, Authorizer, Deciding, Decision};
 use parking_lot::Mutex;

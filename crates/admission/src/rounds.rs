@@ -1,23 +1,23 @@
-//! Reinvocation: which webhooks or policies are called again in the second round of mutations. kube-apiserver's rules:
-//! only those that want it and were called in the first round, if the object has changed since.
+//! Reinvocation: the webhooks or policies to call again in the second round of mutations. kube-apiserver's rules: only
+//! those that request it and were called in the first round, if the object has changed since.
 
 use std::collections::HashSet;
 
 use apiserver::AdmissionRequest;
 use serde_json::Value;
 
-/// What one plugin of kube-apiserver remembers of a request.
+/// The state of a kube-apiserver plugin for a request.
 #[derive(Default)]
 pub struct Round {
     is_second: bool,
-    /// Those that want to be called again, since the last change.
+    /// Those to call again, since the last change.
     invoked: HashSet<String>,
     again: HashSet<String>,
     output: Option<Value>,
 }
 
 impl Round {
-    /// Begins a round; `plugin` is the name under which the state is kept.
+    /// Begins a round; `plugin` is the key of the state.
     pub fn begin(request: &mut AdmissionRequest<'_>, plugin: &'static str) -> Self {
         let place = request.rounds.kept.iter().position(|(name, _)| *name == plugin);
         let kept = place.map(|place| request.rounds.kept.swap_remove(place).1);
@@ -29,7 +29,7 @@ impl Round {
         round
     }
 
-    /// Keeps the state for the second round.
+    /// Stores the state for the second round.
     pub fn end(mut self, request: &mut AdmissionRequest<'_>, plugin: &'static str) {
         if !self.is_second {
             self.output = request.object.as_deref().cloned();
@@ -47,7 +47,7 @@ impl Round {
         self.again.extend(self.invoked.drain());
     }
 
-    /// This one was called, and wants to be called again if the object changes.
+    /// Records a call of a webhook or policy that requests reinvocation.
     pub fn called(&mut self, id: &str) {
         self.invoked.insert(id.to_owned());
     }

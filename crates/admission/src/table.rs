@@ -20,7 +20,7 @@ const BINDINGS: &str = "validatingadmissionpolicybindings";
 const MUTATING_POLICIES: &str = "mutatingadmissionpolicies";
 const MUTATING_BINDINGS: &str = "mutatingadmissionpolicybindings";
 
-/// The kinds that kube-apiserver exempts: users can always remove what locks them out.
+/// The kinds that kube-apiserver exempts: users can always remove a configuration that locks them out.
 const EXEMPT: [&str; 6] = [MUTATING, VALIDATING, POLICIES, BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS];
 
 pub fn is_exempt(group: &str, plural: &str) -> bool {
@@ -121,7 +121,8 @@ fn put<T>(stored: &mut BTreeMap<String, T>, name: &str, value: Option<T>) {
     }
 }
 
-/// What is called, in its order: webhooks by the names of configurations, then by their lists; policies by name.
+/// The webhooks and policies in calling order: webhooks by the names of configurations, then by their lists; policies
+/// by name.
 #[derive(Default)]
 pub struct Table {
     pub mutating: Vec<Arc<[Webhook]>>,

@@ -1,4 +1,4 @@
-//! Mutating and validating webhooks: which are called, in which order, and what their responses do to a request.
+//! Mutating and validating webhooks: their selection and order, and the effects of their responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::review::{self, Verdict, Version};
 use crate::rights::Rights;
 use crate::rounds::Round;
 
-/// `timeoutSeconds` of a webhook that has none.
+/// `timeoutSeconds` of a webhook without it.
 const DEFAULT_TIMEOUT: u64 = 10;
 const MAX_TIMEOUT: u64 = 30;
-/// The name under which the state of the first round is kept.
+/// The key of the first round's state.
 const KEPT: &str = "MutatingAdmissionWebhook";
 
 /// A webhook of a configuration.
@@ -89,7 +89,7 @@ enum Failure {
     Refused(Status),
 }
 
-/// What calls need besides the request.
+/// The input of calls in addition to the request.
 pub struct Caller<'a> {
     pub webhooks: &'a Webhooks,
     pub world: &'a World,

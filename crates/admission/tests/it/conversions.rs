@@ -244,7 +244,7 @@ async fn policies_get_the_version_of_their_rules() {
     assert!(refused.code == 422 && refused.message().ends_with("denied request: it is 3"), "{}", refused.body);
 }
 
-/// As upstream: the webhook sees what a quota refuses, and what it refuses is not charged.
+/// As upstream: the webhook sees objects that a quota refuses, and objects that it denies are not charged.
 #[tokio::test]
 async fn quotas_come_after_webhooks() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);

@@ -1,4 +1,4 @@
-//! An API server with the plugin, and a webhook server whose path says how it replies.
+//! An API server with the plugin, and a webhook server whose response depends on the path.
 
 use std::sync::Arc;
 
@@ -307,8 +307,8 @@ impl Plane {
         self.send(Method::DELETE, path, "application/json", &Value::Null).await
     }
 
-    /// Creates or replaces a configuration, and waits until the plugin has it: the watch cache of the server observes it
-    /// before the reply of a later read.
+    /// Creates or replaces a configuration, and waits until the plugin has it: the server's watch cache observes it
+    /// before the response of a later read.
     pub async fn configure(&self, kind: &str, name: &str, webhooks: Vec<Value>) {
         let configuration = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}WebhookConfiguration"),
                                    "metadata": {"name": name}, "webhooks": webhooks});

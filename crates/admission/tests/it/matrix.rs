@@ -1,5 +1,5 @@
-//! Operations x match x failure policy x reinvocation x dry run, generated: whether the webhook is called, and what
-//! becomes of the request.
+//! Operations x match x failure policy x reinvocation x dry run, generated: whether the webhook is called, and the
+//! outcome of the request.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ async fn case(plane: &Plane, hooks: &Hooks, kind: &str, at: (&str, (&str, bool),
     if code == 418 {
         assert_eq!(answer.body["reason"], "Teapot", "{name}");
     }
-    // Nothing is stored or removed without its verdict.
+    // No object is stored or removed without its verdict.
     let found = plane.send(Method::GET, &format!("{CONFIG_MAPS}/a"), "", &Value::Null).await;
     let is_done = code < 300 && !dry_run;
     let exists = if operation == "CREATE" { is_done } else { operation == "UPDATE" || !is_done };

@@ -1,4 +1,4 @@
-//! What webhooks see, what becomes of their patches, and which writes reach them.
+//! The objects that webhooks receive, the effects of their patches, and the writes that reach them.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, Patch, PatchOptions};
@@ -59,7 +59,7 @@ async fn reviews_are_those_of_kube_apiserver() {
         assert_eq!(request["object"]["metadata"]["managedFields"][0]["manager"], "test");
         assert_eq!(request.get("subResource"), None);
     }
-    // The name and what the server populates exist after mutation only.
+    // The name and server-populated fields exist only after mutation.
     assert_eq!((first.get("name"), first["object"]["metadata"].get("name")), (None, None));
     assert_eq!(first["object"]["metadata"].get("uid"), None);
     assert_eq!(second["name"], created.body["metadata"]["name"]);
@@ -150,8 +150,8 @@ async fn rules_of_another_version_get_converted_objects() {
     assert_eq!(plane.post(path, &hpa("b")).await.code, 201);
 }
 
-/// Writes that take shortcuts: of callers in this process, of the status or the metadata alone, and those that change
-/// nothing.
+/// Writes on optimized paths: of callers in this process, of the status or the metadata alone, and those without
+/// changes.
 #[tokio::test]
 async fn no_write_goes_around_a_webhook() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
@@ -182,8 +182,8 @@ async fn no_write_goes_around_a_webhook() {
     refused("delete", client.delete(&config_maps(), &key, &Default::default()).await.map(drop));
 }
 
-/// The author of a webhook that refuses everything can remove it; a webhook in the store does not keep a server from
-/// starting.
+/// The author of a webhook that denies everything can remove it; a stored webhook does not prevent a start of the
+/// server.
 #[tokio::test]
 async fn no_author_is_locked_out() {
     let plane = Plane::disabled().await;
@@ -240,7 +240,7 @@ async fn expressions_are_compiled_when_a_configuration_is_written() {
         );
         assert_eq!((reply.code, reply.message()), (422, &*message));
     }
-    // One that fails counts as its failure policy says.
+    // A failing webhook is treated by its failure policy.
     for (policy, code) in [("Fail", 403), ("Ignore", 201)] {
         let mut more = condition("object.data.missing == 'x'");
         more["failurePolicy"] = policy.into();
@@ -254,7 +254,7 @@ async fn expressions_are_compiled_when_a_configuration_is_written() {
     }
 }
 
-/// Without a configuration for a resource, nothing of a request is read, copied or encoded.
+/// Without a configuration for a resource, no part of a request is read, copied or encoded.
 #[tokio::test]
 async fn requests_without_a_configuration_are_left_alone() {
     use apiserver::Admission as _;
@@ -327,7 +327,7 @@ async fn writes_that_come_with_others_are_seen() {
     assert_eq!(plane.send(Method::GET, &format!("{CONFIG_MAPS}/a"), "", &Value::Null).await.code, 404);
 }
 
-/// The server's own mutations run a second time after a webhook has changed the object, and add nothing twice.
+/// The server's own mutations run a second time after a webhook has changed the object, and are idempotent.
 #[tokio::test]
 async fn the_servers_mutations_run_again() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);

@@ -226,7 +226,7 @@ async fn parameters_are_found_or_missing() {
     }
 }
 
-/// Policies see deletions, and what they bind can always be removed.
+/// Policies are evaluated on deletions, and their bindings can always be removed.
 #[tokio::test]
 async fn deletions_are_validated_and_policies_are_exempt() {
     let plane = Plane::start().await;
@@ -380,7 +380,7 @@ async fn configurations_are_merged_by_the_schema() {
     assert_eq!(containers[1]["imagePullPolicy"], "Always", "defaults are filled in");
 }
 
-/// A policy sees what a webhook after it has changed, if it wants to be called again.
+/// A policy sees the patch of a later webhook, if it requests reinvocation.
 #[tokio::test]
 async fn policies_run_again_after_webhooks() {
     let (plane, hooks) = (Plane::start().await, crate::harness::Hooks::start().await);

@@ -85,7 +85,7 @@ async fn servers_that_cannot_be_reached() {
     }
 }
 
-/// Time stands still while anything is left to do, so the webhook's time-out passes at once.
+/// The virtual clock advances only when all tasks are idle, so the webhook's timeout passes at once.
 #[tokio::test]
 async fn a_webhook_that_does_not_reply_has_a_time_out() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
