@@ -15,7 +15,7 @@ pub struct Request<'a> {
     pub target: Target<'a>,
 }
 
-/// What a request is for.
+/// The target of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
     /// A resource. `namespace` is empty for requests of the cluster; `subresource` for the object itself.
@@ -43,7 +43,7 @@ pub struct Classifier {
 pub type Candidates = Box<[(u16, u16)]>;
 
 impl Classifier {
-    /// Sorts the schemas, which are given by name.
+    /// Sorts the schemas, which are passed by name.
     pub fn new(schemas: impl IntoIterator<Item = (String, FlowSchema)>) -> Self {
         let mut schemas: Vec<_> = schemas.into_iter().collect();
         schemas.sort_by(|(a, left), (b, right)| (left.precedence(), a).cmp(&(right.precedence(), b)));
@@ -81,7 +81,7 @@ impl Classifier {
         matched.map(|(schema, _)| usize::from(*schema))
     }
 
-    /// What distinguishes the flow of the request from others of its schema; empty for schemas of one flow.
+    /// The distinguisher of the request's flow within its schema; empty for schemas with a single flow.
     pub fn distinguisher<'r>(&self, schema: usize, user: &'r str, target: &'r Target<'_>) -> &'r str {
         let method = self.schemas.get(schema).and_then(|(_, schema)| schema.distinguisher_method);
         match method {

@@ -42,10 +42,10 @@ pub fn most_seats(nominal: u32) -> u32 {
     u32::try_from(part).unwrap_or(MOST_SEATS).clamp(1, MOST_SEATS)
 }
 
-/// A list, or the beginning of a watch that sends what exists.
+/// A list, or the initial list of a watch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing {
-    /// Objects of the resource; `None` if the server does not know it.
+    /// The number of objects of the resource; `None` if unknown.
     pub stored: Option<u64>,
     /// The page's length; 0 for all objects.
     pub limit: u64,
@@ -76,7 +76,7 @@ pub fn of_write(watches: u64, most: u32) -> Work {
         return Work::ONE;
     }
     let final_seats = u32::try_from(seats).unwrap_or(most).min(most);
-    // Fewer seats than are needed are kept for longer.
+    // Fewer seats than needed are occupied for longer.
     let extra = seats.saturating_mul(DELIVERY) / u64::from(final_seats.max(1));
     Work { seats: 1, final_seats, extra }
 }

@@ -9,7 +9,7 @@ pub(crate) type Hand = SmallVec<[u32; 8]>;
 pub(crate) fn deal(hash: u64, deck: u32, hand: u32) -> Hand {
     let mut left = hash;
     let mut dealt = Hand::new();
-    // Ascending, to find the nth card that is left.
+    // Ascending, to find the nth remaining card.
     let mut sorted = Hand::new();
     for count in 0..hand.min(deck) {
         let rest = u64::from(deck - count);

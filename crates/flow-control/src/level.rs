@@ -1,13 +1,13 @@
 //! The seats and queues of one priority level, as a value.
 //!
-//! A request takes seats while it runs, and a write some for a while after it. A request that finds no free seats waits
-//! in one of the few queues of its flow; the queues share the seats fairly, whatever the length and width of their
-//! requests: each queue has a tag, the virtual time at which it has paid for what it received, in seats times
-//! nanoseconds, and the queue with the smallest tag is next. Virtual time runs as fast as each active queue could
-//! receive service. A queue that becomes active starts at the present, so that idle time is neither saved nor owed.
+//! A request occupies seats while it runs, and a write some for a while after it. A request without free seats waits in
+//! one of the few queues of its flow; the queues share the seats fairly, regardless of the length and width of their
+//! requests: each queue has a tag, the virtual time up to which it has received service, in seats times nanoseconds,
+//! and the queue with the smallest tag is next. Virtual time runs as fast as each active queue could receive service. A
+//! queue that becomes active starts at the current virtual time, so that idle time is neither saved nor owed.
 //!
-//! The first request of the next queue keeps its place until enough seats are free for it: a wide request is not
-//! overtaken forever by narrow ones.
+//! The first request of the next queue keeps its position until enough seats are free for it: narrow requests do not
+//! overtake a wide one forever.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
@@ -52,7 +52,7 @@ impl Running {
 /// Requests whose wait has ended.
 pub type Granted<T> = SmallVec<[(T, Running); 2]>;
 
-/// What becomes of a request that arrives.
+/// The treatment of an arriving request.
 #[derive(Debug)]
 pub enum Arrival {
     /// It runs.
@@ -90,11 +90,11 @@ pub struct Waiting<T> {
     pub entry: T,
 }
 
-/// A queue with requests that wait or run. Others are not kept.
+/// A queue with waiting or running requests. Other queues are not stored.
 #[derive(Debug)]
 struct Lane<T> {
     tag: Service,
-    /// Requests that run, and those whose seats are kept after they ended.
+    /// Running requests, and those whose seats are occupied after they ended.
     running: u32,
     held: u32,
     waiting: VecDeque<Waiting<T>>,
@@ -130,7 +130,7 @@ pub struct Queue {
     pub work: f64,
 }
 
-/// One priority level. `T` is what the caller keeps of a request that waits.
+/// One priority level. `T` is the caller's data of a waiting request.
 #[derive(Debug)]
 pub struct Level<T> {
     /// `None`: requests that find no seat are refused.
@@ -145,14 +145,14 @@ pub struct Level<T> {
     next: BTreeSet<(Service, u32)>,
     virtual_time: Service,
     settled: Nanos,
-    /// Seats that are kept after the end of a request: until when, of which lane, how many.
+    /// Seats occupied after the end of a request: until when, of which lane, how many.
     kept: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
     demand: Demand,
     numbers: u64,
 }
 
 impl<T> Level<T> {
-    /// A level with so many seats; without `queuing` it refuses requests that find none.
+    /// A level with so many seats; without `queuing` it refuses requests without free seats.
     pub fn new(queuing: Option<Queuing>, limit: u32) -> Self {
         Self {
             queuing,
@@ -171,7 +171,7 @@ impl<T> Level<T> {
         }
     }
 
-    /// Changes the configuration. Requests that wait keep their places.
+    /// Changes the configuration. Waiting requests keep their positions.
     pub fn configure(&mut self, now: Nanos, queuing: Option<Queuing>, limit: u32, granted: &mut Granted<T>) {
         self.settle(now, granted);
         self.queuing = queuing;
@@ -240,7 +240,7 @@ impl<T> Level<T> {
         self.dispatch(now, granted);
     }
 
-    /// A request no longer waits. Returns what was kept of it; `None` if it has been granted before.
+    /// Removes a waiting request. Returns its data; `None` if it has already been granted.
     pub fn cancel(&mut self, now: Nanos, ticket: Ticket, granted: &mut Granted<T>) -> Option<T> {
         self.settle(now, granted);
         let lane = self.lanes.get_mut(&ticket.lane)?;
@@ -251,12 +251,12 @@ impl<T> Level<T> {
         Some(waiting.entry)
     }
 
-    /// Gives seats back that were kept until now.
+    /// Releases seats whose time is over.
     pub fn tick(&mut self, now: Nanos, granted: &mut Granted<T>) {
         self.settle(now, granted);
     }
 
-    /// When [`Level::tick`] has seats to give to a request that waits; `None` if nothing waits for them.
+    /// When [`Level::tick`] can grant seats to a waiting request; `None` without one.
     pub fn next_tick(&self) -> Option<Nanos> {
         let Reverse((at, ..)) = self.kept.peek()?;
         (self.waiting > 0).then_some(*at)
@@ -314,7 +314,7 @@ impl<T> Level<T> {
         self.held == 0 || self.held.saturating_add(work.width()) <= self.limit
     }
 
-    /// The queue of the flow's hand with the least to do.
+    /// The queue of the flow's hand with the least work.
     fn shortest(&self, flow: u64, queuing: Queuing) -> u32 {
         let load = |index: &u32| self.lanes.get(index).map_or(0, |lane| lane.held.saturating_add(lane.waiting_seats));
         deal(flow, queuing.queues, queuing.hand_size).into_iter().min_by_key(load).unwrap_or(0)
@@ -385,14 +385,14 @@ impl<T> Level<T> {
         }
     }
 
-    /// Keeps the order when a tag has changed.
+    /// Restores the order after a change of a tag.
     fn moved(&mut self, at: u32, old: Service, new: Service) {
         if !self.next.is_empty() && self.next.remove(&(old, at)) {
             self.next.insert((new, at));
         }
     }
 
-    /// Lets virtual time pass, and frees seats that were kept until now.
+    /// Advances virtual time, and releases seats whose time is over.
     fn settle(&mut self, now: Nanos, granted: &mut Granted<T>) {
         let passed = now.saturating_sub(self.settled);
         self.settled = self.settled.max(now);

@@ -1,12 +1,12 @@
-//! API priority and fairness as its users configure it with FlowSchemas and PriorityLevelConfigurations.
+//! API priority and fairness, configured with FlowSchemas and PriorityLevelConfigurations.
 //!
 //! - [`objects`]: the fields of the two kinds.
-//! - [`classify`]: which FlowSchema a request matches, and which flow of it.
-//! - [`cost`]: how many seats a request takes, and for how long after it ended.
-//! - [`level`]: the seats and queues of one priority level. Time is an argument, and waiting is left to the caller.
-//! - [`limits`]: how the seats of the server are divided among its levels, and borrowed.
+//! - [`classify`]: the FlowSchema and the flow of a request.
+//! - [`cost`]: the seats of a request, and how long they are occupied after its end.
+//! - [`level`]: the seats and queues of one priority level. Time is an argument, and the caller waits.
+//! - [`limits`]: the division of the server's seats among its levels, and borrowing.
 //!
-//! Nothing here waits, locks or reads a clock.
+//! The crate never waits, locks or reads a clock.
 
 pub mod classify;
 pub mod cost;

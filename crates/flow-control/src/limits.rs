@@ -1,5 +1,5 @@
-//! The seats of the server, divided among its priority levels by their shares. Levels lend seats that they do not use;
-//! every [`PERIOD`] the seats are divided again, by what each level needed.
+//! The division of the server's seats among its priority levels by their shares. Levels lend unused seats; every
+//! [`PERIOD`] the seats are divided again, by the levels' demands.
 
 use crate::Nanos;
 use crate::objects::{PriorityLevel, SHARES};
@@ -16,7 +16,7 @@ const LEAST_CLAIM: f64 = 1e-3;
 pub struct Limits {
     /// Its part by shares.
     pub nominal: u32,
-    /// What it never lends.
+    /// The seats that it never lends.
     pub least: u32,
     /// With all that it may borrow.
     pub most: u32,
@@ -24,7 +24,7 @@ pub struct Limits {
     pub is_exempt: bool,
 }
 
-/// The limits of levels on a server with `total` seats, in the order given.
+/// The limits of levels on a server with `total` seats, in the given order.
 pub fn limits<'l>(total: u32, levels: impl IntoIterator<Item = &'l PriorityLevel>) -> Vec<Limits> {
     let levels: Vec<_> = levels.into_iter().collect();
     let sum: u64 = levels.iter().map(|level| u64::from(shares(level))).sum();
@@ -107,7 +107,7 @@ impl Demand {
     }
 }
 
-/// What a level is expected to need: it follows an increase at once and a decrease slowly.
+/// The expected demand of a level: it follows an increase at once and a decrease slowly.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Need {
     /// The highest demand of the last period.
@@ -126,8 +126,8 @@ impl Need {
 
 /// The seats of each level for the next period.
 ///
-/// A level keeps what it used at most in the last period, up to its nominal seats, and never has less than it does not
-/// lend. The rest is divided in proportion to the needs, within the limits of borrowing.
+/// A level keeps its peak usage of the last period, up to its nominal seats, and never has less than it does not lend.
+/// The remaining seats are divided in proportion to the demands, within the limits of borrowing.
 pub fn divide(levels: &[(Limits, Need)]) -> Vec<u32> {
     let kept = |(limits, need): &(Limits, Need)| limits.least.max(limits.nominal.min(need.peak));
     let sum = |of: &dyn Fn(&(Limits, Need)) -> u32| levels.iter().map(|level| u64::from(of(level))).sum::<u64>();
@@ -279,7 +279,7 @@ mod tests {
             for ((limits, _), seats) in levels.iter().zip(&divided) {
                 prop_assert!(limits.least <= *seats && *seats <= limits.most.max(limits.nominal), "{limits:?} {seats}");
             }
-            // Rounded, each by less than one; more only where what is never lent is more.
+            // Each is rounded by less than one; the sum is higher only if the seats that are never lent exceed it.
             let least: u32 = levels.iter().map(|(limits, _)| limits.least).sum();
             let peaks: u32 = levels.iter().filter(|(it, _)| it.is_exempt).map(|(it, need)| it.nominal.min(need.peak).max(it.least)).sum();
             let bound = total.max(least + peaks) + levels.len() as u32;

@@ -1,9 +1,9 @@
-//! The specs of FlowSchemas and PriorityLevelConfigurations. The API server has validated and defaulted them; what is
-//! missing all the same is read as empty.
+//! The specs of FlowSchemas and PriorityLevelConfigurations. The API server has validated and defaulted them; missing
+//! fields are read as empty.
 
 use serde::{Deserialize, Deserializer};
 
-/// The precedence of a schema that states none.
+/// The precedence of a schema without one.
 const PRECEDENCE: i32 = 1000;
 
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
@@ -56,7 +56,7 @@ pub struct Rule {
     pub non_resource_rules: Vec<PathRule>,
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all_fields = "camelCase")]
 pub enum Subject {
@@ -138,7 +138,7 @@ pub struct Limited {
     pub limit_response: LimitResponse,
 }
 
-/// What happens to a request that finds no seat.
+/// The treatment of a request without a free seat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type")]
 pub enum LimitResponse {
@@ -167,7 +167,7 @@ impl Default for Queuing {
     }
 }
 
-/// Shares of a limited level that states none.
+/// The shares of a limited level without them.
 pub const SHARES: u32 = 30;
 
 #[cfg(test)]

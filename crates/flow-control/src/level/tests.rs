@@ -57,8 +57,9 @@ impl Play {
         }
     }
 
-    /// `a3`: three requests of flow `a`; `aw5`: one of five seats; `ak2`: one that keeps two seats for 10 ms; `+7`: 7 ms
-    /// pass; `!`: the oldest request ends; `-a2`: the second one of `a` no longer waits; `=4`: so many seats; `t`: a tick.
+    /// `a3`: three requests of flow `a`; `aw5`: one of five seats; `ak2`: one that occupies two seats for 10 ms more;
+    /// `+7`: 7 ms pass; `!`: the oldest request ends; `-a2`: the second one of `a` no longer waits; `=4`: so many
+    /// seats; `t`: a tick.
     fn play(mut self, script: &str) -> String {
         for word in script.split_whitespace() {
             let mut granted = Granted::new();
@@ -92,7 +93,7 @@ impl Play {
     }
 }
 
-/// Each of the first letters has a queue of its own.
+/// Each of the first letters has a separate queue.
 fn queues(length: u32) -> Option<Queuing> {
     Some(Queuing { queues: 128, hand_size: 1, queue_length_limit: length })
 }
@@ -157,7 +158,7 @@ fn demand_is_what_runs_and_what_waits() {
     assert_eq!((observed.average, observed.peak), (4.0, 4));
 }
 
-/// What a random history does next.
+/// The next step of a random history.
 #[derive(Clone, Debug)]
 enum Step {
     Arrive { flow: u64, seats: u32, kept: u32 },
@@ -178,13 +179,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..200)
 }
 
-/// A level and what must be true of it.
+/// A level with its invariants.
 struct Model {
     level: Level<u64>,
     now: Nanos,
     running: Vec<(u64, Running)>,
     waiting: Vec<(u64, Ticket)>,
-    /// Seats kept, until when.
+    /// Occupied seats, until when.
     kept: Vec<(Nanos, u32)>,
     arrived: u64,
     refused: u64,
@@ -268,7 +269,7 @@ proptest! {
             arrived: 0, refused: 0, ended: 0,
         };
         steps.iter().for_each(|step| model.step(step));
-        // No starvation: once what runs ends, all that waits is served.
+        // No starvation: once running requests end, all waiting ones are served.
         while !model.waiting.is_empty() {
             let before = model.waiting.len() + model.running.len();
             if model.running.is_empty() {
@@ -320,7 +321,7 @@ proptest! {
             }
         }
         let (least, most) = (received.iter().min().expect("flows"), received.iter().max().expect("flows"));
-        // What each has in progress may differ by a few requests.
+        // Requests in progress may account for a small difference.
         prop_assert!(most - least <= 2_000 + most / 10, "{costs:?} {limit}: {received:?}");
     }
 }
