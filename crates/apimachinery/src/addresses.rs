@@ -91,8 +91,8 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// An IPv4 address as C's `inet_aton` reads it: one to four numbers, each decimal, octal (`0`) or hexadecimal (`0x`); the
-/// last one fills the bytes that are left.
+/// An IPv4 address by the rules of C's `inet_aton`: one to four numbers, each decimal, octal (`0`) or hexadecimal
+/// (`0x`); the last one fills the remaining bytes.
 fn numeric(host: &str) -> Option<Ipv4Addr> {
     let parts: Vec<u64> = host.split('.').map(number).collect::<Option<_>>()?;
     let (last, leading) = parts.split_last()?;

@@ -56,7 +56,7 @@ pub enum ErrorKind {
     Required,
     /// The value is malformed.
     Invalid(Value),
-    /// As `Invalid`, where the value is shown as something else than JSON.
+    /// As `Invalid`, with the value printed in another form than JSON.
     InvalidShown(String),
     /// As `Invalid`, without the value.
     InvalidOmitted,
@@ -215,7 +215,7 @@ impl Error {
     }
 }
 
-/// The JSON of an object whose members come in the order a Go struct declares them; what it does not name comes last.
+/// The JSON of an object with its members in the declaration order of a Go struct; other members are last.
 pub fn in_order(value: &Value, order: &[&str]) -> String {
     match value {
         Value::Array(items) => {
@@ -233,7 +233,7 @@ pub fn in_order(value: &Value, order: &[&str]) -> String {
     }
 }
 
-/// A value as upstream shows it: texts quoted as in Go, everything else as JSON.
+/// A value as printed by upstream: strings quoted as in Go, other values as JSON.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => go_quoted(text),
@@ -241,13 +241,13 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// JSON as Go's encoder writes it: what could end a script in a web page is escaped.
+/// JSON as encoded by Go, which escapes characters that could end a script in a web page.
 pub fn json_of_go(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
         return text;
     }
-    // Outside of texts JSON has none of these.
+    // Outside of strings JSON contains none of these.
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match c {

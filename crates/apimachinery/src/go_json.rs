@@ -1,9 +1,9 @@
-//! The messages of Go's JSON scanner for malformed documents. Clients and their tests match these texts; serde_json
-//! words its own differently. This only finds the error and builds nothing.
+//! The messages of Go's JSON scanner for malformed documents. Clients and their tests match these texts; serde_json's
+//! differ. This only finds the error and builds nothing.
 
 use serde_json::Value;
 
-/// Go refuses deeper documents with a text of its own.
+/// Go refuses deeper documents with a special message.
 const MAX_DEPTH: usize = 10_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Prints `map[a:1 b:[x y]]`; the keys are sorted, text stands without quotes.
+/// Prints `map[a:1 b:[x y]]`; the keys are sorted, strings have no quotes.
 pub struct GoPrint<'v>(pub &'v Value);
 
 impl fmt::Display for GoPrint<'_> {

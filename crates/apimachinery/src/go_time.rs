@@ -60,7 +60,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Seconds may have any number of decimals, though the layout has none.
+    /// Seconds may have any number of decimals, although the layout has none.
     fn fraction(&mut self) {
         let Some(decimals) = self.rest.strip_prefix(['.', ',']) else { return };
         let after = decimals.trim_start_matches(|letter: char| letter.is_ascii_digit());

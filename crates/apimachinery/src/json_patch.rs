@@ -8,10 +8,10 @@ pub use crate::patch::PatchError;
 
 /// Upstream's bound on operations in one patch.
 pub const MAX_OPERATIONS: usize = 10_000;
-/// Upstream's bound on what all `copy` operations of a patch may add, in bytes of JSON.
+/// Upstream's bound on the size that all `copy` operations of a patch may add, in bytes of JSON.
 pub const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// Items that all operations of a patch together may shift in arrays or visit in what they move. Ten thousand operations on
-/// an array of a body's size would take minutes; this many take less than a second.
+/// The bound on items that all operations of a patch together may shift in arrays or visit in moved values. Ten
+/// thousand operations on an array of a body's size would take minutes; this many take less than a second.
 const MAX_WORK: usize = 50_000_000;
 /// Deeper documents cannot be read back (the JSON decoder's bound) and would exhaust the stack.
 const MAX_DEPTH: usize = 128;
@@ -142,7 +142,7 @@ impl Operation {
 }
 
 impl JsonPatch {
-    /// Applies all operations in order. On an error `target` is left half changed; work on a copy.
+    /// Applies all operations in order. On an error `target` may be partly changed; use a copy.
     ///
     /// # Errors
     /// Why an operation does not apply; `target` may then be partly changed.
@@ -173,7 +173,7 @@ impl JsonPatch {
         })
     }
 
-    /// Whether an operation writes at or below the place; used to see that a patch names a resourceVersion.
+    /// Whether an operation writes at or below the path; used to detect that a patch sets a resourceVersion.
     pub fn touches(&self, place: &[&str]) -> bool {
         self.operations.iter().any(|operation| {
             let path = match operation {
@@ -249,7 +249,7 @@ impl Pointer {
         PatchError::NotApplicable(format!("there is nothing at {self}"))
     }
 
-    /// `None` is a member that an object does not have; anything else that is missing is an error.
+    /// `None` for a missing member of an object; any other missing value is an error.
     fn get<'a>(&self, target: &'a Value) -> Result<Option<&'a Value>, PatchError> {
         let Some((last, before)) = self.0.split_last() else { return Err(self.is_missing()) };
         let step = |value: &'a Value, token: &String| match value {

@@ -1,8 +1,7 @@
 //! Kubernetes API conventions as values and pure functions.
 //!
-//! Everything here is data in, data out: no async, no clock, no I/O, no randomness. It knows what an object, a
-//! selector, a patch and an error are; it knows no kind in particular (built-in kinds are in `kubernetes-api`,
-//! Karmada's in `karmada-api`).
+//! Everything here is data in, data out: no async, no clock, no I/O, no randomness. It defines objects, selectors,
+//! patches and errors, independently of kinds (built-in kinds are in `kubernetes-api`, Karmada's in `karmada-api`).
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod addresses;

@@ -1,7 +1,7 @@
 //! Field ownership: `metadata.managedFields` and server-side apply, with the semantics of structured-merge-diff.
 //!
-//! Documents are compared as trees along their schema; paths become text only in conflicts. What this does not know:
-//! API versions other than the request's. Sets written through another version are taken as they are, which is right
+//! Documents are compared as trees along their schema; paths become text only in conflicts. Not supported: conversion
+//! to other API versions than the request's. Sets written through another version are used unchanged, which is correct
 //! as long as the versions of a kind share field names.
 
 mod applied;

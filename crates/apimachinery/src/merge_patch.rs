@@ -14,8 +14,8 @@ pub fn parse(document: &[u8]) -> Result<Value, PatchError> {
     Ok(Value::Object(patch))
 }
 
-/// Applies `patch` to `target`. Members that are null are removed, arrays and scalars replaced. What takes the place of
-/// no object comes without the members that are null, within arrays too; so upstream's library reads the RFC.
+/// Applies `patch` to `target`. Null members are removed, arrays and scalars replaced. A value that replaces a
+/// non-object loses its null members, also within arrays; upstream's library interprets the RFC this way.
 pub fn apply(target: &mut Value, patch: &Value) {
     let (Value::Object(map), Value::Object(changes)) = (&mut *target, patch) else {
         *target = if target.is_object() { patch.clone() } else { without_nulls(patch) };
@@ -34,7 +34,7 @@ pub fn apply(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Items of arrays stay. Documents are never deeper than what the JSON decoder reads.
+/// Items of arrays stay. Documents are never deeper than the JSON decoder's limit.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -1,6 +1,6 @@
 //! Validation of names, labels, annotations, finalizers and owner references, with upstream's messages.
 //!
-//! The `is_*` functions return the complaints about a text, none when it is fine.
+//! The `is_*` functions return the errors in a text, empty if it is valid.
 
 mod shapes;
 
@@ -56,7 +56,7 @@ pub fn is_dns1123_subdomain(text: &str) -> Vec<String> {
     complaints((text.len() > SUBDOMAIN_MAX).then_some(SUBDOMAIN_MAX), (!shaped).then_some(SUBDOMAIN_TEXT))
 }
 
-/// As [`is_dns1123_subdomain`], where parts may begin with an underscore and hold more: what resolvers look for names in.
+/// As [`is_dns1123_subdomain`], where parts may begin with an underscore and contain more: search domains of resolvers.
 pub fn is_dns1123_subdomain_with_underscore(text: &str) -> Vec<String> {
     const TEXT: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
     let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
@@ -114,7 +114,7 @@ pub fn is_label_value(text: &str) -> Vec<String> {
     complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!shaped).then_some(LABEL_VALUE_TEXT))
 }
 
-/// Names that can stand between slashes of a URL path.
+/// Names that are valid as segments of a URL path.
 pub fn is_path_segment(text: &str) -> Vec<String> {
     let whole = match text {
         "." | ".." => vec![format!("may not be '{text}'")],
@@ -174,7 +174,7 @@ pub fn validate_labels<K: AsRef<str>, V: AsRef<str>>(labels: &BTreeMap<K, V>, pa
     validate_label_pairs(labels.iter().map(|(k, v)| (k.as_ref(), v.as_ref())), || path.clone())
 }
 
-/// `path` is built for errors alone, here and below: valid metadata, which is nearly all, allocates nothing.
+/// `path` is built only for errors, here and below: valid metadata, the usual case, allocates nothing.
 fn validate_label_pairs<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, path: impl Fn() -> Path) -> ErrorList {
     let mut errors = ErrorList::new();
     for (key, value) in labels {
@@ -298,7 +298,7 @@ fn validate_names(meta: &Map<String, Value>, namespaced: bool, rule: NameRule, p
         let at = path.child("generateName");
         errors.extend(rule(base, true).into_iter().map(|e| field::Error::invalid(&at, base, e)));
     }
-    // Name generation comes before validation, so generateName alone is not enough here.
+    // Name generation precedes validation, so generateName alone is not sufficient here.
     if name.is_empty() {
         errors.push(field::Error::required(&path.child("name"), "name or generateName is required"));
     } else {

@@ -150,7 +150,7 @@ impl Object {
         self.member("metadata").unwrap_or(Bytes::from_static(b"{}"))
     }
 
-    /// A member of the document as it is encoded (`status`), found without decoding anything.
+    /// An encoded member of the document (such as `status`), found without decoding.
     pub fn member(&self, name: &str) -> Option<Bytes> {
         let json = self.json();
         crate::raw_json::member(&json, name).map(|span| json.slice(span))
@@ -164,7 +164,7 @@ impl Object {
         crate::raw_json::tree(&self.json())
     }
 
-    /// The tree without the list of field owners, for readers who have no use for it; it is often the larger half.
+    /// The tree without the list of field owners, for readers that do not need it; it is often the larger half.
     ///
     /// # Errors
     /// As [`Object::to_value`].
@@ -216,13 +216,13 @@ impl Object {
         self.head.text(Text::Uid)
     }
 
-    /// The opaque text as it stands in the document; empty when the object was never stored.
+    /// The opaque text in the document; empty if the object was never stored.
     pub fn resource_version(&self) -> &str {
         self.head.text(Text::ResourceVersion)
     }
 
-    /// The resource version as the number that it is with a store of revisions, which grow with every write; 0 when it is
-    /// none.
+    /// The resource version as a number, for a store whose revisions increase with every write; 0 if it is not a
+    /// number.
     pub fn revision(&self) -> u64 {
         self.resource_version().parse().unwrap_or(0)
     }
@@ -237,7 +237,7 @@ impl Object {
         self.deletion_timestamp().is_some()
     }
 
-    /// The deletionTimestamp as it is encoded.
+    /// The encoded deletionTimestamp.
     pub fn deletion_timestamp(&self) -> Option<&str> {
         Some(self.head.text(Text::DeletionTimestamp)).filter(|time| !time.is_empty())
     }
@@ -262,7 +262,7 @@ impl Object {
         &self.head.owner_references
     }
 
-    /// Parsed on each call: annotations are large and few paths look at them.
+    /// Parsed on each call: annotations are large and rarely read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         serde_json::from_slice::<Option<BTreeMap<_, _>>>(&self.annotations_json()).ok().flatten().unwrap_or_default()
     }
@@ -278,8 +278,8 @@ impl Object {
         }
     }
 
-    /// The same document with one more annotation; `None` when it has no map of annotations, or has this key. Spliced into
-    /// the text: nothing is decoded. Neither `key` nor `value` may need escapes.
+    /// The same document with one more annotation; `None` if it has no annotations, or already has this key. The text
+    /// is spliced, without decoding. Neither `key` nor `value` may need escapes.
     pub fn with_annotation(&self, key: &str, value: &str) -> Option<Self> {
         let (json, span) = (self.json(), self.head.annotations.range());
         let map = json.get(span.clone()).filter(|map| map.first() == Some(&b'{'))?;
@@ -294,7 +294,7 @@ impl Object {
         Some(Self { body: Mutex::new(Body::Whole(text.into())), head })
     }
 
-    /// Empty where there are none.
+    /// Empty without annotations.
     fn annotations_json(&self) -> Bytes {
         self.part(self.head.annotations).unwrap_or_default()
     }

@@ -270,7 +270,7 @@ impl Quantity {
     }
 }
 
-/// Saturating. A zero takes the other's notation, so that sums look like their first addend.
+/// Saturating. A zero takes the other's notation, so that sums have the format of their first addend.
 impl std::ops::Add for Quantity {
     type Output = Self;
 
@@ -290,7 +290,7 @@ impl std::ops::Sub for Quantity {
     }
 }
 
-/// The canonical form: no fraction, the largest suffix that leaves none.
+/// The canonical form: no fraction, with the largest suffix that permits this.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Fractions would be lost in binary notation, and small amounts read better without.

@@ -1,5 +1,5 @@
 //! Members of an encoded JSON object, found without decoding it. For documents that were decoded once and are therefore
-//! known to be valid; of an invalid one the answer is `None` or some part of it, never a panic.
+//! known to be valid; for an invalid one the result is `None` or some part of it, never a panic.
 
 mod paths;
 mod reader;
@@ -17,13 +17,13 @@ pub fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
     members(json).find(|(own, _)| *own == name.as_bytes()).map(|(_, span)| span)
 }
 
-/// The members of an encoded object in their order: the name as it is encoded, and where the value stands.
+/// The members of an encoded object in order: the encoded name, and the position of the value.
 pub fn members(json: &[u8]) -> Members<'_> {
     let start = skip_space(json, 0);
     Members { json, at: (json.get(start) == Some(&b'{')).then_some(start + 1) }
 }
 
-/// How many members an encoded object has, or items a list; of everything else none.
+/// The number of members of an encoded object, or of items of a list; otherwise zero.
 pub fn entries(json: &[u8]) -> usize {
     let start = skip_space(json, 0);
     if json.get(start) != Some(&b'[') {

@@ -13,7 +13,7 @@ use crate::{Object, Status, names};
 /// Whether objects of a resource have a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// They have none.
+    /// Objects have no namespace.
     Cluster,
     /// Each is in a namespace.
     Namespaced,
@@ -57,7 +57,7 @@ impl Column {
         Self { name: name.into(), type_: type_.into(), format: String::new(), description: String::new(), priority: 0 }
     }
 
-    /// Describes what the column shows.
+    /// Sets the description of the column.
     #[must_use]
     pub fn described(mut self, description: &str) -> Self {
         self.description = description.into();
@@ -112,7 +112,7 @@ pub struct ResourceInfo {
     pub categories: Vec<String>,
     /// The verbs in discovery.
     pub verbs: Vec<String>,
-    /// The subresources served beside the object.
+    /// The subresources of the object.
     pub subresources: Vec<Subresource>,
     /// Dotted paths that field selectors may name besides metadata.name and metadata.namespace.
     pub selectable_fields: Vec<String>,
@@ -134,7 +134,7 @@ impl ResourceInfo {
     }
 }
 
-/// The facts of a request that strategies may look at. Time and names are in here, so strategies stay pure.
+/// The attributes of a request for strategies. Time and names are included, so strategies stay pure.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// The moment the request was received.
@@ -143,9 +143,9 @@ pub struct RequestContext {
     pub user: String,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// `""` for the object itself, else the subresource's name.
+    /// `""` for the object itself, otherwise the subresource's name.
     pub subresource: String,
-    /// Whether nothing is to be stored.
+    /// Whether the request is a dry run.
     pub dry_run: bool,
 }
 
@@ -160,12 +160,12 @@ pub struct MetadataChecks {
 
 /// The behaviour of a kind beyond its schema. Every method works on the decoded tree; the defaults suit a plain kind.
 pub trait Strategy: Send + Sync {
-    /// Fills in defaults; also run on what is read from the store.
+    /// Sets defaults; also run on objects read from the store.
     fn default(&self, _object: &mut Value) {}
 
-    /// The served form of a stored object, or `None` when it is served as it is (always, for built-in kinds). Custom
-    /// resources convert here from the storage version, and fill in defaults that came after the object was written.
-    /// The object carries its resourceVersion.
+    /// The served form of a stored object, or `None` if it is served unchanged (always, for built-in kinds). Custom
+    /// resources are converted here from the storage version, and get defaults added after the object was written. The
+    /// object carries its resourceVersion.
     ///
     /// # Errors
     /// A Status when a converter fails; lists and gets then fail with it.
@@ -173,25 +173,25 @@ pub trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// The storage version of custom resources, while it is served: discovery has its digest, so that clients see when
-    /// it changes. Storage versions of built-in kinds are defined elsewhere.
+    /// The storage version of custom resources, while it is served: discovery has its digest, so that clients detect
+    /// changes. Storage versions of built-in kinds are defined elsewhere.
     fn storage_version(&self) -> Option<&str> {
         None
     }
 
-    /// The last step before a write: turns the served form into the stored one.
+    /// The last step before a write: converts the served form to the stored one.
     ///
     /// # Errors
-    /// A Status when a converter fails; nothing is written then.
+    /// A Status when a converter fails; nothing is then written.
     fn to_stored(&self, _object: &mut Value) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Before a create is validated: drops what clients may not set, sets what the server owns.
+    /// Before a create is validated: drops fields that clients may not set, and sets server-owned fields.
     fn prepare_create(&self, _context: &RequestContext, _object: &mut Value) {}
 
-    /// Before an update is validated. The caller has put back immutable metadata, and the part owned by the other
-    /// endpoint (status on the main one, all but status on `/status`).
+    /// Before an update is validated. The caller has restored immutable metadata, and the part owned by the other
+    /// endpoint (status on the main one, all except status on `/status`).
     fn prepare_update(&self, _context: &RequestContext, _old: &Value, _object: &mut Value) {}
 
     /// Errors of a new object.
@@ -217,8 +217,8 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Whether labels, annotations and finalizers of a stored object can change without a look at the rest: neither defaults
-    /// nor validation look at both, and the rest stays as it is in a write.
+    /// Whether labels, annotations and finalizers of a stored object can change without reading the rest: neither
+    /// defaults nor validation read both, and a write does not change the rest.
     fn leaves_metadata_alone(&self, _stored: &Object) -> bool {
         false
     }
@@ -249,7 +249,7 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Whether `metadata.generation` is kept, and so 1 on create.
+    /// Whether `metadata.generation` is maintained, beginning with 1 on create.
     fn has_generation(&self) -> bool {
         true
     }
@@ -264,12 +264,12 @@ pub trait Strategy: Send + Sync {
         true
     }
 
-    /// Whether PUT on a missing object creates it.
+    /// Whether PUT of a missing object creates it.
     fn allows_create_on_update(&self) -> bool {
         false
     }
 
-    /// Propagation policy when a DELETE names none: `Background` or `Orphan`.
+    /// The propagation policy of a DELETE without one: `Background` or `Orphan`.
     fn default_propagation(&self) -> &'static str {
         "Background"
     }
@@ -285,8 +285,8 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Writes into an object that is deleted for the first time what keeps it, where a kind marks its own deletions. Whether
-    /// it does; the object then carries its `deletionTimestamp`, and stays until its finalizers are gone.
+    /// Sets kind-specific deletion fields in an object that is deleted for the first time. Returns whether it does; the
+    /// object then has its `deletionTimestamp`, and stays until its finalizers are removed.
     fn mark_deleted(&self, _now: crate::meta::Time, _object: &mut Value) -> bool {
         false
     }
@@ -301,8 +301,8 @@ pub trait Strategy: Send + Sync {
         vec![object["metadata"]["name"].clone(), object["metadata"]["creationTimestamp"].clone()]
     }
 
-    /// Where the row of an object stands in a table, lower ones first; those of one rank stay in the order of the list. `None`
-    /// for a kind whose tables are in that order altogether.
+    /// The rank of an object's row in a table, lower ones first; rows of one rank keep the order of the list. `None`
+    /// for a kind whose tables are in list order.
     fn row_rank(&self) -> Option<fn(&Value) -> i64> {
         None
     }
@@ -312,9 +312,9 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Writes the cells and the conditions of a stored object as members of a row, the object left out:
-    /// `"cells":[...],"conditions":[...]`, the latter where there are any. Lists have many rows, so kinds that need not decode
-    /// all of an object for its row do this in their own way, to the same end.
+    /// Writes the cells and the conditions of a stored object as members of a row, without the object:
+    /// `"cells":[...],"conditions":[...]`, the latter if there are any. Lists have many rows, so kinds that need not
+    /// decode whole objects override this with the same result.
     ///
     /// # Errors
     /// When the object cannot be decoded.
@@ -326,7 +326,7 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// The conditions of a row, encoded as the member after its cells; nothing is written for a row without conditions.
+/// The conditions of a row, encoded as the member after its cells; empty for a row without conditions.
 ///
 /// # Errors
 /// Those of encoding.

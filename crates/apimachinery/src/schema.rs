@@ -1,7 +1,7 @@
 //! The type of a document: one model for built-in kinds and custom resources.
 //!
 //! Patches, server-side apply, unknown-field detection, pruning, defaulting, validation and OpenAPI publication all
-//! walk the same graph. Nodes live in an arena, so recursive types (JSONSchemaProps) need no special care.
+//! walk the same graph. Nodes are in an arena, so recursive types (JSONSchemaProps) need no special handling.
 
 mod properties;
 
@@ -15,7 +15,7 @@ pub use properties::Properties;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SchemaId(pub u32);
 
-/// JSON type of a node; `Any` where the schema states none.
+/// JSON type of a node; `Any` if the schema sets none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Type {
     /// No type is declared.
@@ -293,7 +293,7 @@ impl TypeOf {
         Self { schemas: Arc::clone(&self.schemas), root: id }
     }
 
-    /// Where nothing is declared: maps are granular, lists atomic.
+    /// For undeclared values: maps are granular, lists atomic.
     pub fn deduced() -> Self {
         let mut schemas = Schemas::default();
         let root = schemas.add(Schema { preserve_unknown_fields: true, ..Schema::default() });

@@ -138,12 +138,12 @@ impl Selector {
         Self::default()
     }
 
-    /// Matches no object: what an absent `LabelSelector` means where one is required.
+    /// Matches no object: the meaning of an absent `LabelSelector` where one is required.
     pub fn nothing() -> Self {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// Requirements are kept in the order of their keys.
+    /// Requirements are sorted by key.
     pub fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Self { requirements, nothing: false }

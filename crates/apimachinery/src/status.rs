@@ -68,7 +68,7 @@ impl StatusReason {
         (Self::ServerTimeout, "ServerTimeout", 500),
     ];
 
-    /// The reason as it is written in a Status.
+    /// The reason as text of a Status.
     pub fn as_str(self) -> &'static str {
         Self::TABLE[self as usize].1
     }

@@ -1,6 +1,6 @@
 //! Strategic merge patch: a merge patch with directives, whose lists are merged according to the schema.
 //!
-//! What the schema does not know is merged as by RFC 7386. Only built-in kinds are patched so.
+//! Fields outside the schema are merged by RFC 7386. Only built-in kinds support it.
 
 mod lists;
 
@@ -10,7 +10,7 @@ use crate::go_json;
 use crate::patch::PatchError;
 use crate::schema::{PatchStrategy, Schema, SchemaId, Schemas, TypeOf};
 
-/// Documents are never deeper than what the JSON decoder reads.
+/// The limit of the JSON decoder.
 const MAX_DEPTH: usize = 128;
 
 const PATCH: &str = "$patch";
@@ -19,7 +19,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList";
 
-/// Applies `patch` to `live`. On an error `live` is left half changed; work on a copy.
+/// Applies `patch` to `live`. On an error `live` may be partly changed; use a copy.
 ///
 /// # Errors
 /// When a directive is malformed, or an item lacks its merge key; `live` may then be partly changed.
@@ -31,7 +31,7 @@ pub fn apply(live: &mut Value, patch: &Value, type_: &TypeOf) -> Result<(), Patc
     merge_maps(into_map(live), patch, at)
 }
 
-/// A place in the schema; without a node nothing is known.
+/// A position in the schema; without a node the schema is unknown.
 #[derive(Clone, Copy)]
 struct At<'s> {
     schemas: &'s Schemas,
@@ -56,7 +56,7 @@ impl<'s> At<'s> {
         }
     }
 
-    /// Upstream looks up the fields of its structs; what is no struct here is not looked into.
+    /// Upstream looks up the fields of its structs; values that are not structs here are not checked.
     fn must_know(&self, field: &str) -> Result<(), PatchError> {
         match self.node.filter(|node| !node.properties.is_empty() && node.properties.get(field).is_none()) {
             None => Ok(()),
@@ -126,7 +126,7 @@ fn field_of<'k>(key: &'k str, directive: &str, named: &'static str) -> Result<&'
     key.strip_prefix(directive).and_then(|rest| rest.strip_prefix('/')).ok_or(PatchError::Format(named))
 }
 
-/// Merges a list, or none, into one, or none, and puts it in the order that is stated.
+/// Merges an optional list into an optional one, and sorts it in the declared order.
 fn merge_ordered(
     live: &mut Map<String, Value>,
     field: &str,
@@ -187,8 +187,8 @@ fn merge_member(live: &mut Map<String, Value>, key: &str, change: &Value, at: At
     Ok(())
 }
 
-/// A part of a patch that meets nothing of its kind: without nulls and directives, and `None` where it is itself
-/// directed by `$patch`, for which there is nothing to do. Recursion is bounded by the decoder's depth.
+/// A part of a patch without a live counterpart: without nulls and directives, and `None` if it has a `$patch`
+/// directive itself, which then has no effect. Recursion is bounded by the decoder's depth.
 fn taken(change: &Value) -> Option<Value> {
     let is_directive =
         |key: &str| key == RETAIN_KEYS || key.starts_with(ELEMENT_ORDER) || key.starts_with(DELETE_PRIMITIVES);

@@ -1,6 +1,6 @@
-//! Decoding a request body along its type: unknown and duplicate fields are found, and left out, in one pass.
+//! Decodes a request body by its type: unknown and duplicate fields are reported, and dropped, in one pass.
 //!
-//! Whether the findings are ignored, become warnings or refuse the request is up to `fieldValidation`. Types of values
+//! `fieldValidation` decides whether the findings are ignored, become warnings or refuse the request. Types of values
 //! are not checked here.
 
 use std::fmt;
@@ -15,11 +15,11 @@ use crate::schema::TypeOf;
 /// More findings are not useful to a client; upstream has the same limit.
 pub const MAX_FINDINGS: usize = 100;
 
-/// Decodes JSON. Of duplicate fields the last counts; fields that the type does not know are dropped; so are nulls of
-/// built-in types, where null means absent. Whole floats become integers.
+/// Decodes JSON. Of duplicate fields the last is used; unknown fields are dropped; so are nulls of built-in types,
+/// where null means absent. Whole floats become integers.
 ///
-/// The findings are texts for `Warning` headers, in the order of the document: `unknown field "spec.foo"`,
-/// `duplicate field "data.a"`.
+/// The findings are texts for `Warning` headers, in the order of the document: `unknown field "spec.foo"`, `duplicate
+/// field "data.a"`.
 ///
 /// # Errors
 /// When the document is not valid JSON.
@@ -39,10 +39,11 @@ pub fn prune(value: &mut Value, type_: &TypeOf) -> Vec<String> {
     findings.texts
 }
 
-/// The tree that [`decode`] would make of the document that `value` encodes to, without encoding it: fields that the type does
-/// not know are dropped and reported, nulls of built-in types are dropped, numbers are Go's. One walk.
+/// The tree that [`decode`] would return for the encoded `value`, without encoding it: unknown fields are dropped and
+/// reported, nulls of built-in types are dropped, numbers are Go's. One walk.
 ///
 /// # Errors
+/// [`TooDeep`], as from the decoder of documents.
 /// [`TooDeep`], as readers of documents refuse it.
 pub fn adopt(value: &mut Value, type_: &TypeOf) -> Result<Vec<String>, TooDeep> {
     let mut findings = Findings::default();
@@ -125,7 +126,7 @@ impl fmt::Display for Trail<'_> {
     }
 }
 
-/// Below an unknown field there is no place, and nothing is reported: it goes as a whole.
+/// Below an unknown field there is no position in the type, and nothing is reported: it is dropped as a whole.
 struct Seed<'a, 's> {
     place: Option<Place<'s>>,
     trail: Trail<'a>,
@@ -140,7 +141,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
     }
 }
 
-/// JSON numbers as Go's unstructured decoder keeps and prints them.
+/// JSON numbers as Go's unstructured decoder stores and prints them.
 fn number(n: f64) -> Option<Number> {
     // Up to 2^53 every whole float is exactly one integer.
     if n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0 {

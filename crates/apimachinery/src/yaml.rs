@@ -14,7 +14,8 @@ pub use print::to_string;
 const MAX_DEPTH: usize = 64;
 /// A body is at most 3 MiB, and the smallest node takes two bytes of it.
 const MAX_NODES: usize = 1_500_000;
-/// The nodes that aliases may add: enough for any manifest written by hand, harmless for the memory (about 10 MB).
+/// The number of nodes that aliases may add: sufficient for any hand-written manifest, harmless for the memory (about
+/// 10 MB).
 const MAX_REPLAYED: usize = 100_000;
 /// Documents in one stream; a file of manifests rarely has a hundred.
 const MAX_DOCUMENTS: usize = 10_000;
@@ -38,7 +39,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
     budget.max_events = 2 * MAX_NODES;
     budget.max_aliases = 10_000;
     budget.max_anchors = 10_000;
-    // JSON keys may be longer than YAML writes them by hand, and JSON is YAML.
+    // JSON keys may be longer than YAML's limit for simple keys, and JSON is valid YAML.
     budget.simple_key_max_lookahead = 64 * 1024;
     let mut options = serde_saphyr::options! {
         budget: Some(budget),
@@ -94,12 +95,12 @@ pub fn to_json_value_warned(document: &[u8]) -> Result<(Value, Vec<String>), Yam
     }
     let value = to_json_value(document)?;
     let text = std::str::from_utf8(document).map_err(|e| YamlError::Syntax(e.to_string()))?;
-    // Most documents repeat nothing, which is known for less than where each key stands.
+    // Most documents have no duplicates, which is cheaper to detect than the position of each key.
     let strict = serde_saphyr::from_str_with_options::<IgnoredMap>(text, options(DuplicateKeyPolicy::Error));
     Ok((value, if strict.is_err() { repeated::keys(text) } else { Vec::new() }))
 }
 
-/// Visits everything, so that duplicates at any depth are seen.
+/// Visits all values, so that duplicates at any depth are detected.
 struct IgnoredMap;
 
 impl<'de> serde::Deserialize<'de> for IgnoredMap {
@@ -125,7 +126,7 @@ fn is_blank(text: &str) -> bool {
     })
 }
 
-/// Replaces floats without a fraction by integers: Go prints `1000.0` as `1000`, so that is what reaches a server.
+/// Replaces floats without a fraction by integers, because Go sends `1000.0` to a server as `1000`.
 pub fn whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {

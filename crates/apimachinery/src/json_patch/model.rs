@@ -43,7 +43,7 @@ fn table(value: &Value) -> Table {
     rows
 }
 
-/// The rows at a place and below it, as a table of their own.
+/// The rows at a path and below it, as a separate table.
 fn part(table: &Table, place: &[String]) -> Table {
     let below = table.iter().filter(|(other, _)| other.starts_with(place));
     below.map(|(other, row)| (other[place.len()..].to_vec(), row.clone())).collect()
@@ -183,7 +183,7 @@ fn document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A place of the document with its last token or two changed, so that it is often there and often just beside.
+/// A path of the document with its last token or two changed, so that it often exists and often barely misses.
 fn pointer(places: Vec<Place>) -> impl Strategy<Value = String> {
     let tail = prop::collection::vec("(a|b|0|1|2|3|-|-1|01|/|~|)", 0..2);
     (any::<prop::sample::Index>(), 0..2usize, tail).prop_map(move |(index, cut, tail)| {
@@ -200,7 +200,7 @@ fn document_and_patch() -> impl Strategy<Value = (Value, Vec<Value>)> {
         let operation = (op, pointer(places.clone()), pointer(places), self::document(), any::<bool>());
         let kept = document.clone();
         let operation = operation.prop_map(move |(op, path, from, value, same)| {
-            // A test that compares with what is there.
+            // A test that compares with the existing value.
             let there = kept.pointer(&path).filter(|_| op == "test" && same).cloned();
             json!({"op": op, "path": path, "from": from, "value": there.unwrap_or(value)})
         });

@@ -1,4 +1,4 @@
-//! What a JSONPath template finds in a document.
+//! The values that a JSONPath template selects in a document.
 
 use std::cmp::Ordering;
 
@@ -47,7 +47,7 @@ pub fn collect(parts: &[Part], root: &Value, value: &Value, found: &mut Vec<Valu
     }
 }
 
-/// Values that descents within descents find at most. One descent finds each value once; the next one finds a value as
+/// The maximum number of values of nested descents. One descent finds each value once; the next one finds a value as
 /// often as it is deep, and so on.
 const MOST: usize = 1 << 16;
 

@@ -1,5 +1,5 @@
-//! JSONPath as Kubernetes has it: paths, for printer columns and `--sort-by`, and templates with text, `{.path}`,
-//! `{"literal"}` and `{range .path}...{end}`, for `-o jsonpath` and preserved states.
+//! Kubernetes' JSONPath: paths, for printer columns and `--sort-by`, and templates with text, `{.path}`, `{"literal"}`
+//! and `{range .path}...{end}`, for `-o jsonpath` and preserved states.
 //!
 //! Paths have fields, recursive descent (`..name`), wildcards, indices, slices, unions and filters
 //! (<https://kubernetes.io/docs/reference/kubectl/jsonpath/>).
@@ -23,7 +23,7 @@ impl From<&str> for SyntaxError {
     }
 }
 
-/// A path of a strict template that finds nothing.
+/// A path of a strict template without a match.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("error executing jsonpath {template:?}: a path of the template is not found")]
 pub struct NotFound {
@@ -45,7 +45,7 @@ pub struct Template {
     parts: Vec<Part>,
     /// The text, for messages.
     source: String,
-    /// Paths that find nothing are errors.
+    /// Whether paths without a match are errors.
     strict: bool,
 }
 
@@ -109,12 +109,12 @@ impl Template {
         Ok(Self { parts: parse::template(text)?, source: text.to_owned(), strict: false })
     }
 
-    /// Paths that find nothing become errors of [`Template::render_checked`].
+    /// Paths without a match become errors of [`Template::render_checked`].
     pub fn strict(&mut self, strict: bool) {
         self.strict = strict;
     }
 
-    /// The text with the values at its paths. A path that finds nothing prints nothing.
+    /// The text with the values at its paths. A path without a match prints nothing.
     pub fn render(&self, value: &Value) -> String {
         let mut out = String::new();
         eval::render(&self.parts, value, value, &mut out);
@@ -124,7 +124,7 @@ impl Template {
     /// The text with the values at its paths.
     ///
     /// # Errors
-    /// If the template is strict and a path finds nothing.
+    /// If the template is strict and a path has no match.
     pub fn render_checked(&self, value: &Value) -> Result<String, NotFound> {
         if self.strict && self.misses(value) {
             return Err(NotFound { template: self.source.clone() });
@@ -132,7 +132,7 @@ impl Template {
         Ok(self.render(value))
     }
 
-    /// Whether a path, inside of ranges or not, finds nothing somewhere.
+    /// Whether any path, inside of ranges or not, has no match.
     pub fn misses(&self, value: &Value) -> bool {
         eval::misses(&self.parts, value, value)
     }

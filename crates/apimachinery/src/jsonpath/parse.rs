@@ -83,7 +83,7 @@ pub fn path(text: &str) -> Result<JsonPath, SyntaxError> {
     Ok(JsonPath(steps))
 }
 
-/// A field's name; a backslash escapes what would end it.
+/// A field's name; a backslash escapes its terminators.
 fn name(text: &str) -> Result<(String, &str), SyntaxError> {
     let mut name = String::new();
     let mut escaped = false;
@@ -109,7 +109,7 @@ fn named(name: String, rest: &str) -> Result<(String, &str), SyntaxError> {
 fn end_of_bracket(text: &str) -> Result<usize, SyntaxError> {
     let is_filter = text.trim_start().starts_with("?(");
     let found = if is_filter {
-        // Paths within a filter have brackets of their own.
+        // Paths within a filter contain brackets.
         let open = text.find("?(").unwrap_or_default() + 2;
         let close = end_of(&text[open..], ')').ok_or("unterminated filter")?;
         end_of(&text[open + close..], ']').map(|end| open + close + end)

@@ -1,4 +1,4 @@
-//! Server-side apply: merge, take ownership, give up what is no longer named.
+//! Server-side apply: merge, take ownership, release fields that are no longer applied.
 
 use serde_json::{Map, Value};
 
@@ -55,7 +55,7 @@ impl ApplyError {
 }
 
 /// Applies a configuration to the live object (`None` creates one) and returns the merged object with its new
-/// `metadata.managedFields`. Defaulting and validation are the caller's, afterwards; so is [`super::keep_old_times`].
+/// `metadata.managedFields`. The caller then defaults and validates it, and calls [`super::keep_old_times`].
 ///
 /// The patch is an object with apiVersion and kind. A null in it is owned, and unsets the field.
 ///
@@ -76,7 +76,7 @@ pub fn apply(
     Ok(merged)
 }
 
-/// [`apply`] with the owners apart: those of `live` are given beside it, those of the merged object answered beside it.
+/// [`apply`] with separate owners: those of `live` are a parameter, those of the merged object are returned.
 ///
 /// # Errors
 /// As [`apply`].
@@ -164,7 +164,7 @@ fn take_own(entries: &mut Vec<Entry>, context: &ManagerContext<'_>) -> Entry {
     }
 }
 
-/// Takes from the others what the apply changed or removed; changing it without force is a conflict.
+/// Removes the changed or removed fields from the other owners; without force, such a change is a conflict.
 fn yield_fields(entries: &mut [Entry], changes: Comparison, force: bool) -> Result<(), ApplyError> {
     let (changed, removed) = changes.into_changed();
     if !force {
@@ -225,7 +225,7 @@ fn last_applied_fields(live: &Value, type_: &TypeOf) -> Option<FieldSet> {
     Some(set)
 }
 
-/// Keeps the annotation of client-side apply in step, so that going back to it makes no wrong diff.
+/// Updates the annotation of client-side apply, so that a later client-side apply computes a correct diff.
 fn refresh_last_applied(object: &mut Value, patch: &Value) {
     if annotation(object, LAST_APPLIED).is_none() {
         return;

@@ -28,7 +28,7 @@ impl Comparison {
         compare(Some(old), Some(new), place, 0).below
     }
 
-    /// Everything that got a new value, and what is gone.
+    /// Fields with a new value, and removed fields.
     pub fn into_changed(self) -> (FieldSet, FieldSet) {
         (self.modified.union(self.added), self.removed)
     }
@@ -81,7 +81,8 @@ fn differing(old: Option<&Value>, new: Option<&Value>, place: Place<'_>, depth: 
     };
     let empty = Map::new();
     match (place.form(old), place.form(new)) {
-        // Null takes the form of the other side and is present: what replaces it is not added, only its content is.
+        // Null takes the form of the other side and is present: its replacement is not added, only the replacement's
+        // content is.
         (Form::Map(was), Form::Map(is)) => maps(was, is, place, depth, &mut result.below),
         (Form::Map(was), Form::Null) => maps(was, &empty, place, depth, &mut result.below),
         (Form::Null, Form::Map(is)) => maps(&empty, is, place, depth, &mut result.below),
@@ -209,7 +210,7 @@ fn lists(was: &[Value], is: &[Value], place: Place<'_>, depth: usize, out: &mut 
     }
 }
 
-/// Items by element; a stable sort, so that items of one element keep their order.
+/// Items by element; the sort is stable, so that items of one element keep their order.
 fn sorted<'v>(items: &'v [Value], place: Place<'_>) -> Vec<(PathElement, &'v Value)> {
     let mut keyed: Vec<_> = items.iter().map(|item| (place.item_element(item), item)).collect();
     keyed.sort_by(|a, b| a.0.cmp(&b.0));

@@ -100,7 +100,7 @@ impl Entry {
         })
     }
 
-    /// Appends the entry as it is encoded.
+    /// Appends the encoded entry.
     pub fn write(&self, out: &mut Vec<u8>) {
         let member = |out: &mut Vec<u8>, name: &str, text: &str| {
             out.extend_from_slice(name.as_bytes());
@@ -141,7 +141,7 @@ fn list(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")
 }
 
-/// The entries of an object; none when it has no list.
+/// The entries of an object; empty without a list.
 pub(super) fn read(object: &Value) -> Result<Vec<Entry>, EntryError> {
     parse(list(object))
 }
@@ -154,8 +154,8 @@ pub(super) fn parse(list: Option<&Value>) -> Result<Vec<Entry>, EntryError> {
     }
 }
 
-/// A list is read as a map: of entries that claim for one manager the last counts. Who renames managers so that they become
-/// one relies on it.
+/// A list is read as a map: of several entries for one manager the last is used. Clients that rename managers to the
+/// same name rely on it.
 pub(super) fn last_of_each(mut entries: Vec<Entry>) -> Vec<Entry> {
     let mut seen = HashSet::with_capacity(entries.len());
     let keep: Vec<bool> = entries
@@ -228,7 +228,7 @@ pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
         std::mem::take(entries).into_iter().partition(|entry| entry.operation == Operation::Apply);
     // Newest first, so that popping takes the oldest.
     rest.sort_by_key(|entry| Reverse((entry.time.clone(), entry.manager.clone())));
-    // The joint entry of an earlier time goes on collecting.
+    // The combined entry of an earlier time continues to collect.
     let (mut first_of_version, mut rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|e| e.manager == ANCIENT);
     while excess > 0 {
         let Some(oldest) = rest.pop() else { break };

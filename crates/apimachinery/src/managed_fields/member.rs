@@ -1,5 +1,5 @@
-//! Ownership after a change of one member of an object (its status), computed without the rest of the object: entries
-//! that do not mention the member keep their encoding.
+//! Ownership after a change of one member of an object (its status), computed without the other members: entries that
+//! do not mention the member keep their encoding.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Laying an applied configuration over the live object, and taking out what its manager gave up.
+//! Merges an applied configuration into the live object, and removes fields that its manager has released.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(super) fn merge(live: &mut Value, patch: &Value, place: Place<'_>, depth: us
     live.clone_from(patch);
 }
 
-/// The order is the patch's; items that only the live list has stay where they are between their neighbours.
+/// The order is the patch's; items only in the live list keep their position between their neighbours.
 fn merge_lists(live: &mut Vec<Value>, patch: &[Value], place: Place<'_>, depth: usize) {
     let wanted: Vec<PathElement> = patch.iter().map(|item| place.item_element(item)).collect();
     let present: Vec<PathElement> = live.iter().map(|item| place.item_element(item)).collect();
@@ -49,7 +49,7 @@ fn merge_lists(live: &mut Vec<Value>, patch: &[Value], place: Place<'_>, depth: 
         first_live.entry(element).or_insert(at);
     }
     let mut old: Vec<Option<Value>> = std::mem::take(live).into_iter().map(Some).collect();
-    // For each item of the patch, the next one from there on that the live list has, too.
+    // For each item of the patch, the next following one that is also in the live list.
     let mut next_shared = vec![None; patch.len() + 1];
     for at in (0..patch.len()).rev() {
         next_shared[at] = if first_live.contains_key(&wanted[at]) { Some(at) } else { next_shared[at + 1] };
@@ -84,7 +84,7 @@ fn merge_lists(live: &mut Vec<Value>, patch: &[Value], place: Place<'_>, depth: 
     }
 }
 
-/// Removes from `value` what is in `last` (what the manager applied before) and in none of `owners`.
+/// Removes from `value` the fields in `last` (the manager's previous configuration) that are in none of `owners`.
 pub(super) fn prune(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: Place<'_>) {
     prune_below(value, last, owners, place, 0);
 }
@@ -153,7 +153,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Removes nulls where a Go struct would not keep them. Free-form parts and custom resources keep theirs: there null
+/// Removes nulls that a Go struct would not keep. Free-form parts and custom resources keep theirs, because there null
 /// may be a value.
 pub(super) fn drop_nulls(value: &mut Value, place: Place<'_>, depth: usize) {
     if depth >= MAX_DEPTH {

@@ -1,6 +1,6 @@
 //! A model of ownership for tests: flat maps of leaves, slow and simple, against which random histories are checked.
 //!
-//! The model knows labels, replicas, and containers with a name and an image; a container is a leaf, too. Ownership
+//! The model supports labels, replicas, and containers with a name and an image; a container is a leaf, too. Ownership
 //! entries of maps as a whole are not compared.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,7 @@ impl Model {
             conflicts.extend(taken.map(|leaf| (owner.clone(), leaf.clone())));
         }
         if !conflicts.is_empty() && !force {
-            // A refused apply is not stored, and neither is who owned what before it.
+            // A refused apply is not stored, nor are its changes of owners.
             return Err(conflicts);
         }
         self.owners = owners;
@@ -168,7 +168,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The leaves after an update: an item goes as a whole, and its name stays as long as it does.
+/// The leaves after an update: an item is removed as a whole, and its name stays as long as it does.
 fn edited(live: &Leaves, set: &Leaves, gone: &[usize]) -> Leaves {
     let mut new = live.clone();
     for leaf in gone.iter().filter_map(|index| live.keys().nth(*index)).filter(|leaf| !leaf.ends_with(".name")) {

@@ -106,15 +106,15 @@ impl Owners {
         entries::parse(Some(&tree)).map(Self)
     }
 
-    /// Takes the list out of a tree.
+    /// Removes the list from a tree.
     ///
     /// # Errors
-    /// As [`Owners::parse`]; the list is gone all the same.
+    /// As [`Owners::parse`]; the list is removed in any case.
     pub fn take(object: &mut Value) -> Result<Self, EntryError> {
         entries::parse(entries::remove(object).as_ref()).map(Self)
     }
 
-    /// Puts the list into a tree that has none.
+    /// Adds the list to a tree without one.
     pub fn put(&self, object: &mut Value) {
         entries::put(object, &self.0);
     }

@@ -224,7 +224,7 @@ pub(super) fn compare_values(a: &Value, b: &Value) -> Ordering {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Number(x), Value::Number(y)) => match (x.as_i64(), y.as_i64()) {
             (Some(x), Some(y)) => x.cmp(&y),
-            // Floats and numbers beyond i64 by their text: rare, and equality is what counts.
+            // Floats and numbers beyond i64 are compared by their text: they are rare, and only equality matters.
             (x_int, y_int) => x_int.is_some().cmp(&y_int.is_some()).then_with(|| x.to_string().cmp(&y.to_string())),
         },
         (Value::String(a), Value::String(b)) => a.cmp(b),

@@ -174,8 +174,8 @@ impl<'s> Place<'s> {
         self.node.is_some_and(|node| node.definition.is_some())
     }
 
-    /// Members that a Go struct prints even when nothing set them: by-value structs print `{}`, required lists and maps
-    /// print null. Ownership is compared against that print.
+    /// Members that a Go struct prints even if they are unset: by-value structs print `{}`, required lists and maps
+    /// print null. Ownership is computed with these.
     pub fn implied(&self, key: &str) -> Option<&'static Value> {
         static EMPTY: OnceLock<Value> = OnceLock::new();
         const NULL: &Value = &Value::Null;
@@ -249,7 +249,7 @@ fn is_printed(node: &Schema, key: &str) -> bool {
     PRINTED.iter().any(|(kind, field)| *field == key && *kind == definition)
 }
 
-/// Whether a Go struct prints this member even when nothing set it.
+/// Whether a Go struct prints this member even if it is unset.
 fn is_always_printed(node: &Schema, key: &str) -> bool {
     node.definition.is_some() && node.required.iter().any(|name| &**name == key)
 }

@@ -1,4 +1,4 @@
-//! Sets of paths, kept as a tree, and their `fieldsV1` form.
+//! Sets of paths, stored as a tree, and their `fieldsV1` form.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,13 +14,13 @@ use crate::raw_json::Reader;
 /// (`metadata.managedFields[].fieldsV1`); an object whose sets are deeper could be stored and never be read again.
 pub(super) const MAX_DEPTH: usize = 100;
 
-/// A set of paths. Children are sorted and none is void, so equal sets are equal values.
+/// A set of paths. Children are sorted and none is empty, so equal sets are equal values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     entries: Vec<(PathElement, Node)>,
 }
 
-/// For contexts whose endpoint resets nothing.
+/// For contexts whose endpoint resets no fields.
 pub static NO_FIELDS: FieldSet = FieldSet::EMPTY;
 
 /// The part of a set for one path and the paths below it.
@@ -84,7 +84,7 @@ impl FieldSet {
         }
     }
 
-    /// The node of an element, made when missing. The caller leaves it not void.
+    /// The node of an element, created if it is missing. The caller must make it non-empty.
     pub(super) fn entry(&mut self, element: PathElement) -> &mut Node {
         let at = match self.entries.binary_search_by(|(e, _)| e.cmp(&element)) {
             Ok(at) => at,
@@ -96,7 +96,7 @@ impl FieldSet {
         &mut self.entries[at].1
     }
 
-    /// Adds a node unless it is void. Cheap when elements come in their order.
+    /// Adds a node unless it is empty. Cheap if elements are added in order.
     pub(super) fn push(&mut self, element: PathElement, node: Node) {
         if node.is_void() {
             return;
@@ -269,7 +269,7 @@ impl FieldSet {
     }
 }
 
-/// `fieldsV1` as it is encoded, read and written without a tree in between.
+/// Encoded `fieldsV1`, read and written without an intermediate tree.
 impl<'de> Deserialize<'de> for FieldSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         NodeAt { depth: 0 }.deserialize(deserializer).map(|node| node.children)
@@ -343,12 +343,12 @@ impl<'de> Visitor<'de> for NodeAt {
     }
 }
 
-/// A key, borrowed where nothing in it is escaped.
+/// A key, borrowed if it contains no escapes.
 #[derive(serde::Deserialize)]
 struct Key<'j>(#[serde(borrow)] Cow<'j, str>);
 
 impl FieldSet {
-    /// Appends `fieldsV1` as it is encoded.
+    /// Appends the encoded `fieldsV1`.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_node(false, out);
     }

@@ -1,4 +1,4 @@
-//! Ownership over whole requests. Expectations are what a kube-apiserver 1.36 answered to the same requests.
+//! Ownership over whole requests. Expectations are the responses of a kube-apiserver 1.36 to the same requests.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -444,7 +444,7 @@ proptest! {
             entries::remove(&mut spec);
             spec
         };
-        // Lists and maps that became empty may be gone or stay empty.
+        // Lists and maps that became empty may be removed or stay empty.
         prop_assert_eq!(without_empty(spec(&server)), without_empty(spec(&only)));
     }
 

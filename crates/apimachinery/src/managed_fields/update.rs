@@ -9,17 +9,17 @@ use super::place::Place;
 use super::{FieldSet, ManagerContext, server_fields};
 use crate::schema::TypeOf;
 
-/// Writes `metadata.managedFields` of `new`: the manager owns what it added or changed; removed fields lose their
+/// Writes `metadata.managedFields` of `new`: the manager owns the fields it added or changed; removed fields lose their
 /// owners.
 ///
-/// `old` is `None` on create. If `new` has entries of its own, they replace the stored ones (kubectl migrates ownership
-/// so); `[]` and `[{}]` remove them. An object without entries gets none until its first apply.
+/// `old` is `None` on create. If `new` has entries, they replace the stored ones (kubectl migrates ownership this way);
+/// `[]` and `[{}]` remove them. An object without entries gets none until its first apply.
 pub fn update(old: Option<&Value>, new: &mut Value, context: &ManagerContext<'_>, type_: &TypeOf) {
     let stored = old.and_then(|old| entries::read(old).ok()).map(Owners).unwrap_or_default();
     track(old.map(|old| (old, stored)), new, context, type_).put(new);
 }
 
-/// [`update`] with the owners apart: those of `old` are given beside it, those of `new` answered, and `new` has no list
+/// [`update`] with separate owners: those of `old` are a parameter, those of `new` are returned, and `new` has no list
 /// afterwards.
 pub fn track(old: Option<(&Value, Owners)>, new: &mut Value, context: &ManagerContext<'_>, type_: &TypeOf) -> Owners {
     let (old, stored) = old.unzip();
@@ -100,8 +100,8 @@ pub(super) fn entry_before_apply(live: &Value, context: &ManagerContext<'_>, typ
     Entry { set, time: Some(context.now.to_string()), ..new_entry(&before, Operation::Update) }
 }
 
-/// When nothing but the times of entries differs between `old` and `new`, gives `new` the old times, so that the
-/// write is seen to change nothing. Call it last, right before comparing.
+/// If only the times of entries differ between `old` and `new`, sets the old times in `new`, so that the write is
+/// recognized as unchanged. Call it last, right before comparing.
 pub fn keep_old_times(old: &Value, new: &mut Value) {
     let (mut was, mut is) = (old.clone(), new.clone());
     if let (Ok(known), Ok(owners)) = (Owners::take(&mut was), Owners::take(&mut is))

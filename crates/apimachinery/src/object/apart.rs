@@ -1,5 +1,5 @@
-//! An object's tree without its list of field owners: the list is often the larger half of an object, and most of what
-//! is done with trees (copying, comparing, defaulting, validating) has nothing to do with it.
+//! An object's tree without its list of field owners: the list is often the larger half of an object, and most
+//! operations on trees (copying, comparing, defaulting, validating) do not need it.
 
 use std::fmt;
 

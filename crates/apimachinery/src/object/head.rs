@@ -267,7 +267,7 @@ impl<'de: 'j, 'j> Deserialize<'de> for Raw<'j> {
     }
 }
 
-/// A text that is borrowed from the document where nothing in it is escaped.
+/// A string, borrowed from the document if it contains no escapes.
 #[derive(Default)]
 struct Plain<'j>(Cow<'j, str>);
 

@@ -15,7 +15,7 @@ const SAMPLE: usize = 16 << 10;
 /// Documents shorter than this gain less than their bookkeeping takes.
 const WORTHWHILE: usize = 256;
 
-/// So many documents share a sample at least: one that none is like costs each 256 bytes.
+/// The minimum number of documents per sample: an unsuitable sample costs each of them 256 bytes.
 const SHARED_BY: usize = SAMPLE / 256;
 
 /// Compressed to more than one part in so many, a document is unlike the sample.
@@ -32,7 +32,7 @@ pub struct Packer {
     sharing: usize,
 }
 
-/// Packs what has not changed for a while of one resource.
+/// Compresses the objects of one resource that have not changed for a while.
 #[derive(Default)]
 pub struct Cooling {
     recent: VecDeque<Arc<Object>>,
@@ -53,7 +53,7 @@ impl Cooling {
             && let Some(oldest) = self.recent.pop_front()
         {
             self.bytes -= oldest.size();
-            // A state that only this knows of was followed by another one.
+            // A state without other references was superseded.
             if Arc::strong_count(&oldest) > 1 {
                 self.packer.pack(&oldest);
             }
@@ -71,8 +71,8 @@ pub(super) struct Packed {
 }
 
 impl Packer {
-    /// Compresses the object's document in place; each read then costs some microseconds. A document that would not get
-    /// smaller is left as it is.
+    /// Compresses the object's document in place; each read then costs some microseconds. A document that would not
+    /// shrink is not changed.
     pub fn pack(&mut self, object: &Object) {
         if !object.is_packed()
             && let Some(packed) = self.packed(&object.json())

@@ -1,4 +1,4 @@
-//! Quantities by long-hand arithmetic: every amount is written out in digits, and only the documented rules round.
+//! Quantities by long-hand arithmetic: every amount is written in digits, and only the documented rules round.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 const WHOLE: usize = 40;
 const FRACTION: usize = 40;
 
-/// An amount without its sign; the most significant digit comes first.
+/// An amount without its sign; the most significant digit is first.
 type Digits = Vec<u8>;
 
 fn written_out(whole: &str, fraction: &str) -> Digits {

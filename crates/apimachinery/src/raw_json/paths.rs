@@ -1,4 +1,4 @@
-//! Values of an encoded object at paths that are known beforehand, found in one walk that skips everything else.
+//! Values of an encoded object at fixed paths, found in one walk that skips all others.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ struct Node {
     members: Vec<(Box<str>, Node)>,
 }
 
-/// Where the values of [`Paths`] stand in a document, by the place of their path.
+/// The positions of the values of [`Paths`] in a document, by the index of their path.
 pub type Places = Vec<Option<Range<usize>>>;
 
 impl Paths {
@@ -60,10 +60,10 @@ impl Paths {
         self.root.find(json, 0..json.len(), places);
     }
 
-    /// A tree of the values at those `wanted` of the paths, and nothing else. None may be within another.
+    /// A tree of only the values at the `wanted` paths. None may be within another.
     ///
     /// # Errors
-    /// When one of the values is no JSON.
+    /// When one of the values is not JSON.
     pub fn tree(&self, json: &[u8], places: &Places, wanted: &[usize]) -> Result<Value, serde_json::Error> {
         let mut tree = Value::Object(Map::new());
         for place in wanted {

@@ -1,5 +1,5 @@
-//! The properties of a node, by name: in the order of their names, and found by a hash, as every walk over a document
-//! looks up every field of it.
+//! The properties of a node, by name: sorted, and found by a hash, because every walk over a document looks up every
+//! field.
 
 use std::ops::Index;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ const FREE: u16 = u16::MAX;
 pub struct Properties {
     /// Sorted by name.
     entries: Vec<(Box<str>, Property)>,
-    /// Places in `entries`, by hash; made when first needed, empty where names are bisected.
+    /// Positions in `entries`, by hash; computed on first use, empty if names are found by binary search.
     places: OnceLock<Box<[u16]>>,
 }
 
@@ -42,7 +42,7 @@ impl Properties {
         let mask = places.len() - 1;
         let mut at = hash(name) & mask;
         loop {
-            // A place names an entry, or none.
+            // A position refers to an entry, or to none.
             let (other, property) = self.entries.get(usize::from(places[at]))?;
             if **other == *name {
                 return Some(property);
@@ -113,7 +113,7 @@ impl Properties {
     }
 }
 
-/// Names are short; this is quicker than what withstands attackers.
+/// Names are short; this is faster than a hash that resists attackers.
 fn hash(name: &str) -> usize {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let (words, rest) = name.as_bytes().as_chunks::<8>();
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn names_of_one_hash_are_found_too() {
-        // The hash leaves out what does not fit into it.
+        // The hash omits names that do not fit.
         let mut by_hash = std::collections::HashMap::<usize, Vec<String>>::new();
         for n in 0..200_000 {
             let name = format!("n{n}");

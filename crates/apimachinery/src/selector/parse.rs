@@ -118,7 +118,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, ParseError> {
     Requirement::new(key, operator, values)
 }
 
-/// Nothing before a comma or the end is the empty value.
+/// An empty value before a comma or the end.
 fn single_value(tokens: &mut Tokens<'_>) -> Result<String, ParseError> {
     match tokens.peek() {
         Token::End | Token::Comma => Ok(String::new()),

@@ -70,7 +70,7 @@ pub(super) fn of_one_type(live: &[Value], patch: &[Value]) -> Result<bool, Patch
     Ok(first.is_object())
 }
 
-/// Removes values from a list of primitives. What is no list takes nothing away; null takes the whole list.
+/// Removes values from a list of primitives. A non-list removes nothing; null removes the whole list.
 pub(super) fn delete_primitives(live: &mut Map<String, Value>, field: &str, gone: &Value) -> Result<(), PatchError> {
     if gone.is_null() {
         live.remove(field);
@@ -108,7 +108,7 @@ fn merge_by_key(
         live.retain(|item| identity(item).is_none_or(|name| !gone.contains(&name)));
     }
     let items = at.items()?;
-    // Both lists may have as many items as a body holds, so none is looked for twice. Of equal ones the first counts.
+    // Both lists may have as many items as a body holds, so each is looked up once. Of equal ones the first is used.
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for (at, item) in live.iter().enumerate() {
         if let Some(name) = identity(item) {
@@ -164,7 +164,7 @@ fn directed<'p>(patch: &'p [Value], key: &str) -> Result<Directed<'p>, PatchErro
     Ok(found)
 }
 
-/// Checks a list that meets none against the order it comes with.
+/// Checks a list without a live counterpart against its declared order.
 pub(super) fn check(patch: &[Value], order: &[Value], strategy: &PatchStrategy) -> Result<(), PatchError> {
     check_order(patch, Some(order), strategy.merge_key.as_deref())
 }
@@ -196,7 +196,7 @@ fn lacks_key(item: &Value, key: &str) -> PatchError {
 
 type Identity<'a> = &'a dyn Fn(&Value) -> Option<String>;
 
-/// Items of the patch must come in the order that `$setElementOrder` states. An order that names nothing states none.
+/// Items of the patch must have the order of `$setElementOrder`. An empty order is ignored.
 fn check_order(patch: &[Value], order: Option<&[Value]>, key: Option<&str>) -> Result<(), PatchError> {
     let Some(order) = order.filter(|order| !order.is_empty() && !patch.is_empty()) else { return Ok(()) };
     let identity = |item: &Value| -> Result<String, PatchError> {
@@ -228,8 +228,8 @@ fn check_order(patch: &[Value], order: Option<&[Value]>, key: Option<&str>) -> R
     Ok(())
 }
 
-/// Items that the order names come in that order. Each of the others keeps its place relative to what followed it in
-/// the live list before the patch. A patch that states no order means its own, so what it adds comes first.
+/// Ordered items get the declared order. Each of the others keeps its position relative to its successor in the live
+/// list before the patch. A patch without an order declares its own, so its additions are first.
 fn reorder(merged: &mut Vec<Value>, before: &[Value], order: &[Value], identity: Identity<'_>) {
     let rank = |list: &[Value]| -> BTreeMap<String, usize> {
         list.iter().enumerate().rev().filter_map(|(at, item)| Some((identity(item)?, at))).collect()

@@ -1,5 +1,5 @@
-//! Strategic merge patches of a few fields by what the directives mean, as sets and orders of names, never walking a
-//! document: the result of a patch is stated field by field.
+//! A model of strategic merge patches of a few fields by the meaning of the directives, as sets and orders of names,
+//! without walking a document: it states the result of a patch field by field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ struct Container {
 
 #[derive(Clone, Debug)]
 enum OfMap {
-    /// None removes a key. The keys to retain are named besides those that are set.
+    /// None removes a key. The second field holds further keys to retain.
     Merge(BTreeMap<String, Option<String>>, Option<BTreeSet<String>>),
     Replace(Texts),
     Delete,
@@ -76,8 +76,8 @@ fn without_repeats(names: impl IntoIterator<Item = String>) -> Vec<String> {
     names.into_iter().filter(|name| seen.insert(name.clone())).collect()
 }
 
-/// The members in order: those that are named as stated, and each other one, in its live order, right before the first
-/// stated one that followed it in the live list; but never before another one's place.
+/// The members in order: the stated ones in the stated order, and each other one, in its live order, right before the
+/// first stated one that followed it in the live list; but never before another one's position.
 fn in_order(members: &BTreeSet<String>, stated: &[String], live: &[String]) -> Vec<String> {
     let stated: Vec<&String> = stated.iter().filter(|name| members.contains(*name)).collect();
     let place = |name: &String| live.iter().position(|other| other == name);
@@ -97,7 +97,7 @@ fn is_within(names: &[String], order: &[String]) -> bool {
     names.iter().all(|name| rest.any(|other| other == name))
 }
 
-/// Whether there are two lists, or one, to put in order, and nothing in either.
+/// Whether there are lists to order, all of them empty.
 fn is_void<L, P>(order: Option<&Vec<String>>, live: Option<&Vec<L>>, patch: Option<&Vec<P>>) -> bool {
     let some = live.is_some() || patch.is_some();
     order.is_some() && some && live.is_none_or(Vec::is_empty) && patch.is_none_or(Vec::is_empty)
@@ -110,7 +110,7 @@ impl Patch {
         Some(Object { labels, strategy, finalizers: self.finalizers(live)?, containers: self.containers(live)? })
     }
 
-    /// None when the patch is refused.
+    /// None if the patch is refused.
     fn finalizers(&self, live: &Object) -> Option<Option<Vec<String>>> {
         let patch = self.finalizers.as_ref();
         if let (Some(patch), Some(order)) = (patch, &self.finalizer_order)
@@ -334,7 +334,7 @@ fn any_patch() -> impl Strategy<Value = Patch> {
         // An added item is not removed by the same patch.
         gone_finalizers: finalizers.1.into_iter().filter(|n| finalizers.0.iter().flatten().all(|f| f != n)).collect(),
         finalizers: finalizers.0,
-        // An order that names nothing states none.
+        // An empty order is ignored.
         finalizer_order: finalizers.2.filter(|order| !order.is_empty()),
         containers,
         replace_containers: replace,

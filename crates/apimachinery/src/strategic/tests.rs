@@ -25,7 +25,7 @@ fn patches() {
         (json!({"a": {"b": 1}}), json!({"a": {"$patch": "delete"}}), json!({"a": {}})),
         (json!({}), json!({"a": {"b": null, "c": 1}}), json!({"a": {"c": 1}})),
         (json!({"x": [1, 2]}), json!({"x": [3]}), json!({"x": [3]})),
-        // Lists by key: what the patch adds stands before the items that only the live list has.
+        // Lists by key: additions of the patch precede the items only in the live list.
         (
             pod(json!([{"name": "a", "image": "1", "args": ["x"]}, {"name": "b"}])),
             pod(json!([{"name": "a", "image": "2", "args": ["y"]}, {"name": "c"}])),

@@ -118,7 +118,7 @@ version: 1.2.3
     assert_eq!(printed.lines().count(), 3, "{printed}");
     assert!(printed.lines().nth(2).is_some_and(|line| line.starts_with("    word")), "{printed}");
     assert_eq!(to_json_value(printed.as_bytes()), Ok(long));
-    // Breaks that are read as blanks are written as what they are.
+    // Line breaks that are read as spaces are written escaped.
     assert_eq!(to_string(&json!({"a": "x\ry", "b": "x\r\ny"})), "a: \"x\\ry\"\nb: \"x\\r\\ny\"\n");
     // A text that is all of a document is indented, so that no line of it separates documents.
     assert_eq!(to_string(&json!("a\n---\nb")), "|-\n  a\n  ---\n  b\n");
