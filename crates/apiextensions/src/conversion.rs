@@ -1,4 +1,5 @@
-//! ConversionReviews: the request to a conversion webhook, and what of its response is accepted. The texts are upstream's.
+//! ConversionReviews: the request to a conversion webhook, and the accepted parts of its response. The texts are
+//! upstream's.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 pub struct Hook {
     /// `clientConfig`.
     pub config: Value,
-    /// Of reviews.
+    /// The version of reviews.
     version: Option<&'static str>,
     kind: String,
     list_kind: String,
@@ -84,10 +85,10 @@ impl Review<'_> {
         format!("conversion webhook for {} failed: {why}", self.subject(originals))
     }
 
-    /// The converted objects, with the metadata of the originals but for labels and annotations.
+    /// The converted objects, with the metadata of the originals except labels and annotations.
     ///
     /// # Errors
-    /// What is wrong with the response.
+    /// The error in the response.
     pub fn accept(&self, originals: &[Value], body: &[u8]) -> Result<Vec<Value>, String> {
         let found = self.converted(body).map_err(|why| self.failed(originals, &why))?;
         let subject = self.subject(originals);

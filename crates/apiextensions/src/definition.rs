@@ -6,7 +6,7 @@ use apimachinery::meta::{ObjectMeta, Time, null_as_default};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The finalizer that keeps a definition until its instances are gone.
+/// The finalizer that keeps a definition until its instances are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Protects the groups of the Kubernetes community.
@@ -200,8 +200,8 @@ impl Version {
     }
 }
 
-/// Fills in what upstream's defaulting fills in, on the tree: names, listKind, conversion, and on a first write the
-/// stored versions; and leaves out what upstream does not write.
+/// Sets upstream's defaults on the tree: names, listKind, conversion, and on a first write the stored versions; and
+/// removes fields that upstream omits.
 pub fn default_definition(crd: &mut Value) {
     let storage = storage_version_name(crd);
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };

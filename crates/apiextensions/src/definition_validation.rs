@@ -40,7 +40,7 @@ fn validate_spec(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
     validate_conversion(crd, &spec.child("conversion"), errors);
 }
 
-/// Whether the group may be served, and what older servers took.
+/// Whether the group may be served, with the values that older servers accepted.
 fn validate_origin(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
     validate_approval(crd, errors);
     if crd.spec.preserve_unknown_fields {

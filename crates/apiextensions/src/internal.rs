@@ -1,5 +1,5 @@
-//! The versions of a definition as upstream shows them in refusals: in the fields of its own structs, with what is not set.
-//! What all versions have in common stands elsewhere in those structs, so it is not shown with the versions.
+//! Prints the versions of a definition as upstream does in errors: with the fields of its internal structs, including
+//! unset ones. Fields common to all versions are elsewhere in those structs, so they are not printed with the versions.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions as pure functions: structural schemas, pruning, defaulting, validation, names, columns.
 //!
-//! It knows no store, no clock and no network: the API server passes objects in and applies the results. CEL rules
+//! It accesses no store, no clock and no network: the API server passes objects in and applies the results. CEL rules
 //! (`x-kubernetes-validations`) are compiled by the `cel` crate when a definition is served, and evaluated with the
 //! rest of the schema.
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::definition::{API_APPROVED_ANNOTATION, Condition, CrdStatus, CustomResourceDefinition, Names};
 
-/// The names a definition holds in its group: all that other definitions have to know of it.
+/// The names that a definition occupies in its group, as needed for other definitions.
 #[derive(Clone, Debug, Default)]
 pub struct Claim {
     definition: String,
@@ -14,7 +14,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Of an encoded definition, whose schemas are skipped over.
+    /// Reads an encoded definition, skipping its schemas.
     ///
     /// # Errors
     /// When it is not a CustomResourceDefinition.
@@ -58,7 +58,7 @@ impl From<&CustomResourceDefinition> for Claim {
     }
 }
 
-/// The status a definition should have, given the names that others hold. `now` is for conditions that change.
+/// The status that a definition should have, given the names of others. `now` is for changed conditions.
 pub fn desired_status<'a>(
     crd: &CustomResourceDefinition,
     others: impl IntoIterator<Item = &'a Claim>,
@@ -80,7 +80,7 @@ pub fn desired_status<'a>(
     status
 }
 
-/// Sets a condition; the transition time moves only when its status changes, and nothing changes when nothing does.
+/// Sets a condition; the transition time changes only with its status, and an unchanged condition changes nothing.
 pub fn set_condition(status: &mut CrdStatus, condition: Option<Condition>, now: Time) {
     let Some(mut condition) = condition else { return };
     match status.conditions.iter_mut().find(|present| present.type_ == condition.type_) {
@@ -124,7 +124,7 @@ impl Taken {
     }
 }
 
-/// Accepts each requested name that is free; one that is not keeps its former value. The last clash is the reason.
+/// Accepts each free requested name; for others the former value is kept. The last conflict is the reason.
 fn accept_names(requested: &Names, taken: &Taken, accepted: &mut Names) -> Condition {
     let mut clash = None;
     let mut settle = |wanted: &str, slot: &mut String, pool: &[String], reason: &'static str| {

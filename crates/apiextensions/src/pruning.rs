@@ -1,4 +1,4 @@
-//! Dropping what a structural schema does not mention.
+//! Drops fields that a structural schema does not declare.
 
 use apimachinery::schema::{Schema, TypeOf};
 use serde_json::Value;

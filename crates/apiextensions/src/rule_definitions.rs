@@ -125,7 +125,7 @@ fn refused(path: &Path, rule: &Rule, why: &str) -> Error {
     Error::new(ErrorKind::InvalidShown(shown(rule)), path, why)
 }
 
-/// A rule the way upstream's messages print it: as the literal of a Go struct.
+/// Prints a rule as in upstream's messages: as the literal of a Go struct.
 fn shown(rule: &Rule) -> String {
     use apimachinery::field::go_quoted;
     let reason = if rule.reason.is_some() {

@@ -53,11 +53,11 @@ impl Rules {
         self.nodes.values().any(|node| node.rules.rules.iter().any(|rule| rule.transition))
     }
 
-    /// Schemas of custom resources are trees as deep as the JSON they come from (128); only metadata is shared, and
-    /// below its names there are no rules.
+    /// Schemas of custom resources are trees as deep as their JSON (128); only metadata is shared, and has no rules
+    /// below its names.
     fn collect(&mut self, type_: &TypeOf, id: SchemaId, root: bool) -> bool {
         let schema = type_.schemas.get(id);
-        // Shapes reach all the way down; they are only made where they are needed.
+        // Shapes include all descendants; they are only built where they are needed.
         let own = has_rules(&type_.schemas, id);
         let mut relevant = own && self.prepare(type_, id, shape(&type_.schemas, id, root));
         let holds_object = root || schema.embedded_resource;
@@ -106,8 +106,8 @@ impl Rules {
         self.skips_uncompiled = true;
     }
 
-    /// The errors of `object`. `old` is what it replaces: transition rules compare with it, and rules that fail on an
-    /// unchanged value are skipped.
+    /// The errors of `object`. `old` is the replaced object: transition rules compare with it, and rules that fail on
+    /// an unchanged value are skipped.
     pub fn validate(&self, type_: &TypeOf, object: &Value, old: Option<&Value>) -> ErrorList {
         let mut run = Run { rules: self, type_, budget: OBJECT_LIMIT, stopped: false, errors: ErrorList::new() };
         run.node(type_.root, object, old, &Path::root(), false);
@@ -223,7 +223,7 @@ impl Run<'_> {
         self.stopped = true;
     }
 
-    /// Evaluates within what is left of the object's budget, and pays.
+    /// Evaluates within the remaining budget of the object, and charges it.
     fn eval<'a>(
         &mut self,
         program: &'a Program,

@@ -25,7 +25,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Reads a rule; what is malformed is read as absent.
+    /// Reads a rule; malformed fields are treated as absent.
     pub fn read(value: &Value) -> Self {
         Self::deserialize(value).unwrap_or_default()
     }
@@ -55,16 +55,16 @@ pub struct CompiledRule {
 #[derive(Debug)]
 pub struct NodeRules {
     pub rules: Vec<CompiledRule>,
-    /// How many such nodes a request can hold, if nothing else bounds them.
+    /// The maximum number of such nodes in a request, if no other bound applies.
     pub cardinality: u64,
 }
 
-/// Whether a node has rules of its own.
+/// Whether a node itself has rules.
 pub fn has_rules(schemas: &Schemas, id: SchemaId) -> bool {
     schemas.get(id).constraints.as_deref().is_some_and(|constraints| !constraints.rules.is_empty())
 }
 
-/// Compiles the `x-kubernetes-validations` of a node; `None` if it has none.
+/// Compiles the `x-kubernetes-validations` of a node; `None` without any.
 pub fn compile(schemas: &Schemas, id: SchemaId, shape: Option<&Arc<Shape>>) -> Option<NodeRules> {
     let written = &schemas.get(id).constraints.as_deref()?.rules;
     if written.is_empty() {
@@ -150,7 +150,7 @@ pub fn plain_field_path(text: &str, schemas: &Schemas, id: SchemaId) -> Result<(
     if bracket { Err("array notation is not allowed".to_owned()) } else { Ok(found) }
 }
 
-/// The key after an opening bracket, and what follows the closing one.
+/// The key after an opening bracket, and the text after the closing one.
 fn bracketed(text: &str) -> Result<(String, &str), String> {
     let quoted = text.strip_prefix('\'').ok_or_else(|| format!("expected single quoted string but got {text}"))?;
     let mut key = String::new();

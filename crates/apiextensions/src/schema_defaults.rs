@@ -17,7 +17,7 @@ pub fn validate(schema: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// `whole`: the schema is of an object with metadata of its own. `in_meta`: it is of such metadata.
+/// `whole`: whether the schema is of an object with metadata. `in_meta`: whether it is of such metadata.
 fn node(map: &Map<String, Value>, path: &Path, whole: bool, in_meta: bool, errors: &mut ErrorList) {
     let whole = whole || is_set(map, "x-kubernetes-embedded-resource");
     let in_meta = in_meta && !whole;
@@ -33,13 +33,13 @@ fn node(map: &Map<String, Value>, path: &Path, whole: bool, in_meta: bool, error
 }
 
 fn check(map: &Map<String, Value>, path: &Path, in_meta: bool, errors: &mut ErrorList) {
-    // A null default is the same as none.
+    // A null default counts as absent.
     let Some(default) = map.get("default").filter(|default| !default.is_null()) else { return };
     // Validated inside a wrapper: at the root of a schema, metadata would be implied.
     let wrapper = json!({"type": "object", "properties": {"default": map}});
     let type_ = structural::compile(Some(&wrapper), None);
     let mut instance = json!({"default": default});
-    // Metadata is checked against ObjectMeta, not against the schema given here.
+    // Metadata is validated against ObjectMeta, not against the given schema.
     if !pruning::prune(&mut instance, &type_).is_empty() && !in_meta {
         errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
     }

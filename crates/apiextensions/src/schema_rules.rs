@@ -49,7 +49,7 @@ struct Compiled<'a> {
     /// How many nodes of an object are here; `None` when only the size of a request bounds them.
     cardinality: Option<u64>,
     root: bool,
-    /// The metadata of an object, of which expressions see the names.
+    /// The metadata of an object, whose names are visible to expressions.
     metadata: bool,
 }
 

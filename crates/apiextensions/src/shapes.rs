@@ -1,4 +1,4 @@
-//! Structural schemas as CEL sees them: the shape of a document at a node, with the sizes its estimates go by.
+//! Structural schemas as CEL shapes: the shape of a document at a node, with the sizes for estimates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Schemas, Type};
 use cel::types::{Field, Identity, Kind, ObjectShape, Shape, escape};
 
-/// The largest request in bytes, from which sizes follow where nothing is declared.
+/// The largest request in bytes, which bounds undeclared sizes.
 pub const MAX_REQUEST: u64 = 3 << 20;
 
 // Sizes of the shortest and longest JSON texts of a type, quotes included.
@@ -17,9 +17,9 @@ const DATE: u64 = 12;
 const SHORTEST_TIME: u64 = 21;
 const LONGEST_TIME: u64 = 32;
 
-/// The shape at a node, or `None` where expressions see nothing. `root` is set at the root of an object, where
-/// apiVersion, kind and the names in metadata are visible whether declared or not. The depth of schemas is that of the
-/// JSON they were read from (128).
+/// The shape at a node, or `None` if it is invisible to expressions. `root` is set at the root of an object, where
+/// apiVersion, kind and the names in metadata are visible whether declared or not. The depth of schemas is that of
+/// their JSON (128).
 pub fn shape(schemas: &Schemas, id: SchemaId, root: bool) -> Option<Arc<Shape>> {
     let schema = schemas.get(id);
     let root = root || schema.embedded_resource;
@@ -106,7 +106,7 @@ fn object(schemas: &Schemas, schema: &Schema, root: bool) -> Shape {
     Shape::new(Kind::Object(Arc::new(ObjectShape { name: "object".into(), fields })), min_size)
 }
 
-/// Of metadata, only the names are visible.
+/// Only the names in metadata are visible.
 pub fn metadata(schemas: &Schemas, id: SchemaId) -> Arc<Shape> {
     let declared = schemas.get(id);
     let field = |name: &str| {

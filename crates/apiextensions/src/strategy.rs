@@ -21,8 +21,8 @@ use apimachinery::jsonpath::JsonPath;
 
 /// Converts between the versions of one custom resource inside this process.
 pub trait Converter: Send + Sync {
-    /// Turns `object` into `to_version`, a version's name without its group. Only `apiVersion`, labels, annotations
-    /// and what is outside metadata may change.
+    /// Converts `object` to `to_version`, a version's name without its group. Only `apiVersion`, labels, annotations
+    /// and fields outside metadata may change.
     ///
     /// # Errors
     /// The message of a failed conversion.
@@ -32,7 +32,7 @@ pub trait Converter: Send + Sync {
 /// The inputs of a compilation besides the definition.
 #[derive(Clone, Default)]
 pub struct Compilation<'a> {
-    /// The type of `metadata`, so that apply knows its lists; without it metadata is opaque.
+    /// The type of `metadata`, which apply needs for its lists; without it metadata is opaque.
     pub object_meta: Option<&'a TypeOf>,
     /// `None` is conversion strategy None: only `apiVersion` changes.
     pub converter: Option<Arc<dyn Converter>>,
@@ -158,7 +158,7 @@ struct PreparedColumn {
 /// The printer columns of an object.
 struct Shown {
     columns: Vec<PreparedColumn>,
-    /// Where the columns look, and those of the places that the others are in.
+    /// The paths of the columns, and those that contain them.
     paths: Paths,
     places: Vec<usize>,
 }
@@ -212,7 +212,7 @@ struct CustomStrategy {
     storage_is_served: bool,
     api_version: String,
     has_status: bool,
-    /// Of all versions, the served ones and the others.
+    /// The types of all versions, served and not served.
     types: Arc<BTreeMap<String, Typed>>,
     scale: Option<Scale>,
     warning: Option<String>,
@@ -262,7 +262,7 @@ impl Strategy for CustomStrategy {
     fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {
         let current = stored.api_version() == self.api_version;
         let outdated = || stored.resource_version().parse::<u64>().is_ok_and(|written| written < self.schema_revision);
-        // Defaults come from the version in which the object was written, for reads in every version.
+        // Defaults are those of the version in which the object was written, for reads in every version.
         let written_in = stored.api_version().rsplit('/').next().and_then(|version| self.types.get(version));
         let written_in = written_in.filter(|typed| typed.has_defaults && outdated());
         if current && written_in.is_none() {
@@ -328,7 +328,7 @@ impl Strategy for CustomStrategy {
         self.warning.as_deref()
     }
 
-    /// Everything but metadata counts; status too, unless it has an endpoint of its own.
+    /// Everything except metadata counts; the status too, unless it has a separate endpoint.
     fn raises_generation(&self, old: &Value, new: &Value) -> bool {
         !counted(old, self.has_status).eq(counted(new, self.has_status))
     }

@@ -100,7 +100,7 @@ impl Compiler<'_> {
         map.get(key).and_then(Value::as_array).into_iter().flatten().map(|value| self.node(value)).collect()
     }
 
-    /// apiVersion, kind and metadata are there whether declared or not. What the author restricted stays.
+    /// apiVersion, kind and metadata exist whether declared or not. The author's restrictions are kept.
     fn add_type_meta(&mut self, schema: &mut Schema) {
         for (name, format) in [
             ("apiVersion", "APIVersion defines the versioned schema of this representation of an object."),
@@ -142,7 +142,7 @@ impl Compiler<'_> {
         self.schemas.add(merged)
     }
 
-    /// Copies a node and what it reaches from another arena.
+    /// Copies a node with its descendants from another arena.
     fn copy(&mut self, from: &TypeOf, id: SchemaId) -> SchemaId {
         if let Some(done) = self.meta.get(&id) {
             return *done;

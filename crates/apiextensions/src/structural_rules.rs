@@ -15,8 +15,8 @@ enum Place {
     Item,
 }
 
-/// The errors that keep a schema from being structural, ordered by text as upstream orders them. Recursion is bounded
-/// by the depth that the JSON parser permits (128).
+/// The errors that prevent a schema from being structural, ordered by text as upstream orders them. Recursion is
+/// bounded by the depth that the JSON parser permits (128).
 pub fn validate(schema: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     if let Some(map) = schema.as_object() {
@@ -168,7 +168,8 @@ fn check_identity(
         if found != wanted {
             errors.push(Error::invalid(&path.child("type"), found, format!("must be {wanted}")));
         }
-        // Metadata inside an embedded object may be described in full: what no metadata has is dropped when it is read.
+        // Metadata inside an embedded object may be fully described: fields that metadata does not have are dropped
+        // when it is read.
         if place == Place::Root && name == "metadata" {
             check_metadata(property, &path, errors);
         }

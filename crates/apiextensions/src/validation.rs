@@ -77,8 +77,8 @@ impl Validator {
         errors
     }
 
-    /// [`Validator::validate_update`] where only one member changed, of objects that hold no other. `None` where a rule or a
-    /// restriction of the whole object may look at that member, too.
+    /// [`Validator::validate_update`] for a change of a single member, of objects without other members. `None` if a
+    /// rule or a restriction of the whole object may depend on that member.
     pub fn validate_member(&self, member: &str, old: &Value, object: &Value) -> Option<ErrorList> {
         let root = self.type_.node();
         let property = root.properties.get(member)?;

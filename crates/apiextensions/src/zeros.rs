@@ -33,7 +33,7 @@ const SCHEMA_FIELDS: [&str; 24] = [
     "x-kubernetes-validations",
 ];
 
-/// Deeper schemas are left as they are.
+/// Deeper schemas are not changed.
 const MAX_DEPTH: usize = 64;
 
 /// Removes zero values from the spec of a definition.

@@ -200,7 +200,7 @@ fn warning_complaints(warning: &str, deprecated: bool) -> Vec<String> {
     if warning.is_empty() {
         complaints.push("must not be an empty string".to_owned());
     }
-    // As Go has it: of all white space only the plain blank can be printed.
+    // As in Go: of all white space only the plain space is printable.
     let odd = |c: char| c.is_control() || (c.is_whitespace() && c != ' ');
     if let Some(at) = warning.find(odd) {
         let why = "must only contain printable UTF-8 characters; non-printable character found at index";

@@ -19,7 +19,7 @@ pub(super) fn wrong(path: &Trail<'_>, value: &Value, what: String) -> Error {
     Error::invalid(&path.path(), value.clone(), format!("{} in body {what}", raw(path)))
 }
 
-/// Errors that go-openapi does not tie to a field come out at the root, with an empty value.
+/// Errors without a field in go-openapi are reported at the root, with an empty value.
 pub(super) fn whole(path: &Trail<'_>, what: &str) -> Error {
     Error::invalid(&Path::root(), "", format!("\"{}\" {what}", raw(path)))
 }

@@ -1,4 +1,4 @@
-//! Custom resources from outside: what a definition's rules refuse, and in which words.
+//! Custom resources through the public interface: the errors of a definition's rules, and their texts.
 
 mod accepted;
 mod definitions;
