@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use world::World;
 
-/// Doubles from `base` up to `max`; each pause is stretched by up to half, so that many who lost the same server do not
-/// come back at one moment.
+/// Doubles from `base` up to `max`; each pause is extended by up to half, so that clients of a failed server do not
+/// reconnect simultaneously.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     base: Duration,

@@ -77,7 +77,7 @@ impl Cache {
         self.0.read().objects.len()
     }
 
-    /// Grows with every change: what was computed at one number stands while the number does.
+    /// Increases with every change: a result computed at one number is valid until the number changes.
     pub fn changes(&self) -> u64 {
         self.0.read().changes
     }
@@ -86,7 +86,7 @@ impl Cache {
         self.len() == 0
     }
 
-    /// Adds an index over what is there and what will come. An index of the same name is kept as it is.
+    /// Adds an index over current and future objects. An existing index of the same name is kept.
     pub fn add_index(&self, name: &'static str, values: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static) {
         let mut state = self.0.write();
         if state.indexes.contains_key(name) {
@@ -104,7 +104,7 @@ impl Cache {
         self.add_index(label, move |object| object.label(label).map(str::to_owned).into_iter().collect());
     }
 
-    /// The objects that have `value` in an index, in the order of their keys; nothing when there is no such index.
+    /// The objects with `value` in an index, in the order of their keys; empty if the index does not exist.
     pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<Object>> {
         let state = self.0.read();
         let keys = state.indexes.get(name).and_then(|index| index.entries.get(value));
@@ -117,7 +117,7 @@ impl Cache {
         state.indexes.get(name).and_then(|index| index.entries.get(value)).map_or(0, BTreeSet::len)
     }
 
-    /// Returns what was there before.
+    /// Returns the previous object.
     pub(crate) fn insert(&self, object: Arc<Object>) -> Option<Arc<Object>> {
         let mut state = self.0.write();
         state.changes += 1;

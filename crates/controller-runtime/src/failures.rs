@@ -1,8 +1,8 @@
 //! Decides which failures are logged: one when a key begins to fail or fails for another reason, one when it recovers,
 //! none for the retries in between.
 //!
-//! The decision is level-based: it compares the present cause with the causes logged since the key was last well. Callers
-//! write the line themselves, since field names belong to them.
+//! The decision is level-based: it compares the current cause with the causes logged since the key last succeeded.
+//! Callers write the line themselves, because they define the field names.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,8 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Keys remembered at once. An entry is a key of some 100 bytes and 64 bytes beside it, so all of them take less than 2 MiB
-/// with the map's own overhead. Failures of further keys are not logged until others recover.
+/// The maximum number of keys. An entry is a key of some 100 bytes and 64 further bytes, so all of them take less than
+/// 2 MiB including the map's overhead. Failures of further keys are not logged until others recover.
 const REMEMBERED: usize = 10_000;
 
 /// Causes logged for one key before it recovers. Some messages differ with every retry (counters, versions); a fifth cause
@@ -25,7 +25,7 @@ const CAUSES: usize = 4;
 const BURST: u32 = 100;
 const REFILL: Duration = Duration::from_secs(1);
 
-/// Failing keys, and what was logged of each.
+/// Failing keys, with the causes logged for each.
 pub struct Failures<K> {
     patience: Duration,
     known: Mutex<Known<K>>,
@@ -58,7 +58,7 @@ impl<K: Ord + Clone> Failures<K> {
         lasted.map(|it| Duration::from_millis(u64::try_from(it.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// Whether nothing is known to fail.
+    /// Whether no key is failing.
     pub fn is_quiet(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
@@ -69,7 +69,7 @@ impl<K: Ord + Clone> Failures<K> {
     }
 }
 
-/// The pure part: what is remembered, and what follows from an attempt at a time.
+/// The pure part: the stored state, and the result of an attempt at a time.
 struct Known<K> {
     keys: BTreeMap<K, Failing>,
     lines: u32,

@@ -1,4 +1,4 @@
-//! Informers: a cache kept current by list and watch, and handlers that run on every change.
+//! Informers: a cache updated by list and watch, and handlers that run on every change.
 //!
 //! An unreachable server removes nothing from a cache: it keeps the last known state, and only a successful list or a
 //! watch event removes an object.
@@ -33,19 +33,19 @@ pub enum Event {
         old: Arc<Object>,
         new: Arc<Object>,
     },
-    /// The last state that was seen.
+    /// The last observed state.
     Deleted(Arc<Object>),
 }
 
 impl Event {
-    /// The newest state the event knows.
+    /// The newest state in the event.
     pub fn object(&self) -> &Arc<Object> {
         match self {
             Self::Added { object, .. } | Self::Deleted(object) | Self::Updated { new: object, .. } => object,
         }
     }
 
-    /// False for an update that left `metadata.generation` and the deletion mark alone, true otherwise.
+    /// False for an update that changes neither `metadata.generation` nor the deletion time stamp, true otherwise.
     pub fn changes_generation(&self) -> bool {
         match self {
             Self::Updated { old, new } => {
@@ -66,13 +66,13 @@ pub(crate) struct Progress {
     pub revision: u64,
 }
 
-/// The objects of a resource that an informer keeps.
+/// The selection of a resource's objects for an informer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selection {
     pub namespace: Option<String>,
     pub label_selector: Option<String>,
     pub field_selector: Option<String>,
-    /// Of objects of a server far away only the metadata is kept.
+    /// Whether only the metadata of objects of a remote server is kept.
     pub metadata_only: bool,
 }
 
@@ -86,9 +86,9 @@ struct Inner {
     client: Client,
     world: World,
     cache: Cache,
-    /// Of objects that only this informer has; those of this process's server are packed by it.
+    /// For objects that only this informer has; those of a server in this process are compressed by the server.
     cooling: Option<Mutex<Cooling>>,
-    /// Also serialises changes: a handler sees each change once, in order, whenever it subscribed.
+    /// Also serialises changes: a handler receives each change once, in order, regardless of when it subscribed.
     handlers: Mutex<Vec<Handler>>,
     /// Called before a list or a watch follows another one.
     reconnecting: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
@@ -114,7 +114,7 @@ const HEALTHY_WATCH: Duration = Duration::from_secs(5);
 /// Objects in one page of a list over a socket.
 const PAGE: usize = 500;
 
-/// A server that lists more objects of one kind is broken, or wants to fill our memory: Kubernetes is made for 150,000 pods.
+/// A server that lists more objects of one kind is broken or malicious: Kubernetes supports 150,000 pods.
 const MOST: usize = 1_000_000;
 
 impl Informer {
@@ -190,7 +190,7 @@ impl Informer {
         self.0.trouble.lock().clone()
     }
 
-    /// Retries at once after failures; for callers that know the server is reachable again.
+    /// Retries at once after failures; for callers that have found the server reachable again.
     pub fn try_again(&self) {
         if self.0.trouble.lock().is_some() {
             self.0.again.notify_one();
@@ -319,10 +319,10 @@ impl Informer {
     /// future revision delivers no event before the server reaches it.
     async fn went_back(&self, seen: u64) -> Result<bool, client::Error> {
         let Selection { namespace, metadata_only, .. } = &self.0.selection;
-        // Without selectors the server need not look for the one object.
+        // Without selectors the server need not search for the one object.
         let options = ListOptions { limit: 1, metadata_only: *metadata_only, ..ListOptions::default() };
         let now = self.0.client.list(&self.0.resource, namespace.as_deref(), &options).await?.resource_version;
-        // Zero: a server behind an aggregated API may count nothing.
+        // Zero: a server behind an aggregated API may not count.
         Ok((1..seen).contains(&now))
     }
 
@@ -411,7 +411,7 @@ impl Informer {
     }
 }
 
-/// The task of an informer. Handlers hold what holds the informer: the end of the task drops them.
+/// The task of an informer. Handlers hold references to the informer's owner: the end of the task drops them.
 struct Running(Informer);
 
 impl Drop for Running {

@@ -33,7 +33,7 @@ impl InformerSet {
         Self::reaching(Reach::api_server(), client, world, stop)
     }
 
-    /// As [`InformerSet::until`]; `reach` logs when the server does not answer, for all who call it.
+    /// As [`InformerSet::until`]; `reach` logs when the server does not respond, for all its callers.
     pub fn reaching(reach: Arc<Reach>, client: Client, world: World, stop: CancellationToken) -> Self {
         Self(Arc::new(SetInner { client, world, informers: Mutex::default(), reach, stop }))
     }

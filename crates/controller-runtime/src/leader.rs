@@ -66,7 +66,7 @@ impl LeaderElection {
                     }
                     Err(error) => tracing::debug!(lease = %self.key(), err = %error, "Lease cannot be acquired"),
                 }
-                // A tenth more or less, so that replicas do not keep step.
+                // A tenth more or less, so that replicas do not retry simultaneously.
                 let pause = self.retry_period.mul_f64(1.0 + 0.2 * world.random_fraction());
                 stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
             }
@@ -125,7 +125,7 @@ fn settled<T>(written: client::Result<T>) -> client::Result<bool> {
     }
 }
 
-/// The Lease as it was last seen to change.
+/// The last observed change of the Lease.
 #[derive(Debug, Default)]
 struct Seen(Option<(Value, Instant)>);
 
@@ -174,7 +174,7 @@ impl Leading {
                             tracing::info!(%lease, duration = ?lasted, "Lease is renewed again");
                         }
                     }
-                    // A conflict may come from a changed label; another holder is detected at the next retry.
+                    // A conflict may be due to a changed label; another holder is detected at the next retry.
                     Ok(Ok(false)) => {}
                     Ok(Err(error)) if failures.failed(&(), &error.cause()) => {
                         let deadline = self.election.renew_deadline;

@@ -1,6 +1,6 @@
 //! The base of every reconciler: shared caches, keyed queues with back-off, events.
 //!
-//! Nothing here knows Karmada. Time is tokio's, randomness and wall time the [`world::World`]'s.
+//! The crate is independent of Karmada. Time is tokio's, randomness and wall time the [`world::World`]'s.
 
 mod backoff;
 mod cache;

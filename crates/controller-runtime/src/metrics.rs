@@ -1,6 +1,6 @@
 //! Metrics of queues and reconciliations, with the names of controller-runtime and client-go.
 //!
-//! [`observed`] sets the registry for the workers that start inside its future; other workers count nothing. So
+//! [`observed`] sets the registry for the workers that start inside its future; other workers have no metrics. So
 //! controllers need not pass a registry from function to function.
 
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// `depth` is how many keys wait, `None` when the queue is gone.
+    /// `depth` returns the number of waiting keys, `None` after the queue was dropped.
     pub fn new(
         registry: &Registry,
         name: &'static str,

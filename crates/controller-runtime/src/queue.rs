@@ -1,5 +1,5 @@
-//! A queue of keys: each is queued once, processed by one worker at a time, and comes back after failures with growing
-//! pauses.
+//! A queue of keys: each is queued once, processed by one worker at a time, and re-enqueued after failures with
+//! back-off.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -54,7 +54,7 @@ struct State<K> {
     adds: u64,
     retries: u64,
     closed: bool,
-    /// Whether the least key comes first, instead of the one that was added first. The lists are empty then.
+    /// Whether keys are sorted instead of first in, first out. The lists are then empty.
     sorted: bool,
 }
 
@@ -143,7 +143,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.next(true).await.map(|(key, _)| key)
     }
 
-    /// As [`WorkQueue::get`], with the priority; without `low` only a key of normal priority. Dropping what is waited for
+    /// As [`WorkQueue::get`], with the priority; without `low` only a key of normal priority. Dropping a waiting future
     /// loses no key.
     pub async fn next(&self, low: bool) -> Option<(K, Priority)> {
         loop {

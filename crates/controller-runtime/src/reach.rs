@@ -14,7 +14,7 @@ use crate::Failures;
 /// A refusal heals with the next discovery when a kind was just defined or removed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One server and those who call it.
+/// One server and its callers.
 pub struct Reach {
     /// The member cluster; without one it is the API server of this process.
     cluster: Option<String>,
@@ -70,7 +70,7 @@ impl Reach {
     }
 }
 
-/// One of those who call a server. Its troubles end with it.
+/// A caller of a server. Its failures end with it.
 pub struct Caller {
     reach: Arc<Reach>,
     id: u64,

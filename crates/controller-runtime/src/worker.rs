@@ -18,7 +18,7 @@ use crate::{Failures, Priority, WorkQueue};
 /// When to reconcile again after a successful pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing, until the key is added again.
+    /// Done, until the key is added again.
     Done,
     /// Another pass after this time, failure or not.
     After(Duration),
@@ -60,13 +60,13 @@ impl From<&'static str> for Controller {
 /// A pass that has failed for this long is worth a line. Conflicts and caches that lag are over by then.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Of this many workers one may be at a key of low priority: a backlog is worked off beside what happens now, which then
-/// need not wait for it, nor share the processor with much of it.
+/// The inverse share of workers for keys of low priority: a backlog is processed beside current changes, which need not
+/// wait for it, and lose little processor time to it.
 const BACKLOG_SHARE: usize = 8;
 
-/// Processes keys until `stop`, at most `workers` at once; then lets the running passes end. A pass that fails or
-/// panics is repeated with the queue's growing pauses. A key that goes on failing is logged once for each cause, and once
-/// when it succeeds again.
+/// Processes keys until `stop`, at most `workers` at once; then waits for the running passes. A failed or panicked pass
+/// is retried with the queue's back-off. A key that keeps failing is logged once for each cause, and once when it
+/// succeeds again.
 pub async fn run_workers<K, F, Fut, E>(
     controller: impl Into<Controller>,
     queue: Arc<WorkQueue<K>>,
@@ -114,7 +114,7 @@ pub async fn run_workers<K, F, Fut, E>(
 async fn in_turn<F: Future>(turn: Arc<Semaphore>, future: F) -> F::Output {
     let (mut turn, mut future) = (PollSemaphore::new(turn), std::pin::pin!(future));
     std::future::poll_fn(|context| {
-        // Given back at the end of each poll.
+        // Released at the end of each poll.
         let _permit = std::task::ready!(turn.poll_acquire(context));
         future.as_mut().poll(context)
     })

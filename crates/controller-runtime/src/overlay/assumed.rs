@@ -20,7 +20,7 @@ pub(super) struct Assumed {
     reached: Progress,
 }
 
-/// One object. An entry that holds nothing is removed.
+/// The state of one object. An empty entry is removed.
 #[derive(Debug, Default)]
 struct Entry {
     /// As the server acknowledged it.
@@ -51,7 +51,8 @@ pub(super) enum Outcome {
 }
 
 impl Assumed {
-    /// Drops what the cache has by now. After a restore of the server from a backup, its former history counts no more.
+    /// Drops entries that the cache has caught up with. After a restore of the server from a backup, its former history
+    /// is ignored.
     pub(super) fn advance(&mut self, progress: Progress) {
         if progress == self.reached {
             return;
@@ -126,7 +127,7 @@ impl Assumed {
         overwritten
     }
 
-    /// Notes an event of the cache. `counts`: the change matters to this writer if another one made it.
+    /// Records an event of the cache. `counts`: whether the change is relevant to this writer if another one made it.
     pub(super) fn observe(&mut self, event: &Event, counts: bool) -> Origin {
         let (seen, is_gone) = (event.object(), matches!(event, Event::Deleted(_)));
         let (key, revision) = (seen.key(), seen.revision());

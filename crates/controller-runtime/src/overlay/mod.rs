@@ -1,9 +1,9 @@
 //! An assume cache: the acknowledged writes of one writer over the cache of an informer.
 //!
-//! A writer that decides from its cache alone compares with states from before its own last write. An [`Overlay`] returns
-//! that write until the cache has caught up with its revision, and distinguishes the writer's own changes from those of
-//! other writers. It is no cache of its own: an entry ends with the informer's progress, with the deletion of its object,
-//! and with the history of a server that was restored from a backup.
+//! A writer that decides from its cache alone compares with states from before its own last write. An [`Overlay`]
+//! returns that write until the cache has caught up with its revision, and distinguishes the writer's own changes from
+//! those of other writers. It is not a separate cache: an entry ends with the informer's progress, with the deletion of
+//! its object, and with the history of a server that was restored from a backup.
 
 mod assumed;
 #[cfg(test)]
@@ -25,7 +25,8 @@ pub enum Origin {
     Own,
     /// A writer before the last acknowledged write of this writer.
     Older,
-    /// Unknown until the write in flight ends: see [`Acknowledged::overwritten`]. A write that fails may be the origin as well.
+    /// Unknown until the write in flight ends: see [`Acknowledged::overwritten`]. A failed write may be the origin,
+    /// too.
     Pending,
     Other,
 }
@@ -71,7 +72,7 @@ impl Overlay {
         cached.into_iter().chain(written).max_by_key(|object| object.revision())
     }
 
-    /// Objects that were found in the cache, in their newest states, and those that only this writer knows. `wanted` is the
+    /// The objects found in the cache, in their newest states, and those that only this writer knows. `wanted` is the
     /// condition by which they were found.
     pub fn over(&self, mut found: Vec<Arc<Object>>, wanted: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
         let assumed = self.current();
@@ -114,11 +115,11 @@ impl Overlay {
         answer.map(|object| Acknowledged { object, overwritten })
     }
 
-    /// Sends writes of objects that are stored together, each noted in its overlay if it has one. The request's answer is
-    /// the objects in the order of `writes`; `None`: nothing was stored.
+    /// Sends writes of objects that are stored together, each recorded in its overlay if it has one. The request
+    /// returns the objects in the order of `writes`; `None` if nothing was stored.
     ///
     /// # Errors
-    /// Those of `request`; then it is not known whether the writes were stored.
+    /// Those of `request`; it is then unknown whether the writes were stored.
     pub async fn write_together<F>(
         writes: &[(Option<&Self>, &ObjectKey)],
         request: F,
@@ -150,7 +151,8 @@ impl Overlay {
         }
     }
 
-    /// Notes an event of the informer. `counts`: the change matters to this writer if another one made it.
+    /// Records an event of the informer. `counts`: whether the change is relevant to this writer if another one made
+    /// it.
     pub fn observe(&self, event: &Event, counts: bool) -> Origin {
         self.current().observe(event, counts)
     }

@@ -1,5 +1,5 @@
-//! Random histories of two writers, a server and a cache, beside a slow model: complete logs that are searched for every
-//! answer.
+//! Random histories of two writers, a server and a cache, against a slow model: complete logs that are searched for
+//! every answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Change {
     object: Option<Arc<Object>>,
 }
 
-/// A write that was sent: `change` is what the server made of it, if it executed it.
+/// A sent write: `change` is the server's change, if it executed the write.
 struct Sent {
     key: ObjectKey,
     change: Option<Change>,
@@ -32,7 +32,7 @@ struct Sent {
 struct Run {
     world: World,
     assumed: Assumed,
-    /// Of the present history of the server.
+    /// The current history of the server.
     log: Vec<Change>,
     /// How much of `log` the cache has, and the number of the history.
     progress: Progress,
@@ -152,7 +152,7 @@ impl Run {
         }
         if object.is_none() {
             self.unsure.remove(key);
-            // A state of this object that was written since, and lost by the server, is gone too.
+            // A later state of this object, which the server lost, is dropped too.
             let (uid, revision) = (event.object().uid(), event.object().revision());
             self.acknowledged.retain(|(_, ours)| {
                 let is_same = ours.object.as_ref().is_some_and(|object| object.uid() == uid);
@@ -192,7 +192,7 @@ impl Run {
                 continue;
             }
             let revision = live.as_ref().map_or(0, |live| live.revision());
-            // A state that the model does not know of: the deletion of an object is seen at its last known state.
+            // A state missing from the model: the deletion of an object is observed with its last known state.
             self.apply(&Change { revision, key, object: live });
         }
         let newest = self.log.last().map_or(0, |change| change.revision);
@@ -202,7 +202,7 @@ impl Run {
         self.progress.revision = newest;
     }
 
-    /// The server loses its newest changes; what is in flight is lost.
+    /// The server loses its newest changes and the requests in flight.
     fn restore(&mut self) {
         if self.log.is_empty() || !self.sent.is_empty() {
             return;

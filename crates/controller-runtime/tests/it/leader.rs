@@ -67,7 +67,7 @@ async fn one_works_at_a_time() {
     assert!(!b.is_finished(), "a renews");
     assert_ne!(spec(&client).await["renewTime"], taken["renewTime"]);
 
-    // Who ends gives it back, and the next need not wait for it to run out.
+    // A process that ends releases the Lease, so the next need not wait for its expiry.
     let ended = Instant::now();
     stop_a.cancel();
     assert!(a.await.expect("no panic"), "it was stopped, not beaten");
@@ -82,7 +82,7 @@ async fn one_works_at_a_time() {
     let c = election("c").acquire(&client, &world, &stop_b).await.expect("it runs out");
     assert!(silent.elapsed() >= Duration::from_secs(15) && silent.elapsed() < Duration::from_secs(19));
 
-    // Who finds another's name in it has lost.
+    // A process that finds another holder has lost the Lease.
     let c = tokio::spawn(async move { c.keep(&CancellationToken::new()).await });
     tokio::time::sleep(Duration::from_secs(5)).await;
     let usurped = Patch::Merge(json!({"spec": {"holderIdentity": "d", "leaseDurationSeconds": 60}}));

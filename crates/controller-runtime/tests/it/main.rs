@@ -28,7 +28,7 @@ struct Served {
     _server: ApiServer,
 }
 
-/// A server on a port of its own; nothing here waits for time, so time is the machine's.
+/// A server on a separate port; no test waits for time, so real time is used.
 async fn served() -> Served {
     let world = World::system();
     let server = ApiServer::start(ServerConfig {
