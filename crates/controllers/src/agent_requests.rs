@@ -1,5 +1,5 @@
 //! Approves the certificates of agents (`agentcsrapproving`): a bootstrap token obtains one for a cluster that is not
-//! registered, an agent a new one for itself. Other requests are left to others.
+//! registered, an agent a new one for itself. Other requests are ignored.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Csr {
     }
 }
 
-/// The ways in which a request may be approved, in their order; none for a request that is not an agent's.
+/// The ways in which a request may be approved, in order; empty for a request that is not an agent's.
 fn recognized(csr: &Csr, request: &Request) -> Vec<Recognized> {
     let spec = &csr.spec;
     let names = request.alternative_names;
@@ -144,7 +144,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     if csr.is_settled() {
         return Ok(Next::Done);
     }
-    // A request that cannot be parsed is left to others.
+    // A request that cannot be parsed is ignored.
     let Some(request) = csr.request() else { return Ok(Next::Done) };
     for way in recognized(&csr, &request) {
         if !may_create(context, key, &csr.spec, way.subresource()).await? {

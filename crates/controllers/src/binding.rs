@@ -1,4 +1,4 @@
-//! From bindings to Works: one for each cluster of a binding, and none elsewhere.
+//! Renders the Works of bindings: one for each cluster of a binding, and none elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::strays::{Origin, Strays};
 use crate::unrendered::Failures;
 use crate::{Context, templates, work_writes};
 
-/// While a copy that is purged directly is still there, nothing is dispatched (upstream's period).
+/// While a copy with purge mode `Directly` still exists, nothing is dispatched (upstream's period).
 const PURGE_POLL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(context: Context) {
@@ -119,7 +119,7 @@ fn may_concern(policy: &Override, resource: &ObjectReference) -> bool {
     selectors.is_empty() || selectors.iter().any(may_match)
 }
 
-/// As its status has it.
+/// As in its status.
 fn is_fully_applied(binding: &Object) -> bool {
     let status = binding.member("status");
     let list = status.and_then(|status| raw_json::member(&status, "conditions").map(|span| status.slice(span)));
@@ -185,7 +185,7 @@ async fn sync(
     if works::waits_for_purge(&binding.spec, &keys) {
         return Ok(Next::After(PURGE_POLL));
     }
-    // Without targets there is nothing to render; with them, a template that is gone takes its binding along.
+    // Without targets there is nothing to render; with targets, a deleted template deletes its binding.
     if works::targets(&binding.spec).is_empty() {
         return Ok(Next::Done);
     }
@@ -198,7 +198,7 @@ async fn sync(
     match outcome {
         Ok(wrote) => {
             let recovered = failed.lock().remove(key);
-            // Upstream records it with every pass; a pass that writes nothing has nothing new to report.
+            // Upstream records it with every reconcile; without a write there is nothing new to report.
             for subject in subjects.into_iter().filter(|_| wrote || deleted || recovered) {
                 recorder.normal(subject, events::SYNC_WORK_SUCCEED, format!("Sync work of {kind}({key}) successful."));
             }
@@ -214,7 +214,7 @@ async fn sync(
     }
 }
 
-/// The Works of a binding, as the cache knows them.
+/// The Works of a binding in the cache.
 pub(crate) fn works_of(context: &Context, binding: &Binding) -> Vec<Arc<Object>> {
     match binding.permanent_id() {
         "" => Vec::new(),
@@ -228,7 +228,7 @@ async fn is_newest(context: &Context, known: &Object) -> Result<bool> {
     Ok(live.is_some_and(|live| live.generation() == known.generation()))
 }
 
-/// Deletes these Works, and none that took their names since.
+/// Deletes these Works, but not others created under their names since.
 async fn delete_works(context: &Context, works: impl Iterator<Item = &Arc<Object>>) -> Result<()> {
     let mut errors = Vec::new();
     for work in works {
@@ -257,7 +257,7 @@ async fn remove_finalizer(context: &Context, binding: &Binding) -> Result<()> {
     }
 }
 
-/// Works that this process created for a binding that was gone when they came to be.
+/// Deletes Works that this process created for a binding that was already deleted.
 async fn delete_strays(context: &Context, strays: &Strays, key: &BindingKey) -> Result<Next> {
     let found = strays.of(key);
     if found.is_empty() {
@@ -335,7 +335,7 @@ async fn ensure_works(
     all(errors).map(|()| wrote)
 }
 
-/// After the creation of a Work. The cache may have the Work before the answer comes.
+/// After the creation of a Work. The cache may have the Work before the response arrives.
 fn note_created(context: &Context, strays: &Strays, key: &WorkKey) {
     let work = context.written_works.get(key).filter(|_| !context.written_works.is_unsure(key));
     strays.created(key, work.as_ref().map(|work| work.uid()));
@@ -353,7 +353,7 @@ fn origin(binding: &Binding) -> Origin {
     Origin { binding: binding.key(), id: binding.permanent_id().to_owned(), generation }
 }
 
-/// The component that events about overrides come from.
+/// The source component of events about overrides.
 const OVERRIDES: &str = "override-manager";
 
 /// Events about an override that cannot be applied: upstream's on the template, and with the cause on the binding and on the

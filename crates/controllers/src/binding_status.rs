@@ -34,7 +34,7 @@ struct Reporting {
     recent: Mutex<Recent>,
 }
 
-/// Whether what the members report is another in the new state of a binding. The scheduler writes to the same status.
+/// Whether the members' reports differ in the new state of a binding. The scheduler writes to the same status.
 fn changes_report(event: &Event) -> bool {
     let report = |object: &Object| {
         let status = object.member("status")?;
@@ -58,7 +58,7 @@ pub(crate) async fn run(context: Context) {
             let of_another = statuses.observe(event, changed) == Origin::Other && changed;
             match event {
                 Event::Added { initial: true, .. } => keys.add_with(key(), Priority::Low),
-                // Of a new binding there are no Works, and there is nothing to report.
+                // A new binding has no Works, so there is nothing to report.
                 Event::Added { object, .. } if !has_works(&works, label, object) => {}
                 Event::Deleted(_) => {}
                 _ if event.changes_generation() => keys.add_after(key(), settling.settle()),
@@ -216,7 +216,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Writes the status of the binding; `None` if the binding is gone.
+    /// Writes the status of the binding; `None` if the binding was deleted.
     async fn write(&self, change: &Patch) -> Result<Option<Acknowledged>> {
         let (resource, key, options) = (Binding::api_resource(self.scope), self.binding.key(), PatchOptions::status());
         let request = self.context.client.patch(&resource, &key, change, &options);
@@ -230,8 +230,8 @@ impl Report<'_> {
         }
     }
 
-    /// Writes the status of the binding and that of the template in one transaction. Returns whether that of the binding
-    /// was overwritten since; `None` if nothing was written, and the caller writes one after the other.
+    /// Writes the status of the binding and that of the template in one transaction. Returns whether that of the
+    /// binding was overwritten since; `None` if nothing was written, and the caller writes one after the other.
     async fn write_both(&self, change: &Patch, fold: &Fold) -> Result<Option<bool>> {
         let (resource, key) = (Binding::api_resource(self.scope), self.binding.key());
         let status = |resource, key, patch: &Patch| Write::Patch {
@@ -259,11 +259,11 @@ impl Report<'_> {
     }
 }
 
-/// Right after scheduling there is nothing to report of the Works; the last of them to be applied brings the binding back
-/// here at once. Works that are late, where much is dispatched, delay the report of the others for this long.
+/// Right after scheduling the Works have nothing to report; the last one to be applied enqueues the binding at once.
+/// During large rollouts, late Works delay the report of the others for this long.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
 
-/// A member that takes longer than this for one Work does not delay what the others report.
+/// A member that needs longer than this for one Work does not delay the reports of the others.
 const SLOW: Duration = Duration::from_secs(1);
 
 fn too_early(context: &Context, binding: &Binding, works: &[Arc<Contribution>]) -> Option<Duration> {
@@ -282,7 +282,7 @@ fn too_early(context: &Context, binding: &Binding, works: &[Arc<Contribution>]) 
     (moves && passed < FIRST_REPORT).then(|| FIRST_REPORT - passed)
 }
 
-/// Whether a Work that no attempt was made for is about to be applied: dispatching is not suspended, and its cluster is ready.
+/// Whether a Work without any attempt is about to be applied: dispatching is not suspended, and its cluster is ready.
 fn is_awaited(context: &Context, work: &Contribution) -> bool {
     let cluster = context.clusters.get(&work.item.cluster_name);
     work.standing == Standing::InFlight && cluster.is_some_and(|cluster| cluster.is_ready())
@@ -292,23 +292,23 @@ fn is_awaited(context: &Context, work: &Contribution) -> bool {
 const PER_WORK: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long changes of a binding's Works are collected. A binding in many clusters is aggregated less often, so that what a
-/// rollout costs grows with its clusters and not with their square.
+/// How long changes of a binding's Works are collected. A binding in many clusters is aggregated less often, so that
+/// the cost of a rollout is linear in its clusters instead of quadratic.
 fn pause(settle: Duration, works: usize) -> Duration {
     let share = PER_WORK.saturating_mul(u32::try_from(works).unwrap_or(u32::MAX));
     settle.max(share.min(LONGEST_PAUSE))
 }
 
-/// The status of a template as it follows from what the members report.
+/// The status of a template derived from the members' reports.
 struct Fold {
     resource: ApiResource,
     key: ObjectKey,
     template: Arc<Object>,
-    /// What differs, onto the version that was read.
+    /// The differences to the version that was read.
     change: Patch,
 }
 
-/// What is to be written into the template, if anything.
+/// The change of the template, if any.
 async fn folded(context: &Context, binding: &Binding, items: &[AggregatedStatusItem]) -> Result<Option<Fold>> {
     let Some((resource, key)) = templates::locate(context, &binding.spec.resource).await? else { return Ok(None) };
     let Some(template) = templates::fetch(context, &resource, &key).await? else { return Ok(None) };
@@ -339,7 +339,7 @@ impl Fold {
                 self.tell_written(recorder);
                 Ok(())
             }
-            // The template is gone, or its kind has no status of its own to write.
+            // The template was deleted, or its kind has no writable status.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => {
                 if !error.is_conflict() {

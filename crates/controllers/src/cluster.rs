@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use crate::Context;
 use crate::error::{During, Result};
 
-/// How often a Cluster that is leaving looks whether it may (upstream's period).
+/// The interval of checks whether a leaving Cluster can be removed (upstream's period).
 const LEAVE_POLL: Duration = Duration::from_secs(10);
 
-/// The first looks come sooner: usually everything is gone in a moment.
+/// The first checks are sooner, because usually everything is deleted quickly.
 const FIRST_LEAVE_POLL: Duration = Duration::from_millis(500);
 
 fn namespaces() -> ApiResource {
@@ -80,8 +80,8 @@ async fn ensure_namespace(context: &Context, cluster: &ClusterName, object: &Obj
     if context.control.informer(&namespaces()).cache().get(&ObjectKey::cluster(name.as_str())).is_some() {
         return Ok(());
     }
-    // A cache that lags has clusters that leave: what is made for them goes again, which this process would take for a
-    // namespace that is missing.
+    // A cache that is behind has clusters that are leaving: objects created for them are deleted again, which this
+    // process would treat as a missing namespace.
     if context.live(&Cluster::api_resource(), object).await?.is_none_or(|live| live.is_deleting()) {
         return Ok(());
     }
@@ -154,8 +154,8 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
     match context.client.get_opt(&namespaces(), &namespace).await.during(reading)? {
         Some(existing) => {
             if !existing.is_deleting() {
-                // A cluster that joined under this name since has a namespace of its own: one that was read before the
-                // leaving Cluster was seen to be there is not that.
+                // A cluster that has joined under this name since has another namespace: a namespace that was read
+                // before the leaving Cluster was confirmed is not that one.
                 let live = context.live(&Cluster::api_resource(), object).await?;
                 if !live.is_some_and(|live| live.is_deleting()) {
                     return Ok(Next::Done);
@@ -184,7 +184,7 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
     Ok(Next::Done)
 }
 
-/// Whether any binding still goes there; the scheduler takes a leaving cluster out of them.
+/// Whether any binding still targets the cluster; the scheduler removes a leaving cluster from bindings.
 fn is_targeted(context: &Context, cluster: &str) -> bool {
     let bindings = Scope::ALL.into_iter().flat_map(|scope| context.bindings(scope).cache().list(None));
     bindings
@@ -192,7 +192,7 @@ fn is_targeted(context: &Context, cluster: &str) -> bool {
         .any(|binding| binding.spec.clusters.iter().any(|target| target.name == cluster))
 }
 
-/// The agent that would finish these Works is gone, and what it put into the member stays there.
+/// The agent that would finish these Works was removed, and its objects stay in the member.
 async fn release_works(context: &Context, cluster: &str) -> Result<()> {
     for work in context.works.cache().list(Some(&names::execution_namespace(cluster))) {
         let held = work.finalizers();

@@ -51,7 +51,7 @@ pub(crate) async fn run(context: Context) {
                 watched.brake.forget(name);
                 watched.definitions.forget(name);
             }
-            // The finalizer is what a new cluster waits for.
+            // A new cluster waits for the finalizer.
             Event::Updated { old, new } if old.finalizers() == new.finalizers() && !event.changes_generation() => {}
             _ => keys.add(ClusterName::from(name)),
         }
@@ -144,7 +144,7 @@ async fn identified(context: &Context, member: &Member, cluster: &Cluster) -> Re
     }
 }
 
-/// `/readyz`; older servers know only `/healthz`.
+/// `/readyz`; older servers have only `/healthz`.
 async fn probe(member: &Member) -> Probe {
     let answer = match probe_path(member, "/readyz").await {
         Some(StatusCode::NOT_FOUND) => probe_path(member, "/healthz").await,
@@ -182,7 +182,7 @@ async fn probe_path(member: &Member, path: &str) -> Option<StatusCode> {
     }
 }
 
-/// Parts that cannot be read keep what was known of them.
+/// Parts that cannot be read keep their last known values.
 async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
     if let Ok(version) = member.client.request(http::Method::GET, "/version", None).await
         && let Ok(version) = serde_json::from_slice::<Value>(&version)
@@ -207,7 +207,7 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
     }
 }
 
-/// How long the first look waits for the caches to be complete; a partial count is worse than none.
+/// How long the first pass waits for complete caches; a partial count is worse than none.
 const CACHE_WAIT: Duration = Duration::from_secs(2);
 
 /// Counts nodes and sums up the requests of pods, when any of them changed.
@@ -266,10 +266,10 @@ async fn write(context: &Context, cluster: &Cluster, found: ClusterStatus) -> Re
     }
 }
 
-/// Writes all conditions of a Cluster, on the version they were derived from. False when the Cluster is gone.
+/// Writes all conditions of a Cluster, with their source version as precondition. False if the Cluster was deleted.
 ///
 /// # Errors
-/// A conflict too: what is written may not be derived from the newest version.
+/// Also a conflict: the conditions may not be derived from the newest version.
 pub(crate) async fn write_conditions(
     context: &Context,
     cluster: &Cluster,

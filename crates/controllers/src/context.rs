@@ -46,8 +46,8 @@ pub struct Settings {
     pub member_burst: u32,
     /// `--allow-http-member-endpoints`: members are also reached over plain HTTP.
     pub allow_http_endpoints: bool,
-    /// Passes at once over templates, over bindings, and over the Works of each member. Upstream's default is 5 for
-    /// each; here a pass is a task, not a thread, and 64 keep a member busy that answers within 10 ms.
+    /// Concurrent passes over templates, over bindings, and over the Works of each member. Upstream's default is 5 for
+    /// each; here a pass is a task, not a thread, and 64 keep a member busy that responds within 10 ms.
     pub workers: usize,
     pub gates: Gates,
     pub renewal: Renewal,
@@ -58,7 +58,7 @@ pub struct Settings {
     pub quota_sync_period: Duration,
     /// `--horizontal-pod-autoscaler-*`
     pub scaling: Scaling,
-    /// The API server changes quotas in the transactions of bindings, so that only their count is left to the controllers.
+    /// The API server changes quotas in the transactions of bindings, so the controllers only count them.
     pub quotas_are_joint: bool,
     /// `--enable-cluster-resource-modeling`: nodes and pods of members are followed and summed up.
     pub sums: bool,
@@ -139,7 +139,7 @@ pub struct Shared {
     pub(crate) policies: Store<Policy>,
     pub(crate) overrides: Store<Override>,
     pub(crate) clusters: Store<Cluster, ClusterName>,
-    /// The Clusters this process knows: all, or the agent's own.
+    /// The Clusters of this process: all, or the agent's own.
     pub(crate) cluster_informer: Informer,
     pub(crate) works: Informer,
     /// Works as the controllers of bindings wrote them.
@@ -172,7 +172,7 @@ pub(crate) enum Part {
     Status,
 }
 
-/// The length of a queue; `None` when the queue is gone.
+/// Returns the length of a queue; `None` after the queue was dropped.
 type Backlog = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 
 /// For each key that waits for each worker, status is collected for one more [`Settings::settle`], but for no more than
@@ -199,8 +199,9 @@ impl Context {
         Self::of(client, world, connector, settings, stop, None)
     }
 
-    /// For the agent of one cluster, which `own` reaches. Of the control plane it reads the cluster, its Works and how
-    /// kinds are interpreted, and nothing else: an agent may no more. Must be called inside a tokio runtime.
+    /// For the agent of one cluster, which `own` connects to. From the control plane it reads the cluster, its Works
+    /// and the interpreter configurations, the only objects that an agent may read. Must be called inside a tokio
+    /// runtime.
     pub fn agent(
         client: Client,
         world: World,
@@ -286,7 +287,7 @@ impl Context {
         }))
     }
 
-    /// For what the context itself holds: a clone would keep both for ever.
+    /// For members of the context itself: a clone would keep both alive forever.
     pub(crate) fn downgrade(&self) -> Weak<Shared> {
         Arc::downgrade(&self.0)
     }
@@ -352,16 +353,16 @@ impl Context {
         apimachinery::meta::Time::new(self.world.now())
     }
 
-    /// An object of a cache as the server has it now, if it is still the same one: a cache that lags has objects that are
-    /// long gone, and others that bear their names must not suffer for it.
+    /// The server's current state of a cached object, if it is still the same one: a cache that is behind has objects
+    /// that were deleted, and others of the same name must not be affected.
     pub(crate) async fn live(&self, resource: &ApiResource, cached: &Object) -> Result<Option<Arc<Object>>> {
         let key = cached.key();
         let live = self.client.get_opt(resource, &key).await.during(|| format!("reading {} {key}", resource.kind))?;
         Ok(live.filter(|live| live.uid() == cached.uid()))
     }
 
-    /// Changes an object of the control plane by a merge patch. An agent has the right to update its objects and not to patch
-    /// them: it sends the whole object as the cache has it, with the change.
+    /// Changes an object of the control plane by a merge patch. An agent has the right to update its objects and not to
+    /// patch them: it sends the whole cached object, with the change.
     pub(crate) async fn change(
         &self,
         resource: &ApiResource,
@@ -376,7 +377,7 @@ impl Context {
             };
             return self.client.patch(resource, &cached.key(), &Patch::Merge(change), &options).await;
         }
-        // The cache holds what the server sent: it is JSON.
+        // The cache holds the server's response, which is JSON.
         let mut tree = cached.to_value().unwrap_or_default();
         merge_patch::apply(&mut tree, &change);
         match part {

@@ -12,8 +12,8 @@ use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-/// A server publishes what it serves a moment after a definition is established: the first look may be too early. Later
-/// ones come after pauses that double.
+/// A server publishes new kinds with a delay after a definition is established: the first check may be too early. Later
+/// ones follow after doubling pauses.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A group and version, and a kind.
@@ -21,7 +21,7 @@ type Served = (String, String);
 
 #[derive(Default)]
 pub(crate) struct Definitions {
-    /// Clusters to look at, where that is done in this process.
+    /// The clusters to check, if this process does that.
     looking: OnceLock<Arc<WorkQueue<ClusterName>>>,
     /// Kinds that are established and not known to be served, by cluster.
     awaited: Mutex<HashMap<ClusterName, Awaited>>,
@@ -30,7 +30,7 @@ pub(crate) struct Definitions {
 #[derive(Default)]
 struct Awaited {
     kinds: BTreeSet<Served>,
-    /// Looks that did not find all of them.
+    /// Checks that did not find all of them.
     looks: u32,
 }
 
@@ -40,7 +40,7 @@ impl Definitions {
         let _ = self.looking.set(queue);
     }
 
-    /// Takes note of a definition in a member; `known` is what the member is known to serve.
+    /// Records a definition in a member; `known` are the member's known API enablements.
     pub(crate) fn note(&self, cluster: &ClusterName, event: &Event, known: &[ApiEnablement]) {
         let Some(queue) = self.looking.get() else { return };
         if let Event::Deleted(_) = event {

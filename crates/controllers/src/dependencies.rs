@@ -33,7 +33,7 @@ const BY_DEPENDENT: &str = "depended-by";
 struct Distributor {
     context: Context,
     queue: Arc<WorkQueue<BindingKey>>,
-    /// Kinds ever seen as dependencies.
+    /// Kinds that were ever dependencies.
     followed: Mutex<BTreeSet<ApiResource>>,
     /// Bindings as they were written here.
     written: Overlay,
@@ -265,8 +265,8 @@ impl Distributor {
         Ok(objects)
     }
 
-    /// Whether the server has an object that is known, too. A cache that lags has objects that are gone: their bindings would
-    /// be collected, and made here, again and again.
+    /// Whether the server also has a cached object. A cache that is behind has deleted objects: their bindings would be
+    /// garbage collected, and recreated here, repeatedly.
     async fn is_there(&self, resource: &ApiResource, object: &Object) -> Result<bool> {
         Ok(self.context.live(resource, object).await?.is_some_and(|live| !live.is_deleting()))
     }
@@ -303,7 +303,7 @@ impl Distributor {
         Ok(())
     }
 
-    /// Another disagreement is news also when it is settled as the last one was, which leaves the binding as it is.
+    /// Another disagreement is reported even if its result is the same, which leaves the binding unchanged.
     fn report_conflict(&self, attached: &BindingKey, conflict: Option<String>, changed: bool) {
         let Some(conflict) = conflict else {
             self.conflicts.lock().remove(attached);

@@ -26,7 +26,7 @@ pub enum Error {
     /// The Work changed or ended while it was executed; its next pass decides.
     #[error("work {0} changed while it was executed")]
     Superseded(String),
-    /// Something else must happen first.
+    /// A precondition is not met yet.
     #[error("{0}")]
     Wait(String),
     /// Several parts failed; the others were executed.
@@ -64,7 +64,7 @@ pub(crate) fn decoded<T>(what: impl std::fmt::Debug, result: serde_json::Result<
     result.map_err(|source| Error::Decode { what: format!("{what:?}"), source })
 }
 
-/// `Ok` when nothing failed.
+/// `Ok` without errors.
 pub(crate) fn all(errors: Vec<String>) -> Result<()> {
     if errors.is_empty() { Ok(()) } else { Err(Error::Several(errors)) }
 }

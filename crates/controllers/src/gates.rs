@@ -9,7 +9,7 @@ pub struct Gates {
     pub schedule_priority: bool,
     /// `CustomizedClusterResourceModeling`: nodes are counted by the models of their cluster.
     pub resource_models: bool,
-    /// `ControllerPriorityQueue`: what a first list brings comes after changes.
+    /// `ControllerPriorityQueue`: objects of an initial list are processed after changes.
     pub priority_queue: bool,
     /// `PropagationPolicyPreemption`: policies with `preemption: Always` take templates from weaker ones.
     pub preemption: bool,
@@ -19,11 +19,11 @@ pub struct Gates {
     pub workload_affinity: bool,
     /// `ResourceQuotaEstimate`
     pub resource_quota_estimate: bool,
-    /// `Failover`: taints come and go by ClusterTaintPolicies, and NoExecute taints may evict.
+    /// `Failover`: ClusterTaintPolicies add and remove taints, and NoExecute taints may evict.
     pub failover: bool,
     /// `GracefulEviction`: application failover may keep the old copy until the new one is healthy.
     pub graceful_eviction: bool,
-    /// `StatefulFailoverInjection`: a copy that takes over from a failed one gets the labels kept of that one.
+    /// `StatefulFailoverInjection`: a copy that replaces a failed one gets labels with its preserved state.
     pub stateful_failover: bool,
     /// `FederatedQuotaEnforcement`: bindings are counted against the quotas of their namespace.
     pub quota_enforcement: bool,

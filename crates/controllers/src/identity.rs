@@ -1,5 +1,5 @@
-//! Verifies that a connection leads to the cluster that its Cluster object identifies. Nothing is written to a member
-//! before. The UID is read once for each connection, and again after a failed probe of the member.
+//! Verifies that a connection leads to the cluster of its Cluster object, before any write to a member. The UID is read
+//! once for each connection, and again after a failed probe of the member.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,7 +83,7 @@ impl Identity {
     }
 }
 
-/// The UID of namespace kube-system; `None` when the server has none, or may not show it.
+/// The UID of namespace kube-system; `None` if the server has none, or denies reading it.
 async fn read_uid(client: &Client) -> Result<Option<String>, String> {
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     match client.get(&namespaces, &ObjectKey::cluster(SYSTEM)).await {
@@ -112,10 +112,10 @@ pub(crate) enum Standing {
     Unrecorded(String),
 }
 
-/// Checks the cluster behind a connection; without a request where it was checked before.
+/// Checks the cluster of a connection; without a request if it was already checked.
 ///
 /// # Errors
-/// It did not answer, or nothing may be written to it.
+/// If it did not respond, or writes to it are refused.
 pub(crate) async fn standing(context: &Context, member: &Member, cluster: &Cluster) -> Result<Standing, MemberError> {
     let recorded = &cluster.spec.id;
     if member.identity.is_accepted_for(recorded) {

@@ -27,13 +27,14 @@ use crate::{Connector, metrics};
 /// The maximum number of rounds of webhook requests in one decision: the requests of a round depend on earlier
 /// responses, and no decision has more than two operations in sequence.
 const ROUNDS: usize = 4;
-/// The documented time-out of a webhook that names none.
+/// The documented timeout of a webhook without one.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Scripts at once that have a thread of their own; more share those of all others, which bounds what they take.
+/// The number of concurrent scripts with a separate thread; further ones share a thread, which bounds their processor
+/// time.
 const ASIDE: usize = 2;
 
-/// A script runs for up to a second: what else waits for its thread goes on meanwhile, where there is more than one.
+/// A script runs for up to a second: other tasks of its thread continue meanwhile, if there is more than one thread.
 fn aside() -> Aside {
     let running = AtomicUsize::new(0);
     Arc::new(move |run| {

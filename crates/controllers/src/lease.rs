@@ -1,6 +1,6 @@
-//! The Lease by which an agent shows that it lives, and what becomes of its cluster when it does not.
+//! The Lease of an agent as its sign of life, and the handling of its cluster when it expires.
 //!
-//! The agent renews; the control plane looks. Clusters that the control plane reaches itself have no Lease.
+//! The agent renews; the control plane checks. Clusters in push mode have no Lease.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(crate) async fn renew(context: Context, cluster: ClusterName) {
         let Some(known) = context.clusters.get(&cluster) else { continue };
         begun |= known.is_ready();
         if !begun {
-            // The first report of its health comes in a moment; the Lease should not wait for the next turn.
+            // The first health report follows shortly; the Lease should not wait for the next interval.
             tick.reset_after(Duration::from_millis(500));
             continue;
         }
@@ -138,7 +138,7 @@ pub(crate) async fn monitor(context: Context) {
         }
         let selection = Selection { namespace: Some(namespaces::CLUSTER.to_owned()), ..Selection::default() };
         let leases = context.control.selected(&leases(), selection);
-        // A Lease that cannot be read now proves nothing.
+        // A Lease that cannot currently be read proves nothing.
         if !leases.has_synced() || leases.trouble().is_some() {
             continue;
         }

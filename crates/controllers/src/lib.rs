@@ -1,7 +1,7 @@
 //! Every reconciler of the control plane, one module each, and the table that lists them.
 //!
 //! A reconciler gets a key, reads caches, calls a pure function of `propagation` that returns the changes, and writes
-//! them. It knows no transport: the control plane and the members are [`client::Client`]s.
+//! them. It is independent of transports: the control plane and the members are [`client::Client`]s.
 
 mod agent_requests;
 mod binding;

@@ -1,5 +1,5 @@
-//! Workloads that a HorizontalPodAutoscaler scales inside the members: their template is marked, so that copies keep the
-//! replicas they have there, and its own replicas follow the sum of theirs. Both are off unless they are named.
+//! Workloads that a HorizontalPodAutoscaler scales inside the members: their template is labelled, so that copies keep
+//! their replicas in members, and the template's replicas follow their sum. Both controllers are off by default.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) fn is_claimed(object: &Object) -> bool {
     object.label(labels::POLICY_ID).is_some() || object.label(labels::CLUSTER_POLICY_ID).is_some()
 }
 
-/// Marks what propagated autoscalers scale.
+/// Labels the targets of propagated autoscalers.
 pub(crate) async fn run_marker(context: Context) {
     let queue: Arc<WorkQueue<Target>> = context.queue();
     let informer = context.control.informer(&autoscalers());
@@ -76,7 +76,7 @@ pub(crate) async fn run_marker(context: Context) {
     .await;
 }
 
-/// The mark stays as long as any autoscaler names the target, and comes with one that is propagated.
+/// The label is set with the first propagated autoscaler of the target, and stays as long as there is one.
 async fn mark(context: &Context, target: &Target) -> Result<Next> {
     let autoscalers = autoscalers_of(context, target);
     let is_named = !autoscalers.is_empty();

@@ -1,7 +1,8 @@
-//! Decides whether a cluster's token may be sent to the endpoint in its Cluster. Admission refuses most of what is
-//! refused here; this is for Clusters that another API server admitted, or that were stored before.
+//! Decides whether a cluster's token may be sent to the endpoint in its Cluster. Admission already refuses most of
+//! these cases; this check is for Clusters that another API server admitted, or that were stored before.
 //!
-//! The first destination of a token is recorded on its Secret, because only a user who may write the Secret can change it there.
+//! The first destination of a token is recorded on its Secret, because only a user who may write the Secret can change
+//! it there.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ use crate::stores::Store;
 /// Connects to endpoints that are not reached over a socket (members simulated in this process); `None` for all others.
 pub type Connector = Arc<dyn Fn(&Endpoint) -> Option<Client> + Send + Sync>;
 
-/// The way to the member of a cluster in Pull mode; `None` without a tunnel to it.
+/// The connections to the member of a cluster in Pull mode; `None` without a tunnel to it.
 pub type Ways = Arc<dyn Fn(&str) -> Option<Arc<dyn Dial>> + Send + Sync>;
 
 /// One member, connected.
@@ -62,7 +62,7 @@ impl Member {
         self.reach.is_lost()
     }
 
-    /// Has the caches that wait for the member look at it at once.
+    /// Triggers a retry of the caches that wait for the member.
     pub(crate) fn try_again(&self) {
         self.informers.try_again();
         self.managed.try_again();
@@ -89,7 +89,7 @@ struct Inner {
     stop: CancellationToken,
     metrics: metrics::Registry,
     connected: Mutex<HashMap<ClusterName, Connected>>,
-    /// Members in Pull mode, of which nothing but [`Members::reading`] knows: their agents write to them.
+    /// Members in Pull mode, used only by [`Members::reading`]: their agents write to them.
     read: Mutex<HashMap<ClusterName, Connected>>,
     /// The same, reached through `clusters/NAME/proxy` of the control plane.
     proxied: Mutex<HashMap<ClusterName, Arc<Member>>>,
@@ -100,10 +100,10 @@ struct Inner {
     reconnected: Mutex<Vec<Reconnected>>,
 }
 
-/// Gets the new connection, and of what the old one had caches.
+/// Receives the new connection, and the cached resources of the old one.
 type Reconnected = Arc<dyn Fn(&Arc<Member>, Vec<ApiResource>) + Send + Sync>;
 
-/// A connection, and what it was made from: while these are the same, there is nothing to decode.
+/// A connection, and its inputs: while these are unchanged, nothing is decoded.
 struct Connected {
     member: Arc<Member>,
     cluster: Arc<Cluster>,
@@ -151,8 +151,8 @@ impl Members {
         members
     }
 
-    /// The members of another process's control plane, which `client` reaches, for who reads them without a controller
-    /// beside. Must be called inside a tokio runtime.
+    /// The members of another process's control plane, which `client` connects to, for readers without controllers.
+    /// Must be called inside a tokio runtime.
     pub fn follow(client: Client, world: World, settings: &Settings, stop: CancellationToken) -> Self {
         let control = InformerSet::until(client, world.clone(), stop.clone());
         let clusters = Store::of_clusters(&control.informer(&Cluster::api_resource()), crate::context::decode_cluster);
@@ -221,7 +221,7 @@ impl Members {
     /// The connection to a member; recreated when its Cluster or its secret changed.
     ///
     /// # Errors
-    /// What is missing. A member that does not answer is not an error here.
+    /// The missing input. A member that does not respond is not an error here.
     pub fn get<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Member>, MemberError>> {
         Box::pin(async move {
             if let Some(own) = &self.0.own {
@@ -236,8 +236,8 @@ impl Members {
         })
     }
 
-    /// As [`Members::get`], also for a cluster in Pull mode: over a tunnel to it, or through the control plane if that is another
-    /// process. Nothing is written to such a member from here.
+    /// As [`Members::get`], also for a cluster in Pull mode: over a tunnel to it, or through the control plane if that
+    /// is another process. This process never writes to such a member.
     ///
     /// # Errors
     /// As [`Members::get`].
@@ -352,7 +352,7 @@ impl Members {
         self.0.reconnected.lock().push(Arc::new(handler));
     }
 
-    /// The connection, if it was made from this state of the cluster and from the secret as the cache has it.
+    /// The connection, if it was made from this state of the cluster and from the cached secret.
     fn unchanged(
         &self,
         name: &str,

@@ -163,7 +163,7 @@ const OF_CLUSTERS: &[Description] = &[
     PODS_ALLOCATED,
 ];
 
-/// The families at hand, so that an observation looks up its series only.
+/// The resolved families, so that an observation only looks up its series.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub registry: Registry,
@@ -222,7 +222,7 @@ impl Metrics {
         }
     }
 
-    /// A member that is gone is not shown any more.
+    /// Removes the series of a removed member.
     pub fn forget(&self, name: &str) {
         for gauge in &self.clusters {
             gauge.remove(&[(CLUSTER[0], name)]);

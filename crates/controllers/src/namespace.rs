@@ -72,7 +72,7 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
-/// The namespace a Work is made for; those of bindings are for none.
+/// The namespace of a Work that was created for a namespace; `None` for Works of bindings.
 fn namespace_of(work: &Object) -> Option<String> {
     if Scope::ALL.iter().any(|scope| work.label(scope.binding_id_label()).is_some()) {
         return None;
@@ -95,7 +95,8 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     let staying = clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none());
     let rendered: Vec<_> = staying.map(|cluster| namespaces::work(Template(&tree), cluster, &overrides)).collect();
     let is_new = |work: &Work| context.works.cache().get(&work.key()).is_none();
-    // A cache that lags has namespaces that are gone; their Works would be collected, and made here, again and again.
+    // A cache that is behind has deleted namespaces; their Works would be garbage collected, and recreated here,
+    // repeatedly.
     if rendered.iter().flatten().any(is_new)
         && context.live(&resource(), &object).await?.is_none_or(|live| live.is_deleting())
     {

@@ -126,7 +126,7 @@ async fn trigger(
     }
 }
 
-/// Writes the results; the rebalancer with them, `None` if it is gone.
+/// Writes the results; returns the rebalancer with them, `None` if it was deleted.
 async fn write_status(
     context: &Context,
     object: &Arc<Object>,

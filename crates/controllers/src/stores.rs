@@ -9,7 +9,7 @@ use controller_runtime::{Event, Informer};
 use karmada_api::identity::ClusterName;
 use parking_lot::RwLock;
 
-/// A map kept current by informers; later subscribers to the same informers find it already updated.
+/// A map updated by informers; later subscribers to the same informers find it already updated.
 pub(crate) struct Store<T, K = ObjectKey>(Arc<RwLock<BTreeMap<K, Arc<T>>>>);
 
 impl<T, K> Clone for Store<T, K> {
@@ -19,7 +19,7 @@ impl<T, K> Clone for Store<T, K> {
 }
 
 impl<T: Send + Sync + 'static, K: Ord + Send + Sync + 'static> Store<T, K> {
-    /// An object that cannot be decoded keeps its last good state and is named in the log.
+    /// An object that cannot be decoded keeps its last valid state and is named in the log.
     fn by<E: Display + 'static>(
         informers: &[&Informer],
         identity: fn(&Object) -> K,
@@ -46,7 +46,7 @@ impl<T: Send + Sync + 'static, K: Ord + Send + Sync + 'static> Store<T, K> {
         store
     }
 
-    /// Follows nothing.
+    /// A store without informers.
     pub(crate) fn empty() -> Self {
         Self(Arc::default())
     }

@@ -1,5 +1,5 @@
-//! Works created for a binding that no longer requires them. The cache shows a created Work with a delay; a binding
-//! that changes or is deleted in between is reconciled without it, and again when the cache has it.
+//! Works created for a binding that no longer requires them. The cache receives a created Work with a delay; a binding
+//! that changes or is deleted meanwhile is reconciled without it, and again when the cache has it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,7 +29,7 @@ enum Stage {
 
 #[derive(Default)]
 pub(crate) struct Strays {
-    /// By Work, until the cache has it: as many as there are creations under way, and those that never came to be.
+    /// By Work, until the cache has it: at most one for each creation in flight, and those that failed.
     created: Mutex<HashMap<WorkKey, (Origin, Stage)>>,
     /// By binding, the Works of bindings that have changed since, with the ids these were created for.
     found: Mutex<HashMap<BindingKey, BTreeSet<(WorkKey, String)>>>,

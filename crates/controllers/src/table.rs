@@ -281,11 +281,11 @@ pub fn check(selection: &[String]) -> Result<(), SelectionError> {
     Ok(())
 }
 
-/// Starts the selected controllers, each on a task of its own. `selection` is what `--controllers` takes: `*`, names,
-/// and `-name` to leave one out; the first that fits decides.
+/// Starts the selected controllers, each in a separate task. `selection` is the value of `--controllers`: `*`, names,
+/// and `-name` to exclude one; the first match decides.
 ///
 /// # Errors
-/// A name that no controller has; nothing is started then.
+/// For an unknown name; no controller is then started.
 pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task::JoinHandle<()>>, SelectionError> {
     check(selection)?;
     let elsewhere = if context.agent_of.is_some() { Place::ControlPlane } else { Place::Agent };

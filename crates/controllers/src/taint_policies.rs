@@ -1,4 +1,4 @@
-//! ClusterTaintPolicies: taints that come and go with the conditions of a cluster.
+//! ClusterTaintPolicies: taints by the conditions of a cluster.
 
 use std::sync::Arc;
 

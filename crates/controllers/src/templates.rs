@@ -24,7 +24,7 @@ pub(crate) async fn locate(context: &Context, reference: &ObjectReference) -> Re
     }
 }
 
-/// From the cache, and where the cache has nothing, from the server: a cache may lag, and absence has consequences.
+/// From the cache, or from the server if the cache lacks it: a cache may be behind, and absence has consequences.
 pub(crate) async fn fetch(context: &Context, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
     let informer = context.control.existing(resource);
     if let Some(object) = informer.and_then(|informer| informer.cache().get(key)) {
@@ -33,7 +33,7 @@ pub(crate) async fn fetch(context: &Context, resource: &ApiResource, key: &Objec
     context.client.get_opt(resource, key).await.during(|| format!("reading {} {key}", resource.kind))
 }
 
-/// The template, if there is a cache of its kind that has it.
+/// The template, if a cache of its kind has it.
 pub(crate) fn cached(context: &Context, reference: &ObjectReference) -> Option<Arc<Object>> {
     let gvk = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind).ok()?;
     let known = context.mapper.known();
@@ -41,8 +41,8 @@ pub(crate) fn cached(context: &Context, reference: &ObjectReference) -> Option<A
     informer.cache().get(&ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str()))
 }
 
-/// The template of a binding as it is to be rendered: with the claim that the binding was built from. Both are written in
-/// one transaction, and the cache of the template may lag behind that of the binding.
+/// The template of a binding for rendering: with the claim that the binding was built from. Both are written in one
+/// transaction, and the cache of the template may be behind that of the binding.
 pub(crate) async fn claimed(context: &Context, binding: &Binding) -> Result<Option<Arc<Object>>> {
     let claim = claim::claimed_by_metadata(&binding.metadata);
     let is_claimed = |template: &Object| claim.is_none() || claim::claimed_by_object(template) == claim;
@@ -55,7 +55,7 @@ pub(crate) async fn referenced(context: &Context, reference: &ObjectReference) -
     newest(context, reference, |_| true).await
 }
 
-/// From the cache if it has what the binding was built from, else from the server.
+/// From the cache if it has the state that the binding was built from, otherwise from the server.
 async fn newest(
     context: &Context,
     reference: &ObjectReference,

@@ -81,8 +81,8 @@ async fn reconcile(context: &Context, name: &ClusterName) -> Result<Next> {
     synced.map(|_| Next::Done)
 }
 
-/// Brings both Works of a cluster up to who may use its proxy; answers whether that took a write. `namespace` is that of
-/// the account which impersonates, in the member.
+/// Updates both Works of a cluster to the users of its proxy; returns whether a write was needed. `namespace` is that
+/// of the impersonating account in the member.
 async fn sync(context: &Context, cluster: &Cluster, namespace: &str) -> Result<bool> {
     let name = cluster.metadata.name.as_str();
     let mut trees = [Vec::new(), Vec::new()];

@@ -1,4 +1,4 @@
-//! Writing Works: only what differs from the newest known state, and the Works of one binding in one transaction.
+//! Writes Works: only the differences to the newest known state, and the Works of one binding in one transaction.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ pub(crate) async fn write(context: &Context, rendered: Work) -> Result<bool> {
     }
 }
 
-/// [`write`] for the Works of one binding: in one transaction where the server takes that, else one by one, so that one
-/// that is refused does not delay the others. The results are in the order of the Works.
+/// [`write`] for the Works of one binding: in one transaction if the server supports it, otherwise one by one, so that
+/// a refused one does not delay the others. The results are in the order of the Works.
 pub(crate) async fn write_all(context: &Context, rendered: Vec<Work>) -> Vec<Result<bool>> {
     let decided = rendered.into_iter().map(|work| pending(context, work));
     let mut results = Vec::with_capacity(decided.len());
@@ -69,7 +69,7 @@ pub(crate) async fn write_all(context: &Context, rendered: Vec<Work>) -> Vec<Res
     results
 }
 
-/// What is to be written of a rendered Work.
+/// The pending change of a rendered Work.
 fn pending(context: &Context, rendered: Work) -> Result<Option<Pending>> {
     match context.written_works.get(&rendered.key()) {
         None => Ok(Some(Pending::Create(rendered))),

@@ -22,7 +22,7 @@ pub(super) struct Credential {
 
 impl Credential {
     /// # Errors
-    /// The message names what the kubeconfig lacks.
+    /// The message names the missing part of the kubeconfig.
     pub fn of(kubeconfig: &str) -> Result<Self, String> {
         let document = parsed(kubeconfig)?;
         let name = current_user(&document)?;
@@ -44,7 +44,7 @@ impl Credential {
         self.not_after.saturating_sub(self.not_before)
     }
 
-    /// Whether no more than this share of its life is left.
+    /// Whether at most this share of its lifetime remains.
     pub fn is_due(&self, threshold: f64, now: i64) -> bool {
         self.not_after.saturating_sub(now) as f64 <= self.lifetime() as f64 * threshold
     }
@@ -66,11 +66,11 @@ impl Credential {
     }
 }
 
-/// The kubeconfig whose current user has another certificate and key (PEM), and whose server is verified by the authorities
-/// that the `published` kubeconfig names.
+/// The kubeconfig whose current user has another certificate and key (PEM), and whose server is verified by the
+/// authorities in the `published` kubeconfig.
 ///
 /// # Errors
-/// The message names what the kubeconfig lacks.
+/// The message names the missing part of the kubeconfig.
 pub(super) fn renewed(
     kubeconfig: &str,
     published: Option<&str>,
@@ -234,7 +234,7 @@ mod tests {
         ] {
             assert_eq!(Credential::of(&config), Err(expected.to_owned()));
         }
-        // Documents of any shape are refused or left as they are.
+        // Documents of any shape are refused or not changed.
         for odd in ["text", "[]", "1", "users: text", "users: [text, {name: u, user: text}]", "clusters: [text]"] {
             renewed(odd, Some(odd), "", "").expect_err("no user");
             let same = anonymous(odd).expect("YAML");

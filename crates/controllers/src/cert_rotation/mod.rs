@@ -20,7 +20,7 @@ use crate::Context;
 use crate::error::{During, Error, Result};
 use credential::Credential;
 
-/// Of the Secret, and of the kubeconfig in it.
+/// The name of the Secret, and of the kubeconfig in it.
 const NAME: &str = "karmada-kubeconfig";
 
 /// As upstream: the request is checked every second for five minutes.
@@ -137,8 +137,8 @@ async fn check(context: &Context, cluster: &str, pending: &mut Option<Pending>) 
     Ok(())
 }
 
-/// The kubeconfig in `kube-public/cluster-info`, which clients without credentials may read, as clusters do that register.
-/// With a control plane that publishes none, the agent keeps the authorities that it knows.
+/// The kubeconfig in `kube-public/cluster-info`, which clients without credentials may read, such as registering
+/// clusters. If a control plane publishes none, the agent keeps its known authorities.
 async fn published(kubeconfig: &str) -> Option<String> {
     let anonymous = credential::anonymous(kubeconfig).ok()?;
     let client = Client::from_kubeconfig_text(&anonymous, None).await.ok()?;
@@ -172,7 +172,7 @@ async fn request(context: &Context, cluster: &str, credential: &Credential) -> R
     Ok(Pending { name, key })
 }
 
-/// Waits for the answer. Rights to watch requests are not given to agents.
+/// Waits for the response. Agents have no right to watch requests.
 async fn answer(client: &Client, name: &str) -> Result<Answer> {
     let key = ObjectKey::cluster(name);
     for _ in 0..LOOKS {

@@ -23,8 +23,8 @@ use crate::context::BindingOverlays;
 use crate::error::Result;
 use crate::execution::changes_desired_state;
 
-/// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
-/// is part of the key so that it cannot swallow a change of the user.
+/// A template to reconcile. `by_us` marks a change that the system made itself, which a lazy policy ignores; it is part
+/// of the key so that it cannot hide a change of the user.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct TemplateKey {
     resource: Arc<ApiResource>,
@@ -45,7 +45,7 @@ struct Detector {
     context: Context,
     templates: Arc<WorkQueue<TemplateKey>>,
     policies: Arc<WorkQueue<PolicyKey>>,
-    /// Templates whose binding is gone: one that is still there needs another.
+    /// Templates whose binding was deleted: an existing template needs another.
     unbound: Arc<WorkQueue<(GroupVersionKind, ObjectKey)>>,
     waiting: Waiting,
     /// Bindings as they were written here: a policy that changes now must find them.
@@ -57,7 +57,7 @@ struct Detector {
     claims: Mutex<HashMap<Arc<ApiResource>, Overlay>>,
     /// Changes of templates that were reported while a claim was in flight: they may be the claim.
     deferred: Mutex<BTreeSet<TemplateKey>>,
-    /// Attempts to find out what is served.
+    /// Attempts to discover the served resources.
     discovery: Failures<()>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn run(context: Context) {
         deferred: Mutex::default(),
         discovery: Failures::lasting(Duration::ZERO),
     });
-    // Before anything is matched, all policies must be known: else objects would go to weaker ones first.
+    // Before matching, all policies must be known: otherwise templates would first be claimed by weaker ones.
     if !context.synced().await {
         return;
     }
@@ -150,7 +150,8 @@ impl Detector {
         // Usually it is the template that was deleted.
         let informer = self.context.control.existing(&resource);
         let Some(cached) = informer.and_then(|informer| informer.cache().get(&key)) else { return Ok(Next::Done) };
-        // A cache that lags has templates that are gone; their bindings would be collected, and made, again and again.
+        // A cache that is behind has deleted templates; their bindings would be garbage collected, and recreated,
+        // repeatedly.
         if self.context.live(&resource, &cached).await?.is_some() {
             self.templates.add(TemplateKey { resource, key, by_us: false });
         }

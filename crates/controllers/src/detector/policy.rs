@@ -57,7 +57,7 @@ impl Detector {
                 }
             }
         }
-        // The templates it selected before its last change, which may have come after its deletion.
+        // The templates it selected before its last change, which may be later than its deletion.
         for object in Scope::ALL.into_iter().flat_map(|of| self.bindings_of(of, scope, id)) {
             let released = async {
                 let binding = Binding::decode(&object)?;

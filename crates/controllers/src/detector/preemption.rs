@@ -33,8 +33,8 @@ fn words(policy: &PolicyKey, first: bool) -> String {
 }
 
 impl Detector {
-    /// Claims the templates a policy names from policies that must give way. What follows from the claim is decided when
-    /// the changed template comes back.
+    /// Claims the named templates of a policy from policies that it preempts. The consequences are decided when the
+    /// changed template is reconciled.
     pub(super) async fn preempt(&self, policy: &Policy) -> Result<()> {
         if !self.context.settings.gates.preemption || !always(policy) {
             return Ok(());
@@ -97,8 +97,7 @@ impl Detector {
         }
     }
 
-    /// After a claim: a policy of higher priority that was created at the same time may have seen the template
-    /// unclaimed.
+    /// After a claim: a policy of higher priority that was created concurrently may have seen the template unclaimed.
     pub(super) fn wake_preemptors(&self, template: Template<'_>, holder: &Policy) {
         if !self.context.settings.gates.preemption {
             return;
@@ -115,8 +114,8 @@ impl Detector {
         }
     }
 
-    /// After a policy lowered its priority, those between the old and the new one may take what it has; the strongest
-    /// goes first.
+    /// After a policy lowered its priority, those between the old and the new one may preempt it; the strongest is
+    /// first.
     pub(super) fn wake_contenders(&self, event: &Event) {
         let Event::Updated { old, new } = event else { return };
         let (Ok(old), Ok(new)) = (Policy::decode(old), Policy::decode(new)) else { return };

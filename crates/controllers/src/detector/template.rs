@@ -22,7 +22,7 @@ use crate::error::{During, Error, Result, decoded};
 use crate::metrics::result;
 use crate::templates;
 
-/// How long a policy that only the server has is given to reach the cache.
+/// How long the cache may take to receive a policy that only the server has.
 const UNTIL_KNOWN: Duration = Duration::from_secs(1);
 
 impl Detector {
@@ -41,7 +41,7 @@ impl Detector {
         if let Some(claim) = claim::claimed_by(Template(&tree)) {
             return self.follow_claim(key, &object, &mut tree, &claim, is_found).await;
         }
-        // Into the waiting set first, then the look at the policies: a policy that comes meanwhile sees it there.
+        // Added to the waiting set before the policies are checked: a policy that arrives meanwhile finds it there.
         self.waiting.lock().insert(place.clone());
         let started = tokio::time::Instant::now();
         let best = self.best_policy(Template(&tree));
@@ -61,7 +61,7 @@ impl Detector {
         }
     }
 
-    /// A namespaced policy goes before every cluster policy.
+    /// A namespaced policy takes precedence over every cluster policy.
     fn best_policy(&self, template: Template<'_>) -> Option<Arc<Policy>> {
         let among = |policies: Vec<Arc<Policy>>| {
             let best = selection::best(policies.iter().map(AsRef::as_ref), template)?.key();
@@ -107,8 +107,8 @@ impl Detector {
         self.apply(key, object, tree, &policy, is_found).await
     }
 
-    /// A claim whose policy does not select the template any more is the policy's to release, unless the policy is another
-    /// one of the same name, or the claim never came to a binding: such a claim would hold the template for ever.
+    /// A claim whose policy no longer selects the template is released by the policy, unless the policy is another one
+    /// of the same name, or the claim never led to a binding: such a claim would hold the template forever.
     async fn end_claim(&self, key: &TemplateKey, tree: &Value, claim: &Claim, policy: &Policy) -> Result<Next> {
         let (at, scope, id) = (binding::key(Template(tree)), claim.scope(), claim.policy_id.as_str());
         if policy.permanent_id() != id {
@@ -164,7 +164,7 @@ impl Detector {
         }
     }
 
-    /// Returns whether a binding was written. `is_found`: the template was there when it was first seen.
+    /// Returns whether a binding was written. `is_found`: whether the template existed when it was first observed.
     async fn try_apply(&self, key: &TemplateKey, tree: &mut Value, policy: &Policy, is_found: bool) -> Result<bool> {
         let mut edits = claim::claim(policy, Template(tree));
         let mut unwritten = None;
@@ -196,7 +196,7 @@ impl Detector {
         Ok(self.bound(key, Template(tree), policy, counted.filter(|_| written), written))
     }
 
-    /// Whether the server of this process has no binding of a template, as far as the cache knows.
+    /// Whether the server of this process has no binding of a template, according to the cache.
     fn has_no_binding(&self, tree: &Value) -> bool {
         let at = binding::key(Template(tree));
         self.context.client.is_in_process() && self.written.of(at.scope()).get(&at).is_none()
@@ -337,7 +337,7 @@ impl Detector {
         bindings.write(&key, client.create(resource, built)).await.map(drop)
     }
 
-    /// The binding as the scheduler of this process leaves it, and what is called once it exists.
+    /// The binding with the first result of this process's scheduler, and the callback after its creation.
     fn scheduled(&self, built: &Binding) -> Option<(Value, OnCreated)> {
         let first = self.context.first_decision(built)?;
         let mut tree = serde_json::to_value(built).ok()?;
@@ -345,8 +345,8 @@ impl Detector {
         Some((tree, first.created))
     }
 
-    /// Writes a claim. What the pass does next follows from it, so that its own change brings the template back no more; a
-    /// change of another writer in the meantime does.
+    /// Writes a claim. The rest of the pass uses the result, so its own change does not enqueue the template again; a
+    /// concurrent change of another writer does.
     async fn claim(&self, key: &TemplateKey, tree: &mut Value, patch: Patch, policy: &Policy) -> Result<()> {
         let claims = self.claims.lock().get(&key.resource).cloned();
         let (at, options) = (&key.key, PatchOptions::default());
@@ -365,8 +365,8 @@ impl Detector {
         Ok(())
     }
 
-    /// Writes a claim and the new binding that follows from it in one transaction. Returns whether they were written; the
-    /// caller else writes one after the other.
+    /// Writes a claim and the new binding in one transaction. Returns whether they were written; otherwise the caller
+    /// writes one after the other.
     async fn claim_and_bind(&self, key: &TemplateKey, patch: &Patch, built: &Binding) -> Result<bool> {
         let (resource, at) = (Binding::api_resource(built.scope), built.key());
         let claims = self.claims.lock().get(&key.resource).cloned();

@@ -25,7 +25,7 @@ const REFRESH: Duration = Duration::from_secs(30);
 const AFTER_CHANGE: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1)];
 
 impl Detector {
-    /// Follows discovery for ever: starts to watch what appears, stops to watch what is gone.
+    /// Follows discovery: starts watches of new resources, and stops those of removed ones.
     pub(super) async fn watch_resources(self: &Arc<Self>) {
         let changed = Arc::new(Notify::new());
         for resource in [
@@ -177,7 +177,7 @@ fn trimmed(object: &Object) -> Option<Value> {
     Some(tree)
 }
 
-/// Whether a change remains when what the system writes is left out as well.
+/// Whether a change remains without the system's own writes.
 fn is_users_change(old: &Object, new: &Object) -> bool {
     let users = |object| {
         let mut tree = trimmed(object)?;

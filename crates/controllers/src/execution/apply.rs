@@ -30,7 +30,7 @@ const CONFLICTS: usize = 5;
 pub(super) struct Applied {
     pub object: Arc<Object>,
     pub wrote: bool,
-    /// The fields left to other managers in the member, where the policy permits it.
+    /// The fields left to other managers in the member, if the policy permits it.
     pub yielded: Vec<String>,
 }
 
@@ -40,9 +40,9 @@ impl Applied {
     }
 }
 
-/// A manifest with where it goes.
+/// A manifest with its target.
 pub(super) struct Manifest {
-    /// As the Work has it.
+    /// As in the Work.
     pub object: Object,
     pub resource: ApiResource,
     pub key: ObjectKey,
@@ -56,7 +56,7 @@ impl Manifest {
         Ok(Self { object, resource, key })
     }
 
-    /// Only for what compares or changes it: a new object goes to the member as it is.
+    /// Only for comparisons and changes: a new object is sent to the member unchanged.
     pub(super) fn tree(&self) -> Result<Value> {
         decoded("manifest", self.object.to_tree())
     }
@@ -82,7 +82,7 @@ pub(super) async fn apply(attempt: Attempt<'_>, contests: &mut Contests) -> Resu
         Some(observed) => observed,
         None => match create(context, member, manifest, permit, had).await {
             Ok(object) => return Ok(Applied::new(object, true)),
-            // The cache holds only what is ours, so this may be anybody's.
+            // The cache contains only managed objects, so this one may belong to any client.
             Err(error) if error.is_already_exists() => live(member, resource, key).await?,
             Err(error) => return Err(error).during(|| format!("creating {} {key}", resource.kind)),
         },
@@ -113,7 +113,7 @@ pub(super) async fn apply(attempt: Attempt<'_>, contests: &mut Contests) -> Resu
             Review::Again => continue,
             Review::Revert(drifts) => drifts,
         };
-        // A new mark alone is no reason for a write: what differs by defaults keeps the mark that it has.
+        // A new mark alone causes no write: an object that differs only by defaults keeps its mark.
         let mut desired = desired;
         if !is_covered {
             permit.mark(&mut desired);
@@ -182,8 +182,8 @@ async fn create(
     created
 }
 
-/// An object that is not managed cannot be given back as it was: before it is taken over, the server confirms that the
-/// Work has not changed since it was read.
+/// Overwriting an unmanaged object cannot be reverted: before it is taken over, the server confirms that the Work has
+/// not changed since it was read.
 pub(super) async fn is_current(context: &Context, work: &Object) -> Result<()> {
     let live = context.live(&Work::api_resource(), work).await?;
     match live {

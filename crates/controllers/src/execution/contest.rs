@@ -1,5 +1,5 @@
-//! Fields that another client in the member writes as often as they are reverted (`propagation::contest`). Nothing here
-//! runs for an object until such a field of it is about to be reverted.
+//! Fields that another client in the member writes as often as they are reverted (`propagation::contest`). This code
+//! runs for an object only if such a field is about to be reverted.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::apply::{Attempt, Manifest};
 use crate::error::{During, Error, Result, decoded};
 
-/// What becomes of a write.
+/// The decision about a write.
 pub(super) enum Review {
     /// The observed object or the contested fields have changed: it is planned again.
     Again,
@@ -63,7 +63,7 @@ pub(super) async fn review(
                 *observed = live;
                 Review::Again
             }
-            // It is gone, or its server records no owners.
+            // It was deleted, or its server records no owners.
             _ => Review::Revert(Vec::new()),
         });
     };
@@ -86,15 +86,15 @@ pub(super) async fn review(
     Ok(Review::Again)
 }
 
-/// Records what a write has reverted.
+/// Records the reverts of a write.
 pub(super) fn reverted(attempt: Attempt<'_>, contests: &mut Contests, drifts: Vec<Drift>) {
     if !drifts.is_empty() {
         contests.reverted(&name_of(attempt.manifest), drifts, attempt.context.world.now());
     }
 }
 
-/// For a forced apply, which is not planned: the manifest with the member's values of contested fields, and what it
-/// reverts.
+/// For a forced apply, which is not planned: the manifest with the member's values of contested fields, and the
+/// reverted fields.
 pub(super) async fn settled(
     attempt: Attempt<'_>,
     contests: &mut Contests,
@@ -114,7 +114,7 @@ pub(super) async fn settled(
             Ok(Update::Unchanged) => return Ok((tree, Vec::new())),
             Err(error) => return Err(Error::Wait(error.to_string())),
         };
-        // At most two more rounds: with field owners, and with what is left.
+        // At most two more rounds: with field owners, and with the remaining fields.
         if let Review::Revert(drifts) = review(attempt, contests, rendered, observed, &current, &desired).await? {
             return Ok((tree, drifts));
         }

@@ -1,4 +1,4 @@
-//! The end of a Work: its objects are deleted in the member, kept there without our marks, or left alone.
+//! The end of a Work: its objects in the member are deleted, kept without our marks, or not changed.
 
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ pub(super) async fn end(context: &Context, object: &Object, work: &Work, cluster
             let is_leaving = cluster.metadata.deletion_timestamp.is_some();
             let member = match identity::writable(context, cluster).await {
                 Ok(member) => member,
-                // It is the control plane itself, or another cluster than the Work is for: nothing in it is ours to end.
+                // It is the control plane itself, or another cluster than the Work's: it contains no objects of the
+                // Work.
                 Err(MemberError::Refused { .. }) if is_leaving => return Ok(End::Finished),
                 Err(MemberError::Refused { .. }) => return Ok(End::Waits),
                 Err(error) => return Err(error.into()),
@@ -75,8 +76,8 @@ pub(super) async fn end(context: &Context, object: &Object, work: &Work, cluster
     Ok(End::Finished)
 }
 
-/// Deletes the object only in the observed version: a user who removes our labels in between keeps it. The member is
-/// read, not the cache.
+/// Deletes the object only in the observed version: an object whose labels a user removes meanwhile stays. The member
+/// is read, not the cache.
 async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest, permit: &Permit) -> Result<()> {
     let Manifest { resource, key, .. } = manifest;
     let Some(observed) = observe(member, &resource, &key).await? else { return Ok(()) };
@@ -134,7 +135,7 @@ async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest, pe
             metadata_map(&mut desired, "annotations").remove(annotations::MARK);
             member.client.update(resource, &desired).await.map(|_| ()).during(|| format!("releasing {key}"))
         }
-        // Unchanged, or not ours in the first place: nothing of ours is on it.
+        // Unchanged, or never managed: it has no marks of ours.
         Ok(Update::Unchanged) | Err(retain::Error::NotOurs { .. }) => Ok(()),
         Err(error) => Err(Error::Wait(error.to_string())),
     }

@@ -1,7 +1,7 @@
-//! Works into members, and what becomes of them back into the Works' status.
+//! Applies Works to members, and reports the result in the Works' status.
 //!
-//! Upstream has two controllers here; they share one pass for each Work, so that "applied" and the first status are one
-//! write. Each member has its own queue and workers.
+//! Upstream has two controllers for this; here they share one pass for each Work, so that "applied" and the first
+//! status are one write. Each member has its own queue and workers.
 
 mod apply;
 use propagation::compare;
@@ -41,13 +41,13 @@ pub(crate) struct Engine {
     unreported: AtomicUsize,
 }
 
-/// Of this many for each member, status is collected for once the usual time more: a member to which 40 Works a second
-/// go has as many within the usual 100 ms.
+/// For each multiple of this number per member, status is collected for the usual time once more: a member that
+/// receives 40 Works a second has as many within the usual 100 ms.
 const UNREPORTED_SHARE: usize = 4;
 
 impl Engine {
-    /// How much of the dispatched work has no status yet: the Works of each member, in shares so large that status
-    /// waits for the rest of a rollout rather than for a part of it.
+    /// The number of dispatched Works without a status, as the share of each member, large enough that status waits for
+    /// the rest of a rollout.
     pub(crate) fn rollouts(&self) -> usize {
         let members = self.queues.lock().len().max(1);
         self.unreported.load(Ordering::Relaxed) / (members * UNREPORTED_SHARE)
@@ -187,7 +187,7 @@ fn note_work(context: &Context, event: &Event) {
     if is_desired {
         let initial = matches!(event, Event::Added { initial: true, .. });
         enqueue(context, key, if initial { Priority::Low } else { Priority::Normal });
-    // Before the first pass there is nothing to compare with; that pass compares anyway.
+    // Before the first pass there is no state to compare with; that pass compares anyway.
     } else if context.engine.records.lock().contains_key(&key) {
         recheck_later(context, key);
     }
@@ -315,7 +315,7 @@ fn note_member(context: &Context, cluster: &ClusterName, event: &Event) {
         let ours = known.is_some_and(|version| version == object.resource_version());
         let foreign = match event {
             Event::Deleted(_) => true,
-            // Before the first pass there is nothing to compare with; that pass compares anyway.
+            // Before the first pass there is no state to compare with; that pass compares anyway.
             Event::Added { .. } => known.is_some() && !ours,
             Event::Updated { old, new } => !ours && !is_status_only(old, new),
         };
@@ -332,7 +332,7 @@ fn note_member(context: &Context, cluster: &ClusterName, event: &Event) {
     }
 }
 
-/// A kind that counts generations did not count one; labels and our annotations are the rest of what is ours.
+/// For a kind with generations, the generation is unchanged; labels and our annotations are the other managed fields.
 fn is_status_only(old: &Object, new: &Object) -> bool {
     new.generation() > 0
         && old.generation() == new.generation()

@@ -102,9 +102,9 @@ pub(super) async fn reconcile(context: &Context, key: &WorkKey) -> Result<Next> 
 enum Dispatched {
     /// The member has the manifests; the conditions to report, if this process observed it.
     Same(Vec<Condition>),
-    /// The member is newer than the store; the Work comes back when a person has confirmed.
+    /// The member is newer than the store; the Work is enqueued when an administrator has confirmed.
     Held,
-    /// They were there before this process; the Work comes back when the member's cache is complete.
+    /// The objects existed before this process; the Work is enqueued when the member's cache is complete.
     Parked,
     /// They were written just now. The condition waits for the first status, so that both are one write.
     Wrote,
@@ -142,7 +142,7 @@ impl Pass<'_> {
             }
             Err(error) => {
                 self.failed(record.misses);
-                // The state in the member is unknown until it answers; the Work keeps the reported state.
+                // The state in the member is unknown until it responds; the Work keeps the reported state.
                 let silent = matches!(&error, MemberError::Unidentified { .. } | MemberError::Unmarked { .. });
                 if (silent && had) || is_brief(&error) {
                     return Err(error.into());
@@ -163,7 +163,7 @@ impl Pass<'_> {
         outcome
     }
 
-    /// The member, and what may be done in it.
+    /// The member, and the permitted changes in it.
     async fn admitted(&self) -> std::result::Result<(Arc<Member>, Permit), MemberError> {
         let member = identity::writable(self.context, self.cluster).await?;
         let permit = crate::resume::permit(self.context, &member, self.cluster, self.object, self.work).await?;
@@ -175,7 +175,7 @@ impl Pass<'_> {
         Mode::of(&self.work.metadata.annotations)
     }
 
-    /// The record as it is, not dirty from now on: what happens while the pass runs makes it dirty again.
+    /// The current record, marked clean: changes during the pass make it dirty again.
     fn take_record(&self) -> Record {
         let mut records = self.context.engine.records.lock();
         let record = records.entry(self.key.clone()).or_default();
@@ -184,7 +184,7 @@ impl Pass<'_> {
         taken
     }
 
-    /// Whether a process before this one left this very generation in the member.
+    /// Whether an earlier process applied this generation to the member.
     fn had_before(&self) -> bool {
         self.work.status.conditions.iter().any(|condition| {
             condition.type_ == conditions::APPLIED
@@ -193,7 +193,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Applies every manifest, and keeps what is known of contested fields in any case.
+    /// Applies every manifest, and stores the state of contested fields in any case.
     async fn apply_all(
         &self,
         member: &Arc<Member>,
@@ -202,7 +202,7 @@ impl Pass<'_> {
         had: bool,
     ) -> Result<Dispatched> {
         let before = std::mem::take(&mut record.contests);
-        // A Work that leaves fields to their owners contests none.
+        // A Work that leaves fields to their owners has no contested fields.
         let is_known = record.uid == self.object.uid() && self.mode() != Some(Mode::Yield);
         let mut contests = if is_known { before.clone() } else { Contests::default() };
         let outcome = self.apply_each(member, permit, &record, had, &mut contests).await;
@@ -335,7 +335,7 @@ impl Pass<'_> {
         self.context.recorder.for_component("execution-controller")
     }
 
-    /// Reads the state of the objects from the member's caches. What is not there keeps its last state.
+    /// Reads the state of the objects from the member's caches. Absent objects keep their last state.
     async fn report(&self, status: &mut WorkStatus) -> Result<()> {
         let is_there = |it: &Condition| (it.type_ == conditions::APPLIED && it.status == "True") || resume::waits(it);
         if !status.conditions.iter().any(is_there) || !self.cluster.is_ready() {
@@ -421,7 +421,7 @@ impl Pass<'_> {
         if let Some(condition) = turned(conditions::DISPATCHING) {
             recorder.normal(&**self.object, events::WORK_DISPATCHING, condition.message);
         }
-        // Of a held member there is one event, on its Cluster.
+        // A held member has one event, on its Cluster.
         if let Some(condition) = turned(conditions::APPLIED).filter(|it| !resume::waits(it)) {
             if condition.status == "True" {
                 let message = format!("Sync work({place}) to cluster({cluster}) successful.");
@@ -433,8 +433,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether the deletion of the Work waits for us still. The cache may have a Work whose end is long over; what it names
-    /// may be another Work's by now, which wrote nothing, for it found all as it wants it.
+    /// Whether the deletion of the Work still waits for us. The cache may have a Work that was deleted long ago; its
+    /// objects may belong to another Work now, which wrote nothing because they already matched.
     async fn is_held(&self) -> Result<bool> {
         let live = self.context.live(&Work::api_resource(), self.object).await?;
         Ok(live.is_some_and(|live| live.finalizers().iter().any(|held| **held == *finalizers::EXECUTION)))

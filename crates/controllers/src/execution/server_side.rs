@@ -37,7 +37,7 @@ pub(super) async fn apply(attempt: Attempt<'_>, mode: Mode, contests: &mut Conte
     };
     let mut desired = tree.clone();
     let mut drifts = Vec::new();
-    // Without force nothing of others is overwritten.
+    // Without force, fields of others are not overwritten.
     if mode == Mode::Force
         && (had || !contests.is_empty())
         && let Some(observed) = &mut observed
@@ -74,7 +74,7 @@ pub(super) async fn apply(attempt: Attempt<'_>, mode: Mode, contests: &mut Conte
             let what = format!("{} {key} in cluster {}", resource.kind, member.name);
             Error::Wait(format!("a field of {what} is owned by others and cannot be left to them: {field}"))
         })?;
-        // The remaining conflicts are with writes of our own.
+        // The remaining conflicts are with our own earlier writes.
         written = send(member, manifest, &desired, true).await;
     }
     let version = resource.api_version();

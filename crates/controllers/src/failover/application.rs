@@ -1,6 +1,6 @@
 //! Moves workloads that stay unhealthy in a cluster, as `failover.application` of their policy requires.
 //!
-//! Since when a copy is unhealthy is kept in memory: after a restart the toleration begins again.
+//! The time since when a copy is unhealthy is kept in memory: a restart restarts the toleration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The global brake on evictions by taints. `propagation::failover::brake` decides; here the fleet is followed, and the
-//! condition `EvictionsPaused` of each Cluster, its event and the metric are kept true.
+//! The global brake on evictions by taints. `propagation::failover::brake` decides; this module follows the fleet, and
+//! updates the condition `EvictionsPaused` of each Cluster, its event and the metric.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Brake(Mutex<State>);
 #[derive(Default)]
 struct State {
     signs: BTreeMap<ClusterName, Sign>,
-    /// Clusters that nothing left because they were about to recover.
+    /// Clusters without evictions because they are about to recover.
     recovering: BTreeSet<ClusterName>,
     /// Since when the fleet is watched.
     since: Option<Time>,
@@ -61,7 +61,7 @@ impl Brake {
         state.recovering.remove(cluster);
     }
 
-    /// Whether nothing may leave a cluster now.
+    /// Whether evictions from a cluster are paused.
     pub(super) fn hold(&self, cluster: &Cluster, now: Time) -> Hold {
         let mut state = self.0.lock();
         if state.engaged.is_some_and(|since| !brake::is_released(cluster, since)) {
@@ -195,8 +195,8 @@ pub(super) fn follow(context: &Context) {
     });
 }
 
-/// Begins, once all Clusters are known; a pause that an earlier process reported goes on. `scans` gets the clusters that are
-/// released.
+/// Runs once all Clusters are known; a pause that an earlier process reported continues. `scans` receives the released
+/// clusters.
 pub(super) async fn run(context: Context, scans: Arc<WorkQueue<ClusterName>>) {
     let reports: Arc<WorkQueue<ClusterName>> = context.queue();
     {

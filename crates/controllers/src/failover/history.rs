@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use crate::Context;
 use crate::error::{During, Result};
 
-/// Moves that wait to be stored: as many as are kept. More than that are dropped, the oldest first.
+/// The maximum number of moves in the queue, equal to those stored. Beyond it the oldest are dropped.
 const WAITING: usize = 20_000;
 /// Moves that end within this time are written together.
 const COLLECT: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ struct Document {
     data: BTreeMap<String, String>,
 }
 
-/// Runs until the process stops; then it stores what waits.
+/// Runs until the process stops; then it stores the queued moves.
 pub(super) async fn run(context: Context) {
     let writer = format!("{:08x}", context.world.random_u64() >> 32);
     let (mut ring, mut backoff) = (None, Backoff::new(PAUSES.0, PAUSES.1));

@@ -1,7 +1,7 @@
-//! Workloads that leave clusters: by NoExecute taints, because they are unhealthy, and how the copy left behind ends.
+//! Evictions from clusters: by NoExecute taints, or because workloads are unhealthy, and the end of the old copy.
 //!
-//! `propagation::failover` decides. Here bindings are followed, decisions are written on the version they were made for,
-//! and events are recorded.
+//! `propagation::failover` decides. This module follows bindings, writes decisions with their source version as
+//! precondition, and records events.
 
 mod application;
 mod brake;
@@ -62,7 +62,7 @@ impl Default for Eviction {
     }
 }
 
-/// Whether the spec of an object has a field; nothing is decoded.
+/// Whether the spec of an object has a field, without decoding.
 fn has(object: &Object, path: &[&str]) -> bool {
     let Some(spec) = object.member("spec") else { return false };
     let mut json = &spec[..];

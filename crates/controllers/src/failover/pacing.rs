@@ -39,7 +39,7 @@ struct State {
 pub(super) struct Slot<'a> {
     pace: &'a Pace,
     binding: &'a BindingKey,
-    /// Whether the binding stops moving when the slot is given back.
+    /// Whether the binding stops moving when the slot is released.
     is_new: bool,
 }
 
@@ -84,7 +84,7 @@ impl Pace {
         self.state.lock().moving.is_empty()
     }
 
-    /// Follows the moves of a binding; what other controllers end or a restart has left is counted too.
+    /// Follows the moves of a binding; this includes evictions by other controllers and from before a restart.
     pub(super) fn follow(&self, context: &Context, event: &Event) {
         let key = BindingKey::of(event.object());
         let is_moving = !matches!(event, Event::Deleted(_)) && is_moving(event.object());
@@ -123,7 +123,7 @@ fn is_moving(binding: &Object) -> bool {
     tasks.iter().any(|task| task.producer == evictions::BY_TAINT_MANAGER && task.suppress_deletion != Some(true))
 }
 
-/// Whether any cluster can take over what leaves `from`.
+/// Whether any cluster can receive the workloads of `from`.
 pub(super) fn has_receiver(context: &Context, from: &str) -> bool {
     context.clusters.all().iter().any(|cluster| cluster.metadata.name != from && is_receiver(cluster))
 }

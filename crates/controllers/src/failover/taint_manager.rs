@@ -33,7 +33,7 @@ const UNLIMITED_WORKERS: usize = 16;
 /// Bindings that are compared with a cluster before other tasks get their turn: about a millisecond.
 const BATCH: usize = 256;
 
-/// A binding that may have to leave a cluster; the least comes first.
+/// A candidate binding for an eviction; the smallest is first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Eviction {
     /// `spec.schedulePriority` of the binding.
@@ -101,7 +101,7 @@ struct Shared {
     scans: Arc<WorkQueue<ClusterName>>,
     /// The clusters with NoExecute taints.
     tainted: Mutex<BTreeSet<ClusterName>>,
-    /// Those that nothing leaves because no other cluster is ready.
+    /// Clusters without evictions because no other cluster is ready.
     stranded: Mutex<BTreeSet<ClusterName>>,
     pace: Pace,
 }
@@ -161,7 +161,7 @@ fn follow_clusters(context: &Context, shared: &Arc<Shared>) {
     });
 }
 
-/// A binding that comes to a tainted cluster, or is scheduled with other tolerations.
+/// A binding that is assigned to a tainted cluster, or scheduled with other tolerations.
 fn follow_bindings(context: &Context, evictions: &Arc<Evictions>, shared: &Arc<Shared>) {
     let (here, evictions, shared) = (context.clone(), evictions.clone(), shared.clone());
     context.bindings(evictions.scope).subscribe(move |event| {
@@ -221,7 +221,7 @@ enum Outcome {
     Evicted,
     /// It is tolerated for so long.
     Later(Duration),
-    /// The binding stays, or has left already.
+    /// The binding stays, or has already left.
     Stays,
 }
 
@@ -230,7 +230,7 @@ async fn pass(context: &Context, shared: &Shared, evictions: &Evictions, evictio
     let rate = context.settings.eviction.rate;
     let slot = match rate {
         Some(_) => None,
-        // Decided after the wait: the taint may be gone by then.
+        // Decided after the wait: the taint may be removed by then.
         None => match context.stop.run_until_cancelled(shared.pace.slot(&eviction.binding)).await {
             Some(slot) => Some(slot),
             None => return Ok(Next::Done),

@@ -38,7 +38,7 @@ pub enum MemberError {
     Unlisted(ClusterName),
     #[error("another process writes to cluster {0}")]
     Superseded(ClusterName),
-    /// Nothing may be written to it.
+    /// Writes to it are refused.
     #[error("{}", refusal.message(cluster))]
     Refused { cluster: ClusterName, refusal: Refusal },
 }

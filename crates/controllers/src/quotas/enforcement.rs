@@ -1,8 +1,8 @@
-//! The count of what the bindings of a namespace use (gate FederatedQuotaEnforcement).
+//! Counts the usage by the bindings of a namespace (gate FederatedQuotaEnforcement).
 //!
-//! Our API server keeps `status.overallUsed` right with every write of a binding, so that this count only confirms it. A
-//! webhook before another API server charges growth before it is stored: there this controller releases the shares that
-//! bindings freed, and charges for writes that failed.
+//! Our API server updates `status.overallUsed` with every write of a binding, so that this count only confirms it. A
+//! webhook of another API server charges growth before it is stored: there this controller releases the shares that
+//! bindings freed, and the charges of failed writes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -22,7 +22,7 @@ pub(crate) use enforcement::run as run_enforcement;
 pub(crate) use status::run as run_status;
 pub(crate) use sync::run as run_sync;
 
-/// Passes at once of each of these controllers. Few quotas change at a time, and most passes write nothing.
+/// Concurrent passes of each of these controllers. Few quotas change at a time, and most passes write nothing.
 const WORKERS: usize = 4;
 
 fn informer(context: &Context) -> Informer {

@@ -91,8 +91,8 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     all(errors).map(|()| Next::Done)
 }
 
-/// Deletes the Works in clusters that the quota does not assign anything to. `quota` is as the cache has it; before a Work
-/// is deleted, the server confirms that nothing newer is stored.
+/// Deletes the Works in clusters without an assignment by the quota. `quota` is from the cache; before a Work is
+/// deleted, the server confirms that no newer version is stored.
 async fn delete_unassigned(context: &Context, key: &ObjectKey, quota: Option<&FederatedResourceQuota>) -> Result<bool> {
     let assigned: BTreeSet<&str> =
         quota.iter().flat_map(|it| &it.spec.static_assignments).map(|it| it.cluster_name.as_str()).collect();

@@ -1,4 +1,5 @@
-//! Members that are newer than the store: nothing they had is changed until a person confirms.
+//! Held members, which are newer than the store: their existing objects are not changed until an administrator
+//! confirms.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -45,7 +46,7 @@ fn count(context: &Context) {
     context.metrics.resume_pending.set(&[], u32::try_from(held).map_or(f64::MAX, f64::from));
 }
 
-/// Since when a member is held. A hold that an earlier process reported goes on.
+/// The time since when a member is held. A hold that an earlier process reported continues.
 pub(super) fn since(context: &Context, cluster: &Cluster) -> Option<Time> {
     let name = cluster.metadata.name.as_str();
     let holds = &context.resume.holds;

@@ -27,9 +27,9 @@ const FIELD: &str = "incarnations.json";
 /// As the informers' pauses.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
-/// How long a process that was superseded waits for its own end. Two that start at once may both have read the list before
-/// either wrote, and the one that loses the lease may have written last: after the duration of a lease (15 s) the one that is
-/// left begins another incarnation. It doubles, for those who run two without leases.
+/// How long a superseded process waits for its own end. Two processes that start concurrently may both have read the
+/// list before either wrote, and the one that loses the lease may have written last: after the duration of a lease (15
+/// s) the remaining one begins another incarnation. The wait doubles, for two processes without leases.
 const SUPERSEDED: (Duration, Duration) = (Duration::from_secs(15), Duration::from_mins(10));
 
 #[derive(Debug, thiserror::Error)]
@@ -113,12 +113,12 @@ async fn create(client: &Client, document: &serde_json::Value) -> client::Result
     }
 }
 
-/// Adds to the list that the store was opened when it had come to `revision`, and the breaks of one that was restored or
-/// opened with a loss. Must be done before users, agents and controllers reach the store: what they write may take it past
-/// what an older copy of it lacks.
+/// Records that the store was opened at `revision`, and the breaks of a store that was restored or opened with a loss.
+/// Must be done before users, agents and controllers reach the store, because their writes may hide the gap of an older
+/// copy.
 ///
 /// # Errors
-/// The list cannot be read or written.
+/// If the list cannot be read or written.
 pub async fn record_opening(client: &Client, world: &World, revision: u64, breaks: &[Break]) -> Result<(), String> {
     let started = apimachinery::meta::Time::new(world.now());
     loop {
@@ -186,7 +186,7 @@ pub(crate) async fn run(context: Context) {
     }
 }
 
-/// Resumes the work that was left while another process wrote to the members.
+/// Resumes the work that waited while another process wrote to the members.
 fn take_up(context: &Context) {
     for cluster in context.clusters.all() {
         crate::execution::dispatch_all(context, &ClusterName::of(&cluster));
@@ -249,7 +249,8 @@ fn superseded() {
     tracing::warn!("Another process writes to the members now; this one waits for the other to end");
 }
 
-/// The list, read at `revision` of the store or later. What an agent marks with an incarnation must not come after the next.
+/// The list, read at `revision` of the store or later. Marks of an agent with an incarnation must not be later than the
+/// next incarnation.
 pub(super) async fn covering(context: &Context, known: Arc<Known>, revision: u64) -> Result<Arc<Known>, MemberError> {
     if context.agent_of.is_none() || known.read_at >= revision {
         return Ok(known);
@@ -280,7 +281,7 @@ async fn settle(context: &Context) -> Result<(), Failure> {
     loop {
         let doubts = resume.doubts.load(Ordering::Relaxed);
         let own = resume.own.lock().clone();
-        // Before the list is read: a Work that is seen meanwhile may be newer than what was read.
+        // Before the list is read: a Work observed meanwhile may be newer than the list.
         let highest = resume.highest.load(Ordering::Relaxed);
         let found = match read(&context.client).await {
             Err(Failure::Api(error)) if error.reason() == Some(StatusReason::Forbidden) => {
@@ -298,7 +299,7 @@ async fn settle(context: &Context) -> Result<(), Failure> {
             (Some(_), _) => read_by_agent(own.as_deref(), goes_on, plane, found, context),
             (None, true) => gate_of(own.unwrap_or_default(), plane, found),
             (None, false) => {
-                // Read again, with what was written.
+                // Read again, with the new entry.
                 begin(context, found).await?;
                 continue;
             }
@@ -336,7 +337,7 @@ async fn begin(context: &Context, mut found: Read) -> Result<(), Failure> {
     let started = context.now();
     let id = incarnation_id(started, context.world.random_u64());
     found.list.begin(id.clone(), found.revision, started);
-    // Before the write: when its answer is lost, the list has it all the same.
+    // Before the write: if its response is lost, the list may still contain it.
     *context.resume.own.lock() = Some(id.clone());
     context.resume.highest.store(0, Ordering::Relaxed);
     if write(&context.client, &found).await? {

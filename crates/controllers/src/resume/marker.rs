@@ -102,7 +102,7 @@ pub(super) async fn learn(
             }
             (marker.accepted, marker.ended)
         }
-        // Written by a later version or by hand: its meaning is unknown.
+        // Written by a later version or manually: its meaning is unknown.
         Some(Err(_)) => {
             hold::begin(context, &member.name, known, text.unwrap_or_default(), carrier());
             (None, Vec::new())
@@ -121,10 +121,10 @@ fn has_alive(context: &Context, cluster: &ClusterName, ended: &[String]) -> bool
     })
 }
 
-/// Sees to it that the member knows of the deletion that comes.
+/// Ensures that the member records the coming deletion.
 ///
 /// # Errors
-/// The marker was not written; nothing may be deleted yet.
+/// If the marker was not written; no deletion may follow.
 pub(crate) async fn write_ahead(context: &Context, member: &Member, permit: &Permit) -> Result<()> {
     let Some(known) = &permit.known else { return Ok(()) };
     let is_named = |read: &Read| permit.work_id.is_empty() || read.ended.contains(&permit.work_id);
@@ -140,7 +140,7 @@ pub(crate) async fn write_ahead(context: &Context, member: &Member, permit: &Per
     if read.as_ref().is_some_and(is_covered) {
         return Ok(());
     }
-    // Deletions that were decided meanwhile are covered too. An agent does not know what the list is at later revisions.
+    // Deletions decided meanwhile are covered, too. An agent does not know the list at later revisions.
     let seen = context.resume.highest.load(Ordering::Relaxed);
     let seen = if context.agent_of.is_some() { seen.min(known.read_at) } else { seen };
     let (accepted, ended) = read.map(|read| (read.accepted, read.ended)).unwrap_or_default();
@@ -151,10 +151,10 @@ pub(crate) async fn write_ahead(context: &Context, member: &Member, permit: &Per
     write(member, known, Marker { mark: known.mark(seen.max(permit.revision)), accepted, ended }).await
 }
 
-/// The member is brought to the state of the store: what was lost until now is accepted.
+/// The state of the store is applied to the member: losses until now are accepted.
 ///
 /// # Errors
-/// The marker was not written.
+/// If the marker was not written.
 pub(super) async fn accept(context: &Context, member: &Arc<Member>, known: &Known) -> Result<()> {
     let accepted = Acceptance { number: known.list.last_number(), id: known.own.clone(), at: context.now() };
     let _one_at_a_time = member.ledger.busy.lock().await;

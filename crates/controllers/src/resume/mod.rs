@@ -1,8 +1,8 @@
-//! Safe resume (`propagation::resume`): with an older copy of the store put back, nothing in a member is overwritten, deleted
-//! or recreated until a person confirms.
+//! Safe resume (`propagation::resume`): after the restore of an older copy of the store, no object in a member is
+//! overwritten, deleted or recreated until an administrator confirms.
 //!
-//! [`incarnations`] keeps the list of starts in the control plane, [`marker`] what a member keeps about deletions, [`hold`]
-//! the members that wait. A pass over a Work gets a [`Permit`] before it writes to a member.
+//! [`incarnations`] maintains the list of starts in the control plane, [`marker`] a member's record of deletions,
+//! [`hold`] the held members. A pass over a Work gets a [`Permit`] before it writes to a member.
 
 mod hold;
 mod incarnations;
@@ -69,8 +69,8 @@ impl Known {
         Mark { plane: Mark::plane_of(&self.plane), incarnation: self.own.clone(), revision }
     }
 
-    /// Whether the store is older than what carries the mark. What cannot be read, and marks of other control planes, are not
-    /// ours to compare.
+    /// Whether the store is older than the object with the mark. Unreadable marks, and those of other control planes,
+    /// are not compared.
     fn is_older_than(&self, text: &str, accepted: Option<&Acceptance>) -> bool {
         let Ok(mark) = text.parse::<Mark>() else { return false };
         mark.plane == Mark::plane_of(&self.plane) && self.list.is_older_than(&mark, accepted)
@@ -83,15 +83,15 @@ pub(crate) struct Resume {
     gate: Level<Gate>,
     /// The incarnation of this process, once there is one.
     own: parking_lot::Mutex<Option<String>>,
-    /// Grows whenever what is known may be over.
+    /// Increases whenever the known list may be outdated.
     doubts: AtomicU64,
     again: tokio::sync::Notify,
     /// One reader of the list at a time.
     reading: tokio::sync::Mutex<()>,
-    /// The newest revision of a Work that was seen.
+    /// The newest observed revision of a Work.
     highest: AtomicU64,
     holds: hold::Holds,
-    /// Incarnations that the list lacks although it was read again since they were seen.
+    /// Incarnations that are still missing from the list after it was read again.
     unknown: parking_lot::Mutex<BTreeSet<String>>,
     warned: AtomicBool,
     /// Works that came after the hold of their member, as found while their bindings existed: their UIDs, and the holds.
@@ -99,18 +99,18 @@ pub(crate) struct Resume {
 }
 
 impl Resume {
-    /// A Work is gone.
+    /// A Work was deleted.
     pub(crate) fn forget(&self, work: &Object) {
         self.new.lock().remove(work.uid());
     }
 
-    /// A Work of this revision was seen.
+    /// Records an observed revision of a Work.
     pub(crate) fn saw(&self, revision: u64) {
         self.highest.fetch_max(revision, Ordering::Relaxed);
     }
 
-    /// Whether the list must be read again before the mark is compared with it: a process that has lost its leadership and
-    /// does not know it yet finds the marks of its successor.
+    /// Whether the list must be read again before the mark is compared with it: a process that has lost its leadership
+    /// without noticing finds the marks of its successor.
     fn reads_again(&self, known: &Known, text: &str) -> bool {
         let Ok(mark) = text.parse::<Mark>() else { return false };
         if mark.plane != Mark::plane_of(&known.plane) || !known.list.lacks(&mark) {
@@ -131,7 +131,7 @@ impl Resume {
         }
     }
 
-    /// The list may be another now: nothing is written to members before it was read again.
+    /// The list may have changed: no write to members before it is read again.
     pub(crate) fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::Relaxed);
         self.gate.set(Gate::Closed);
@@ -145,15 +145,15 @@ pub(crate) struct Permit {
     accepted: Option<Acceptance>,
     is_held: bool,
     is_new: bool,
-    /// Of the Work.
+    /// The revision of the Work.
     revision: u64,
     work_id: String,
 }
 
-/// Waits until the incarnation is recorded, and reads the member's marker where that has not happened over this connection.
+/// Waits until the incarnation is recorded, and reads the member's marker unless it was read over this connection.
 ///
 /// # Errors
-/// Nothing may be written to the member now.
+/// If writes to the member are currently refused.
 pub(crate) async fn permit(
     context: &Context,
     member: &Member,
@@ -177,12 +177,12 @@ pub(crate) async fn permit(
     Ok(Permit { known, accepted, is_held: since.is_some(), is_new, revision, work_id })
 }
 
-/// Whether the Work, and what it was made for, came after the hold.
+/// Whether the Work and its template were created after the hold.
 fn is_new(context: &Context, work: &Work, since: Time) -> bool {
     if !resume::is_newer(work.metadata.creation_timestamp, since) {
         return false;
     }
-    // An agent knows Works only.
+    // An agent reads only Works.
     if context.agent_of.is_some() {
         return true;
     }
@@ -217,16 +217,16 @@ fn is_new(context: &Context, work: &Work, since: Time) -> bool {
 }
 
 impl Permit {
-    /// Whether nothing of the Work is done in the member.
+    /// Whether the Work is not executed in the member.
     pub(crate) fn waits(&self) -> bool {
         self.is_held && !self.is_new
     }
 
-    /// Succeeds if what is there may be changed or deleted. A member that turns out to be newer than the store is held from
-    /// here on.
+    /// Succeeds if the existing object may be changed or deleted. A member found to be newer than the store is held
+    /// from here on.
     ///
     /// # Errors
-    /// [`Error::Held`], or the list of incarnations is read again first.
+    /// [`Error::Held`], or the list of incarnations must be read again first.
     pub(crate) fn allows(&self, context: &Context, member: &Member, observed: &Object) -> Result<()> {
         let Some(known) = &self.known else { return Ok(()) };
         let mark = observed.annotation(annotations::MARK);
@@ -246,8 +246,8 @@ impl Permit {
         if decision == Decision::Act { Ok(()) } else { Err(Error::Held) }
     }
 
-    /// Whether the Work itself is older than the object that it wrote: so the store is, also where its revision has passed
-    /// that of the mark since. What was lost before a confirmation is accepted.
+    /// Whether the Work itself is older than the object that it wrote: then the store is older, even if its revision
+    /// has since passed that of the mark. Losses before a confirmation are accepted.
     fn is_behind(&self, known: &Known, mark: &str) -> bool {
         let Ok(mark) = mark.parse::<Mark>() else { return false };
         // Then an older copy shows by its opening, and it is only the cache that lags.

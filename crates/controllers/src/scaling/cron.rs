@@ -1,4 +1,4 @@
-//! CronFederatedHPA: runs the rules whose time has come, and keeps their histories.
+//! CronFederatedHPA: runs due rules, and records their histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ struct Controller {
     metrics: OfCron,
 }
 
-/// What is known of one object.
+/// The state of one object.
 #[derive(Clone, Default)]
 struct State {
     uid: String,

@@ -157,7 +157,7 @@ impl Controller {
         Ok((action, if plan.error.is_some() { "internal" } else { "none" }))
     }
 
-    /// The history of this very object: one of the same name that was created again has none.
+    /// The history of this object; a recreated one of the same name has none.
     fn history(&self, hpa: &FederatedHPA) -> History {
         let key = ObjectKey::namespaced(hpa.metadata.namespace.as_str(), hpa.metadata.name.as_str());
         let histories = self.histories.lock();

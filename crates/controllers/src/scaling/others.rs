@@ -1,4 +1,4 @@
-//! Other autoscalers of what a FederatedHPA scales: in the control plane, and those that go to the members.
+//! Other autoscalers of a FederatedHPA's target: in the control plane, and those propagated to members.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use propagation::contest::CONDITION;
 
 use crate::{Context, member_scaling};
 
-/// The index of autoscalers by what they scale.
+/// The index of autoscalers by their target.
 const TARGET: &str = "target";
 
 /// The reason of the condition, and of the event.
@@ -38,8 +38,8 @@ impl Others {
         if names.len() < 2 { Vec::new() } else { names }
     }
 
-    /// Sets or removes the condition about HorizontalPodAutoscalers that are propagated with the target: in members they
-    /// overwrite what the FederatedHPA decides. Returns the event about a new one.
+    /// Sets or removes the condition about HorizontalPodAutoscalers that are propagated with the target: in members
+    /// they overwrite the decisions of the FederatedHPA. Returns the event about a new one.
     pub fn report(
         &self,
         hpa: &FederatedHPA,
@@ -88,7 +88,7 @@ fn of_federated(object: &Object) -> Option<String> {
     object.decode().ok().map(|hpa| target_key(&hpa))
 }
 
-/// Of an autoscaler that a policy propagates.
+/// The target of an autoscaler that a policy propagates.
 fn of_template(object: &Object) -> Option<String> {
     if !member_scaling::is_claimed(object) {
         return None;

@@ -29,14 +29,14 @@ fn state(cluster: &Cluster) -> Consumer {
     if cluster.metadata.deletion_timestamp.is_some() {
         return Consumer::Leaving;
     }
-    // What a cluster does not report is unknown, not absent.
+    // An API enablement that a cluster does not report is unknown, not absent.
     if cluster.api_enablement("discovery.k8s.io/v1", "EndpointSlice") == ApiEnablementStatus::Disabled {
         return Consumer::Incompatible;
     }
     if cluster.is_ready() { Consumer::Ready } else { Consumer::NotReady }
 }
 
-/// Calls `changed` when a cluster comes, goes, or changes its state as a consumer.
+/// Calls `changed` when a cluster is added or removed, or changes its state as a consumer.
 pub(super) fn on_change(context: &Context, changed: impl Fn(&ClusterName) + Send + Sync + 'static) {
     let (clusters, known) = (context.clusters.clone(), Mutex::new(BTreeMap::new()));
     context.cluster_informer.subscribe(move |event| {

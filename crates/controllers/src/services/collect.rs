@@ -1,8 +1,8 @@
-//! Reports the EndpointSlices of Services that are exported, or that a MultiClusterService provides, as Works: in the control
-//! plane for members in push mode, in the agent for its own.
+//! Reports the EndpointSlices of Services that are exported, or that a MultiClusterService provides, as Works: in the
+//! control plane for members in push mode, in the agent for its own member.
 //!
-//! ServiceExport Works and the Works of MultiClusterServices select the Services. Both mechanisms run here, each with a queue of
-//! its own, and leave to the other what it collected.
+//! ServiceExport Works and the Works of MultiClusterServices select the Services. Both mechanisms run here, each with a
+//! separate queue, and do not change each other's Works.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::error::{Error, Result, all, decoded};
 use crate::members::Member;
 use crate::{Context, identity};
 
-/// What selects the Services.
+/// The mechanism that selects the Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mechanism {
     Export,
@@ -112,7 +112,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// What a Work concerns: the Service that it selects, or whose slice it has.
+    /// The subject of a Work: the Service that it selects, or that of its slice.
     fn of(work: &Object, mechanism: Mechanism) -> Option<Self> {
         let service = slice_works::collected_service(work).or_else(|| mechanism.selected(work))?;
         Some(Self { cluster: ClusterName::from(WorkKey::of(work)?.cluster()), service })
@@ -300,7 +300,7 @@ impl Collector {
         }
     }
 
-    /// The server confirms that the Work is gone that selected the Service.
+    /// Confirms with the server that the Work that selected the Service was deleted.
     async fn confirm_end(&self, key: &Key) -> Result<()> {
         let source = key.source(self.mechanism);
         match certain(&self.context.client, &Work::api_resource(), &source).await? {

@@ -110,7 +110,7 @@ impl Controller {
             return self.end(key, &sources).await;
         };
         self.report_incompatible(key, object, &plan.incompatible);
-        // Before there are slices, there is nothing to report.
+        // Without slices there is nothing to report.
         if !sources.is_empty() || !plan.is_empty() || status::has(service, conditions::ENDPOINT_SLICE_DISPATCHED) {
             self.report(object, &plan, &outcome).await?;
         }
@@ -164,7 +164,7 @@ impl Controller {
         }
         together(errors)?;
         for work in &plan.released {
-            // What was written since may require it again.
+            // A later write may require it again.
             let found = context.written_works.get(&work.key());
             if let Some(object) = found.filter(|it| it.is_deleting() || !is_active(it)) {
                 slice_works::release(context, &object, finalizers::MCS_ENDPOINT_SLICE_DISPATCH).await?;
@@ -173,7 +173,7 @@ impl Controller {
         Ok(())
     }
 
-    /// The server confirms that the plan was made for what it has.
+    /// Confirms with the server that the plan is based on its current state.
     async fn confirm(&self, key: &ObjectKey, object: Option<&Arc<Object>>) -> Result<()> {
         let live = certain(&self.context.client, &MultiClusterService::api_resource(), key).await?;
         let state = |it: &Object| (it.uid().to_owned(), it.generation(), it.is_deleting());

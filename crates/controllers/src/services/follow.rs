@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::slices;
 use crate::members::Member;
 
-/// What is followed, by cluster and namespace.
+/// The followed namespaces, by cluster.
 #[derive(Clone, Default)]
 pub(super) struct Followed(Arc<Mutex<BTreeMap<(ClusterName, String), Namespace>>>);
 
@@ -41,7 +41,7 @@ impl Followed {
         let namespace = service.namespace().unwrap_or_default().to_owned();
         let mut followed = self.0.lock();
         let place = (member.name.clone(), namespace.clone());
-        // After another connection was made, informers of the former one receive nothing.
+        // After a reconnection, informers of the former connection receive no events.
         let known = followed.get_mut(&place).filter(|known| Arc::ptr_eq(&known.member, member));
         if let Some(known) = known {
             known.services.insert(service.name.clone());
@@ -68,7 +68,7 @@ impl Followed {
         let known = Namespace { member: member.clone(), informer: informer.clone(), selection, services };
         followed.insert(place.clone(), known);
         drop(followed);
-        // Services without slices have no events: their pass runs when it is known that they have none.
+        // Services without slices have no events: their pass runs when their absence is known.
         let (first, all, member) = (informer.clone(), self.clone(), member.clone());
         tokio::spawn(async move {
             if first.synced().await {

@@ -18,7 +18,7 @@ use crate::Context;
 use crate::error::{During, Error, Result, all, decoded};
 
 const NAME: &str = "endpointslice-controller";
-/// The index of imported slices by the Work that they were made from.
+/// The index of imported slices by their source Work.
 const WORK: &str = "imported-from";
 
 pub(crate) async fn run(context: Context) {
@@ -59,7 +59,7 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
-/// The Work that an imported slice was made from.
+/// The source Work of an imported slice.
 fn source(slice: &Object) -> Option<WorkKey> {
     let is_imported = slice.label(labels::KUBERNETES_SLICE_MANAGED_BY) == Some(labels::SLICE_MANAGED_BY_IMPORT);
     is_imported.then_some(())?;
@@ -98,7 +98,7 @@ async fn reconcile(context: &Context, informer: &Informer, key: &WorkKey) -> Res
     match kept.first() {
         None => create(context, &wanted).await,
         Some((_, slice)) => {
-            // A name that was free when the slice was made stays.
+            // The existing slice keeps its name.
             wanted["metadata"]["name"] = json!(slice.name());
             update(context, slice, &wanted).await
         }

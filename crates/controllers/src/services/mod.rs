@@ -38,7 +38,7 @@ fn services() -> ApiResource {
     ApiResource::namespaced("", "v1", "Service", "services")
 }
 
-/// An object as the server has it; `None` only if the server returned that this very object does not exist.
+/// The server's state of an object; `None` only if the server returned that this object does not exist.
 async fn certain(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
     match client.get(resource, key).await {
         Ok(object) => Ok(Some(object)),
@@ -47,7 +47,7 @@ async fn certain(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Re
     }
 }
 
-/// `Ok` when nothing failed. A write that was decided about an outdated state is returned as such: the next pass decides again.
+/// `Ok` without errors. A conflict because of an outdated state is returned as such: the next pass decides again.
 fn together(errors: Vec<Error>) -> Result<()> {
     let mut texts = Vec::new();
     for error in errors {

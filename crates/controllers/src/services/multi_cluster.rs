@@ -72,7 +72,7 @@ fn subscribe(context: &Context, informer: &Informer, queue: &Arc<WorkQueue<Objec
             Event::Added { object, .. } | Event::Deleted(object) => (object, true),
         };
         let key = service.key();
-        // Of a claimed Service the MultiClusterService may be gone.
+        // The MultiClusterService of a claimed Service may be deleted.
         let concerns = is_claimed(service) || known.cache().get(&key).is_some();
         if is_news && concerns {
             keys.add(key);
@@ -206,7 +206,7 @@ impl Controller {
         }
     }
 
-    /// A Work for each provider, and none for other clusters.
+    /// Writes a Work for each provider, and deletes those of other clusters.
     async fn write_works(&self, object: &Arc<Object>, service: &MultiClusterService, range: &Range) -> Result<bool> {
         let tree = decoded(object.key(), object.to_value())?;
         let (mut errors, mut wrote) = (Vec::new(), false);
@@ -261,8 +261,8 @@ impl Controller {
         together(errors)
     }
 
-    /// Removes everything that was made for a MultiClusterService; returns whether nothing is left. The binding goes before
-    /// the Service is released, so that the binding of a policy does not meet it.
+    /// Removes all objects created for a MultiClusterService; returns whether none remains. The binding is deleted
+    /// before the Service is released, so that it does not conflict with the binding of a policy.
     async fn end(&self, key: &ObjectKey) -> Result<bool> {
         self.delete_works(&self.works_beside(key, &BTreeSet::new())?).await?;
         let mut copies = slice_works::dispatched(&self.context, key)?;

@@ -58,7 +58,7 @@ pub(super) fn dispatched(context: &Context, service: &ObjectKey) -> Result<Vec<W
     found(context, DISPATCHED, service, dispatched_service)
 }
 
-/// One that cannot be decoded is an error: what it has is unknown.
+/// An undecodable one is an error: its content is unknown.
 fn found(
     context: &Context,
     index: &str,
@@ -70,7 +70,7 @@ fn found(
     newest.iter().map(|work| decoded(work.key(), work.decode())).collect()
 }
 
-/// Creates a Work. One that exists already has another origin, or the cache lags: the next pass sees it.
+/// Creates a Work. If it already exists, it has another origin, or the cache is behind: the next pass sees it.
 pub(super) async fn create(context: &Context, work: &Work) -> Result<()> {
     let (resource, key) = (Work::api_resource(), work.key());
     let written = context.written_works.write(&key, context.client.create(&resource, work)).await;
@@ -84,7 +84,7 @@ pub(super) async fn update(context: &Context, work: &Work) -> Result<()> {
     written.map(drop).during(|| format!("updating work {key}"))
 }
 
-/// Deletes a Work in the version that it was read in: what changed since is decided about again.
+/// Deletes a Work with its version as precondition: after a later change the next pass decides again.
 pub(super) async fn delete(context: &Context, work: &Work) -> Result<()> {
     let (key, metadata) = (work.key(), &work.metadata);
     let options = DeleteOptions::default().only_version(&metadata.uid, &metadata.resource_version);

@@ -149,7 +149,7 @@ async fn a_member_with_a_rotated_token_is_watched() {
     }
     plane.settle().await;
 
-    // Nothing is observed until the controllers reconcile the cluster with the new token.
+    // There is no observation until the controllers reconcile the cluster with the new token.
     let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
     let token = json!({"data": {"token": "bmV3"}});
     plane

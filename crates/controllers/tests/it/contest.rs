@@ -1,4 +1,4 @@
-//! An autoscaler in a member scales what the control plane divides.
+//! An autoscaler in a member scales a workload that the control plane divides.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn deploy(plane: &Plane, annotations: Value) {
     plane.settle().await;
 }
 
-/// What a HorizontalPodAutoscaler does in a member each 15 seconds.
+/// The write of a HorizontalPodAutoscaler in a member every 15 seconds.
 async fn scale(member: &Client, manager: &str, replicas: i64) {
     let client = member.with_user_agent(manager);
     let path = format!("{}/scale", deployments().object_path(&web()));
@@ -211,7 +211,7 @@ async fn requests_of_containers_stay_too() {
         tokio::time::sleep(Duration::from_secs(45)).await;
         seen.push(cpu().await);
     }
-    // A patch says less about its client than the subresource `scale`.
+    // A patch identifies its client less clearly than the subresource `scale`.
     assert_eq!(seen, [vec![json!("100m"); 10], vec![json!("250m"); 2]].concat());
     let message = reported(&plane).await.0.expect("a condition");
     assert!(

@@ -129,7 +129,7 @@ static KARMADA: LazyLock<Vec<Resource>> = LazyLock::new(|| {
         server.shutdown();
         custom
     };
-    // In a runtime of its own, so that it does not depend on which test is first.
+    // In a separate runtime, so that it does not depend on which test is first.
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     std::thread::scope(|scope| scope.spawn(|| runtime().block_on(compiling)).join().expect("our definitions compile"))
 });

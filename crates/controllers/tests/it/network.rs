@@ -20,7 +20,7 @@ use world::Level;
 /// The server that the members are joined to.
 pub const CONTROL: &str = "control";
 
-/// Virtual time passes only while nothing else runs. Two processes that revert each other's writes until their caches
+/// Virtual time advances only when all tasks are idle. Two processes that revert each other's writes until their caches
 /// agree would otherwise never receive the events in flight.
 const REQUESTS_PER_MILLISECOND: u64 = 64;
 

@@ -228,7 +228,7 @@ async fn an_object_deleted_without_an_event_is_recreated() {
     plane.shutdown().await;
 }
 
-/// A Work that overwrites ends while its member finds that the object exists: the object of another stays as it is.
+/// A Work that overwrites ends while its member finds that the object exists: the other owner's object is not changed.
 #[tokio::test(start_paused = true)]
 async fn a_work_that_ended_overwrites_nothing() {
     let plane = Plane::start().await;

@@ -14,7 +14,7 @@ fn failover(mut behavior: Value) -> Value {
     json!({"application": behavior})
 }
 
-/// No feature gates: application failover needs none.
+/// Application failover needs no feature gates.
 fn settings() -> Settings {
     Settings::default()
 }

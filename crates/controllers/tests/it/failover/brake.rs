@@ -113,7 +113,7 @@ async fn a_large_simultaneous_failure_pauses_evictions() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(clusters(&binding(&plane, "web-m2").await), ["m2"]);
 
-    // The clusters recover: nothing else has moved, and the taints are removed.
+    // The clusters recover: no other workload has moved, and the taints are removed.
     lost.iter().for_each(|member| plane.network.heal(member));
     for member in ["m2", "m3"] {
         assert_eq!(until_paused(&plane, member, "False").await["status"], "False");

@@ -50,7 +50,7 @@ async fn an_exported_service_is_imported_in_another_cluster() {
         .await;
     assert_eq!(events, BTreeSet::from(["Sync derived service for serviceImport(serve) succeed.".to_owned()]));
 
-    // A rollout: the addresses change, a slice comes, one goes.
+    // A rollout: the addresses change, a slice is added, one is deleted.
     endpoints(&plane, "m1", "serve-a", "serve", &["10.0.0.1", "10.0.0.2"]).await;
     endpoints(&plane, "m1", "serve-b", "serve", &["10.0.0.3"]).await;
     until(&plane, &m2, "derived-serve", "imported-m1-serve-a=10.0.0.1,10.0.0.2 imported-m1-serve-b=10.0.0.3").await;
@@ -78,7 +78,7 @@ async fn an_exported_service_is_imported_in_another_cluster() {
     plane.shutdown().await;
 }
 
-/// Nothing is removed because a member does not answer, and the states of both sides are exact once it does.
+/// No endpoint is removed because a member does not respond, and the states of both sides are exact once it does.
 #[tokio::test(start_paused = true)]
 async fn a_silent_provider_keeps_its_endpoints() {
     let stop = CancellationToken::new();
@@ -99,14 +99,14 @@ async fn a_silent_provider_keeps_its_endpoints() {
     let m1 = plane.member("m1");
     delete(&m1, &slices(), "serve-a").await;
     endpoints(&plane, "m1", "serve-b", "serve", &["10.0.0.7"]).await;
-    // Also controllers that start meanwhile know nothing of m1.
+    // Controllers that start meanwhile do not know the state of m1 either.
     plane.restart_controllers().await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(found(&m2, "derived-serve").await, "imported-m1-serve-a=10.0.0.1");
     assert_eq!(works(&plane).await, BTreeSet::from(["m1/serve-a by ServiceExport".to_owned()]));
     plane.network.heal("m1");
     until(&plane, &m2, "derived-serve", "imported-m1-serve-b=10.0.0.7").await;
-    // Withdrawn while the provider is silent: what the control plane has is enough to know.
+    // Withdrawn while the provider does not respond: the state of the control plane is sufficient.
     delete(&m1, &slices(), "serve-b").await;
     endpoints(&plane, "m1", "serve-c", "serve", &["10.0.0.8"]).await;
     until(&plane, &m2, "derived-serve", "imported-m1-serve-c=10.0.0.8").await;

@@ -1,5 +1,5 @@
-//! Random histories of exports, imports, MultiClusterServices, slices, restarts and silent members against a model: at the end
-//! each member has exactly the slices of its providers, and nothing is left of what ended.
+//! Random histories of exports, imports, MultiClusterServices, slices, restarts and unresponsive members against a
+//! model: at the end each member has exactly the slices of its providers, and nothing remains of deleted objects.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const SERVICES: [&str; 2] = ["web", "api"];
 /// One history here takes as long as this many of the simulation, after which `SEEDS` counts.
 const SHARE: u64 = 40;
 
-/// What exists. Members are numbered.
+/// The existing objects. Members are numbered.
 #[derive(Default)]
 struct Model {
     /// Addresses of slices, by member, Service and number.
@@ -123,7 +123,7 @@ impl History {
                     self.plane.network.cut(member);
                 }
             }
-            // Users interfere with what Karmada wrote.
+            // Users change objects written by Karmada.
             _ => {
                 let client = self.plane.client.clone();
                 let list = client.list(&slices(), Some("demo"), &ListOptions::default()).await.expect("a list").items;
@@ -151,7 +151,7 @@ impl History {
         self.model.slices.insert(place, address);
     }
 
-    /// An export or import comes, gets other members, or goes.
+    /// An export or import is created, changed or deleted.
     async fn toggle(&mut self, service: usize, exports: bool) {
         let members = self.some();
         let removes = self.random.random_range(0..3) == 0;

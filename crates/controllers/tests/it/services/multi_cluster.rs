@@ -139,7 +139,7 @@ async fn what_is_claimed_and_written() {
     plane.shutdown().await;
 }
 
-/// A policy's Service is taken over, and given back at the end; nothing else is left.
+/// A policy's Service is taken over, and returned at the end; no other object remains.
 #[tokio::test(start_paused = true)]
 async fn the_end_leaves_nothing() {
     let stop = CancellationToken::new();
@@ -189,7 +189,7 @@ async fn clusters_that_are_not_ready_keep_what_they_have() {
     let (m1, m2, m3) = (plane.member("m1"), plane.member("m2"), plane.member("m3"));
     until(&plane, &m2, "web", "m1-web-1=10.1.0.1").await;
     until(&plane, &m3, "web", "m1-web-1=10.1.0.1").await;
-    // The provider dies.
+    // The provider fails.
     plane.network.cut("m1");
     until_not_ready(&plane, "m1").await;
     plane.restart_controllers().await;
@@ -283,7 +283,7 @@ async fn both_mechanisms_share_the_works() {
     plane.shutdown().await;
 }
 
-/// With the gate closed nothing is claimed, and members are not watched.
+/// With the gate disabled nothing is claimed, and members are not watched.
 #[tokio::test(start_paused = true)]
 async fn a_closed_gate_leaves_everything_alone() {
     let plane = Plane::start().await;
@@ -296,7 +296,7 @@ async fn a_closed_gate_leaves_everything_alone() {
     plane.shutdown().await;
 }
 
-/// A cluster that leaves and comes back, and clusters that come later, where the lists select all.
+/// A cluster that is removed and joins again, and clusters that join later, if the lists select all.
 #[tokio::test(start_paused = true)]
 async fn clusters_come_and_go() {
     let stop = CancellationToken::new();

@@ -32,7 +32,7 @@ async fn an_agent_collects_for_both_mechanisms() {
     endpoints(&plane, "m1", "web-1", "web", &["10.1.0.2"]).await;
     until(&plane, &m2, "web", "m1-web-1=10.1.0.2").await;
 
-    // The agent is gone: what it collected stays, until a person ends what requires it.
+    // The agent is stopped: its collected slices stay, until a user deletes the object that requires them.
     agent_stop.cancel();
     for task in agent {
         task.await.expect("no controller panics");

@@ -120,7 +120,7 @@ pub enum Action {
     Overlap(Duration),
     Weather(Weather),
     Wait(Duration),
-    /// Of the control plane's store.
+    /// A backup of the control plane's store.
     Backup,
     /// The backup is restored, and everything on it restarts; with a raised revision, or with its own.
     Restore {
@@ -150,8 +150,8 @@ impl Amendment {
     }
 }
 
-/// The history of a seed. Some steps only let time pass, so that some actions meet a stable system and others a busy
-/// one.
+/// The history of a seed. Some steps only let time pass, so that some actions happen in a stable system and others in a
+/// busy one.
 pub fn draw(seed: u64) -> Vec<Action> {
     let mut rng = StdRng::seed_from_u64(seed);
     let steps = rng.random_range(8..30);

@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 
 const MEMBERS: [&str; 3] = ["m1", "m2", "m3"];
 
-/// The number of histories, each with a control plane of its own.
+/// The number of histories, each with a separate control plane.
 const SEEDS: u64 = 100;
 
 /// A history is CPU-bound, because its clock is virtual: one for each of two cores.
@@ -223,7 +223,7 @@ fn watched(test: &str, seed: u64, histories: Histories) -> Option<String> {
     })
 }
 
-/// Each history has its own, so that nothing of it outlives it.
+/// Each history has a separate one, so that nothing of it outlives it.
 fn runtime() -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime")

@@ -20,7 +20,7 @@ pub const PULLED: &str = "m4";
 pub const ALL: [&str; 4] = ["m1", "m2", "m3", PULLED];
 /// The network path from the agent to the control plane.
 pub const AGENT: &str = "agent-of-m4";
-/// Deployments, each with a policy of its own.
+/// Deployments, each with a separate policy.
 pub const WORKLOADS: u8 = 3;
 
 pub fn workload(n: u8) -> String {
