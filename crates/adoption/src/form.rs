@@ -43,8 +43,8 @@ fn provider(rest: &[u8]) -> String {
     known.iter().map(|part| String::from_utf8_lossy(part)).collect::<Vec<_>>().join(":")
 }
 
-/// Whether a value is spelled as this program spells objects: `apiVersion`, `kind` and `metadata` come first, and nothing
-/// follows the last brace. A look at the first hundred bytes.
+/// Whether a value has this program's spelling of objects: `apiVersion`, `kind` and `metadata` are first, and nothing
+/// follows the last brace. Reads the first hundred bytes.
 pub(crate) fn is_own(value: &[u8]) -> Option<&[u8]> {
     let rest = value.strip_prefix(b"{\"apiVersion\":\"")?;
     let (api_version, rest) = text(rest)?;
@@ -52,7 +52,7 @@ pub(crate) fn is_own(value: &[u8]) -> Option<&[u8]> {
     (rest.starts_with(b",\"metadata\":{") && value.ends_with(b"}")).then_some(api_version)
 }
 
-/// A text without escapes, and what follows its quote.
+/// A string without escapes, and the text after its quote.
 fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().take(256).position(|byte| matches!(byte, b'"' | b'\\'))?;
     (bytes[end] == b'"').then(|| (&bytes[..end], &bytes[end + 1..]))

@@ -1,4 +1,4 @@
-//! What an earlier installation left in a store, and what keeps a server from starting on it.
+//! Objects of an earlier installation in a store, and the reasons to refuse the store.
 
 use storage::{Error, Guard, KeyRange, KeyValue, Op, RangeRequest, Result, Store, Txn, TxnOutcome};
 
@@ -13,10 +13,10 @@ pub(crate) const LOOKED_INTO: [&str; 3] = [
     "/registry/apiregistration.k8s.io/apiservices/",
 ];
 
-/// What keeps a server from a store, as a control plane that was not adopted or a copy that is not complete has it.
+/// The reason to refuse a store: a control plane that was not adopted, or an incomplete copy.
 ///
 /// # Errors
-/// The store cannot be read.
+/// If the store cannot be read.
 pub async fn obstacle(store: &dyn Store) -> Result<Option<String>> {
     if let Some(unfinished) = unfinished(store).await? {
         return Ok(Some(unfinished));

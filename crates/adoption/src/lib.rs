@@ -1,8 +1,7 @@
-//! Stores of a kube-apiserver: what their values say, what a control plane that takes them over understands, and copies
-//! between engines.
+//! Stores of a kube-apiserver: decoding of their values, surveys of the supported content, and copies between engines.
 //!
-//! [`value`] reads one value, and [`survey`] sums up a whole store. They decide; [`store`], [`reading`], [`installation`] and
-//! [`transfer`] read and write.
+//! [`value`] decodes one value, and [`survey`] sums up a whole store; both are pure. [`store`], [`reading`],
+//! [`installation`] and [`transfer`] read and write.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod form;

@@ -1,12 +1,12 @@
-//! What the keys of a kube-apiserver's etcd belong to. The engine has translated them: built-in resources have their group
-//! here (`/registry/core/services/NS/NAME`).
+//! The resources of the keys in a kube-apiserver's etcd. The engine has translated the keys: built-in resources have
+//! their group here (`/registry/core/services/NS/NAME`).
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use apiserver::cache::keys;
 
-/// What a key belongs to.
+/// The resource of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'k> {
     /// A built-in resource, as `GROUP/PLURAL`.

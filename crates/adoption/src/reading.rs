@@ -20,7 +20,7 @@ pub type Progress<'p> = &'p mut (dyn FnMut(u64, u64) + Send);
 pub struct Sum {
     /// The number of objects.
     pub objects: u64,
-    /// Of keys and values.
+    /// The size of keys and values.
     pub bytes: u64,
     /// The sum of the digests of the objects.
     pub digest: u128,
@@ -70,7 +70,7 @@ impl<'s> Pages<'s> {
         Self { store, revision, ranges: vec![KeyRange { start: Bytes::new(), end: Bytes::new() }] }
     }
 
-    /// Definitions come last: objects that are written before them get the definitions' defaults when they are read.
+    /// Definitions are last: objects written before them get the definitions' defaults when they are read.
     pub fn definitions_last(store: &'s dyn Store, revision: Revision) -> Self {
         let definitions = KeyRange::prefix(format!("{}apiextensions.k8s.io/customresourcedefinitions/", keys::ROOT));
         let before = KeyRange { start: Bytes::new(), end: definitions.start.clone() };
@@ -94,10 +94,10 @@ impl<'s> Pages<'s> {
     }
 }
 
-/// Surveys a store as its engine has it. `shown` translates keys of the store for people.
+/// Surveys a store as its engine stores it. `shown` translates keys of the store for output.
 ///
 /// # Errors
-/// The store cannot be read.
+/// If the store cannot be read.
 pub async fn survey(
     store: &dyn Store,
     shown: &(dyn Fn(&[u8]) -> String + Sync),
@@ -138,10 +138,10 @@ pub(crate) fn is_taken(item: &KeyValue) -> bool {
     !LOOKED_INTO.iter().any(|prefix| item.key.starts_with(prefix.as_bytes())) || stays(&item.value)
 }
 
-/// The sum of what a copy takes. Objects with a lease may expire at any time and are not summed.
+/// The sum of the content of a copy. Objects with a lease may expire at any time and are not summed.
 ///
 /// # Errors
-/// The store cannot be read.
+/// If the store cannot be read.
 pub async fn sum(store: &dyn Store, revision: Revision, progress: Progress<'_>) -> Result<Sum> {
     let (mut pages, mut sum) = (Pages::all(store, revision), Sum::default());
     let (mut done, mut total) = (0, 0);

@@ -1,5 +1,5 @@
-//! A store whose values a kube-apiserver may have written: callers see this program's form, and what they write is stored
-//! as it is.
+//! A store with values written by a kube-apiserver: callers see this program's form, and their writes are stored
+//! unchanged.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl ReadableStore {
     }
 }
 
-/// The item in this program's form, or why it is unknown, with the item as it is stored.
+/// The item in this program's form, or why it is unknown, with the stored item.
 fn read(item: KeyValue) -> std::result::Result<KeyValue, (Damage, KeyValue)> {
     match readable(&item.value) {
         Ok(None) => Ok(item),
@@ -47,8 +47,8 @@ fn outcome(outcome: TxnOutcome) -> Result<TxnOutcome> {
     Ok(TxnOutcome::Failed { current, revision })
 }
 
-/// A change as the cache reads it. What is not understood stays as it is stored: that is not an object, so that the cache
-/// reports it as unknown.
+/// A change as the cache reads it. An unreadable value stays as stored: it is not an object, so the cache reports it as
+/// unknown.
 fn change(change: Change) -> Change {
     let read = |item| {
         read(item).unwrap_or_else(|(damage, item)| {

@@ -1,5 +1,5 @@
-//! What a store holds, before a control plane takes it over: counts by resource, what is not understood, and what must be
-//! done first. A value that is filled key by key and printed.
+//! The content of a store before a takeover: counts by resource, unreadable values, and required steps. A value that is
+//! filled key by key and printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::value::{self, Read, Unreadable};
 /// Values that are not understood, of which each is listed with its key up to this number.
 const LISTED: usize = 100;
 
-/// What a store holds.
+/// The content of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Survey {
@@ -31,9 +31,9 @@ pub struct Survey {
     pub findings: Vec<Finding>,
     /// Custom resources without a definition: they are kept and not served.
     pub without_definition: BTreeSet<String>,
-    /// What must be done before the store is taken over.
+    /// The steps before the takeover.
     pub before: Vec<Step>,
-    /// What is kept, and needs something of the old installation.
+    /// Objects that are kept, and need a file of the old installation.
     pub kept: BTreeMap<String, u64>,
     /// Fields of a newer version, with the number of objects that have them: the objects are served without.
     pub unknown_fields: BTreeMap<String, u64>,
@@ -49,7 +49,7 @@ pub struct Survey {
 pub struct Counted {
     /// The number of objects.
     pub objects: u64,
-    /// Of keys and values.
+    /// The size of keys and values.
     pub bytes: u64,
     /// By the version in which they are stored.
     pub versions: BTreeMap<String, u64>,
@@ -74,7 +74,7 @@ fn is_zero(number: &u64) -> bool {
 pub struct Ignored {
     /// The number of keys.
     pub keys: u64,
-    /// Of keys and values.
+    /// The size of keys and values.
     pub bytes: u64,
     /// Why they are not used.
     pub reason: &'static str,
@@ -112,7 +112,7 @@ const WEBHOOK_CONFIGURATIONS: &[&str] = &["mutating-config", "validating-config"
 const REMOVE: &str = "karmada store adopt removes it, and writes it into a file for the way back";
 
 impl Survey {
-    /// Adds a key with its value. `shown` is the key as its owner knows it.
+    /// Adds a key with its value. `shown` is the key as stored in etcd.
     pub fn add(&mut self, key: &Bytes, shown: &str, value: &Bytes) {
         let bytes = (shown.len() + value.len()) as u64;
         let place = match Place::of(key) {
@@ -164,7 +164,7 @@ impl Survey {
         }
     }
 
-    /// What must be done about single objects.
+    /// The steps for single objects.
     fn look_into(&mut self, place: &str, key: &Bytes, read: Read, value: &Bytes) {
         const LOOKED_INTO: &[&str] = &[
             "admissionregistration.k8s.io/mutatingwebhookconfigurations",
@@ -177,7 +177,7 @@ impl Survey {
         if !LOOKED_INTO.contains(&place) {
             return;
         }
-        // What was read is JSON.
+        // The decoded value is JSON.
         let Ok(object) = serde_json::from_slice::<Value>(read.value.as_ref().unwrap_or(value)) else { return };
         match place {
             "apiextensions.k8s.io/customresourcedefinitions" => self.define(&object),
@@ -249,7 +249,7 @@ impl Survey {
         self.resources.values().map(|counted| counted.objects).sum()
     }
 
-    /// Whether only objects that are removed stand in the way.
+    /// Whether the only obstacles are objects that will be removed.
     pub fn can_be_adopted(&self) -> bool {
         self.before.iter().all(|step| step.key.is_some())
     }

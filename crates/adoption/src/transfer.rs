@@ -1,7 +1,8 @@
 //! Copies of whole stores.
 //!
-//! A copy into a directory is made beside it and takes its place in one step. A copy into etcd begins with a key that marks
-//! the target as unfinished, which servers refuse; the key is removed once the copy is verified. A repeated copy continues.
+//! A copy to a directory is created beside it and replaces it atomically. A copy to etcd begins with a key that marks
+//! the target as unfinished, which servers refuse; the key is removed once the copy is verified. A repeated copy
+//! continues.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ const TTL: u32 = 3600;
 /// A completed copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
-    /// What both stores hold.
+    /// The common content of both stores.
     pub sum: Sum,
     /// The target continues here.
     pub revision: Revision,
@@ -47,7 +48,7 @@ pub struct Copied {
 pub struct Target<'t> {
     /// The value to store for a key.
     pub seal: &'t (dyn Fn(&Bytes, Bytes) -> Result<Bytes> + Sync),
-    /// The store as callers see it.
+    /// The store in the form for callers.
     pub opened: &'t (dyn Fn(Arc<dyn Store>) -> Arc<dyn Store> + Sync),
 }
 
@@ -75,7 +76,7 @@ pub async fn into_directory(
     let imported = importing.await.map_err(|_| Error::Closed)?;
     let (expected, Imported { revision, aside, .. }) = match (sent, imported) {
         (Ok(sum), Ok(imported)) => (sum, imported),
-        // The importer's reason comes first: without it, the sender has no receiver.
+        // The importer's error takes precedence: without it, the sender has no receiver.
         (_, Err(error)) if error != Error::Closed => return Err(error),
         (Err(error), _) | (_, Err(error)) => return Err(error),
     };
@@ -144,12 +145,12 @@ async fn unchanged(source: &dyn Store, since: Revision) -> Result<()> {
     Ok(())
 }
 
-/// Copies a store into an empty one, or continues a copy of the same content. `source` and `target` are as servers see
-/// them.
+/// Copies a store to an empty one, or continues a copy of the same content. `source` and `target` are in the form for
+/// servers.
 ///
 /// # Errors
-/// The target holds other objects; one of the stores cannot be read or written; the copy is not the same. The target stays
-/// marked as unfinished then.
+/// If the target contains other objects; if one of the stores cannot be read or written; if the copy differs. The
+/// target then stays marked as unfinished.
 pub async fn into_store(source: &dyn Store, target: &dyn Store, progress: Progress<'_>) -> Result<Copied> {
     let revision = source.revision().await?;
     let expected = sum(source, revision, progress).await?;

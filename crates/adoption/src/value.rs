@@ -57,7 +57,7 @@ pub struct Read {
 /// Why a value is not understood. The object is unknown then, not absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// No key was given.
+    /// No encryption key was configured.
     #[error(
         "it is encrypted with {0:?}: give the encryption configuration of its kube-apiserver with --encryption-provider-config"
     )]
@@ -83,10 +83,10 @@ pub enum Unreadable {
     Form,
 }
 
-/// Reads a value for a server: `None` if it is stored as this program stores it. Costs a look at the first bytes then.
+/// Decodes a value for a server: `None` if it is stored in this program's form, which only the first bytes decide.
 ///
 /// # Errors
-/// Why it is not understood.
+/// Why it cannot be decoded.
 pub fn readable(value: &Bytes) -> Result<Option<Bytes>, Unreadable> {
     if let Some(api_version) = form::is_own(value)
         && !may_be_older(api_version)
@@ -182,7 +182,7 @@ fn json(value: &Bytes) -> Result<Read, Unreadable> {
 
 /// Whether a text can be a version or a kind.
 fn is_name(text: &str) -> bool {
-    /// A group of 253 characters would leave none for the version.
+    /// A group of 253 characters would leave no space for the version.
     const LONGEST: usize = 250;
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/' | b'-');
     (1..=LONGEST).contains(&text.len()) && text.bytes().all(is_part)

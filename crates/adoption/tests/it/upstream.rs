@@ -12,7 +12,7 @@ pub fn field(number: u8, content: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, content.len() as u8][..], content].concat()
 }
 
-/// The bytes of a Namespace, written by hand from the definitions of `runtime.Unknown`, `ObjectMeta` and `Namespace`.
+/// The bytes of a Namespace, encoded by hand from the definitions of `runtime.Unknown`, `ObjectMeta` and `Namespace`.
 pub fn namespace(name: &str) -> Bytes {
     let kind = [field(1, b"v1"), field(2, b"Namespace")].concat();
     let labels = field(11, &[field(1, b"kubernetes.io/metadata.name"), field(2, name.as_bytes())].concat());
@@ -31,7 +31,7 @@ pub fn json(object: &Value) -> Bytes {
     format!("{object}\n").into()
 }
 
-/// The store of a control plane, without what is special: each key with its value.
+/// The store of a control plane, without special cases: each key with its value.
 pub fn plain() -> Vec<(&'static str, Bytes)> {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -68,7 +68,7 @@ pub fn plain() -> Vec<(&'static str, Bytes)> {
                 b"{\"kind\":\"Cluster\",\"apiVersion\":\"cluster.karmada.io/v1alpha1\",\"metadata\":{\"name\":\"m1\",\"uid\":\"c\"},\"spec\":{\"syncMode\":\"Push\"}}\n",
             ),
         ),
-        // A map's `data` comes before `kind`, and holds a `metadata` of its own.
+        // A map's `data` precedes `kind`, and contains a nested `metadata`.
         (
             "/registry/example.io/boxes/default/b",
             json(&json!({
@@ -93,7 +93,7 @@ pub fn plain() -> Vec<(&'static str, Bytes)> {
     ]
 }
 
-/// What an old installation leaves behind.
+/// Objects of an old installation.
 pub fn left_behind() -> Vec<(&'static str, Bytes)> {
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",

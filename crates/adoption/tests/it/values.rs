@@ -1,4 +1,4 @@
-//! Single values: what they become, and why they are refused.
+//! Single values: their decoded form, and their errors.
 
 use adoption::form::Form;
 use adoption::value::{Envelope, EnvelopeKind, Unreadable, envelope, read, readable};
