@@ -1,4 +1,4 @@
-//! Finds out for the tests whether etcd is at hand: those that need it count as ignored where it is missing. With
+//! Detects for the tests whether etcd is available: tests that need it are ignored without it. With
 //! `KARMADA_REQUIRE_PEERS=1` (CI) they run, and fail, instead.
 
 use std::process::{Command, Stdio};

@@ -19,7 +19,7 @@ pub(crate) struct Assembler {
 /// The meaning of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing to deliver.
+    /// There is nothing to deliver.
     Nothing,
     Batch(Batch),
     /// etcd has ended the watch.
@@ -29,7 +29,7 @@ pub(crate) enum Step {
     },
 }
 
-/// What a response contributes.
+/// The contribution of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub revision: Revision,
@@ -52,8 +52,8 @@ impl Assembler {
         self.position
     }
 
-    /// A new connection begins: etcd repeats what it had not finished. The watch starts at the position itself, which etcd
-    /// refuses if changes after it may be gone.
+    /// Begins a new connection: etcd repeats unfinished revisions. The watch starts at the position itself, which etcd
+    /// refuses if later changes may be compacted.
     pub fn begin(&mut self) -> i64 {
         self.fragments.clear();
         self.position.cast_signed()
@@ -76,8 +76,8 @@ impl Assembler {
             self.fragments = events;
             return Ok(Step::Nothing);
         }
-        // The revision of the header is the server's, and later changes may follow; only a response without changes reports
-        // that there are none up to it.
+        // The revision of the header is the server's, and later changes may follow; only a response without changes
+        // reports that there are none up to it.
         let last = events.iter().filter_map(|event| event.kv.as_ref()).map(|kv| kv.mod_revision.cast_unsigned()).max();
         let reached = last.unwrap_or(header);
         if reached <= self.position {

@@ -15,7 +15,7 @@ use crate::wire::{self, Request, Response, Target};
 /// It has no prefix, in etcd.
 const KEY: &str = "compact_rev_key";
 
-/// What one server remembers from one interval to the next.
+/// The state of one server between intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     /// The version of the key.
@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// What to remember, and the revision to compact to if this server has moved the clock.
+    /// The new state, and the revision to compact to if this server has advanced the clock.
     pub fn next(self, answer: &wire::TxnResponse) -> (Self, Option<Revision>) {
         let revision = revision(answer.header.as_ref());
         if answer.succeeded {
@@ -118,7 +118,7 @@ mod tests {
         let mut compacted = Vec::new();
         for interval in 0..6 {
             model.revision += 10;
-            // Whichever comes first moves the clock.
+            // The first server of a turn advances the clock.
             for turn in 0..3 {
                 let server = (interval + turn) % 3;
                 let (next, compact) = clocks[server].next(&model.answer(&clocks[server].request()));

@@ -53,7 +53,7 @@ pub(crate) struct Peer {
 pub(crate) struct Connections {
     endpoints: Vec<Endpoint>,
     connector: Option<TlsConnector>,
-    /// Of one request, all attempts together.
+    /// The timeout of one request with all its attempts.
     timeout: Duration,
     state: tokio::sync::Mutex<State>,
     /// Whether the last request, or watch, was answered.
@@ -110,12 +110,12 @@ impl Connections {
                 }
             }
         }
-        // What refuses this client will refuse it again; what cannot be reached has received nothing.
+        // Errors that refuse this client are returned; only an unreachable member has received nothing.
         let sent = last.sent && !last.is_of_the_member();
         Err(Failure { sent, message: failures.join("; "), ..last })
     }
 
-    /// Gives up the connection; the next request goes to another member.
+    /// Drops the connection; the next request goes to another member.
     pub async fn discard(&self, peer: &Peer) {
         let mut state = self.state.lock().await;
         if state.peer.as_ref().is_some_and(|current| current.id == peer.id) {
@@ -295,7 +295,8 @@ impl Peer {
         answer.map(tonic::Response::into_inner).map_err(|status| self.failure(true, &status))
     }
 
-    /// Opens a stream in both directions. The first of `messages` is there already: etcd answers nothing before.
+    /// Opens a stream in both directions. The first of `messages` must be available, because etcd does not respond
+    /// before it.
     pub async fn stream<Q, A>(
         &self,
         path: &'static str,

@@ -1,4 +1,4 @@
-//! The meaning of etcd's errors: what the caller of the store receives, and whether the request is sent again. etcd has a
+//! The meaning of etcd's errors: the error for the caller of the store, and whether the request is retried. etcd has a
 //! gRPC code and a text for each error; several errors share a code, so the text decides.
 
 use std::sync::Arc;
@@ -77,8 +77,7 @@ impl Failure {
         }
     }
 
-    /// Whether the request may be sent again, to any member: it has not been executed, or executing it twice changes
-    /// nothing.
+    /// Whether the request may be sent again, to any member: it has not been executed, or is idempotent.
     pub fn is_worth_another_attempt(&self, access: Access) -> bool {
         match self.meaning() {
             Meaning::NotNow => true,
@@ -92,8 +91,8 @@ impl Failure {
         matches!(self.meaning(), Meaning::NotNow | Meaning::Lost)
     }
 
-    /// The error of the store. [`Meaning::Compacted`], [`Meaning::Future`] and [`Meaning::NoLease`] need what the request
-    /// was about; the caller has handled them.
+    /// The error of the store. [`Meaning::Compacted`], [`Meaning::Future`] and [`Meaning::NoLease`] depend on the
+    /// request; the caller has handled them.
     pub fn error(&self, access: Access) -> Error {
         let Self { endpoint, message, .. } = self;
         match (self.meaning(), access) {

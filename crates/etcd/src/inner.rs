@@ -59,10 +59,10 @@ impl Inner {
         self.newest.fetch_max(revision, SeqCst);
     }
 
-    /// Notes the revision of an answer to a request that was sent when `before` was the newest one.
+    /// Records the revision of a response to a request that was sent when `before` was the newest one.
     ///
     /// # Errors
-    /// When etcd has gone back, as after a restored backup: what this process knows is no longer true.
+    /// When etcd has an older revision, as after a restored backup: this process's state is no longer valid.
     pub fn observe(&self, header: Option<&wire::ResponseHeader>, before: Revision) -> Result<()> {
         let reached = revision(header);
         if reached < before {
@@ -78,7 +78,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The newest revision, as of a moment after the call. Concurrent calls share a request that none of them precedes.
+    /// The newest revision at a moment after the call. Concurrent calls share a request that is sent after all of them.
     pub async fn revision(&self) -> Result<Revision> {
         let request = {
             let mut next = self.next_revision.lock();
@@ -89,7 +89,7 @@ impl Inner {
                     let send = async move {
                         let _one = one.lock().await;
                         let inner = me.upgrade().ok_or(Error::Closed)?;
-                        // Who comes from now on needs another request.
+                        // Later callers need another request.
                         inner.next_revision.lock().take();
                         inner.read_revision().await
                     };
@@ -129,7 +129,7 @@ impl Inner {
 
     pub async fn compact(&self, revision: Revision) -> Result<()> {
         if revision == 0 {
-            // Nothing was stored at it, and etcd would take it for the newest.
+            // Nothing was stored at it, and etcd would treat it as the newest.
             return match self.oldest().await? {
                 0 => Ok(()),
                 oldest => Err(Error::Compacted { requested: 0, oldest }),

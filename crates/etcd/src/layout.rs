@@ -1,9 +1,9 @@
-//! Where the store's keys are in etcd: the layout of kube-apiserver. The store has `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`
-//! for every resource; kube-apiserver leaves out the group of built-in resources and has historic names for some. The
-//! table of those resources is the caller's; other resources keep their path under the prefix.
+//! The keys of the store in etcd: the layout of kube-apiserver. The store has `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`
+//! for every resource; kube-apiserver omits the group of built-in resources and has historic names for some. The caller
+//! passes the table of those resources; other resources keep their path under the prefix.
 //!
-//! Keys of the store outside `/registry/` are at `PREFIX/karmada-rs/keys/`, so every key has a place. kube-apiserver reads
-//! nothing there.
+//! Keys of the store outside `/registry/` are at `PREFIX/karmada-rs/keys/`, so every key has a location, and
+//! kube-apiserver reads none of them.
 
 use bytes::Bytes;
 use storage::KeyRange;
@@ -34,7 +34,7 @@ struct Row {
 /// Adjacent keys of the store that have a common prefix replaced.
 #[derive(Clone, Debug)]
 struct Region {
-    /// Of the store; an empty end is the end of all keys.
+    /// A range of the store; an empty end is the end of all keys.
     keys: KeyRange,
     /// The prefix that `to` replaces.
     from: Bytes,
@@ -153,7 +153,7 @@ impl Region {
     }
 }
 
-/// Of two ends, of which an empty one is the end of all keys.
+/// The smaller of two ends; an empty one is the end of all keys.
 fn earlier(a: &Bytes, b: &Bytes) -> Bytes {
     match (a.is_empty(), b.is_empty()) {
         (true, _) => b.clone(),
@@ -162,7 +162,7 @@ fn earlier(a: &Bytes, b: &Bytes) -> Bytes {
     }
 }
 
-/// What remains of a range that ends; the holes are in order and do not overlap.
+/// The remaining ranges of a range with an end; the holes are ordered and do not overlap.
 fn without(range: KeyRange, holes: &[KeyRange]) -> Vec<KeyRange> {
     let mut parts = Vec::new();
     let mut start = range.start;

@@ -1,12 +1,13 @@
-//! The store's engine for a fleet that outgrows one machine: etcd v3 (3.4 and newer) behind [`storage::Store`].
+//! The store's engine for fleets that exceed one machine: etcd v3 (3.4 and newer) behind [`storage::Store`].
 //!
 //! Differences from the other engines, all within the trait's contract:
-//! - A transaction has one revision, so [`Store::txn_all`] gives its transactions the same one
+//! - A transaction has one revision, so [`Store::txn_all`] assigns the same one to its transactions
 //!   ([`Store::shares_revisions`]), and the keys of an ended lease are deleted at one revision, as with kube-apiserver.
-//! - A write whose answer is lost is stored or not ([`storage::Error::Uncertain`]). It is never sent a second time.
+//! - A write whose response is lost may have been stored ([`storage::Error::Uncertain`]). It is never sent a second
+//!   time.
 //! - Limits, alarms and the time of leases are the server's.
 //!
-//! A watch resumes where its connection broke, on any member: revisions are delivered whole, so none is lost and none
+//! A watch resumes where its connection broke, on any member: revisions are delivered as a whole, so none is lost or
 //! delivered twice. Keys are those of kube-apiserver ([`Layout`]).
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
@@ -49,11 +50,12 @@ pub struct Options {
     pub certificates: Certificates,
     /// The places of the store's keys.
     pub layout: Layout,
-    /// Of one request, all attempts together.
+    /// The timeout of one request with all its attempts.
     pub timeout: Duration,
     /// The interval of compactions; `None` leaves them to another server or to etcd itself.
     pub compaction: Option<Duration>,
-    /// Keys and values of one transaction, in bytes. etcd has a limit of its own, `--max-request-bytes`.
+    /// The maximum size of the keys and values of one transaction, in bytes. etcd has a separate limit,
+    /// `--max-request-bytes`.
     pub max_txn_bytes: usize,
 }
 

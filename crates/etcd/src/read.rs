@@ -89,7 +89,7 @@ impl Inner {
         let (mut items, mut count) = (Vec::new(), 0);
         let ranges = self.layout.ranges(&request.range);
         if ranges.is_empty() {
-            // Nothing to read; the revision is checked all the same.
+            // An empty range; the revision is still checked.
             let none = KeyRange { start: self.layout.marker(), end: Bytes::new() };
             pages.count(&none).await?;
         }
@@ -173,7 +173,7 @@ impl Inner {
     /// A range request of etcd. A revision that has been compacted or is in the future is named with the bounds.
     async fn range(&self, request: wire::RangeRequest, at: Option<Revision>) -> Result<wire::RangeResponse> {
         if at == Some(0) {
-            // To etcd, revision 0 is the newest one. Nothing was stored at it.
+            // For etcd, revision 0 is the newest one. Nothing was stored at it.
             return match self.oldest().await? {
                 0 => Ok(wire::RangeResponse { header: Some(self.header().await?), ..Default::default() }),
                 oldest => Err(storage::Error::Compacted { requested: 0, oldest }),

@@ -54,7 +54,7 @@ enum End {
 }
 
 impl Inner {
-    /// Opens a watch. Returns once etcd has confirmed that nothing after `after` has been compacted.
+    /// Opens a watch. Returns once etcd has confirmed that no change after `after` was compacted.
     pub(crate) async fn open_watch(
         self: &Arc<Self>,
         range: KeyRange,
@@ -132,7 +132,7 @@ impl Watch {
         if !lags {
             self.next_request = None;
         } else if self.assembler.position() >= target {
-            // Nothing of the range has changed up to there, or the watch began there.
+            // The range has no changes up to there, or the watch began there.
             self.delivered = self.assembler.position();
             return Ok(Some(WatchBatch { revision: self.delivered, changes: Vec::new() }));
         }

@@ -1,5 +1,4 @@
-//! The messages of etcd's v3 API that the engine uses. Field numbers are the contract; fields that the engine neither sets
-//! nor reads are left out.
+//! The messages of etcd's v3 API that the engine uses. Field numbers are the contract; unused fields are omitted.
 
 use bytes::Bytes;
 use prost::{Message, Oneof};

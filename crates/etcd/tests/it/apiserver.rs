@@ -22,7 +22,7 @@ pub(crate) struct Server {
     pub client: Client,
 }
 
-/// A server on a store of its own.
+/// A server on a separate store.
 struct OnEtcd {
     server: Server,
     store: EtcdStore,
@@ -140,14 +140,14 @@ async fn two_servers_on_one_etcd_read_each_others_writes() {
         let read = reader.client.get(&config_maps(), &key(&name)).await.unwrap();
         assert_eq!(read.revision(), at, "{name}");
         assert_eq!(reader.names().await.len(), n + 1);
-        // The other server's guard refuses what this one has not seen.
+        // The other server's guard rejects a write that is based on an older state.
         let changed = reader.label(&name, "x").await;
         let mut stale = map(&name);
         stale["metadata"]["resourceVersion"] = at.to_string().into();
         let refused = writer.client.update(&config_maps(), &stale).await;
         assert!(refused.is_err_and(|error| error.is_conflict()), "{name} is at {changed}");
     }
-    // What others write to the same etcd moves its revision, and no read waits for a change that does not come.
+    // Other programs' writes to the same etcd raise its revision, and no read waits for a change that never arrives.
     let foreign = etcd.process.options(Layout::new("/others", [])).unwrap();
     let foreign = EtcdStore::open(foreign).await.unwrap();
     let op = Op::Put { key: "/a".into(), value: "1".into(), lease: None };

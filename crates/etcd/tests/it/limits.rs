@@ -40,7 +40,7 @@ async fn a_full_etcd_is_reported_and_still_read() {
             Err(error) => break error,
         }
         assert!(written < 200, "etcd has a quota");
-        // etcd compares the quota with what it has written to its file, ten times a second.
+        // etcd compares the quota with the written part of its file, ten times a second.
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert!(matches!(&refused, Error::Alarm(why) if why.contains("etcdctl alarm disarm")), "{refused:?}");

@@ -1,4 +1,4 @@
-//! etcd killed under writes: nothing acknowledged is lost, and watches go on where they were.
+//! etcd killed under writes: no acknowledged write is lost, and watches continue from their last revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ type Acknowledged = Arc<Mutex<BTreeMap<u64, String>>>;
 async fn write(store: etcd::EtcdStore, client: usize, count: usize, acknowledged: Acknowledged) {
     let mut n = 0;
     for attempt in 0.. {
-        // A write whose answer was lost has a key of its own.
+        // A write whose response was lost has a separate key.
         let key = format!("/{client}/{attempt}");
         match store.txn(txn(vec![put(&key, "1")])).await {
             Ok(outcome) => {
@@ -54,7 +54,7 @@ async fn a_killed_etcd_loses_no_acknowledged_write_and_no_watch_an_event() {
     while seen.len() < found.count {
         collect(&mut watch, &mut seen).await;
     }
-    // Each revision created one key, but for the markers of progress, of which there are none.
+    // Each revision created one key, except for progress markers, of which there are none.
     let stored: BTreeMap<u64, String> =
         found.items.iter().map(|kv| (kv.mod_revision, String::from_utf8_lossy(&kv.key).into_owned())).collect();
     assert_eq!(seen, stored.clone().into_iter().collect::<Vec<_>>(), "in order, none twice, none missing");

@@ -38,7 +38,7 @@ pub(crate) async fn define(server: &Server) {
     server.client.create(&definitions, &definition).await.unwrap();
 }
 
-/// What follows a watch is there a moment later.
+/// State that follows a watch is updated with a delay.
 pub(crate) async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         tokio::task::yield_now().await;
@@ -101,7 +101,7 @@ async fn a_requested_address_has_one_service() {
         let refused = one.err().or(other.err()).unwrap().to_string();
         assert!(refused.contains("provided IP is already allocated"), "{refused}");
     }
-    // A change of type takes a port of its own.
+    // A change of type allocates a port.
     let created = servers[0].client.create(&services(), &service("c", json!({}))).await.unwrap();
     let patch = Patch::Merge(json!({"spec": {"type": "NodePort"}}));
     let patched = servers[1].client.patch(&services(), &key("c"), &patch, &PatchOptions::default()).await.unwrap();

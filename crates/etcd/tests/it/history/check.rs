@@ -1,8 +1,9 @@
 //! Whether a recorded history is linearizable, given the order of all changes in the store.
 //!
-//! The store's own log is the order of the writes, so the search for an order that is expensive in general is one pass here:
-//! each request needs a place between its call and its answer at which its outcome is right. Places are positions in the log.
-//! Requests take the earliest place that is right, in the order of their calls; a later place would only restrict others.
+//! The store's own log is the order of the writes, so the search for an order, which is expensive in general, is one
+//! pass here: each request needs a position in the log between its call and its response at which its result is
+//! correct. Requests take the earliest correct position, in the order of their calls; a later position would only
+//! restrict others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -85,7 +86,7 @@ impl<'a> States<'a> {
 }
 
 /// # Errors
-/// What is wrong with the history.
+/// The violation in the history.
 pub(super) fn linearizable(calls: &[Call], log: &[Entry]) -> Result<(), String> {
     well_formed(calls, log)?;
     let states = States::new(log);
@@ -139,7 +140,7 @@ fn place(states: &States<'_>, call: &Call, floor: usize) -> Result<Option<usize>
     }))
 }
 
-/// Revisions grow, and each change has one request that made it.
+/// Revisions increase, and each change has one request that made it.
 fn well_formed(calls: &[Call], log: &[Entry]) -> Result<(), String> {
     if let Some(pair) = log.windows(2).find(|pair| pair[0].revision >= pair[1].revision) {
         return Err(format!("{:?} is before {:?}", pair[0], pair[1]));

@@ -1,4 +1,4 @@
-//! What a history records.
+//! The records of a history.
 
 /// A request to the API about one of a few objects.
 #[derive(Clone, Debug)]

@@ -266,7 +266,7 @@ async fn watch(shared: Arc<Shared>, number: usize, start: u64) -> Vec<(u64, Stri
     }
 }
 
-/// One client: it knows of each object the revision that it has read or written last.
+/// One client: for each object it knows the revision that it last read or wrote.
 async fn calls(shared: Arc<Shared>, client: u64) {
     let mut rng = Rng::of(&format!("client {client}"));
     let mut known = [0_u64; KEYS as usize];
@@ -298,7 +298,7 @@ async fn calls(shared: Arc<Shared>, client: u64) {
         let is_unknown = matches!(outcome, Outcome::Unknown);
         shared.calls.lock().push(Call { called, answered, request, outcome });
         if is_unknown {
-            // A server that has crashed is replaced, or etcd comes back.
+            // A crashed server is replaced, or etcd recovers.
             tokio::time::sleep(PAUSE).await;
         } else {
             answered_calls += 1;
