@@ -26,7 +26,7 @@ use crate::wire::body;
 
 /// Longer names of clients are cut, as upstream does.
 const USER_AGENT_LENGTH: usize = 1024;
-/// A Status is not longer. Larger replies are parsed only if the level asks for their objects.
+/// The maximum length of a Status. Larger responses are parsed only if the level requires their objects.
 const STATUS_LENGTH: u64 = 64 << 10;
 
 /// Events that were recorded.
@@ -110,7 +110,7 @@ impl Auditor {
     }
 }
 
-/// What is recorded of one request; clones share it.
+/// The audit record of one request; clones share it.
 #[derive(Clone)]
 pub(crate) struct Recording {
     auditor: Arc<Auditor>,
@@ -172,7 +172,7 @@ impl Recording {
         ]);
     }
 
-    /// Adds annotations to the events to come. The first value of a key counts.
+    /// Adds annotations to later events. The first value of a key is kept.
     pub fn annotate(&self, annotations: impl IntoIterator<Item = (String, String)>) {
         let mut open = self.open.lock();
         if open.decision.level > Level::None {
@@ -199,7 +199,7 @@ impl Recording {
             draft.look(|document| self.request_object(document.clone()));
             return Ok(body);
         }
-        // What an upgraded or proxied connection sends is not an object.
+        // The data of an upgraded or proxied connection is not an object.
         if body.is_end_stream() {
             return Ok(body);
         }
@@ -307,7 +307,7 @@ impl Recording {
     }
 }
 
-/// Removes what no event may contain, and what the policy omits.
+/// Removes secrets, and fields that the policy omits.
 fn clean(object: &mut Value, open: &Open) {
     if let Some(about) = &open.event.object_ref {
         ::audit::redact(object, about);
@@ -321,7 +321,7 @@ fn parse(headers: &HeaderMap, bytes: &Bytes) -> Option<Value> {
     if bytes.is_empty() {
         return None;
     }
-    // Patches have media types of their own, all of them JSON but for applied YAML.
+    // Patches have special media types, all of them JSON except applied YAML.
     match body::media_type(headers) {
         kind if kind.ends_with("json") => serde_json::from_slice(bytes).ok(),
         kind if kind.ends_with("yaml") => apimachinery::yaml::to_json_value(bytes).ok(),
@@ -388,7 +388,7 @@ fn user_agent(headers: &HeaderMap) -> String {
     }
 }
 
-/// What an event says of refused credentials.
+/// The text of an event about refused credentials.
 fn attempted(headers: &HeaderMap, peer: Option<&Peer>) -> String {
     let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let scheme = header.split(' ').next().unwrap_or_default().to_ascii_lowercase();

@@ -1,6 +1,6 @@
-//! Conversion webhooks. The strategies of custom resources convert where they are called, without waiting; a webhook is
-//! called in between: a first pass over the strategy collects the objects to be converted, one review converts them, and
-//! a second pass receives the results in the same order. Resources without a webhook take the first pass only.
+//! Conversion webhooks. The strategies of custom resources convert synchronously; a webhook is called between two
+//! passes: the first pass over the strategy collects the objects to convert, one review converts them, and the second
+//! pass receives the results in the same order. Resources without a webhook need only the first pass.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -22,14 +22,14 @@ use crate::cache::snapshot::Snapshot;
 
 /// A response to a review of few objects: twice the largest object.
 const MIN_RESPONSE: usize = 8 << 20;
-/// Converted objects kept for further watchers of the same event, each of at most [`MAX_KEPT`] bytes: 8 MiB together.
+/// Converted objects cached for further watchers of the same event, each of at most [`MAX_KEPT`] bytes: 8 MiB in total.
 const KEPT: usize = 128;
 const MAX_KEPT: usize = 64 << 10;
 
 /// Sends reviews to conversion webhooks.
 pub trait Caller: Send + Sync + 'static {
-    /// Posts a review to the webhook of a `clientConfig`, and returns the body of a successful response of at most `limit`
-    /// bytes, or why there is none.
+    /// Posts a review to the webhook of a `clientConfig`, and returns the body of a successful response of at most
+    /// `limit` bytes, or the reason why there is none.
     fn call<'a>(&'a self, config: &'a Value, review: Vec<u8>, limit: usize) -> BoxFuture<'a, Result<Bytes, String>>;
 }
 
@@ -98,7 +98,7 @@ impl Conversions {
     }
 }
 
-/// What the conversions of the present pass do.
+/// The action of conversions in the current pass.
 enum Pass {
     Collect(Vec<(Value, String)>),
     Give(VecDeque<Value>),

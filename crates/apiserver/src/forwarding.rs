@@ -1,4 +1,4 @@
-//! What proxies in front of other servers share: the headers that pass, and upgraded connections.
+//! Shared code of proxies to other servers: the forwarded headers, and upgraded connections.
 
 mod upgrade;
 
@@ -35,7 +35,7 @@ pub fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
-/// The headers without those that concern one connection. `upgrade` keeps the request for an upgrade.
+/// The headers without those of a single connection. `upgrade` keeps the request for an upgrade.
 pub fn end_to_end(headers: &HeaderMap, upgrade: bool) -> HeaderMap {
     let named: Vec<String> = headers
         .get_all(CONNECTION)

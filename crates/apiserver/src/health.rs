@@ -43,7 +43,7 @@ pub const BOOTSTRAPPED: &[&str] = &[
     "autoregister-completion",
 ];
 
-/// The order in which kube-apiserver lists its checks; others stand before `shutdown`, in the order of registration.
+/// The order in which kube-apiserver lists its checks; others precede `shutdown`, in the order of registration.
 const ORDER: &[&str] = &[
     "ping",
     "log",
@@ -153,7 +153,7 @@ impl Health {
         self.register(name, false, true)
     }
 
-    /// Checks of what is done by now.
+    /// Checks of completed start-up steps.
     pub fn passed(&self, names: &[&str]) {
         names.iter().for_each(|name| drop(self.live_gate(name)));
     }

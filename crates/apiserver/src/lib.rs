@@ -1,4 +1,4 @@
-//! A Kubernetes API server as one `tower::Service`. It knows Kubernetes, not Karmada.
+//! A Kubernetes API server as one `tower::Service`, independent of Karmada.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod admit;

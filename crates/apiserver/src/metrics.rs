@@ -115,7 +115,7 @@ pub const ALL: &[Description] = &[
 
 const KINDS: [&str; 2] = ["readOnly", "mutating"];
 
-/// The families at hand, so that a request looks up its series only.
+/// The resolved families, so that a request only looks up its series.
 #[derive(Debug)]
 pub(crate) struct Counted {
     requests: Counters,
@@ -169,7 +169,7 @@ impl Counted {
         self.terminations.increment(&[component, verb, group, version, resource, subresource, scope, code.as_str()]);
     }
 
-    /// Counts what one request created as so many requests; the first is counted.
+    /// Counts the objects that one request created as so many requests; the first is already counted.
     pub fn more(&self, info: &RequestInfo, known: bool, outcomes: &[Result<Arc<Object>, Box<Status>>]) {
         let labels = labels(info, known);
         for outcome in outcomes.iter().skip(1) {
@@ -184,7 +184,7 @@ impl Counted {
         self.count(labels(info, true), code);
     }
 
-    /// The seconds left of a client certificate.
+    /// The remaining seconds of a client certificate.
     pub fn expiration(&self, left: i64) {
         self.expiration.observe(&[], left as f64);
     }

@@ -15,7 +15,7 @@ type Name = (String, String, String);
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     resources: BTreeMap<Name, Resource>,
-    /// By plural alone, which few share: every request looks here, and builds no key for it.
+    /// By plural alone, which few groups share: every request looks it up, without building a key.
     by_plural: HashMap<String, Vec<Resource>>,
     /// Grows with every change.
     pub generation: u64,
@@ -68,7 +68,7 @@ impl Registry {
         self.served.load_full()
     }
 
-    /// Takes every version of a resource out and puts `resources` (any versions of it, or none) in.
+    /// Removes all versions of a resource and adds `resources` (any versions of it, or none).
     pub fn replace(&self, group: &str, plural: &str, resources: impl IntoIterator<Item = Resource>) {
         let _one_at_a_time = self.writer.lock();
         let mut served = Served::clone(&self.served.load());

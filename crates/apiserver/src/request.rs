@@ -59,7 +59,7 @@ impl RequestInfo {
         info
     }
 
-    /// The namespace that holds the objects. A namespace itself is in none, although its URL names it.
+    /// The namespace that contains the objects. A namespace itself is in none, although its URL names it.
     pub fn scope(&self) -> &str {
         if self.resource == "namespaces" { "" } else { &self.namespace }
     }

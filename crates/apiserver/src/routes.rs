@@ -114,7 +114,7 @@ impl Tokens {
     }
 }
 
-/// A public document about the server's keys. It may be kept for an hour.
+/// A public document about the server's keys. It may be cached for an hour.
 fn public(document: &Value, media_type: &'static str) -> Response {
     let mut response = respond::value(StatusCode::OK, document);
     let headers = response.headers_mut();

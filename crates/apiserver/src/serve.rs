@@ -46,7 +46,7 @@ use crate::wire::{negotiate, respond};
 use reads::Begun;
 use unauthenticated::Unauthenticated;
 
-/// Connections closed at once when the process has no file descriptor left.
+/// Connections closed at once when the process has no file descriptors left.
 const SHED: usize = 64;
 
 /// The limits of a listener.
@@ -55,26 +55,26 @@ pub struct Limits {
     /// Connections beyond this wait in the kernel's accept queue. One costs about 50 KiB (TLS buffers, HTTP/2 window
     /// state), so 10,000 of them stay within half a gigabyte.
     pub connections: usize,
-    /// Of them, connections that have not authenticated a request; beyond this the oldest idle one is closed. A client
-    /// authenticates within a round trip of its handshake, so that these are a second of new clients.
+    /// The part of connections that have not authenticated a request; beyond this the oldest idle one is closed. A
+    /// client authenticates within a round trip of its handshake, so this is a second of new clients.
     pub unauthenticated: usize,
-    /// Of those, connections from one address, which may be that of a proxy or gateway.
+    /// The part of these from one address, which may be that of a proxy or gateway.
     pub unauthenticated_per_address: usize,
-    /// Requests of one user in flight, watches left out; beyond this they are answered 429. kube-apiserver's defaults allow
-    /// 600 of all users together.
+    /// Requests of one user in flight, without watches; further ones are answered 429. kube-apiserver's defaults allow
+    /// 600 for all users together.
     pub requests_per_user: usize,
-    /// kube-apiserver's default; Go clients put all their watches on one connection.
+    /// kube-apiserver's default; Go clients use one connection for all their watches.
     pub streams_per_connection: u32,
     /// For the TLS handshake, and for the head of an HTTP/1.1 request.
     pub head_timeout: Duration,
-    /// After this much silence an HTTP/2 peer is pinged; one that does not answer in `ping_timeout` is gone.
+    /// After this much silence an HTTP/2 peer is pinged; one that does not answer in `ping_timeout` is disconnected.
     pub ping_interval: Duration,
     /// How long a ping may be unanswered.
     pub ping_timeout: Duration,
     /// How long requests in flight may continue after a shutdown was requested. Watches are ended at that moment.
     pub drain: Duration,
-    /// A response of which a client takes nothing for this long is cut: the stream of HTTP/2, the connection of HTTP/1. A
-    /// connection on which no stream moves for twice this long is closed.
+    /// A response that its client does not read for this long is aborted: the stream of HTTP/2, the connection of
+    /// HTTP/1. A connection without progress on any stream for twice this long is closed.
     pub stall: Duration,
     /// Bytes of responses in flight; the sockets of one server share them.
     pub budgets: Arc<Budgets>,
@@ -179,10 +179,10 @@ pub fn serve(
             tokio::spawn(Abortable::new(running.map(move |()| drop((newcomer, slot))), closed).map(drop));
         }
         drop(listener);
-        // Every connection holds a slot, so holding all of them means that none is left.
+        // Every connection holds a slot, so holding all slots means that no connection remains.
         let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
         if tokio::time::timeout(limits.drain, slots.acquire_many(all)).await.is_err() {
-            // Receivers live in the connections, so a failed send means that none is left.
+            // Receivers are in the connections, so a failed send means that no connection remains.
             let _ = cut.send(true);
             let _closed = slots.acquire_many(all).await;
         }
@@ -271,7 +271,7 @@ impl Connection {
                     }
                 };
                 let answer = service.oneshot(incoming(request, peer, wire.clone()));
-                // Boxed, because the compiler cannot see through the body's trait object otherwise.
+                // Boxed, because otherwise the compiler cannot analyse the body's trait object.
                 answer
                     .map_ok(move |mut response| {
                         drop(held);
@@ -294,7 +294,7 @@ impl Connection {
                 if let Poll::Ready(Err(error)) = cork.poll_release(context) {
                     return Poll::Ready(Err(Box::new(error) as BoxError));
                 }
-                // A release that is pending goes on in the turn after the next readiness.
+                // A pending release continues in the turn after the next readiness.
                 if ended.is_pending() {
                     let stall = &mut stalls[usize::from(!is_http1.load(Relaxed))];
                     ready!(stall.poll(wire.account().sending(), wire.account().taken(), context));
@@ -338,7 +338,7 @@ impl Connection {
     }
 }
 
-/// The request as the service takes it. An identity cannot come from a socket: extensions start empty here.
+/// The request in the form for the service. An identity cannot come from a socket: extensions start empty here.
 fn incoming(request: http::Request<unread::Unread>, peer: Peer, wire: Wire) -> Request {
     let mut request = request.map(BodyExt::boxed_unsync);
     let extensions = request.extensions_mut();

@@ -54,7 +54,7 @@ pub enum Authorization {
     Custom {
         /// Receives the authorizer of the server's roles and bindings.
         build: BuildAuthorizer,
-        /// Whether the roles and bindings count: then they also limit who may write them.
+        /// Whether roles and bindings are in effect: then they also limit their own writes.
         has_rbac: bool,
     },
 }
@@ -111,8 +111,8 @@ impl ApiServer {
         Self::start_with(config, Vec::new())
     }
 
-    /// As [`ApiServer::start`], with some resources in stores of their own. None of them may be written in one transaction
-    /// with other resources: their writes are stored alone, and without the guard that their namespace stays.
+    /// As [`ApiServer::start`], with some resources in separate stores. None of them may be written in one transaction
+    /// with other resources: their writes are stored alone, and without a guard on their namespace.
     ///
     /// # Errors
     /// As [`ApiServer::start`].
@@ -212,7 +212,7 @@ impl ApiServer {
 
     /// Audits all requests from now on; called once, before the server has clients.
     pub fn audit(&self, auditor: Auditor) {
-        // A second auditor would miss what the first has seen begin.
+        // A second auditor would lack the beginnings that the first has recorded.
         let _ = self.shared.auditor.set(Arc::new(auditor));
     }
 
@@ -244,8 +244,8 @@ impl ApiServer {
         self.shared.refuses.store(true, Ordering::Release);
     }
 
-    /// Reports the shutdown in `/readyz`, and ends all watches; other requests are still served. Watches would
-    /// otherwise keep a draining listener waiting.
+    /// Reports the shutdown in `/readyz`, and ends all watches; other requests are still served. Otherwise watches
+    /// would keep a draining listener waiting.
     pub fn end_watches(&self) {
         self.end_watches_within(Duration::ZERO);
     }
@@ -272,7 +272,7 @@ fn service(shared: &Arc<Shared>) -> ApiService {
     }))
 }
 
-/// Keeps the table of rules as the store has it.
+/// Updates the table of rules from the store.
 fn follow_rbac(rbac: &Rbac, place: &str, event: &crate::cache::Event) {
     if !place.starts_with("rbac.authorization.k8s.io/") {
         return;

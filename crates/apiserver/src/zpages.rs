@@ -1,4 +1,4 @@
-//! `/statusz` and `/flagz`: what runs, since when, and with which flags, as text for people or as `config.k8s.io/v1alpha1`.
+//! `/statusz` and `/flagz`: the version, start time and flags of a process, as text or as `config.k8s.io/v1alpha1`.
 
 use apimachinery::meta::Time;
 use futures::FutureExt as _;
@@ -23,7 +23,7 @@ pub struct Component {
     pub name: String,
     /// When the process began.
     pub started: Timestamp,
-    /// What it was built with.
+    /// Its compiler.
     pub built_with: String,
     /// Its version.
     pub version: String,
@@ -65,7 +65,7 @@ impl Page {
         }
     }
 
-    /// The first accepted form; `None` if none is available. JSON is versioned: its kind must be named.
+    /// The first accepted form; `None` if none is available. JSON is versioned: the kind must be set.
     fn form(self, accept: &str) -> Option<Form> {
         let accepted = accept.split(',').map(str::trim).filter(|one| !one.is_empty());
         let mut forms = accepted.map(|one| {

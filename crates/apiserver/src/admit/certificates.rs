@@ -1,5 +1,5 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may approve and sign certificate signing
-//! requests.
+//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: the rights to approve and sign
+//! certificate signing requests.
 
 use apimachinery::Status;
 use apimachinery::resource::ResourceInfo;
@@ -19,7 +19,7 @@ fn are(info: &ResourceInfo) -> bool {
 }
 
 /// The admission plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction, and the rule that a
-/// decision stands.
+/// decision is final.
 pub(crate) async fn check(has: impl Fn(&str) -> bool, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let Some(object) = request.object.as_deref().filter(|_| are(request.info)) else { return Ok(()) };
     let signer = object["spec"]["signerName"].as_str().unwrap_or_default();

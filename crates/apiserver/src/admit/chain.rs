@@ -13,7 +13,7 @@ use crate::auth::authz::Rbac;
 /// The plugins, and the rules of the server itself.
 pub(crate) struct Chain {
     plugins: Vec<Arc<dyn Admission>>,
-    /// Set where it is the authorizer: it then limits who may write roles and bindings.
+    /// Set if it is the authorizer: it then limits writes of roles and bindings.
     rbac: Option<Arc<Rbac>>,
     durations: Durations,
 }
@@ -71,7 +71,7 @@ impl Chain {
         self.plugins.iter().any(|plugin| plugin.runs_user_programs() && plugin.concerns_status(group, plural))
     }
 
-    /// Validates a write that other plugins need not see.
+    /// Validates a write that only users' plugins need to see.
     pub(crate) async fn validate_by_user_programs(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
         for plugin in self.concerned(request).filter(|plugin| plugin.runs_user_programs()) {
             plugin.validate(request).await?;

@@ -1,8 +1,9 @@
-//! Claims of values that only one object may have (addresses of services), on a store that several servers write to.
+//! Claims of unique values (addresses of services), on a store that several servers write to.
 //!
-//! A claim is a key of the store under a lease. Two servers cannot have the same one. The write of the object is guarded by its
-//! claims and deletes them, so a server that was stopped for longer than the lease stores nothing. A server that has claimed a
-//! value checks once more that no stored object has it, because the write of another server deletes the claim.
+//! A claim is a key of the store under a lease. Two servers cannot have the same claim. The write of the object is
+//! guarded by its claims and deletes them, so a server that was stopped for longer than the lease stores nothing. A
+//! server that has claimed a value checks once more that no stored object has it, because the write of another server
+//! deletes the claim.
 
 use apimachinery::{ObjectKey, Status};
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use crate::errors;
 const ROOT: &str = "/karmada-rs/claims/";
 /// Seconds of a claim: twice the time that a request has.
 const TTL: u64 = 120;
-/// Other servers that claim a value for an object of the same name in between.
+/// Retries after other servers' claims for an object of the same name.
 const TRIES: usize = 8;
 
 /// The result of an attempt.

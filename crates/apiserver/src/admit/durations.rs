@@ -28,7 +28,7 @@ impl Durations {
         Self { plugins: registry.histograms(&PLUGIN), steps: registry.histograms(&STEP) }
     }
 
-    /// The end of what a plugin did since `began`.
+    /// Records the duration of a plugin since `began`.
     pub fn plugin(&self, name: &str, (phase, operation): (Phase, Operation), rejected: bool, began: Instant) {
         self.plugins.took(&[name, type_of(phase), verb(operation), text(rejected)], began.elapsed());
     }

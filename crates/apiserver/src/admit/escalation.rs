@@ -1,7 +1,7 @@
 //! Privilege escalation prevention: users cannot grant permissions that they do not have. Checked on every write of a
 //! role or a binding, before it is stored.
 //!
-//! The way around is explicit: the verb `escalate` on the role that is written, `bind` on the role that is referred to.
+//! The explicit exception is the verb `escalate` on the written role, or `bind` on the referenced role.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ pub async fn check_binding(
     let namespace = key.namespace().unwrap_or_default();
     let (of, role_key) = match reference.kind.as_str() {
         "Role" => ("roles", ObjectKey::namespaced(namespace, reference.name.as_str())),
-        // In a RoleBinding the permission to bind a ClusterRole may be given in the namespace.
+        // For a RoleBinding, the permission to bind a ClusterRole may be granted in the namespace.
         _ => ("clusterroles", ObjectKey::namespaced(namespace, reference.name.as_str())),
     };
     if granting.may("bind", of, &role_key).await {

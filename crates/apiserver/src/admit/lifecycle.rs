@@ -1,4 +1,4 @@
-//! NamespaceLifecycle: nothing is created in a namespace that is missing or terminating.
+//! NamespaceLifecycle: rejects creates in a namespace that is missing or terminating.
 
 use apimachinery::resource::ResourceInfo;
 use apimachinery::status::StatusCause;
@@ -19,8 +19,8 @@ pub(crate) fn check(request: &AdmissionRequest<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// The guard of a create: the namespace is as the cache has it, and is not being deleted. So nothing slips into a namespace
-/// after its content was deleted.
+/// The guard of a create: the namespace is unchanged since the cached state, and not being deleted. So no object is
+/// created in a namespace after its content was deleted.
 pub(crate) fn open(cache: &Cache, info: &ResourceInfo, key: &ObjectKey) -> Result<Option<Guard>, Status> {
     let Some(name) = key.namespace() else { return Ok(None) };
     let namespace = ObjectKey::cluster(name);

@@ -34,7 +34,7 @@ use crate::registry::{Registry, Served};
 pub use crate::request::options::Operation;
 use crate::request::options::Options;
 
-/// What admission reads of the server.
+/// The server state that admission reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub cache: &'a Cache,
@@ -45,7 +45,7 @@ pub(crate) struct Known<'a> {
 
 /// One write during admission.
 pub struct AdmissionRequest<'a> {
-    /// What the server has stored and serves. Everything acknowledged before the request began is visible.
+    /// The stored and served state. It includes everything acknowledged before the request began.
     pub(crate) known: Known<'a>,
     /// The operation.
     pub operation: Operation,
@@ -61,9 +61,9 @@ pub struct AdmissionRequest<'a> {
     pub object: Option<&'a mut Value>,
     /// The requesting user.
     pub user: &'a Identity,
-    /// Whether nothing is to be stored.
+    /// Whether the request is a dry run.
     pub dry_run: bool,
-    /// It is to create an object that is known to exist. Validation records nothing for that.
+    /// The request would create an existing object. Validation records nothing for it.
     pub(crate) repeats: bool,
     /// The moment the request was received.
     pub now: Time,
@@ -72,7 +72,7 @@ pub struct AdmissionRequest<'a> {
     /// The request deletes a collection; it names no object.
     pub collection: bool,
     pub(crate) options: Options<'a>,
-    /// The owners of the fields of `object`, which has no list of its own.
+    /// The owners of the fields of `object`, which has no list.
     pub(crate) owners: Option<&'a Owners>,
     /// The list of `old`, which has none of its own.
     pub(crate) old_owners: Option<&'a str>,
@@ -82,21 +82,21 @@ pub struct AdmissionRequest<'a> {
     pub rounds: Rounds,
 }
 
-/// The mutations of one request. A plugin that calls programs of users requests a second round when they have changed the
-/// object: plugins that ran before them then see the result.
+/// The mutations of one request. A plugin that calls users' programs requests a second round when they have changed the
+/// object: plugins that ran before then see the result.
 #[derive(Default)]
 pub struct Rounds {
     /// Whether this is the second round.
     pub is_second: bool,
     /// Whether a second round is requested.
     pub is_second_requested: bool,
-    /// The object was changed by a program that does not know which fields the server populates.
+    /// The object was changed by a program that may have changed server-populated fields.
     pub is_changed_by_user: bool,
     /// State that a plugin keeps from the first round for the second one, by the plugin's name.
     pub kept: Vec<(&'static str, Box<dyn Any + Send + Sync>)>,
 }
 
-/// What admission adds to a reply, whether the write succeeds or not.
+/// Additions of admission to a response, whether the write succeeds or not.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     warnings: Mutex<Vec<String>>,
@@ -105,7 +105,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// The claims that the write is committed with, see [`claims`].
+    /// The guards of the claims for the write, see [`claims`].
     pub(crate) fn claims(&self) -> Vec<Guard> {
         self.claims.lock().clone()
     }
@@ -167,14 +167,14 @@ impl AdmissionRequest<'_> {
         named.group == group && named.plural == plural && self.subresource.is_empty()
     }
 
-    /// Fails if an object of `place` (`GROUP/PLURAL`) and a namespace (`None`: any) cannot be read: a plugin that decides
-    /// by these objects does not know all of them.
+    /// Fails if an object of `place` (`GROUP/PLURAL`) in a namespace (`None`: any) cannot be read, because a plugin
+    /// that decides by these objects would miss it.
     pub(crate) fn all_known(&self, place: &str, namespace: Option<&str>) -> Result<(), Status> {
         let cache = &self.known.cache;
         if cache.is_sound() { Ok(()) } else { cache.resource(place).check_scope(namespace) }
     }
 
-    /// Whether the user of the request is authorized for something else.
+    /// Whether the user of the request has another right.
     pub async fn is_allowed(&self, wanted: ResourceAttributes) -> bool {
         authz::decide(self.known.authorizer.as_ref(), self.user, &Attributes::Resource(wanted)).await.is_allowed()
     }
@@ -215,12 +215,12 @@ impl AdmissionRequest<'_> {
         conversion::between(self.known.conversions, versions, document).await
     }
 
-    /// The kind of the objects in the request: of the subresource, if it has a kind of its own.
+    /// The kind of the objects in the request: that of the subresource, if it has one.
     pub fn kind(&self) -> GroupVersionKind {
         self.face.kind()
     }
 
-    /// A copy of the new object as clients see it.
+    /// A copy of the new object in the form for clients.
     ///
     /// # Errors
     /// If the object has no such subresource.
@@ -233,7 +233,7 @@ impl AdmissionRequest<'_> {
         Ok(Some(document))
     }
 
-    /// A copy of the stored object as clients see it.
+    /// A copy of the stored object in the form for clients.
     ///
     /// # Errors
     /// If the object has no such subresource.
@@ -248,8 +248,8 @@ impl AdmissionRequest<'_> {
         Ok(Some(document))
     }
 
-    /// Replaces the object by a document of a user's program. Fields that the server populates keep their values, as do
-    /// the owners of fields; missing fields get their defaults.
+    /// Replaces the object by the document of a user's program. Server-populated fields and the owners of fields keep
+    /// their values; missing fields get their defaults.
     ///
     /// # Errors
     /// If the document is no longer of the resource.
@@ -327,7 +327,7 @@ pub struct JointWrite {
 
 /// An in-process admission plugin.
 pub trait Admission: Send + Sync + 'static {
-    /// The name by which its durations are counted; `None`: it counts them itself, or does nothing.
+    /// The name for the metrics of its durations; `None` if it records them itself, or does nothing.
     fn name(&self) -> Option<&'static str> {
         None
     }
@@ -352,8 +352,8 @@ pub trait Admission: Send + Sync + 'static {
         true
     }
 
-    /// Whether it runs programs of users. These validate every write: also one that changes nothing, one of the status
-    /// together with the object, and one that is joined to another.
+    /// Whether it runs users' programs. These validate every write, including writes without changes, a status written
+    /// together with the object, and joined writes.
     fn runs_user_programs(&self) -> bool {
         false
     }
@@ -373,7 +373,7 @@ pub trait Admission: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Called with every change in the store, in order, before readers see it; at the start, with all objects.
+    /// Called with every change in the store, in order, before readers see it; at start with all objects.
     fn observe(&self, _place: &str, _event: &Event) {}
 
     /// May only refuse.
@@ -386,7 +386,7 @@ pub trait Admission: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether it changes other objects together with objects of this resource, see [`Self::joint_writes`].
+    /// Whether it changes other objects in the transactions of this resource, see [`Self::joint_writes`].
     fn has_joint_writes(&self, _group: &str, _plural: &str) -> bool {
         false
     }

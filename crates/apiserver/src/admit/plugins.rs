@@ -1,5 +1,5 @@
-//! kube-apiserver's admission plugins: which there are, which are on, in which order they run. What each decides is in
-//! `kubernetes_api::admission`; here the decisions meet the store.
+//! kube-apiserver's admission plugins: the list, the enabled ones, and their order. The decisions are in
+//! `kubernetes_api::admission`; here they are applied to the store.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ const TABLE: &[Row] = &[
     missing("AlwaysDeny"),
 ];
 
-/// `--enable-admission-plugins` and `--disable-admission-plugins`: what differs from the default set.
+/// `--enable-admission-plugins` and `--disable-admission-plugins`: the differences from the default set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
     /// `--enable-admission-plugins`

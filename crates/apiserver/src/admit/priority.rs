@@ -11,7 +11,7 @@ use crate::admit::{Admission, AdmissionRequest, Operation};
 use crate::cache::Event;
 use crate::cache::keys;
 
-/// Classes every server knows, whether or not they are stored.
+/// Built-in classes of every server, whether or not they are stored.
 const SYSTEM: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 const PREEMPTS: &str = "PreemptLowerPriority";
 
@@ -44,14 +44,14 @@ impl Priorities {
         })
     }
 
-    /// Of several defaults the lowest counts, as in kube-apiserver.
+    /// Of several defaults the lowest is used, as in kube-apiserver.
     fn default_class(&self) -> Option<(String, Class)> {
         let classes = self.classes.read();
         let defaults = classes.iter().filter(|(_, class)| class.is_default);
         defaults.min_by_key(|(_, class)| class.value).map(|(name, class)| (name.clone(), class.clone()))
     }
 
-    /// An update without the fields set at creation keeps them.
+    /// Fields set at creation are kept if an update omits them.
     fn keep(pod: &mut Value, old: &Value) {
         let Some(spec) = pod["spec"].as_object_mut() else { return };
         for field in ["priority", "preemptionPolicy"] {

@@ -42,7 +42,7 @@ fn refusal(unknown: &Status) -> Status {
 }
 
 impl ServiceAddresses {
-    /// Assigns what the service needs, by what this server knows.
+    /// Allocates the addresses and ports of the service, by the state of this server.
     fn assign(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let unknown = request.all_known(&self.place, None).err();
         let Some(object) = &mut request.object else { return Ok(()) };
@@ -55,7 +55,7 @@ impl ServiceAddresses {
         }
     }
 
-    /// Assigns what the service needs and no other server has given away.
+    /// Allocates addresses and ports that no other server has allocated.
     async fn assign_and_claim(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let (requested, cache) = (request.object.as_deref().cloned(), request.known.cache);
         let (store, mut lease) = (&**cache.store(), None);

@@ -1,4 +1,4 @@
-//! Who sends a request, and whether that user may.
+//! Authentication of requests, and authorization of their users.
 
 pub mod authn;
 pub mod authz;

@@ -1,6 +1,6 @@
-//! The review kinds: questions put as objects, answered at once and never stored.
+//! The review kinds: requests as objects, answered at once and never stored.
 //!
-//! Each function takes the decoded body and returns the object that is sent back with 201.
+//! Each function takes the decoded body and returns the object for the response with 201.
 
 use apimachinery::Status;
 use apimachinery::field::{Error as FieldError, Path};
@@ -71,7 +71,7 @@ pub async fn self_subject_access_review(
     Ok(review)
 }
 
-/// `selfsubjectrulesreviews`: what may I do in a namespace?
+/// `selfsubjectrulesreviews`: the user's rules in a namespace.
 ///
 /// # Errors
 /// 400 without a namespace.
@@ -90,7 +90,7 @@ pub fn self_subject_rules_review(
     let (paths, resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) =
         rules.iter().partition(|rule| !rule.non_resource_urls.is_empty());
     stamp(&mut review, "authorization.k8s.io/v1", "SelfSubjectRulesReview");
-    // The reply repeats nothing of the request.
+    // The response omits the metadata of the request.
     review["metadata"] = json!({});
     review["spec"] = json!({});
     review["status"] = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": incomplete});
@@ -131,7 +131,7 @@ pub async fn token_review(authentication: &Authentication, mut review: Value, se
     Ok(review)
 }
 
-/// `authentication.k8s.io/v1.UserInfo`; also what webhooks and CSRs carry.
+/// `authentication.k8s.io/v1.UserInfo`, also used by webhooks and certificate signing requests.
 pub fn user_info(user: &Identity) -> Value {
     let mut info = Map::new();
     info.insert("username".into(), user.user.clone().into());
@@ -214,7 +214,7 @@ fn attributes(spec: &Value) -> Attributes {
     })
 }
 
-/// A selector of a review as in a URL; requirements that no URL can express are left out, which widens what is asked for.
+/// The selector of a review in URL form; requirements without a URL form are omitted, which widens the check.
 fn field_selector(selector: &Value) -> String {
     let of = |requirement: &Value| {
         let (key, values) = (text(requirement, "key"), strings(&requirement["values"]));

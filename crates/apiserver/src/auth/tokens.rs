@@ -27,7 +27,7 @@ pub struct Issuer {
     pub signer: Arc<Signers>,
     /// `iss`, a URL.
     pub url: String,
-    /// The server's own audiences, taken when the request names none.
+    /// The server's own audiences, the default of a request.
     pub audiences: Vec<String>,
     /// `--service-account-extend-token-expiration`.
     pub extend: bool,
@@ -44,8 +44,8 @@ impl Issuer {
         Some(format!("requested expiration of {seconds} seconds shortened to {longest} seconds"))
     }
 
-    /// Answers a TokenRequest for an account. `bound_to` is the Secret, Pod or Node the request refers to, as the
-    /// caller found it (`None` if it refers to none).
+    /// Issues a token for an account. `bound_to` is the Secret, Pod or Node in the request, as read by the caller
+    /// (`None` without a reference).
     ///
     /// # Errors
     /// 422 for an invalid request, 500 when signing fails.
@@ -100,7 +100,7 @@ impl Issuer {
         request["metadata"] = metadata;
         request["spec"]["audiences"] = json!(audiences);
         if let Some(spec) = request["spec"].as_object_mut() {
-            // Clients see that the token is bound to nothing.
+            // Clients see that the token is not bound.
             spec.entry("boundObjectRef").or_insert(Value::Null);
         }
         request["spec"]["expirationSeconds"] = seconds.into();
@@ -109,7 +109,7 @@ impl Issuer {
     }
 }
 
-/// Fills in the lifetime of a request that names none, and records its author as the owner of its fields.
+/// Sets the default lifetime of a request, and records its author as the owner of its fields.
 pub(crate) fn complete(request: &mut Value, manager: &str, now: Time) {
     if !request.is_object() {
         return;

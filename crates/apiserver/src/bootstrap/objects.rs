@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::documents::discovery::order;
 
-/// Where a server is reached, as its own service `default/kubernetes` has it.
+/// The address of a server in its service `default/kubernetes`.
 #[derive(Clone, Copy, Debug)]
 pub struct Front {
     /// The first address of the service range, which belongs to the service `kubernetes`.
@@ -26,8 +26,8 @@ impl Front {
     pub const USUAL_PORT: u16 = 6443;
 }
 
-/// The merge patch that brings a live object of [`front`] to what is wanted; `None` when nothing differs. Other fields
-/// stay as they are.
+/// The merge patch from a live object of [`front`] to the wanted one; `None` without differences. Other fields are not
+/// changed.
 pub fn front_change(live: &Value, wanted: &Value) -> Option<Value> {
     let owned: &[&str] = match wanted["kind"].as_str() {
         Some("Service") => &["/spec/ports"],
@@ -148,8 +148,8 @@ pub fn authentication(data: &Value) -> Value {
     })
 }
 
-/// Front proxies as they are published: the authority of their certificates in PEM, their names (any if there is none),
-/// and the headers that name users.
+/// The published data of front proxies: the authority of their certificates in PEM, their names (any if empty), and the
+/// headers that name users.
 #[derive(Clone, Debug)]
 pub struct PublishedProxies {
     /// The authorities of their client certificates in PEM.
@@ -202,10 +202,10 @@ pub fn authentication_data(client_ca: &str, front_proxies: Option<&PublishedProx
 
 /// The group that registers the others has no APIService.
 const REGISTRATION: &str = "apiregistration.k8s.io";
-/// Which local APIServices the server keeps as they should be.
+/// The label of local APIServices that the server reconciles.
 pub const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// The local APIService of each group version, by name: created at the start for built-in groups, kept in step with the
+/// The local APIService of each group version, by name: created at start for built-in groups, reconciled with the
 /// definitions for custom resources.
 pub fn api_services<'r>(resources: impl Iterator<Item = &'r Resource>) -> BTreeMap<String, Value> {
     let mut services = BTreeMap::new();

@@ -1,6 +1,5 @@
-//! The roles, bindings and namespaces of every API server, and their reconciliation: each start adds what is missing
-//! and keeps what users added; an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is not
-//! changed.
+//! The roles, bindings and namespaces of every API server, and their reconciliation: each start adds missing rules and
+//! keeps users' additions; an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is not changed.
 
 mod roles;
 
@@ -14,7 +13,7 @@ const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 /// Namespaces that exist from the start.
 pub const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// The label of bootstrap objects, and the annotation by which the server keeps them up to date.
+/// The label of bootstrap objects, and the annotation by which the server updates them.
 fn metadata(name: &str, labels: &[(&str, &str)]) -> Value {
     let mut metadata = json!({
         "name": name,
@@ -34,7 +33,7 @@ pub fn cluster_roles() -> Vec<Value> {
     });
     let aggregated = roles::AGGREGATED.iter().map(|(name, from, labels)| {
         let selector = json!([{"matchLabels": {*from: "true"}}]);
-        // The rules of today stand in until the aggregation controller has run; it computes the same.
+        // These rules apply until the aggregation controller has run, which computes the same.
         json!({
             "apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": metadata(name, labels),
             "aggregationRule": {"clusterRoleSelectors": selector}, "rules": roles::aggregated(from),
@@ -157,8 +156,8 @@ pub fn namespaced() -> Vec<Value> {
     objects
 }
 
-/// The write that adds everything of `wanted` to `live`; `None` when nothing is missing, or when the object belongs to
-/// the user. A binding to another role belongs to the user: a reference is immutable.
+/// The write that adds all of `wanted` to `live`; `None` if nothing is missing, or if the object belongs to the user. A
+/// binding to another role belongs to the user, because a reference is immutable.
 pub fn reconcile(live: &Value, wanted: &Value) -> Option<Value> {
     if live["metadata"]["annotations"][AUTOUPDATE] == "false" || live["roleRef"] != wanted["roleRef"] {
         return None;

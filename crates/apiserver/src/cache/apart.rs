@@ -1,5 +1,5 @@
-//! Resources in stores of their own. Each store has its order of revisions, so each has a cache and a task that follows it;
-//! the cache of the main store leads to the others.
+//! Resources in separate stores. Each store has its own order of revisions, so each has a cache and a task that follows
+//! it; the cache of the main store refers to the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use transport::Change;
 
 use super::{Cache, Follower, LAG, Observer, keys, load};
 
-/// Resources in a store of their own.
+/// Resources in a separate store.
 pub struct Apart {
     /// Group and plural of each.
     pub resources: Vec<(String, String)>,
@@ -29,7 +29,7 @@ pub(super) enum Scope {
 }
 
 impl Cache {
-    /// As [`Cache::start`], with some resources in stores of their own. Their changes have no observers.
+    /// As [`Cache::start`], with some resources in separate stores. Their changes have no observers.
     ///
     /// # Errors
     /// When a store cannot be read.
@@ -50,7 +50,7 @@ impl Cache {
         Ok((cache, followers))
     }
 
-    /// Reads what the store holds of the scope, and begins to follow it.
+    /// Reads the content of the store, and starts to follow it.
     async fn begin(
         store: Arc<dyn Store>,
         scope: Scope,
@@ -112,13 +112,13 @@ impl Cache {
         self.other(&keys::group_resource(&resource.group, &resource.plural)).map_or(self, Arc::as_ref)
     }
 
-    /// Whether a resource is in a store of its own.
+    /// Whether a resource is in a separate store.
     pub(crate) fn is_apart(&self, group: &str, plural: &str) -> bool {
         !self.others().is_empty() && self.other(&keys::group_resource(group, plural)).is_some()
     }
 
-    /// Every object there is in each store, and from there on every change. All receivers end together for the caller: who
-    /// missed a change of one has to begin again.
+    /// Every object in each store, and all later changes. All receivers end together: a caller that missed a change of
+    /// one must start again.
     ///
     /// # Errors
     /// If the stored value of an object cannot be read.

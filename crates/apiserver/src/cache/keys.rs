@@ -81,8 +81,8 @@ pub fn split(key: &[u8]) -> Option<(&str, ObjectKey)> {
 
 const METADATA: &[u8] = b"\"metadata\":{";
 
-/// The stored form. `apiVersion`, `kind` and `metadata` come first, so that [`with_revision`] finds its place without
-/// looking into the rest.
+/// The stored form. `apiVersion`, `kind` and `metadata` are first, so that [`with_revision`] finds its position without
+/// reading the rest.
 ///
 /// # Errors
 /// When the tree cannot be encoded.
@@ -115,11 +115,11 @@ pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json:
     })
 }
 
-/// Larger buffers are not kept for the next object: each thread has one.
+/// Larger buffers are not reused for the next object: each thread has one.
 const KEPT: usize = 256 << 10;
 
-/// The bytes that `write` appends, in an allocation of their size: the store keeps them. They are collected in a buffer that
-/// grows once and serves all objects that a thread encodes.
+/// The bytes that `write` appends, in an allocation of exactly their size, because the store keeps them. They are
+/// collected in a buffer that grows once and is reused for all objects that a thread encodes.
 fn written<E>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<Bytes, E> {
     thread_local! {
         static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -154,8 +154,8 @@ fn members_with(out: &mut Vec<u8>, metadata: &Map<String, Value>, owners: Option
     out.push(b'}');
 }
 
-/// The stored form of an object as clients see it, with another metadata (whose own revision does not count) and other field
-/// owners (encoded; empty: none). `None` when it does not begin as [`encode_with`] begins.
+/// The stored form of an object in the form for clients, with other metadata (whose revision is ignored) and other
+/// field owners (encoded; empty: none). `None` if it does not begin as [`encode_with`] begins.
 pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Value>) -> Option<Bytes> {
     let json = object.json();
     let mut members = raw_json::members(&json);
@@ -173,8 +173,8 @@ pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Valu
     spliced.ok()
 }
 
-/// The stored form of an object as clients see it, with another status and other field owners (encoded; empty: none). `None`
-/// when it is not spelled as [`encode_with`] spells it.
+/// The stored form of an object in the form for clients, with another status and other field owners (encoded; empty:
+/// none). `None` if it does not have the spelling of [`encode_with`].
 pub fn with_status(object: &Object, owners: &[u8], status: &Value) -> Option<Bytes> {
     written(|out| put_with_status(out, &object.json(), owners, status).ok_or(())).ok()
 }
@@ -240,7 +240,7 @@ fn put_metadata(out: &mut Vec<u8>, metadata: &[u8], owners: &[u8]) -> Option<()>
     (!last.is_empty()).then(|| out.push(b'}'))
 }
 
-/// A member, its name spelled as it is.
+/// Appends a member with its name as spelled.
 fn spelled(out: &mut Vec<u8>, before: &[u8], name: &[u8], value: &[u8]) {
     for part in [before, b"\"", name, b"\":", value] {
         out.extend_from_slice(part);
@@ -261,7 +261,7 @@ fn name(out: &mut Vec<u8>, first: &mut bool, name: &str) {
     out.push(b':');
 }
 
-/// The object as clients see it: stored bytes with the revision spliced in, parsed once.
+/// The object in the form for clients: stored bytes with the revision spliced in, parsed once.
 ///
 /// # Errors
 /// When the stored bytes are not an object.

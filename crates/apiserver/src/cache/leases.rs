@@ -1,5 +1,5 @@
-//! Objects that live for a while, as events do. The store deletes them when their lease ends; one lease serves all such
-//! objects of a minute, so that there are few leases.
+//! Objects with a limited lifetime, such as events. The store deletes them when their lease ends; one lease is shared
+//! by all such objects of a minute, so that there are few leases.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use storage::{LeaseId, Store};
 use tokio::time::Instant;
 
-/// For how long new objects get the same lease. It lives that much longer, so that none ends early.
+/// How long new objects share a lease. The lease lives that much longer, so that no object expires early.
 const SHARED_FOR: Duration = Duration::from_secs(60);
 
 /// The lease in use for each lifetime, and when it was granted.
@@ -17,7 +17,7 @@ const SHARED_FOR: Duration = Duration::from_secs(60);
 pub struct Leases(Mutex<BTreeMap<Duration, (LeaseId, Instant)>>);
 
 impl Leases {
-    /// The lease of a new or changed object that lives for so long.
+    /// The lease for a new or changed object with this lifetime.
     pub async fn lease_for(&self, lifetime: Duration, store: &dyn Store) -> Result<LeaseId, Status> {
         let now = Instant::now();
         let current = self.0.lock().get(&lifetime).copied();

@@ -1,4 +1,4 @@
-//! Reading what the store holds when a server starts: many objects at once, on all processors.
+//! Reads the content of the store at start: many objects at once, on all processors.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -44,11 +44,11 @@ pub(super) fn not_an_object(error: &serde_json::Error) -> Arc<str> {
 /// share is released early.
 const SHARES: usize = 4;
 
-/// Bytes of documents that are left as they are, for those who look at all of them at first: 30,000 objects of 4 KiB. What comes
-/// beyond is packed before more is read, which bounds what a start takes.
+/// The size of documents that stay uncompressed for consumers that first read all of them: 30,000 objects of 4 KiB.
+/// Further ones are compressed before more are read, which bounds the memory of a start.
 pub(super) const AT_HAND: usize = 128 << 20;
 
-/// Fewer objects than this are parsed in less time than it takes to hand them out, and in the same order each time.
+/// Fewer objects than this are parsed faster than they can be distributed, and always in the same order.
 const WORTH_A_THREAD: usize = 512;
 
 /// The stored objects of a range by resource, and the revision at which they were so. Documents of up to `at_hand` bytes are not
@@ -85,8 +85,8 @@ pub(super) async fn load(store: &dyn Store, range: &KeyRange, at_hand: usize) ->
     Ok((loaded, revision))
 }
 
-/// Neighbours of one resource together; the store has them in the order of their keys. What comes after `at_hand` bytes is
-/// packed.
+/// Groups neighbouring items of one resource; the store returns them in the order of their keys. Items after `at_hand`
+/// bytes are compressed.
 fn by_resource(items: Vec<KeyValue>, damaged: Vec<Damage>, mut at_hand: usize) -> Loaded {
     let mut all = Loaded { resources: Vec::new(), lost: damaged.into_iter().map(Lost::from).collect() };
     let mut packer = Packer::default();

@@ -1,7 +1,6 @@
-//! The recent changes of one resource, kept once for everything that watches it. A watcher is a position in the log, so a
-//! client that reads nothing costs a few pointers and not a queue of its own; how much the log keeps for slow watchers is
-//! bounded in number and in bytes. A watcher whose next change has been dropped ends, and its client resumes from the
-//! store.
+//! The recent changes of one resource, stored once for all its watchers. A watcher is a position in the log, so a
+//! client that reads nothing costs a few pointers instead of a queue; the log's size for slow watchers is bounded in
+//! number and in bytes. A watcher whose next change has been dropped ends, and its client resumes from the store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,17 +13,17 @@ use storage::Revision;
 
 use super::resource::{Event, ResourceCache};
 
-/// Changes remembered for watches that start in the past: 4,096 pairs of pointers are 100 KiB, and cover 8 s at 500
-/// writes/s. What an older start missed is read from the store.
+/// Changes kept for watches that start in the past: 4,096 pairs of pointers are 100 KiB, and cover 8 s at 500 writes/s.
+/// Older starts read from the store.
 pub(super) const HISTORY: usize = 4096;
-/// Bytes of objects that those changes may keep alive: 500 small objects. Objects that leave the history are packed.
+/// Bytes of objects that those changes may retain: 500 small objects. Objects that leave the history are compressed.
 pub(super) const HISTORY_BYTES: usize = 1 << 20;
 /// Changes a watcher may lag behind: 10 s at 1,600 writes/s; a slower watcher ends and starts again.
 pub(super) const LAG: usize = 16_384;
-/// Bytes of objects that the slowest watcher of a resource may keep alive: 16,384 changes of 4 KiB.
+/// Bytes of objects that the slowest watcher of a resource may retain: 16,384 changes of 4 KiB.
 pub(super) const LAG_BYTES: usize = 64 << 20;
-/// Bytes of objects that slow watchers of all resources may keep alive together. Beyond that each resource keeps its
-/// [`HISTORY_BYTES`] only.
+/// Bytes of objects that slow watchers of all resources may retain together. Beyond that each resource retains only its
+/// [`HISTORY_BYTES`].
 pub(super) const BACKLOG_BYTES: usize = 128 << 20;
 
 /// Changes a watcher takes out of the log at once, and the bytes after which it takes no more.
@@ -66,8 +65,8 @@ impl Log {
         self.account(before);
     }
 
-    /// Drops what neither history nor a watcher within the bounds needs; `needed` is the position of the slowest
-    /// watcher. Returns what was dropped.
+    /// Drops changes that neither history nor a watcher within the bounds needs; `needed` is the position of the
+    /// slowest watcher. Returns the dropped changes.
     pub fn trim(&mut self, needed: u64) -> Vec<Arc<Event>> {
         let before = self.excess();
         let most = if self.backlog.load(Relaxed) > BACKLOG_BYTES { HISTORY_BYTES } else { LAG_BYTES };
@@ -125,7 +124,7 @@ impl Log {
     #[cfg(test)]
     pub fn held(&self) -> (usize, usize) {
         assert_eq!(self.bytes, self.events.iter().map(|event| event.weight()).sum::<usize>());
-        // Without a gap: every change after `from` is there.
+        // Without a gap: every change after `from` is present.
         let oldest = self.events.front().map(|event| event.revision);
         assert!(oldest.is_none_or(|oldest| oldest > self.from));
         (self.events.len(), self.bytes)
@@ -152,7 +151,7 @@ impl Cursor {
 #[derive(Default)]
 pub(super) struct Cursors {
     all: Vec<Arc<Cursor>>,
-    /// Nothing is delivered any more.
+    /// No further change is delivered.
     retired: bool,
 }
 
@@ -195,7 +194,7 @@ impl Cursors {
         self.end(position);
     }
 
-    /// Ends every watcher at this position: it still receives what comes before.
+    /// Ends every watcher at this position, after it has received the earlier changes.
     pub fn end(&mut self, position: u64) {
         for cursor in self.all.drain(..) {
             cursor.ends_at.store(position, Release);
@@ -227,7 +226,7 @@ impl Events {
             return Poll::Ready(found);
         }
         self.cursor.waker.register(context.waker());
-        // A change may have come before the registration.
+        // A change may have arrived before the registration.
         self.now().map_or(Poll::Pending, Poll::Ready)
     }
 

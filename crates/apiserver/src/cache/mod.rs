@@ -48,7 +48,7 @@ const PACKED_TOGETHER: usize = 16;
 /// Between attempts to read the store again after it failed.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Sees every change, in order, before readers do; the RBAC table follows the store through it.
+/// Receives every change, in order, before readers see it; the RBAC table follows the store through it.
 pub type Observer = Box<dyn Fn(&str, &Event) + Send + Sync>;
 
 /// The watch cache of a server.
@@ -63,7 +63,7 @@ pub struct Cache {
     followers: Mutex<Vec<mpsc::Sender<Change>>>,
     /// Some stored value could not be read.
     unreadable: AtomicBool,
-    /// Bytes of objects that slow watchers keep alive.
+    /// Bytes of objects that slow watchers retain.
     backlog: Arc<AtomicUsize>,
     /// For objects that end by themselves.
     pub(crate) leases: Leases,
@@ -108,8 +108,8 @@ impl Cache {
         resource.deliver(event);
     }
 
-    /// Notes that a stored value cannot be read: until it is written again or deleted, nothing is known of its object. Those
-    /// who follow every resource have to begin again.
+    /// Records that a stored value cannot be read: until it is written again or deleted, its object is unknown.
+    /// Followers of every resource must start again.
     fn lose(&self, lost: Lost) {
         let Lost { key, why } = lost;
         if keys::split(&key).is_some_and(|(place, _)| !self.has(place)) {
@@ -127,7 +127,7 @@ impl Cache {
         !self.unreadable.load(Relaxed) && self.others().iter().all(|other| other.is_sound())
     }
 
-    /// The cache of `GROUP/PLURAL`, empty if nothing of it was ever stored.
+    /// The cache of `GROUP/PLURAL`, empty if no object of it was ever stored.
     pub fn resource(&self, place: &str) -> Arc<ResourceCache> {
         if let Some(other) = self.other(place) {
             return other.resource(place);
@@ -198,10 +198,10 @@ impl Cache {
         self.progress.wait_for(|now| *now >= revision).await
     }
 
-    /// Waits a little for a revision a client named; it may never come.
+    /// Waits a little for a revision named by a client; it may never be reached.
     ///
     /// # Errors
-    /// When the store cannot be read; 504 when the revision is not reached in time, as kube-apiserver answers.
+    /// When the store cannot be read; 504 when the revision is not reached in time, as in kube-apiserver.
     pub async fn not_older_than(&self, revision: Revision) -> Result<Revision, Status> {
         let current = self.catch_up().await?;
         if current >= revision {
@@ -289,7 +289,7 @@ fn event_of(revision: Revision, change: storage::Change) -> Result<Event, serde_
     Ok(Event { revision, current: current.map(object).transpose()?, previous: previous.map(object).transpose()? })
 }
 
-/// The task that keeps a [`Cache`] up to date.
+/// The task that updates a [`Cache`].
 pub struct Follower {
     cache: Arc<Cache>,
     stream: storage::WatchStream,
@@ -345,7 +345,7 @@ impl Follower {
 }
 
 impl Cache {
-    /// Packs what was there at the start, a few objects at a time.
+    /// Compresses the objects loaded at start, a few at a time.
     async fn pack(&self) {
         let resources: Vec<_> = self.resources.read().values().cloned().collect();
         for resource in resources {
@@ -392,7 +392,7 @@ impl Cache {
                 self.absorb(revision, storage::Change::Put { current, previous: None });
             }
         }
-        // What is left was deleted in the meantime, at an unknown revision.
+        // The remaining ones were deleted meanwhile, at an unknown revision.
         for (key, revision) in known {
             let previous = storage::KeyValue {
                 key,

@@ -29,8 +29,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Bytes of the object that it keeps alive. The state before it belongs to the event that made that state, except
-    /// where nothing comes after it.
+    /// Bytes of the object that it retains. The previous state belongs to the event that created it, unless there is no
+    /// later one.
     pub(super) fn weight(&self) -> usize {
         self.current.as_ref().or(self.previous.as_ref()).map_or(0, |object| object.size())
     }
@@ -54,7 +54,7 @@ pub struct ResourceCache {
     cursors: Mutex<Cursors>,
     pub(super) state: RwLock<State>,
     log: RwLock<Log>,
-    /// The position of the next change, for a look without a lock.
+    /// The position of the next change, readable without a lock.
     end: AtomicU64,
     /// Lists in use, by namespace, and the state they are of.
     lists: Mutex<Lists>,
@@ -75,7 +75,7 @@ pub(super) struct State {
 }
 
 impl ResourceCache {
-    /// `backlog` counts the bytes that slow watchers of all resources keep alive.
+    /// `backlog` counts the bytes that slow watchers of all resources retain.
     pub(super) fn new(place: Arc<str>, revision: Revision, backlog: Arc<AtomicUsize>) -> Self {
         let state = State { objects: BTreeMap::new(), unreadable: Unreadable::default(), newest: revision, changes: 0 };
         Self {
@@ -90,7 +90,7 @@ impl ResourceCache {
         }
     }
 
-    /// Takes in what there is when the server starts.
+    /// Loads the objects present when the server starts.
     pub(super) fn load(&self, objects: impl Iterator<Item = (ObjectKey, Arc<Object>)>, revision: Revision) {
         let mut state = self.state.write();
         state.objects.extend(objects);
@@ -141,7 +141,7 @@ impl ResourceCache {
         }
         let object = keys::with_revision(stored, revision)?.shared();
         let state = self.state.read();
-        // Later ones were taken in, so that this one will not be looked for.
+        // Later changes were already processed, so no reader waits for this one.
         if state.newest < revision {
             self.committed.offer(revision, Arc::clone(&object));
         }
@@ -156,7 +156,7 @@ impl ResourceCache {
                 let mut log = self.log.write();
                 log.push(Arc::new(event));
                 self.end.store(log.end(), Release);
-                // The slowest is looked for only where something is to be dropped.
+                // The slowest watcher is determined only if changes must be dropped.
                 if log.exceeds(HISTORY, HISTORY_BYTES) { log.trim(cursors.slowest()) } else { Vec::new() }
             };
             cursors.wake();
@@ -165,7 +165,7 @@ impl ResourceCache {
         self.forget(&dropped);
     }
 
-    /// Removes a watcher, and with it what the log kept for it alone.
+    /// Removes a watcher, and the changes that the log retained only for it.
     pub(super) fn leave(&self, remove: impl FnOnce(&mut Cursors)) {
         let dropped = {
             let mut cursors = self.cursors.lock();
@@ -187,7 +187,7 @@ impl ResourceCache {
         self.log.read()
     }
 
-    /// Packs what the log has dropped and is still the state of an object.
+    /// Compresses objects that the log has dropped but that are still current.
     fn forget(&self, dropped: &[Arc<Event>]) {
         if dropped.is_empty() {
             return;
@@ -221,10 +221,10 @@ impl ResourceCache {
         cursors.end(position);
     }
 
-    /// The object; `None` if there is none.
+    /// The object; `None` if it does not exist.
     ///
     /// # Errors
-    /// If its stored value cannot be read: then nothing is known of it.
+    /// If its stored value cannot be read: then the object is unknown.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, Status> {
         let state = self.state.read();
         match state.objects.get(key) {
@@ -253,7 +253,7 @@ impl ResourceCache {
     ) -> Result<(Vec<Arc<Object>>, usize, Revision), Status> {
         let state = self.state.read();
         state.unreadable.check_scope(&self.place, namespace)?;
-        // A token from elsewhere: nothing of this namespace comes after it.
+        // A token of another list: no object of this namespace follows it.
         let foreign = after.is_some_and(|key| namespace.is_some_and(|ns| key.namespace() != Some(ns)));
         if foreign {
             return Ok((Vec::new(), 0, state.newest));
@@ -299,7 +299,7 @@ impl ResourceCache {
         list
     }
 
-    /// Begins a watch of what comes after the present state, with that state (of one namespace or all) first.
+    /// Begins a watch of later changes, preceded by the current state (of one namespace or all).
     ///
     /// # Errors
     /// If the stored value of an object in it cannot be read.
@@ -315,8 +315,8 @@ impl ResourceCache {
         })
     }
 
-    /// Begins a watch of what comes after `from`. Without the changes since then the subscription begins at the
-    /// present, which its revision reports; the changes in between are read from the store.
+    /// Begins a watch of changes after `from`. If earlier changes are no longer in the log, the subscription begins at
+    /// the current revision, which it reports; the changes in between are read from the store.
     pub fn subscribe_after(self: &Arc<Self>, from: Revision, now: Revision) -> Subscription {
         let mut cursors = self.cursors.lock();
         let newest = self.state.read().newest;
@@ -363,8 +363,8 @@ impl State {
     }
 }
 
-/// Where the keys of a namespace (`None`: all) begin and end. Names of namespaces have no NUL, so that what is in another
-/// one comes before or after. The bounds are never in the wrong order.
+/// The first and the last key of a namespace (`None`: all). Names of namespaces have no NUL, so the keys of another
+/// namespace are before or after. The bounds are always ordered.
 fn bounds(namespace: Option<&str>) -> (Bound<ObjectKey>, Bound<ObjectKey>) {
     let edge = |ns: String| ObjectKey::namespaced(ns, "");
     match namespace {

@@ -151,7 +151,7 @@ impl Sent {
     }
 }
 
-/// Bytes of an item that are not sent: what it begins with, but for the opening brace.
+/// Bytes of an item that are not sent: its first members, except the opening brace.
 fn skipped(item: &Object, implied: &[u8]) -> usize {
     if item.begins_with(implied) { implied.len() - 1 } else { 0 }
 }

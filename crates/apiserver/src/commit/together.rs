@@ -1,5 +1,5 @@
-//! Writes of one caller that are committed together: each is authorized, admitted and validated as a request of its own,
-//! waits where it would be committed, and one transaction of the store holds them all. If one of them is refused, none is
+//! Writes of one caller that are committed together: each is authorized, admitted and validated as a separate request,
+//! waits before its commit, and one transaction of the store contains them all. If one of them is refused, none is
 //! stored.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::wire::respond;
 /// Writes of one request: the Works of a binding for as many clusters.
 const MOST: usize = 64;
 
-/// Answers one of the requests, as if it had come by itself.
+/// Handles one of the requests, as if it had been sent separately.
 pub(crate) type Answer<'a> =
     Box<dyn Fn(RequestInfo, Request) -> BoxFuture<'a, Result<Response, Status>> + Send + Sync + 'a>;
 
@@ -36,14 +36,14 @@ struct Place {
     table: mpsc::UnboundedSender<(usize, Arrival)>,
     /// It has handed over its transaction.
     taken: AtomicBool,
-    /// Of all writes, one has joint writes.
+    /// Whether any of the writes has joint writes.
     joined: Arc<AtomicBool>,
 }
 
-/// What the coordinator hears of a write.
+/// The report of a write to the coordinator.
 enum Arrival {
     Waits(Txn, oneshot::Sender<Result<TxnOutcome, Status>>),
-    /// It was answered before it wrote anything: there is nothing to change, or it was refused.
+    /// It was answered without a write: there is no change, or it was refused.
     Ended(Option<Status>),
 }
 
@@ -72,10 +72,10 @@ fn given_up(why: &str) -> Status {
     Status::failure(StatusReason::Conflict, format!("none of the writes was stored: {why}"))
 }
 
-/// A route of its own, such as a proxy, commits nothing here.
+/// A special route, such as a proxy, cannot commit here.
 ///
 /// # Errors
-/// The request is to be committed with others.
+/// If the request is to be committed with others.
 pub(crate) fn check_route(parts: &http::request::Parts) -> Result<(), Status> {
     match parts.extensions.get::<Seat>() {
         Some(_) => Err(given_up(&format!("{} is written elsewhere", parts.uri.path()))),
@@ -86,7 +86,7 @@ pub(crate) fn check_route(parts: &http::request::Parts) -> Result<(), Status> {
 /// Executes the writes and returns the objects in their order.
 ///
 /// # Errors
-/// A conflict if none was stored; the store's own errors if that is not known.
+/// A conflict if none was stored; the store's error if that is unknown.
 pub(crate) async fn write(
     server: &Shared,
     user: &Identity,

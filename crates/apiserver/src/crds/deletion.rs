@@ -1,4 +1,4 @@
-//! A deleted definition goes after its instances: they are deleted as a client would, finalizers and all.
+//! Deletes a definition after its instances, which are deleted like by a client, including finalizers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::cache::keys;
 /// Concurrent deletions for one definition.
 const CONCURRENT: usize = 32;
 
-/// How often is looked whether instances that wait for finalizers are gone.
+/// The interval of checks whether instances with finalizers are deleted.
 const RECHECK: Duration = Duration::from_millis(500);
 
 /// The same, where instances cannot be read: that changes when the store is restored.
 const UNREADABLE: Duration = Duration::from_secs(30);
 
 impl Definitions {
-    /// Begins the clean-up unless it is under way. It runs beside the other definitions' work, one task each.
+    /// Starts the clean-up unless it is running. It runs beside the other definitions' work, in a separate task.
     pub(super) fn start_deletion(self: &Arc<Self>, crd: &CustomResourceDefinition) {
         let name = crd.metadata.name.clone();
         if !crd.metadata.finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER)
@@ -51,7 +51,7 @@ impl Definitions {
                 return;
             }
             let Ok(instances) = self.instances(&crd) else {
-                // One that cannot be read is not gone.
+                // An unreadable instance still exists.
                 tokio::time::sleep(UNREADABLE).await;
                 continue;
             };
@@ -115,7 +115,8 @@ impl Definitions {
         }
     }
 
-    /// Takes the resource out of service, looks a last time, and lets the definition go. `false`: not yet.
+    /// Unregisters the resource, checks for instances once more, and removes the definition's finalizer. `false`: not
+    /// yet.
     async fn finish(&self, crd: &CustomResourceDefinition, object: &Arc<Object>) -> bool {
         self.unregister(&crd.metadata.name);
         if self.server.cache.catch_up().await.is_err()
@@ -155,7 +156,7 @@ async fn delete_one(service: ApiService, path: String) {
     }
 }
 
-/// Boxed: the compiler cannot see that the service's own future may move between threads.
+/// Boxed, because the compiler cannot prove that the service's future is `Send`.
 fn send(service: ApiService, request: Request) -> BoxFuture<'static, Result<Response, std::convert::Infallible>> {
     Box::pin(tower::ServiceExt::oneshot(service, request))
 }

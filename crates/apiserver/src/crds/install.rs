@@ -16,17 +16,17 @@ use crate::cache::keys;
 /// Bytes of definitions in one transaction: a third of the 1.5 MiB that every engine takes, etcd included.
 const BATCH: usize = 512 * 1024;
 
-/// Rounds against others who write the same definitions at the same time.
+/// Retries after concurrent writes of the same definitions.
 const TRIES: usize = 5;
 
-/// A validated definition to write, and what it is computed from.
+/// A validated definition to write, and its inputs.
 struct Proposed {
     tree: Value,
     typed: CustomResourceDefinition,
     stored: Option<Arc<Object>>,
 }
 
-/// One definition to write, guarded by what it was computed from.
+/// One definition to write, guarded by its inputs.
 struct Write {
     guard: Guard,
     key: bytes::Bytes,
@@ -34,7 +34,7 @@ struct Write {
 }
 
 impl Definitions {
-    /// Creates what is missing and updates what has another spec; the rest is left alone. Written definitions are
+    /// Creates missing definitions and updates changed ones; others are not changed. Written definitions are
     /// established at once, so that a start costs one or two durable writes instead of two for each definition.
     pub(super) async fn install(&self, crds: Vec<Value>) -> Result<(), InstallError> {
         if crds.is_empty() {
@@ -138,7 +138,7 @@ impl Definitions {
         Ok(Some(Proposed { tree, typed, stored }))
     }
 
-    /// Sets the server's metadata, and keeps what others added to an existing definition.
+    /// Sets the server's metadata, and keeps others' additions to an existing definition.
     fn merge_metadata(&self, tree: &mut Value, old: Option<&Value>, uid: &str) {
         let given = tree["metadata"].take();
         let mut metadata = match old {

@@ -64,11 +64,11 @@ pub enum InstallError {
 struct Registered {
     group: String,
     plural: String,
-    /// Of the spec and the accepted names: their tree takes ten times the bytes of the definition.
+    /// A digest of the spec and the accepted names: their tree is ten times as large as the definition.
     digest: [u8; 32],
 }
 
-/// Keeps the registry in step with the stored definitions.
+/// Synchronizes the registry with the stored definitions.
 pub struct Definitions {
     server: Arc<Shared>,
     service: ApiService,
@@ -140,7 +140,7 @@ impl Definitions {
                 };
                 match event {
                     Some(event) => self.absorb(&event).await,
-                    // Too slow for the feed: begin again with the state as it is.
+                    // Too slow for the feed: start again with the current state.
                     None => {
                         subscription = match self.subscribe() {
                             Ok(subscription) => subscription,
@@ -248,7 +248,7 @@ impl Definitions {
         Time::new(self.server.world.now())
     }
 
-    /// Serves an established definition. Status changes find it registered already and cost nothing.
+    /// Serves an established definition. For status changes it is already registered, at no cost.
     fn register(&self, crd: &CustomResourceDefinition, object: &Object) {
         if !crd.condition_is_true("Established") {
             return;
@@ -287,7 +287,7 @@ impl Definitions {
         }
     }
 
-    /// Drops what the server keeps of a resource whose definition is gone: its watch cache and its series in the metrics.
+    /// Drops the server's state of a resource without a definition: its watch cache and its series in the metrics.
     fn forget(&self, name: &str) {
         let (Some((plural, group)), server) = (name.split_once('.'), &self.server) else { return };
         // A built-in resource of the same name has its own.
@@ -332,7 +332,7 @@ fn group_of(definition: &str) -> &str {
     definition.split_once('.').map_or("", |(_, group)| group)
 }
 
-/// Differs when what is served of a definition differs.
+/// Changes with the served properties of a definition.
 fn digest(crd: &CustomResourceDefinition) -> [u8; 32] {
     use sha2::Digest as _;
     let mut hasher = sha2::Sha256::new();

@@ -62,7 +62,8 @@ impl Discovery {
         Self { groups: group(resources, apis), aggregated: Default::default() }
     }
 
-    /// Answers a GET of a discovery path on the server that the client calls `host`, `None` when the path is not one or names what is not served.
+    /// Answers a GET of a discovery path; `host` is the server's name in the request. `None` if it is not a discovery
+    /// path or names an unserved group.
     pub fn get(&self, path: &str, host: Option<&str>, headers: &http::HeaderMap) -> Option<Response> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let segments: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
@@ -197,7 +198,7 @@ fn not_acceptable() -> Response {
 /// A snapshot that can be replaced while it is read.
 pub type Shared = arc_swap::ArcSwap<Discovery>;
 
-/// The first snapshot, for a server that has none yet.
+/// The first snapshot, for a new server.
 pub fn shared(resources: impl IntoIterator<Item = Resource>) -> Shared {
     Shared::new(Arc::new(Discovery::new(resources)))
 }

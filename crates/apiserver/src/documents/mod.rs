@@ -1,4 +1,4 @@
-//! What the server publishes about itself: discovery, OpenAPI, its version.
+//! The server's published documents: discovery, OpenAPI, its version.
 
 pub mod discovery;
 pub mod openapi;

@@ -1,7 +1,7 @@
 //! `/openapi/v2` and `/openapi/v3`, rendered from the types of the served resources.
 //!
-//! Nothing is rendered before a client requests it; what was rendered is kept, compressed, as long as its snapshot. The hashes in the v3
-//! index are of what goes into a document, so that the index does not cost the rendering of all of them.
+//! A document is rendered on its first request and cached, compressed, as long as its snapshot. The hashes in the v3
+//! index are computed from the inputs of a document, so that the index does not require rendering all of them.
 
 mod descriptions;
 mod foreign;
@@ -37,7 +37,7 @@ pub struct OpenApi {
     /// By the same path: the documents of other servers.
     foreign: BTreeMap<String, Foreign>,
     version: String,
-    /// When what is served became as it is, as HTTP writes it.
+    /// The time of the last change of the served resources, in HTTP format.
     modified: String,
     etag: OnceLock<String>,
     v2_json: OnceLock<Rendered>,
@@ -58,8 +58,8 @@ struct GroupDocument {
 }
 
 impl OpenApi {
-    /// `version` is the server's `gitVersion`; it stands in the documents and in their hashes. `now` is when the
-    /// resources came to be served.
+    /// `version` is the server's `gitVersion`; it is part of the documents and of their hashes. `now` is the time since
+    /// when the resources are served.
     pub fn new(resources: impl IntoIterator<Item = Resource>, version: &str, now: jiff::Timestamp) -> Self {
         let mut groups: BTreeMap<String, GroupDocument> = BTreeMap::new();
         for resource in resources {
@@ -182,7 +182,7 @@ impl OpenApi {
         let foreign = self.foreign.iter().filter_map(|(path, foreign)| Some((path, foreign.v3_url.clone()?)));
         let entry = |(path, url): (&String, String)| (path.clone(), json!({"serverRelativeURL": url}));
         let paths: Map<String, Value> = own.chain(foreign).map(entry).collect();
-        // Upstream names no type here, and Go's guess is text.
+        // Upstream sets no type here, and Go detects text.
         let body = json!({"paths": paths}).to_string().into();
         let mut response = negotiated(StatusCode::OK, "text/plain; charset=utf-8", body);
         self.date(&mut response);
@@ -254,7 +254,7 @@ impl OpenApi {
 
 const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
 
-/// When a document that cannot change goes out of date.
+/// The expiry of a document that cannot change.
 const NEVER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
 /// The client's preferred one of the two forms; `None`: neither is acceptable.
@@ -281,7 +281,7 @@ fn wants_protobuf(headers: &http::HeaderMap, ours: &str) -> Option<bool> {
     best.map(|(_, form)| form)
 }
 
-/// A hash of everything a document is made from. Built-in types change with the version only; custom ones are walked.
+/// A hash of all inputs of a document. Built-in types change with the version only; custom ones are hashed.
 fn fingerprint(version: &str, resources: &[Resource]) -> String {
     use std::fmt::Write;
     struct Sink(sha2::Sha256);

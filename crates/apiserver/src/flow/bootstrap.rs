@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
-/// While it is true, the server keeps the object's spec up to date.
+/// While it is true, the server updates the object's spec.
 const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
-/// How a limited level queues requests: queues, hand size, length of a queue. `None`: it refuses them.
+/// The queuing of a limited level: queues, hand size, length of a queue. `None`: it refuses requests.
 type Queuing = Option<(i64, i64, i64)>;
 
 /// Name, concurrency shares, percent of them that may be lent, queuing.
@@ -134,11 +134,11 @@ pub fn flow_schemas() -> Vec<Value> {
 /// The objects whose specs are fixed.
 const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
 
-/// The merge patch that brings one of these objects up to date at a start; `None` if it is, or if its spec belongs to the
+/// The merge patch that updates one of these objects at start; `None` if it is current, or if its spec belongs to the
 /// administrator.
 ///
-/// The spec of a suggested object belongs to the server while the annotation is `true`. An object without the annotation
-/// belongs to the administrator if its spec was ever changed. A level that is exempt may have shares of its own.
+/// The spec of a suggested object belongs to the server while the annotation is `true`. An object without the
+/// annotation belongs to the administrator if its spec was ever changed. An exempt level may have its own shares.
 pub fn reconcile(live: &Value, wanted: &Value) -> Option<Value> {
     let is_mandatory = MANDATORY.iter().any(|name| live["metadata"]["name"] == *name);
     let updates = match live["metadata"]["annotations"][AUTOUPDATE].as_str() {

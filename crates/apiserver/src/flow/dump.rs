@@ -93,7 +93,7 @@ fn levels(plan: &Plan) -> String {
     table(&head, &rows)
 }
 
-/// Queues without requests are left out.
+/// Queues without requests are omitted.
 fn queues(plan: &Plan) -> String {
     let mut rows = Vec::new();
     for (name, level) in &plan.levels {
@@ -125,7 +125,7 @@ fn queues(plan: &Plan) -> String {
     table(&head, &rows)
 }
 
-/// Of requests that execute, nothing is kept that could be shown.
+/// Of executing requests, no data is kept that could be shown.
 fn requests(plan: &Plan, with_details: bool, arrived: impl Fn(u64) -> String) -> String {
     let mut rows = Vec::new();
     for (name, level) in &plan.levels {

@@ -1,9 +1,9 @@
-//! API priority and fairness: the shell around the crate `flow-control`. A request that arrives over a socket is
-//! classified by the FlowSchemas in the store, and takes seats of its priority level until its response begins.
+//! API priority and fairness: the shell around the crate `flow-control`. A request from a socket is classified by the
+//! FlowSchemas in the store, and occupies seats of its priority level until its response begins.
 //!
-//! A request that finds free seats locks its level twice, for a moment, and allocates nothing. Requests of exempt levels
-//! lock nothing, and callers in this process do not come here. `fairness` shares the processor among the requests that
-//! run; this module bounds how many run, in which order they begin, and how many wait.
+//! A request that finds free seats locks its level twice, briefly, and allocates nothing. Requests of exempt levels
+//! lock nothing, and callers in this process are not classified. `fairness` shares the processor among running
+//! requests; this module bounds how many run and wait, and their order.
 
 pub mod bootstrap;
 mod dump;
@@ -60,11 +60,11 @@ pub struct Settings {
     pub reads: u32,
     /// `--max-mutating-requests-inflight`.
     pub writes: u32,
-    /// `--enable-priority-and-fairness`; otherwise reads and writes have one limit each, and 0 is none.
+    /// `--enable-priority-and-fairness`; otherwise reads and writes have one limit each, and 0 means no limit.
     pub is_fair: bool,
     /// `--request-timeout`: the longest time of requests that are not long-running.
     pub request_timeout: Duration,
-    /// `--min-request-timeout`: watches without a time of their own end after one to two of it.
+    /// `--min-request-timeout`: watches without a timeout end after one to two times this duration.
     pub min_request_timeout: Duration,
 }
 
@@ -97,7 +97,7 @@ impl Settings {
     }
 }
 
-/// The flow control of one server. It bounds nothing until it has settings.
+/// The flow control of one server. It sets no bounds until it has settings.
 pub(crate) struct FlowControl {
     settings: OnceLock<Settings>,
     configuration: Mutex<Configuration>,
@@ -109,7 +109,7 @@ pub(crate) struct FlowControl {
     watches: Arc<Watches>,
 }
 
-/// How a request goes on.
+/// The admission of a request.
 pub(crate) enum Entry {
     /// It runs; the seat is held until it is dropped.
     Runs(Option<Seat>),
@@ -153,7 +153,7 @@ impl FlowControl {
         self.settings.get().map_or(Settings::default().request_timeout, |settings| settings.request_timeout)
     }
 
-    /// The shortest time of a watch that states none.
+    /// The minimum duration of a watch without a timeout.
     pub fn min_request_timeout(&self) -> Duration {
         self.settings.get().map_or(Settings::default().min_request_timeout, |settings| settings.min_request_timeout)
     }
@@ -242,7 +242,7 @@ impl FlowControl {
         let most = if is_write { settings.writes } else { settings.reads };
         match Underway::begin(&self.plain, is_write, most) {
             Some(underway) => Entry::Runs(Some(Seat::plain(underway))),
-            // The administrator can still see and repair the server.
+            // The administrator can still inspect and repair the server.
             None if user.groups.iter().any(|group| group == "system:masters") => Entry::Runs(None),
             None => Entry::Refused(too_many()),
         }
@@ -285,7 +285,7 @@ impl Division {
         self.0.load(Relaxed)
     }
 
-    /// Divides the seats among the levels by what each needed since the last time, if that is a period ago.
+    /// Divides the seats among the levels by the demand of each since the last division, once a period.
     fn divide(&self, plan: &Plan, now: Nanos) {
         let due = self.due();
         if now < due || self.0.compare_exchange(due, now + PERIOD, Relaxed, Relaxed).is_err() {

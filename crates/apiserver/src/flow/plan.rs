@@ -114,7 +114,7 @@ impl Configuration {
             };
             seats.insert(name.clone(), level);
         }
-        // Requests of a level that is gone keep it until they end.
+        // Requests of a deleted level keep it until they end.
         self.seats = seats;
         let mut stats = BTreeMap::new();
         // A schema without a level is ignored, and its status reports it.
@@ -199,7 +199,8 @@ struct User {
 }
 
 impl Plan {
-    /// The schema of a request, and its place among the schemas. Requests that match none are of the schema `catch-all`.
+    /// The schema of a request, and its position among the schemas. Requests without a matching one belong to
+    /// `catch-all`.
     pub fn classify(&self, user: &Identity, request: &Request<'_>) -> Option<(usize, &Arc<Schema>)> {
         let found = if user.groups.len() > GROUPS {
             self.classifier.classify(&self.classifier.candidates(&user.user, &user.groups), request)

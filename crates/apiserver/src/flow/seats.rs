@@ -76,7 +76,7 @@ impl Details {
     }
 }
 
-/// What is kept of a request that waits.
+/// The data of a waiting request.
 #[derive(Debug)]
 pub(super) struct Entry {
     grant: oneshot::Sender<Running>,
@@ -101,7 +101,7 @@ struct State {
     queuing: Option<Queuing>,
     limits: Limits,
     need: Need,
-    /// A task gives back seats that are kept after the end of writes.
+    /// A task releases seats that are occupied after the end of writes.
     is_ticking: bool,
 }
 
@@ -160,7 +160,7 @@ impl Seats {
         });
     }
 
-    /// What it needs for the next period, by the last one.
+    /// Its demand for the next period, from the last one.
     pub fn claim(&self, now: Nanos) -> (Limits, Need) {
         let mut state = self.state.lock();
         let observed = state.level.take_demand(now);
@@ -187,7 +187,7 @@ impl Seats {
             let stats = &entry.schema.stats;
             stats.waiting.fetch_sub(1, Relaxed);
             stats.begun(running.seats());
-            // Sent under the lock: who gives up later finds it.
+            // Sent under the lock, so that a request that gives up later finds it.
             if let Err(running) = entry.grant.send(running) {
                 stats.ended(running.seats());
                 state.level.finish(self.clock.now(), running, &mut granted);
@@ -203,7 +203,7 @@ impl Seats {
     }
 }
 
-/// Gives seats back that writes kept after their end, while requests wait for them.
+/// Releases seats that writes occupied after their end, while requests wait for them.
 async fn tick(seats: Arc<Seats>, at: Nanos) {
     let mut next = Some(at);
     while let Some(at) = next {
@@ -228,7 +228,7 @@ fn queuing(spec: &PriorityLevel) -> Option<Queuing> {
     }
 }
 
-/// What a request holds while it runs.
+/// The seats of a running request.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Seat(Held);
@@ -236,13 +236,13 @@ pub(crate) struct Seat(Held);
 #[derive(Debug)]
 enum Held {
     Exempt(Arc<Schema>),
-    /// `None` once it was given back.
+    /// `None` after the release.
     Seats(Arc<Schema>, Option<Running>),
     /// Without priority and fairness.
     Plain(#[expect(dead_code, reason = "counted until it is dropped")] Underway),
 }
 
-/// What becomes of a request.
+/// The result of requesting seats.
 pub(super) enum Taken {
     Seat(Seat),
     Waits(Waiter),
@@ -334,7 +334,7 @@ impl Waiter {
         Some(Seat::granted(Arc::clone(&self.schema), running))
     }
 
-    /// Leaves the queue; returns the seat that it was given at the last moment, if any.
+    /// Leaves the queue; returns the seat if it was granted at the last moment.
     pub fn give_up(&mut self) -> Option<Seat> {
         let mut receiver = self.receiver.take()?;
         let level = &self.schema.level;
@@ -351,7 +351,7 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         if self.receiver.is_some() {
-            // Its client has left, or the request has timed out.
+            // Its client has disconnected, or the request has timed out.
             drop(self.give_up());
             self.schema.stats.refused(CANCELLED);
         }

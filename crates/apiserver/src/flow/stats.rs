@@ -93,7 +93,8 @@ impl Stats {
         }
     }
 
-    /// Requests refused for the reasons of a full level, for waiting too long, and because their clients left.
+    /// Requests refused because of a full level, because of a timeout in a queue, and because their clients
+    /// disconnected.
     pub fn refusals(&self) -> [u64; 3] {
         let [limit, full, time, left] = self.refused.each_ref().map(|count| count.load(Relaxed));
         [limit + full, time, left]

@@ -172,7 +172,7 @@ async fn a_seat_given_at_the_last_moment_is_not_lost() {
         assert_eq!(code(&first), "runs");
         let second = get(&flow, "jane");
         drop(first);
-        // It has the seat, and does not know it yet.
+        // The seat is granted, but the request has not been polled yet.
         drop(second);
     }
     assert_eq!(code(&get(&flow, "jane")), "runs");
@@ -230,7 +230,7 @@ async fn an_idle_level_lends_its_seats() {
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// Waits in a task, and keeps the seat until the end of the test.
+/// Waits in a task, and holds the seat until the end of the test.
 fn tokio_test_wait(entry: Entry) -> tokio::task::JoinHandle<Option<Seat>> {
     tokio::spawn(async move {
         match entry {
@@ -286,8 +286,8 @@ fn lists_and_initial_watches_cost_by_what_they_send() {
     }
 }
 
-/// Requests that find a free seat, `REQUESTS` of them for `USER`: what they cost is the difference to none
-/// (docs/benchmarks.md).
+/// Measures requests that find a free seat, `REQUESTS` of them for `USER`: the cost is the difference to a run without
+/// requests (docs/benchmarks.md).
 #[tokio::test]
 #[ignore = "counts nothing by itself: run it with valgrind or perf"]
 async fn requests_that_find_a_seat() {

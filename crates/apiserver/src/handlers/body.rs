@@ -62,8 +62,8 @@ impl Call<'_> {
         }
     }
 
-    /// The object with its kind and version, once it is known to be of this resource and to have values of the right types.
-    /// `body` is its document, which some refusals show; a draft has none.
+    /// The object with its kind and version, once it is known to be of this resource and to have values of the right
+    /// types. `body` is its document, which some errors print; a draft has none.
     fn fitting(&self, mut object: Value, body: Option<&[u8]>, validation: FieldValidation) -> Result<Value, Status> {
         let kind = self.resource.info.resource.kind.as_str();
         let unusable = |given: &str, version: &str, why: &str| {
@@ -102,8 +102,8 @@ impl Call<'_> {
         Ok((object, findings))
     }
 
-    /// The first value of a built-in kind, or of the metadata of a custom one, that has the wrong type. Where there is
-    /// none, nulls in lists and maps become zeros, as Go's decoder makes them.
+    /// The first value of a built-in kind, or of the metadata of a custom one, with the wrong type. If there is none,
+    /// nulls in lists and maps become zero values, as in Go's decoder.
     pub(super) fn mistyped(&self, object: &mut Value) -> Option<super::types::Mismatch> {
         let info = &self.resource.info;
         if info.custom {

@@ -24,7 +24,7 @@ use crate::wire::respond;
 /// Tries to find a free generated name; kube-apiserver's count.
 const NAME_TRIES: usize = 8;
 const SUFFIX: usize = 5;
-/// Writers of the namespace itself that get in between.
+/// Retries after concurrent writes of the namespace.
 const NAMESPACE_TRIES: usize = 5;
 
 impl Call<'_> {
@@ -64,7 +64,7 @@ impl Call<'_> {
         }
     }
 
-    /// Creates and answers the object as stored, and what the client should be warned of.
+    /// Creates the object; returns it as stored, and the warnings for the client.
     pub(super) async fn create_object(
         &self,
         mut proposal: Proposal,
@@ -173,8 +173,8 @@ impl Call<'_> {
         Ok((self.served(object).await?, warnings))
     }
 
-    /// Of a kind whose definition is being deleted nothing new comes: else who puts back what is deleted would hold the
-    /// definition for ever.
+    /// Rejects creates while the definition is terminating: a client that recreates deleted objects would keep it from
+    /// being finalized.
     fn refuse_of_terminating_kind(&self) -> Result<(), Status> {
         let info = &self.resource.info;
         if !info.custom {
@@ -199,7 +199,8 @@ impl Call<'_> {
         for _ in 0..NAMESPACE_TRIES {
             let mut guards = vec![Guard::Absent(place.clone())];
             let namespace = lifecycle::open(&self.server.cache, &self.resource.info, key)?;
-            // A transaction is of one store. Beside a deletion of the namespace, the object may be late and stay.
+            // A transaction covers one store. With a namespace in another store, an object created during the deletion
+            // of its namespace may stay.
             guards.extend(namespace.filter(|_| std::ptr::eq(self.stored(), &*self.server.cache)));
             let op = Op::Put { key: place.clone(), value: encoded.clone(), lease };
             match self.commit(key, guards, op, None).await? {
@@ -209,7 +210,7 @@ impl Call<'_> {
                 TxnOutcome::Failed { current, .. } if matches!(current.first(), Some(Some(_))) => {
                     return Err(self.exists(key));
                 }
-                // The namespace was written in between; if that was its deletion, the next look shows it.
+                // The namespace was written concurrently; if that was its deletion, the next attempt detects it.
                 TxnOutcome::Failed { .. } => drop(self.server.cache.catch_up().await?),
             }
         }
@@ -228,7 +229,8 @@ impl Call<'_> {
         }
     }
 
-    /// An update or an apply that makes its object is a create, too: the right to change what exists is not enough.
+    /// An update or an apply that creates its object needs the right to create: the right to change existing objects is
+    /// not sufficient.
     pub(super) async fn check_may_create(&self) -> Result<(), Status> {
         let mut wanted = self.info.attributes();
         if let Attributes::Resource(wanted) = &mut wanted {
@@ -251,7 +253,7 @@ impl Call<'_> {
         if wrong.is_empty() { Ok(()) } else { Err(Status::invalid(&named.group, &named.kind, name, wrong)) }
     }
 
-    /// The namespace comes from the URL; a different one in the body is an error.
+    /// The namespace is set from the URL; a different one in the body is an error.
     pub(super) fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
         let given = object["metadata"]["namespace"].as_str().unwrap_or_default();
         match self.namespace() {

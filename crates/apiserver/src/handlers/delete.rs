@@ -36,7 +36,7 @@ const PAGE: usize = 10_000;
 const MAX_GRACE: i64 = 100 * 365 * 24 * 3600;
 
 pub(crate) enum Deleted {
-    /// The object is gone.
+    /// The object was deleted.
     Gone(Arc<Object>),
     /// It waits for its finalizers or its grace period.
     Waiting(Arc<Object>),
@@ -114,7 +114,7 @@ impl Call<'_> {
         Err(Status::modified(&named.group, &named.plural, &key.name))
     }
 
-    /// The inner error is a lost race, with the object as it is now.
+    /// The inner error is a conflict, with the current object.
     async fn try_delete(
         &self,
         key: &ObjectKey,
@@ -168,7 +168,7 @@ impl Call<'_> {
                 "the {what} in the precondition ({given}) does not match the {what} in record ({found}). The object might \
                  have been {then}"
             );
-            // The kind stands where other conflicts name the resource, as upstream has it.
+            // The kind replaces the resource of other conflicts, as in upstream.
             Err(Status::conflict(&named.group, &named.kind, stored.name(), &why))
         };
         match (&wanted.uid, &wanted.resource_version) {
@@ -180,7 +180,7 @@ impl Call<'_> {
         }
     }
 
-    /// The object with its deletion mark, or `None` when nothing keeps it and it can go at once.
+    /// The object with its deletion time stamp, or `None` if it has no finalizers and can be deleted at once.
     fn marked(&self, old: &Value, options: &DeleteOptions) -> Option<Value> {
         let strategy = &self.resource.strategy;
         let mut new = old.clone();
@@ -236,8 +236,9 @@ impl Call<'_> {
         metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
     }
 
-    /// A deleted object as its reply shows it, with the revision of the deletion. Kinds with grace periods have the mark
-    /// of their deletion, also when nothing is left to wait for: kube-apiserver stores the mark before it removes the object.
+    /// A deleted object in the form for its response, with the revision of the deletion. Kinds with grace periods have
+    /// a deletion time stamp, even if nothing remains to wait for: kube-apiserver stores it before it removes the
+    /// object.
     fn last_form(&self, served: Arc<Object>, mut old: Value, revision: Revision) -> Result<Arc<Object>, Status> {
         let strategy = &self.resource.strategy;
         let is_graceful = strategy.grace_seconds(&old, None).is_some();

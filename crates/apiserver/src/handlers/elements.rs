@@ -1,5 +1,6 @@
-//! Nulls as items of lists and as values of maps. Go's decoder makes the zero of their type of them: the empty text, an
-//! amount of zero, an empty struct. What is null as a field of a struct is absent, which is decided elsewhere.
+//! Nulls as items of lists and as values of maps. Go's decoder converts them to the zero value of their type: an empty
+//! string, a quantity of zero, an empty struct. Nulls as fields of structs are absent fields, which are handled
+//! elsewhere.
 
 use apimachinery::schema::{Schema, Schemas, Type};
 use serde_json::{Value, json};

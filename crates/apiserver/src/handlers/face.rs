@@ -1,5 +1,5 @@
-//! Objects as users' admission programs see them: the kind of the request, with the fields that exist at their stage; and
-//! back, when such a program has changed one.
+//! Objects in the form for users' admission programs: the kind of the request, with the fields that exist at their
+//! stage; and the conversion back after a change.
 
 use apimachinery::{GroupVersionKind, Object, Status, strict};
 use serde_json::Value;

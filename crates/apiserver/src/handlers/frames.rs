@@ -16,8 +16,8 @@ use crate::wire::negotiate::{Encoding, Shape};
 use crate::wire::respond::no_protobuf;
 use crate::wire::shape::{self, Form};
 
-/// Events that are there at once go out together until they are this many bytes: a write to the socket costs as much as
-/// several events.
+/// Available events are sent together up to this many bytes, because a write to the socket costs as much as several
+/// events.
 const TOGETHER: usize = 32 << 10;
 
 /// The frames of a watch as the body sends them.

@@ -11,7 +11,8 @@ use crate::commit::together::Seat;
 use crate::errors;
 use crate::limits::fairness::writers::Writing;
 
-/// Writers of a joined object that get in between. Those of this process follow each other, so these are other processes.
+/// Retries after concurrent writes of a joined object. Writers of this process are serialized, so these are other
+/// processes.
 const TRIES: usize = 16;
 
 impl Call<'_> {
@@ -60,7 +61,7 @@ impl Call<'_> {
         Err(Status::conflict(&named.group, &named.plural, &key.name, &why))
     }
 
-    /// To programs of users, joined writes are writes of their own.
+    /// Users' programs see joined writes as separate writes.
     async fn validate_joint(&self, joint: &[JointWrite]) -> Result<(), Status> {
         for write in joint {
             let is_seen = |plugin: &std::sync::Arc<dyn Admission>| {
@@ -95,7 +96,7 @@ impl Call<'_> {
     pub(super) async fn transact(&self, mut guards: Vec<Guard>, mut ops: Vec<Op>) -> Result<TxnOutcome, Status> {
         let store = self.stored().store();
         let claims = if store.is_shared() { self.notes.claims() } else { Vec::new() };
-        // Committed, the object itself holds what was claimed.
+        // Once committed, the object itself holds the claimed values.
         ops.extend(claims.iter().map(|claim| Op::Delete { key: claim.key().clone() }));
         guards.extend(claims.iter().cloned());
         let size = ops.len();

@@ -1,4 +1,4 @@
-//! What is special about the objects of one resource, as hooks of the generic handlers. The rows are in `crate::kinds`.
+//! Kind-specific behavior of one resource, as hooks of the generic handlers. The rows are in `crate::kinds`.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use super::Call;
 use crate::request::RequestInfo;
 use crate::state::Shared;
 
-/// Answers a request for a subresource of its own.
+/// Answers a request for a special subresource.
 pub(crate) type AnswerPart = for<'a> fn(&'a Call<'_>, Body) -> BoxFuture<'a, Result<Response, Status>>;
 
-/// Answers a request for a resource that only stands for another one.
+/// Answers a request for a resource that represents another one.
 pub(crate) type AnswerInstead =
     for<'a> fn(&'a Shared, &'a RequestInfo, &'a Identity, &'a Parts, Body) -> BoxFuture<'a, Result<Response, Status>>;
 
-/// A row. A resource without a row has [`Kind::ORDINARY`], whose hooks do nothing.
+/// A row. A resource without a row has [`Kind::ORDINARY`], with no-op hooks.
 pub(crate) struct Kind {
     pub group: &'static str,
     pub plural: &'static str,
@@ -34,7 +34,7 @@ pub(crate) struct Kind {
     pub default: fn(&mut Value),
     /// Sets the fields of a new object that belong to the server.
     pub prepare_create: fn(&Identity, &mut Value),
-    /// Puts back the fields that a write of this subresource (empty: of the object) may not change, given the old object
+    /// Restores the fields that a write of this subresource (empty: of the object) may not change, given the old object
     /// and the new one.
     pub restore: fn(&str, &Value, &mut Value, Time),
     /// Refuses the deletion of some objects.

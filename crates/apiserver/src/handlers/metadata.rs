@@ -1,7 +1,7 @@
-//! Labels, annotations and finalizers of an object, written without the rest of it where its kind permits that: the
-//! rest is neither decoded, validated nor encoded, and keeps its bytes. For callers in this process, which write many
-//! claims and finalizers; requests that may get warnings about the rest, and all unusual ones, take the path of all
-//! other writes.
+//! Labels, annotations and finalizers of an object, written without the other fields if the kind permits that: the
+//! others are neither decoded, validated nor encoded, and keep their bytes. For callers in this process, which write
+//! many claims and finalizers; requests that may get warnings about other fields, and all unusual ones, take the
+//! general path.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::errors;
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
 
 impl Call<'_> {
-    /// Executes a merge patch of the metadata; `None` when that requires the whole object, and then nothing was done.
+    /// Executes a merge patch of the metadata; `None`, without effect, if that requires the whole object.
     pub(super) async fn patch_metadata(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
         let info = &self.resource.info;
         let Some((metadata, fields)) = parts(patch) else { return Ok(None) };
@@ -44,8 +44,7 @@ impl Call<'_> {
         self.replace_part(&key, &stored, &encoded, self.is_finished(&new), is_version_named).await
     }
 
-    /// The metadata as it is and as it will be, each in an object of its own and without owners; `None` unless all is well
-    /// with it.
+    /// The old and the new metadata, each in a separate object and without owners; `None` unless both are valid.
     fn metadatas(
         &self,
         stored: &Object,
@@ -89,7 +88,7 @@ impl Call<'_> {
     }
 }
 
-/// The metadata of a patch, and which of its fields change; `None` if the patch is about anything else.
+/// The metadata of a patch, and the changed fields; `None` if the patch has other fields.
 fn parts(patch: &Value) -> Option<(&Map<String, Value>, Vec<&'static str>)> {
     let patch = patch.as_object()?;
     let metadata = patch.get("metadata").filter(|_| patch.len() == 1)?.as_object()?;

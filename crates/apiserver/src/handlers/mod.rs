@@ -59,7 +59,7 @@ pub(crate) struct Call<'a> {
     pub headers: &'a HeaderMap,
     /// The caller takes shared objects instead of bytes.
     pub shared: bool,
-    /// The caller, who is in this process, writes an object and its status at once.
+    /// The caller, in this process, writes an object and its status at once.
     pub with_status: bool,
     /// The object or patch of a caller in this process, as a tree; its body need not be read.
     pub draft: Option<&'a Draft>,
@@ -130,7 +130,7 @@ pub(crate) async fn handle(
     if warnings.is_empty() {
         return answer;
     }
-    // Refusals come with the warnings too.
+    // Error responses also contain the warnings.
     let mut response =
         answer.unwrap_or_else(|status| respond::failure_as(&status, negotiate::error_encoding(&parts.headers)));
     respond::warn(&mut response, &warnings);
@@ -206,7 +206,7 @@ impl Call<'_> {
     /// Waits until the client may be sent another response. Called where the response is produced right after it.
     async fn admit(&self) -> Result<(), Status> {
         match self.wire {
-            // Boxed: every request would have room for what few do.
+            // Boxed, because otherwise every request would reserve the space that few need.
             Some(wire) if !wire.admits(&self.user.user) => {
                 Box::pin(wire.admit(&self.user.user, PATIENCE_WITH_SEAT)).await
             }
@@ -227,7 +227,7 @@ impl Call<'_> {
         found.cloned().map(Some).ok_or_else(no_such_resource)
     }
 
-    /// A namespaced object has a namespace in its URL, a cluster-scoped one has none.
+    /// A namespaced object has a namespace in its URL, a cluster-scoped one does not.
     fn check_scope(&self) -> Result<(), Status> {
         let namespaced = self.resource.info.resource.namespaced;
         let given = !self.info.scope().is_empty();
@@ -310,7 +310,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether upstream validates the metadata of this kind as that of its own kinds.
+    /// Whether upstream validates the metadata of this kind like that of built-in kinds.
     fn has_core_metadata(&self) -> bool {
         let info = &self.resource.info;
         !info.custom && info.resource.group != "apiextensions.k8s.io"

@@ -28,7 +28,7 @@ pub(crate) struct Live<'o> {
 }
 
 impl<'o> Live<'o> {
-    /// Of the object's document.
+    /// Reads the object's document.
     pub fn of(json: &'o [u8]) -> Result<Self, Status> {
         let Apart { tree, owners } = Apart::read(json).map_err(errors::document)?;
         Ok(Self { tree, list: owners })
@@ -43,7 +43,7 @@ impl<'o> Live<'o> {
         Owners::parse(self.list)
     }
 
-    /// The tree with the list of owners, as clients see it.
+    /// The tree with the list of owners, in the form for clients.
     pub fn with_owners(&self) -> Value {
         let mut tree = self.tree.clone();
         let list = self.list.and_then(|list| serde_json::from_str::<Value>(list).ok());
@@ -58,8 +58,8 @@ impl<'o> Live<'o> {
 #[derive(Clone)]
 pub(crate) struct Proposal {
     pub object: Value,
-    /// The owners of its fields, if server-side apply has determined them; the object has no list of its own then.
-    /// Otherwise the writer owns the changed fields.
+    /// The owners of its fields, if server-side apply has determined them; the object then has no list. Otherwise the
+    /// writer owns the changed fields.
     pub owners: Option<Owners>,
 }
 
@@ -110,7 +110,7 @@ impl Call<'_> {
     }
 }
 
-/// Keeps one of owner references that are equal, and answers the warning about the others.
+/// Removes duplicate owner references, and returns the warning about them.
 pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
     let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
     if owners.len() < 2 {

@@ -67,7 +67,7 @@ impl Patch {
         }
     }
 
-    /// Whether it may look at the list of owners or change it, so that it needs an object that has one.
+    /// Whether it may read or change the list of owners, so that it needs an object with the list.
     fn concerns_owners(&self) -> bool {
         match &self.document {
             Document::Json(patch) => patch.concerns(&["metadata", "managedFields"]),
@@ -240,7 +240,7 @@ impl Call<'_> {
                 patch => Document::Merge(patch),
             },
             "application/strategic-merge-patch+json" if !self.resource.info.custom => match object()? {
-                // Nothing to do.
+                // A no-op.
                 Value::Null => Document::Strategic(json!({})),
                 patch => Document::Strategic(patch),
             },
@@ -258,7 +258,7 @@ impl Call<'_> {
         })
     }
 
-    /// Server-side apply; creates what is missing.
+    /// Server-side apply; creates a missing object.
     async fn apply(&self, body: Body) -> Result<Response, Status> {
         let WriteOptions { dry_run, force, field_validation, .. } = self.write_options(Write::Apply)?;
         let (mut patch, findings) = self.read_configuration(body, field_validation).await?;

@@ -68,7 +68,7 @@ struct Continue {
 
 impl Continue {
     const VERSION: &str = "meta.k8s.io/v1";
-    /// Instead of a revision: goes on at the present state.
+    /// Instead of a revision: continues at the current state.
     const NEWEST: i64 = -1;
 
     fn parse(token: &str) -> Result<Self, Status> {
@@ -143,8 +143,8 @@ impl Filter {
         self.everything
     }
 
-    /// How many objects are scanned before others have a turn: some 100 µs of work, with labels and names at hand and
-    /// fields in a tree that has to be decoded.
+    /// How many objects are scanned before yielding: some 100 µs of work, with labels and names parsed and fields in a
+    /// tree to decode.
     fn piece(&self) -> usize {
         let at_hand = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
         if self.fields.requirements().iter().all(|(path, ..)| at_hand(path.as_str())) { 512 } else { 16 }
@@ -154,7 +154,7 @@ impl Filter {
 /// A part of a list.
 pub(super) struct Page {
     pub items: Arc<Snapshot>,
-    /// How many come after it; with selectors, at least one if there are any.
+    /// The number of remaining objects; with selectors, at least one if there are any.
     pub remaining: usize,
     pub revision: u64,
 }
@@ -202,7 +202,7 @@ impl Call<'_> {
     pub(super) async fn list(&self) -> Result<Response, Status> {
         let filter = self.filter()?;
         let options = ListOptions::parse(&self.info.query, false)?;
-        // Before the objects are collected, and again, without waiting between, before anything is made of them.
+        // Before the objects are collected, and again, without waiting in between, before the response is built.
         self.admit().await?;
         let page = self.page(&options, &filter).await?;
         self.admit().await?;
@@ -264,8 +264,8 @@ impl Call<'_> {
         Ok((kept, remaining, newest))
     }
 
-    /// The next page. While nothing has been written since the first page the cache still is its snapshot; otherwise
-    /// the store is read as of then.
+    /// The next page. If nothing was written since the first page, the cache is still its snapshot; otherwise the store
+    /// is read at that revision.
     async fn page_continued(&self, options: &ListOptions, filter: &Filter) -> Result<Page, Status> {
         let from = Continue::parse(&options.continue_token)?;
         if options.resource_version.is_some_and(|revision| revision > 0) {
@@ -289,7 +289,7 @@ impl Call<'_> {
         }
     }
 
-    /// 410 with a token that goes on at the present state: inconsistent, but complete.
+    /// 410 with a token that continues at the current state: inconsistent, but complete.
     fn expired_continue(&self, after: &ObjectKey) -> Status {
         let mut status = Status::failure(
             StatusReason::Expired,
@@ -302,7 +302,7 @@ impl Call<'_> {
         status
     }
 
-    /// The object that a token's start comes after.
+    /// The object before the start of a token.
     fn key_before(&self, start: &str) -> ObjectKey {
         let start = start.strip_suffix('\0').unwrap_or(start);
         let across = self.resource.info.resource.namespaced && self.namespace().is_none();

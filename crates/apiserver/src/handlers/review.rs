@@ -1,4 +1,4 @@
-//! Reading what is answered and never stored: access and token reviews.
+//! Reads objects that are answered and never stored: access and token reviews.
 
 use apimachinery::Status;
 use apimachinery::meta::Time;
@@ -12,8 +12,8 @@ use crate::request::options::Write;
 use crate::state::Shared;
 use crate::wire::negotiate::{self, Subject};
 
-/// The review that was posted, and what its author should be warned of. It is read as every other object is, and its
-/// author owns its fields, except for reviews of one's own identity and rules, whose fields the server fills in.
+/// The posted review, and the warnings for its author. It is read like every other object, and its author owns its
+/// fields, except for reviews of one's own identity and rules, whose fields the server fills in.
 pub(crate) async fn read(
     server: &Shared,
     info: &RequestInfo,

@@ -1,5 +1,5 @@
-//! The scale subresource: `autoscaling/v1` Scale in front of two fields of the object. It is read, patched, applied and
-//! shown as every kind is; only what is stored is the object.
+//! The scale subresource: `autoscaling/v1` Scale as a view of two fields of the object. It is read, patched, applied
+//! and printed like every kind; only the object is stored.
 
 use std::sync::{Arc, LazyLock};
 
@@ -200,7 +200,7 @@ impl Call<'_> {
         set(object, self.scale_paths()?.replicas, scale["spec"]["replicas"].clone())
     }
 
-    /// Without replicas for a custom resource that has none.
+    /// Without replicas for a custom resource that lacks them.
     pub(super) fn scale_of(&self, object: &Object) -> Result<Value, Status> {
         let paths = self.scale_paths()?;
         let tree = object.to_value().map_err(errors::document)?;
@@ -233,7 +233,7 @@ fn lookup<'a>(tree: &'a Value, path: &str) -> &'a Value {
     parts(path).fold(tree, |at, part| &at[part])
 }
 
-/// Puts a value below objects that are made where they are missing.
+/// Sets a value, creating missing objects on its path.
 fn set(tree: &mut Value, path: &str, value: Value) -> Result<(), Status> {
     let mut at = tree;
     for part in parts(path) {

@@ -50,7 +50,7 @@ pub(super) fn show(object: &Value, scale: &mut Value, replicas: &Replicas<'_>) {
     }
 }
 
-/// Gives the object's replicas to the owners of the Scale: from those who lost them they are taken away.
+/// Transfers the ownership of the object's replicas to the owners of the Scale, and removes it from others.
 pub(super) fn put_back(scale: &Value, object: &mut Value, replicas: &Replicas<'_>) {
     let shown = Replicas { path: ".spec.replicas", api_version: SCALE };
     let mut owners = entries(scale);
@@ -67,7 +67,7 @@ pub(super) fn put_back(scale: &Value, object: &mut Value, replicas: &Replicas<'_
     }
     for mut owner in owners {
         match kept.iter_mut().find(|entry| same(entry, &owner)) {
-            // Only the Scale is written through the Scale, so the entry holds nothing else.
+            // Only the Scale is written through the Scale, so the entry has no other fields.
             Some(entry) if replicas.is_in(&entry["fieldsV1"]) => {
                 if owner["subresource"] == "scale" {
                     entry["time"] = owner["time"].take();
@@ -85,7 +85,7 @@ pub(super) fn put_back(scale: &Value, object: &mut Value, replicas: &Replicas<'_
     }
 }
 
-/// Takes a field out of a set, and what is empty without it.
+/// Removes a field from a set, and sets that become empty.
 fn remove(fields: &mut Value, names: &[String]) {
     let (Some(map), [name, below @ ..]) = (fields.as_object_mut(), names) else { return };
     if let Some(found) = map.get_mut(name).filter(|_| !below.is_empty()) {

@@ -1,5 +1,5 @@
-//! The status of an object, written without the rest of it where its kind permits that: the rest is neither decoded,
-//! validated nor encoded, and keeps its bytes. Unusual requests take the path of all other writes.
+//! The status of an object, written without the other fields if the kind permits that: the others are neither decoded,
+//! validated nor encoded, and keep their bytes. Unusual requests take the general path.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::cache::keys;
 use crate::errors;
 
 impl Call<'_> {
-    /// Executes a merge patch of the status; `None` when that requires the whole object, and then nothing was done.
+    /// Executes a merge patch of the status; `None`, without effect, if that requires the whole object.
     pub(super) async fn patch_status(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
         let info = &self.resource.info;
         if self.info.subresource != "status" || !self.server.admission.leaves_status_alone(info) {
@@ -55,7 +55,7 @@ impl Call<'_> {
         }
     }
 
-    /// The status as it is and as it will be, each in an object of its own; `None` unless all is well with it.
+    /// The old and the new status, each in a separate object; `None` unless both are valid.
     fn statuses(&self, stored: &Object, change: &Value) -> Result<Option<(Value, Value)>, Status> {
         let old = stored.member("status").map(|status| raw_json::tree(&status));
         let old = old.transpose().map_err(errors::document)?;
@@ -86,7 +86,7 @@ impl Call<'_> {
     }
 }
 
-/// The metadata a patch names its object by, and what it makes of the status; `None` if it is about anything else.
+/// The metadata with which a patch identifies its object, and the change of the status; `None` if it has other fields.
 fn parts(patch: &Value) -> Option<(Option<&Map<String, Value>>, &Value)> {
     let patch = patch.as_object()?;
     let metadata = match patch.get("metadata") {

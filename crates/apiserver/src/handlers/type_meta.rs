@@ -19,7 +19,7 @@ pub(super) enum Misfit {
     Unreadable(String),
     /// A custom resource without a kind.
     Kindless,
-    /// Of this kind and version, which are of no use here.
+    /// Of this kind and version, which cannot be used here.
     Unusable { kind: String, version: String, why: String },
     /// The same kind in another version.
     OtherVersion(String),

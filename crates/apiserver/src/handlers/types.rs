@@ -61,7 +61,7 @@ fn find_mismatch(name: &str, value: &mut Value, schema: &Schema, schemas: &Schem
 struct Misplaced<'v> {
     metadata: &'v Value,
     why: String,
-    /// The way to the object, its last step first.
+    /// The path to the object, its last step first.
     steps: Vec<Step<'v>>,
 }
 
@@ -112,7 +112,7 @@ fn embedded_mismatch<'v>(
 struct Struct<'s> {
     name: &'s str,
     schemas: &'s Schemas,
-    /// Whether a list or a map has been seen to hold a null.
+    /// Whether a list or a map contains a null.
     null_elements: &'s Cell<bool>,
 }
 
@@ -193,7 +193,7 @@ fn unreadable(value: &Value, schema: &Schema) -> Option<String> {
     Some(format!("illegal base64 data at input byte {at}"))
 }
 
-/// Why the converter cannot make the value what its field wants.
+/// Why the converter cannot convert the value to the type of its field.
 fn conversion(value: &Value, schema: &Schema, wanted: &str) -> String {
     let kind = match value {
         Value::Null => "invalid",
@@ -208,7 +208,7 @@ fn conversion(value: &Value, schema: &Schema, wanted: &str) -> String {
         (Type::Object, _) if schema.additional_properties.is_none() => format!("cannot restore struct from: {kind}"),
         (Type::Object, _) => format!("cannot restore map from {kind}"),
         (Type::Array, _) => format!("cannot restore slice from {kind}"),
-        // Go would make letters of numbers, and whole numbers of others, and does not want to.
+        // Go's converter refuses number-to-string and float-to-integer conversions.
         (Type::String | Type::Integer, Value::Number(_)) => format!("cannot convert {kind} to {wanted}"),
         _ => format!("unrecognized type: {wanted}"),
     }

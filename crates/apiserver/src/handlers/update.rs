@@ -20,7 +20,7 @@ use crate::limits::fairness::writers::Writing;
 use crate::request::options::Write;
 use crate::wire::respond;
 
-/// Concurrent writers that get in between; kube-apiserver gives a patch as many tries.
+/// Retries after concurrent writes; kube-apiserver gives a patch as many.
 const TRIES: usize = 5;
 
 /// The result of a write of an object.
@@ -123,8 +123,8 @@ impl Call<'_> {
             true => None,
             false => self.follow_writers(key).await,
         };
-        // A write that was acknowledged a moment ago may not be in the cache yet. Taken from there, its predecessor would
-        // make a change look like none, and the newest resourceVersion like a conflict.
+        // A write that was just acknowledged may not be in the cache yet. With its predecessor, a change would appear
+        // as a no-op, and the newest resourceVersion as a conflict.
         self.stored().catch_up().await?;
         let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
@@ -179,7 +179,7 @@ impl Call<'_> {
         Ok(true)
     }
 
-    /// A replacement of another object conflicts; a patch would change what cannot change.
+    /// A replacement of another object conflicts; a patch would change an immutable field.
     fn uid_differs(&self, given: &str, stored: &str) -> Status {
         let named = &self.resource.info.resource;
         let name = self.info.name.as_str();
@@ -293,7 +293,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether the stored value of the object is to be written again although nothing changes.
+    /// Whether the stored value of the object is to be rewritten even without changes.
     async fn is_stale(&self, key: &ObjectKey) -> bool {
         let place = keys::object_key(&self.resource.info.resource, key);
         self.stored().store().is_stale(place).await
@@ -315,8 +315,8 @@ impl Call<'_> {
         self.server.admission.validate_by_user_programs(&of_status).await
     }
 
-    /// Puts an encoded object in the place of the stored one, if that is still the newest. The last finalizer of a deleted
-    /// object takes the object with it (`is_finished`); the client still sees what it wrote.
+    /// Replaces the stored object with an encoded one, if it is still the newest. Removing the last finalizer of a
+    /// deleted object deletes it (`is_finished`); the client still receives the written object.
     pub(super) async fn replace(
         &self,
         key: &ObjectKey,
@@ -362,7 +362,7 @@ impl Call<'_> {
         // The name does not change; it was validated when the object was created.
         let whole = names::validate_object_meta(&new["metadata"], namespaced, names::path_segment_rule, &path);
         if whole.is_empty() {
-            // Its labels, annotations and owners are valid, so that only what may not change is left to check.
+            // Its labels, annotations and owners are valid, so only immutable fields remain to be checked.
             let changes = names::validate_object_meta_change(&new["metadata"], &old["metadata"], &path);
             return if again.changes { [changes.as_slice(), changes.as_slice()].concat() } else { changes };
         }
@@ -373,7 +373,7 @@ impl Call<'_> {
         wrong
     }
 
-    /// Puts back what this endpoint may not change.
+    /// Restores the fields that this endpoint may not change.
     fn restore(&self, old: &Value, new: &mut Value) {
         match self.info.subresource.as_str() {
             "status" => {
@@ -420,7 +420,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether a deleted object has nothing left to wait for.
+    /// Whether a deleted object has nothing more to wait for.
     pub(super) fn is_finished(&self, object: &Value) -> bool {
         let metadata = &object["metadata"];
         let none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
@@ -442,7 +442,7 @@ pub(super) fn raced(current: Vec<Option<storage::KeyValue>>) -> Result<Option<Ar
     keys::with_revision(&newer.value, newer.mod_revision).map(|object| Some(object.shared())).map_err(errors::document)
 }
 
-/// Makes `new` what `old` is. Most of it is already, and comparing costs less than copying.
+/// Makes `new` equal to `old`. Most of it already is, and comparing is cheaper than copying.
 pub(crate) fn put_back(old: &Value, new: &mut Value) {
     match (old, new) {
         (Value::Object(was), Value::Object(is)) => {

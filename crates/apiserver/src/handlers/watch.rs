@@ -97,7 +97,7 @@ impl Call<'_> {
         Ok(self.stream(watcher.into_stream(), form))
     }
 
-    /// The present state: any for version 0, else one that knows of every write before the request.
+    /// The current state: any for version 0, otherwise one that includes every write before the request.
     async fn newest(&self, wanted: Option<u64>) -> Result<u64, Status> {
         match wanted {
             Some(0) => Ok(self.stored().revision()),
@@ -172,7 +172,7 @@ struct Watcher {
     progress: Arc<Level<u64>>,
     next_bookmark: Pin<Box<Sleep>>,
     deadline: Pin<Box<Sleep>>,
-    /// The server shuts down: the stream ends after a whole event, and the client goes elsewhere.
+    /// At a shutdown of the server the stream ends after a whole event, and the client reconnects elsewhere.
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
     /// When it ends after that; `None` once it is known.
     leaves_after: Option<Share>,

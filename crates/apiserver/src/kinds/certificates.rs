@@ -1,5 +1,5 @@
-//! Certificate signing requests: the fields that each endpoint may change. `admit::certificates` decides who may approve and
-//! sign, a controller signs.
+//! Certificate signing requests: the fields that each endpoint may change. `admit::certificates` authorizes approval
+//! and signing, a controller signs.
 
 use apimachinery::Status;
 use apimachinery::meta::Time;
@@ -55,8 +55,8 @@ fn prepare_create(user: &Identity, object: &mut Value) {
     }
 }
 
-/// Puts back what an endpoint may not change: the object itself its spec, `approval` all but conditions and metadata,
-/// `status` the decisions. New conditions get their times.
+/// Restores the fields that an endpoint may not change: the object endpoint the spec, `approval` all except conditions
+/// and metadata, `status` the decisions. New conditions get their times.
 fn restore(subresource: &str, old: &Value, new: &mut Value, now: Time) {
     let decided = |condition: &Value| DECISIONS.iter().any(|type_| condition["type"] == *type_);
     let of = |object: &Value| object["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -73,7 +73,7 @@ fn restore(subresource: &str, old: &Value, new: &mut Value, now: Time) {
     for condition in &mut conditions {
         set_times(condition, &kept, now);
     }
-    // The order of before, so that a change of nothing is no change.
+    // Keeps the previous order, so that an unchanged list is no change.
     conditions
         .sort_by_key(|condition| kept.iter().position(|old| old["type"] == condition["type"]).unwrap_or(usize::MAX));
     if subresource == "approval" {

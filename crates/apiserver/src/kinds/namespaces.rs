@@ -10,11 +10,11 @@ use transport::{Body, Response};
 use crate::errors::method_not_allowed;
 use crate::handlers::{Call, Kind, put_back};
 
-/// Kept until the namespace is empty.
+/// Present until the namespace is empty.
 const FINALIZER: &str = "kubernetes";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// These hold what the server itself needs.
+/// These contain objects that the server itself needs.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 pub(super) const ROW: Kind = Kind {
@@ -80,7 +80,7 @@ fn prepare_create(object: &mut Value) {
     fields.insert("status".into(), json!({"phase": "Active"}));
 }
 
-/// Only `finalize` changes the finalizers in the spec, and nothing else.
+/// `finalize` changes only the finalizers in the spec, and nothing else changes them.
 fn restore(subresource: &str, old: &Value, new: &mut Value) {
     match subresource {
         "finalize" => {

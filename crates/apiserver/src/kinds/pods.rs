@@ -30,7 +30,8 @@ pub(super) const ROW: Kind =
 
 pub(super) const BINDINGS: Kind = Kind { plural: "bindings", instead: Some(bind_by_name), ..Kind::ORDINARY };
 
-/// What a subresource may not change. `binding` and `eviction` are made by the server from the stored object.
+/// The fields that a subresource may not change. `binding` and `eviction` are derived by the server from the stored
+/// object.
 fn restore(part: &str, old: &Value, new: &mut Value) {
     match part {
         "ephemeralcontainers" => {
@@ -131,7 +132,7 @@ impl Part<'_, '_> {
         Ok(respond::value(StatusCode::CREATED, &serde_json::json!(done())))
     }
 
-    /// The name may be left out; another one is an error.
+    /// The name may be omitted; another one is an error.
     fn check_binding(&self, binding: &Value) -> Result<(), Status> {
         let given = binding["metadata"]["name"].as_str().unwrap_or_default();
         if given.is_empty() || given == self.info.name {
@@ -201,7 +202,7 @@ impl Part<'_, '_> {
     }
 }
 
-/// The answer to a request whose effect is seen elsewhere.
+/// The response to a request whose effect is in another object.
 fn done() -> Status {
     Status { kind: "Status".into(), api_version: "v1".into(), status: "Success".into(), code: 201, ..Status::default() }
 }

@@ -2,9 +2,9 @@
 //! connection, its user and the server. A response whose accounts are full waits before it produces more; a request
 //! whose user's or server's account is full waits or is refused before anything is produced for it.
 //!
-//! Two kinds of bytes are counted apart. What is *sending* was handed to the connection and goes when the client takes it.
-//! What is *held* was built as a whole, or belongs to a response for as long as that lasts; it delays new responses and
-//! never those that have begun, which are the ones that free it.
+//! Two kinds of bytes are counted separately. Bytes *sending* were passed to the connection and are released when the
+//! client reads them. Bytes *held* were built as a whole, or belong to a response for its duration; they delay new
+//! responses, but never those that have begun, which release them.
 
 mod account;
 
@@ -103,7 +103,7 @@ impl Budgets {
         self.in_flight.set(&[], self.in_flight() as f64);
     }
 
-    /// Counts a `stream` or a `connection` that was closed because its client took nothing.
+    /// Counts a `stream` or a `connection` that was aborted because its client did not read.
     pub(crate) fn count_cut(&self, kind: &'static str) {
         self.cut.increment(&[kind]);
     }
@@ -163,7 +163,7 @@ impl Accounts {
 pub(crate) struct Stream {
     in_flight: AtomicUsize,
     taken: AtomicU64,
-    /// It has nothing in flight because its connection takes nothing.
+    /// It has nothing in flight because its connection accepts nothing.
     pub blocked: AtomicBool,
     /// Woken when all of it was taken.
     pub waker: AtomicWaker,
@@ -188,7 +188,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The accounts have counted these bytes. Those of a shared piece count where the piece was made.
+    /// The accounts have counted these bytes. Those of a shared piece are counted where the piece was created.
     pub fn new(stream: &Arc<Stream>, accounts: &Arc<Accounts>, size: usize, shared: bool) -> Self {
         stream.in_flight.fetch_add(size, SeqCst);
         Self { stream: Arc::clone(stream), accounts: Arc::clone(accounts), size, shared }
@@ -331,13 +331,13 @@ fn refusal(why: String) -> Status {
         .with_details(details)
 }
 
-/// How a response's bytes are accounted for, an extension of the response. Without it a body of known length counts as held
-/// in memory as a whole, and another one by what it sends.
+/// How a response's bytes are accounted for, an extension of the response. Without it, a body of known length counts as
+/// held in memory as a whole, and another one by its sent bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Produced {
     /// Bytes that belong to the response until it ends.
     pub held: usize,
-    /// Its pieces count where they are made.
+    /// Its pieces are counted where they are created.
     pub shared: bool,
     /// Bytes that it takes to begin.
     pub to_begin: usize,
@@ -347,8 +347,8 @@ pub(crate) struct Produced {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassedOn;
 
-/// Marks a response whose body is passed on from elsewhere: it is not in memory, even where its length is known.
-/// It is sent as it comes, neither indented nor compressed.
+/// Marks a response whose body is forwarded from elsewhere: it is not in memory, even if its length is known. It is
+/// sent unchanged, neither indented nor compressed.
 pub fn passed_on(response: &mut transport::Response) {
     response.extensions_mut().insert(PassedOn);
     if http_body::Body::size_hint(response.body()).exact().is_some() {

@@ -1,4 +1,4 @@
-//! What clients may use: memory of responses in flight, processor time, turns of writers.
+//! Limits of clients: memory of responses in flight, processor time, turns of writers.
 
 pub mod budget;
 pub mod fairness;

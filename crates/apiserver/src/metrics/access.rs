@@ -1,4 +1,4 @@
-//! Authentication and authorization of requests that come over a socket; callers in this process have an identity.
+//! Authentication and authorization of requests over a socket; callers in this process have an identity.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Outcome {
     }
 }
 
-/// All outcomes, looked up once.
+/// All outcomes, resolved once.
 #[derive(Debug)]
 pub(crate) struct Access {
     /// Success, failure, error.

@@ -11,7 +11,7 @@ pub const PLUGIN: Description = Description::histogram(
     BUCKETS,
     "How long admission plugins took, by plugin; type is admit or validate.",
 );
-/// Of all plugins together.
+/// The duration of all plugins together.
 pub const STEP: Description = Description::histogram(
     "apiserver_admission_step_admission_duration_seconds",
     &["type", "operation", "rejected"],

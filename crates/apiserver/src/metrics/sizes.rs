@@ -66,7 +66,8 @@ impl Bodies {
         }
     }
 
-    /// Observes the response to a read of a known resource: at once if its length is known, else when it has been sent.
+    /// Observes the response to a read of a known resource: at once if its length is known, otherwise when it has been
+    /// sent.
     pub fn responded(&self, info: &RequestInfo, response: Response) -> Response {
         if !matches!(verb(info), "GET" | "LIST") {
             return response;

@@ -1,4 +1,4 @@
-//! What an authorizer decides by: the attributes of a request.
+//! The attributes of a request for authorizers.
 
 /// The attributes of a request, derived from its URL and method alone.
 #[derive(Clone, Debug, PartialEq, Eq)]

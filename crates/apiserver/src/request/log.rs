@@ -12,7 +12,7 @@ use crate::request::RequestInfo;
 /// kube-apiserver logs the trace of a request that takes this long. Watches and other long-running requests do not count.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Lines at once, and the time after which one more is allowed. When everything is slow, more lines add nothing.
+/// The burst of lines, and the time after which one more is allowed. When everything is slow, more lines are useless.
 const BURST: u32 = 10;
 const REFILL: Duration = Duration::from_secs(1);
 
@@ -88,7 +88,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Whether a line may be written, and how many were left out since the last one.
+    /// Whether a line may be written, and the number of suppressed lines since the last one.
     fn take(&mut self, now: Instant) -> Option<u64> {
         let refilled = *self.refilled.get_or_insert(now);
         let more = now.saturating_duration_since(refilled).as_secs() / REFILL.as_secs();

@@ -9,7 +9,7 @@ use super::Query;
 /// Bytes in a field manager's name.
 const MAX_MANAGER: usize = 128;
 
-/// What a write does, as admission plugins distinguish it.
+/// The operation of a write, as distinguished by admission plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The object is new.
@@ -20,7 +20,7 @@ pub enum Operation {
     Delete,
 }
 
-/// The options of a write, as admission sees them: built from the request only if a user's program needs them.
+/// The options of a write, for admission: built from the request only if a user's program needs them.
 #[derive(Clone, Copy)]
 pub(crate) enum Options<'a> {
     /// Those of the query.
@@ -88,13 +88,13 @@ pub enum FieldValidation {
 /// The options of a create, update or patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether nothing is to be stored.
+    /// Whether the request is a dry run.
     pub dry_run: bool,
     /// Whether an apply takes over fields of other managers.
     pub force: bool,
     /// How unknown and duplicate fields are treated.
     pub field_validation: FieldValidation,
-    /// Empty when the request names none.
+    /// Empty if the request sets none.
     pub field_manager: String,
 }
 
@@ -170,7 +170,7 @@ pub struct ListOptions {
     pub limit: usize,
     /// 0 means the server's choice, in seconds.
     pub timeout_seconds: u64,
-    /// Absent when the request names none; zero and none differ.
+    /// Absent if the request sets none; zero differs from absent.
     pub resource_version: Option<u64>,
     /// `resourceVersionMatch`
     pub version_match: Option<VersionMatch>,
@@ -184,7 +184,7 @@ pub struct ListOptions {
 
 impl ListOptions {
     /// # Errors
-    /// 400 for what does not parse, 422 for what must not go together.
+    /// 400 for invalid values, 422 for contradictory options.
     pub fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
         let limit = integer(query, "limit")?.unwrap_or(0);
         let timeout = integer(query, "timeoutSeconds")?.unwrap_or(0);

@@ -27,12 +27,12 @@ pub struct Peer {
     shown: Option<Arc<Shown>>,
 }
 
-/// A peer's certificates and what is computed of them once for the connection.
+/// A peer's certificates and data computed once for the connection.
 #[derive(Debug)]
 struct Shown {
     certificates: Vec<CertificateDer<'static>>,
     digest: [u8; 32],
-    /// The end of its own, in seconds since the epoch; `i64::MAX` if it cannot be parsed.
+    /// The end of its own certificate, in seconds since the epoch; `i64::MAX` if it cannot be parsed.
     not_after: i64,
     /// From when on its holder is warned, in seconds since the epoch.
     warned_from: i64,
@@ -40,7 +40,7 @@ struct Shown {
 }
 
 impl Peer {
-    /// `certificates` are those it presented, its own first; none without a client certificate or without TLS.
+    /// `certificates` are the presented ones, the peer's own first; empty without a client certificate or without TLS.
     pub fn new(address: SocketAddr, certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         let certificates: Vec<_> = certificates.into_iter().collect();
         let shown = certificates.first().map(|own| (Sha256::digest(own).into(), pki::Holder::from_der(own)));

@@ -1,6 +1,6 @@
 //! Percent-decoding of URL parts.
 
-/// Decodes `%XX`; what is not a valid escape stays as it is, and bytes that are no UTF-8 are replaced.
+/// Decodes `%XX`; invalid escapes are not decoded, and invalid UTF-8 is replaced.
 pub fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

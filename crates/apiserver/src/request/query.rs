@@ -30,7 +30,7 @@ impl Query {
         self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// The value, if it is there and not empty.
+    /// The value, if it is present and not empty.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
     }

@@ -126,7 +126,7 @@ fn target(uri: &http::Uri) -> String {
     target
 }
 
-/// The name of the step that handles a verb; a watch is a list that goes on.
+/// The name of the step that handles a verb; a watch is treated as a list.
 pub(crate) fn step_of(verb: &str) -> &'static str {
     match verb {
         "get" => "Get",

@@ -21,13 +21,13 @@ use crate::wire::respond;
 
 /// The documents of the resources served at one moment.
 struct Snapshot {
-    /// Of the served resources, and of other servers' group versions.
+    /// The generations of the served resources, and of other servers' group versions.
     generations: (u64, u64),
     discovery: Discovery,
     openapi: OpenApi,
 }
 
-/// The route of all documents. Each is rendered on its first request and kept until the served resources change.
+/// The route of all documents. Each is rendered on its first request and cached until the served resources change.
 pub struct Documents {
     version: VersionInfo,
     current: ArcSwapOption<Snapshot>,

@@ -12,7 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take};
 
 use super::reads::{Begun, Reads};
 
-/// Bytes held back at most: four records of TLS. It bounds what a connection with a slow reader costs, too.
+/// The maximum number of buffered bytes: four records of TLS. It also bounds the cost of a connection with a slow
+/// reader.
 const MOST: usize = 64 << 10;
 
 /// A stream that holds back what is written to it, and who lets it go. `begun` counts the requests that are read from it.
@@ -23,7 +24,7 @@ pub(super) fn corked<S: AsyncRead>(stream: S, begun: Begun) -> (Corked<S>, Cork<
     (Corked(Arc::clone(&wire)), Cork(wire))
 }
 
-/// The stream. A flush of it does nothing; only [`Cork`] knows when a turn is over.
+/// The stream. Its flush does nothing; only [`Cork`] knows when a turn is over.
 pub(super) struct Corked<S>(Arc<Mutex<Wire<S>>>);
 
 pub(super) struct Cork<S>(Arc<Mutex<Wire<S>>>);
@@ -48,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Cork<S> {
         wire.poll_flush(context)
     }
 
-    /// Sends what waits and buffers nothing any more: the next owner of the stream has turns of its own.
+    /// Sends the buffered data and disables the buffer: the next owner of the stream flushes itself.
     pub async fn remove(self) -> Result<()> {
         self.0.lock().holds = false;
         std::future::poll_fn(|context| self.poll_release(context)).await
@@ -64,7 +65,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             }
             self.sent += taken;
         }
-        // An idle connection keeps no memory.
+        // An idle connection holds no buffer.
         (self.waiting, self.sent) = (Vec::new(), 0);
         Poll::Ready(Ok(()))
     }
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(arrived(&mut far), b"");
         release(&cork).await;
         assert_eq!(arrived(&mut far), b"ab");
-        // Much does not wait, and keeps its place.
+        // Large writes are not delayed, and keep their order.
         let much = vec![b'c'; MOST];
         stream.write_all(b"b").await.expect("it is open");
         stream.write_all(&much).await.expect("it is open");

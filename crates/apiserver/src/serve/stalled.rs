@@ -31,13 +31,13 @@ pub(super) fn stream() -> Arc<Stream> {
     STREAM.try_with(Arc::clone).unwrap_or_default()
 }
 
-/// Whether something in flight has not moved for a while. Its timer runs only while something is in flight, and is looked
-/// at a few times a minute, so what is taken in time costs nothing.
+/// Whether data in flight has not progressed for a while. Its timer runs only while data is in flight, and is checked a
+/// few times a minute, so timely reads cost nothing.
 pub(super) struct Stall {
     period: Duration,
     looks: u32,
     timer: Option<Pin<Box<Sleep>>>,
-    /// How much had been taken when it last moved, and for how many looks it has not.
+    /// The number of bytes read at the last progress, and the number of checks since without progress.
     seen: u64,
     still: u32,
 }
@@ -96,7 +96,7 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams
 }
 
 pin_project! {
-    /// A stream that is being answered. Not a block of its own: that would keep the work twice.
+    /// A stream with a response in progress. Not an `async` block: that would store the work twice.
     struct Answering<F> {
         stall: Stall,
         stream: Arc<Stream>,

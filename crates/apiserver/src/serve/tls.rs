@@ -31,7 +31,7 @@ impl TlsError {
     }
 }
 
-/// The ciphers of TLS 1.2 that Go's crypto/tls knows and this server does not offer: without forward secrecy, or with CBC or
+/// The ciphers of TLS 1.2 in Go's crypto/tls that this server does not offer: without forward secrecy, or with CBC or
 /// RC4.
 const UNSAFE_SUITES: &[&str] = &[
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
@@ -176,7 +176,7 @@ struct Shown {
 /// A certificate for certain names (`--tls-sni-cert-key`).
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Lower case; `*.` before a name stands for one label.
+    /// In lower case; `*.` before a name stands for one label.
     names: Vec<String>,
     /// The names were chosen; others are those of the certificate.
     is_explicit: bool,
@@ -184,8 +184,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// A certificate with its key for names. The one with this very name is shown, or else one with `*.`; chosen names
-    /// (`is_explicit`) have precedence over those of a certificate.
+    /// A certificate with its key for names. A certificate with exactly this name is presented, otherwise one with
+    /// `*.`; explicit names (`is_explicit`) take precedence over those of a certificate.
     ///
     /// # Errors
     /// As [`TlsConfig::new`].
@@ -228,7 +228,7 @@ impl ResolvesServerCert for Certificate {
         let shown = self.0.read();
         let named = hello.server_name().filter(|_| !shown.named.is_empty()).and_then(|requested| {
             let requested = requested.to_ascii_lowercase();
-            // Of several that fit equally well the first is shown.
+            // Of several equally good ones the first is presented.
             shown
                 .named
                 .iter()
@@ -259,7 +259,7 @@ fn pair(certificate: &str, key: &str) -> Result<(Vec<CertificateDer<'static>>, P
     Ok((chain, key))
 }
 
-/// Checks that the peer holds the key of the certificate it shows, and nothing else.
+/// Checks only that the peer holds the key of the certificate it presents.
 #[derive(Debug)]
 struct AnyHolder {
     algorithms: WebPkiSupportedAlgorithms,

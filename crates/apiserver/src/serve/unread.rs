@@ -1,6 +1,6 @@
-//! Request bodies that nothing read to their end, as when a path is not served or the user is not known. Clients that are still
-//! sending (curl over HTTP/2, Python over HTTP/1.1) lose an answer that comes with a reset, so the rest is read and thrown away,
-//! within bounds.
+//! Request bodies that were not read to their end, for example for an unserved path or an unknown user. Clients that
+//! are still sending (curl over HTTP/2, Python over HTTP/1.1) lose a response that comes with a reset, so the rest is
+//! read and discarded, within bounds.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use transport::{BoxError, Response};
 
-/// Bytes read for nothing over HTTP/2: what fits into the window a client may fill without a window update.
+/// Bytes to discard over HTTP/2: the window that a client may fill without a window update.
 const MOST: usize = 64 * 1024;
-/// Over HTTP/1.1 there is no window, and the kernel resets a connection that is closed with unread bytes: an object at the
-/// bound on bodies (3 MiB) and what is around it.
+/// HTTP/1.1 has no window, and the kernel resets a connection that is closed with unread bytes: an object at the bound
+/// on bodies (3 MiB) with its overhead.
 const MOST_HTTP1: usize = 4 * 1024 * 1024;
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -30,7 +30,7 @@ pub(super) struct Unread {
     left: Option<Arc<AtomicBool>>,
 }
 
-/// The body of `request`, and over HTTP/1.1, if it has one, where to see that it was not read to its end.
+/// The body of `request`, and over HTTP/1.1, if it has one, a handle that shows whether it was read to its end.
 pub(super) fn watched(request: http::Request<Incoming>) -> (http::Request<Unread>, Option<Arc<AtomicBool>>) {
     let is_http2 = request.version() == http::Version::HTTP_2;
     let left = (!is_http2 && !request.body().is_end_stream()).then(Arc::<AtomicBool>::default);

@@ -1,4 +1,4 @@
-//! The way of a request through the server, from its URL to its response.
+//! The path of a request through the server, from its URL to its response.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -113,8 +113,7 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     response
 }
 
-/// The time limit of a request: its `timeout`, but no longer than the server allows. Watches have parameters of their
-/// own.
+/// The time limit of a request: its `timeout`, at most the server's limit. Watches have other parameters.
 fn time_limit(server: &Shared, info: &RequestInfo) -> Result<Duration, Status> {
     let most = server.flow.request_timeout();
     let Some(text) = info.query.text("timeout").filter(|_| !info.is_long_running()) else { return Ok(most) };
@@ -125,7 +124,7 @@ fn time_limit(server: &Shared, info: &RequestInfo) -> Result<Duration, Status> {
     Ok(asked.to_std().filter(|asked| !asked.is_zero()).unwrap_or(most).min(most))
 }
 
-/// What bounds a request.
+/// The limits of a request.
 #[derive(Clone, Copy)]
 struct Bounds<'r> {
     started: tokio::time::Instant,
@@ -252,7 +251,7 @@ fn refused_in<T>(watched: &mut Watched<'_>, outcome: Result<T, Status>) -> Resul
     outcome.inspect_err(|status| watched.status = Some(status.code))
 }
 
-/// Boxed: every request would have room for what few do.
+/// Boxed, because otherwise every request would reserve the space that few need.
 fn write_together<'a>(
     server: &'a Shared,
     user: &'a Identity,

@@ -48,7 +48,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// How long the watch goes on.
+    /// The remaining duration of the watch.
     pub fn wait(&self) -> Duration {
         Duration::from_millis(self.period.load(Ordering::Acquire)).mul_f64(self.fraction)
     }

@@ -29,8 +29,7 @@ use crate::request::RequestInfo;
 use crate::request::log::RequestLog;
 use ending::Ending;
 
-/// Answers requests the generic handlers do not: documents such as `/version`, and subresources with behaviour of
-/// their own.
+/// Answers requests without a generic handler: documents such as `/version`, and special subresources.
 pub trait Route: Send + Sync + 'static {
     /// Whether this route serves the request; called in the order of registration, after authorization.
     fn takes(&self, info: &RequestInfo) -> bool;
@@ -98,7 +97,7 @@ impl Shared {
         self.ending.token()
     }
 
-    /// What admission reads.
+    /// The state that admission reads.
     pub(crate) fn known(&self) -> Known<'_> {
         let (cache, registry, authorizer) = (&self.cache, &self.registry, &self.authorizer);
         Known { cache, registry, authorizer, conversions: &self.conversions }
@@ -116,7 +115,7 @@ pub(crate) fn count_objects(registry: &metrics::Registry, cache: Weak<Cache>) {
     });
 }
 
-/// Live reads for credentials.
+/// Current reads for credentials.
 pub(crate) struct CacheLookup(pub(crate) Arc<Cache>);
 
 impl Lookup for CacheLookup {

@@ -22,7 +22,7 @@ const SHOWN: usize = 30;
 /// kube-apiserver's bound on request bodies.
 const LIMIT: usize = 3 * 1024 * 1024;
 
-/// The whole body. Most come in one piece, which is not copied.
+/// The whole body. Most arrive in one piece, which is not copied.
 pub(crate) async fn read(mut body: Body) -> Result<Bytes, Status> {
     let (mut first, mut whole) = (Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
@@ -90,7 +90,7 @@ fn yaml(bytes: &[u8]) -> Result<Value, Status> {
     apimachinery::yaml::to_json_value(first_document(bytes)).map_err(|e| Status::bad_request(e.to_string()))
 }
 
-/// Go reads the first document of a stream and does not look at the others.
+/// Go reads the first document of a stream and ignores the others.
 pub(crate) fn first_document(stream: &[u8]) -> &[u8] {
     let (mut at, mut begun) = (0, false);
     for line in stream.split_inclusive(|byte| *byte == b'\n') {

@@ -60,7 +60,7 @@ pub async fn finish(response: Response, preferences: Preferences) -> Response {
     let unknown = || produced.as_ref().map(|_| u64::MAX);
     let size = response.body().size_hint().exact().or_else(unknown);
     let Some(size) = size.filter(|size| *size > 0) else { return response };
-    // A document that is kept compressed is sent as it is.
+    // A document cached in compressed form is sent unchanged.
     if response.headers().contains_key(CONTENT_ENCODING) || response.extensions().get::<PassedOn>().is_some() {
         return response;
     }
@@ -89,7 +89,7 @@ pub async fn finish(response: Response, preferences: Preferences) -> Response {
     Response::from_parts(parts, body)
 }
 
-/// Bytes compressed in one turn, which is a fraction of a millisecond; other requests want to go on.
+/// Bytes compressed in one turn, a fraction of a millisecond, so that other requests can continue.
 const TURN: usize = 64 << 10;
 /// Compressed bytes of a frame, about: half a TLS record, so that small pieces do not cost a record each.
 const FRAME: usize = 8 << 10;
@@ -98,7 +98,7 @@ const FRAME: usize = 8 << 10;
 struct Gzip {
     plain: Body,
     turn: Bytes,
-    /// Made when the body is first read: the encoder is larger than most pieces.
+    /// Created when the body is first read: the encoder is larger than most pieces.
     encoder: Option<GzEncoder<Vec<u8>>>,
     ended: bool,
 }

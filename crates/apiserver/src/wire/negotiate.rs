@@ -9,7 +9,7 @@ use http::header::ACCEPT;
 pub enum Encoding {
     Json,
     Yaml,
-    /// Only for clients that take nothing else: what is stored is JSON.
+    /// Only for clients that accept nothing else: objects are stored as JSON.
     Protobuf,
 }
 
@@ -115,7 +115,7 @@ pub fn go_package(group: &str) -> &str {
 
 /// One of the comma-separated parts of the header.
 struct Alternative<'a> {
-    /// `None` for what cannot be served.
+    /// `None` for an unsupported encoding.
     encoding: Option<Encoding>,
     /// Named with a `*`, and so liked less than a type that is named in full.
     wild: bool,
@@ -160,7 +160,7 @@ impl<'a> Alternative<'a> {
         found
     }
 
-    /// How to answer, as what, and in which version of `meta.k8s.io`.
+    /// The encoding, the shape, and the version of `meta.k8s.io` of the response.
     fn form(&self) -> Option<(Encoding, Wanted, &'static str)> {
         let encoding = self.encoding.filter(|_| self.quality > 0)?;
         let streams = self.stream.is_empty() || (self.stream == "watch" && encoding != Encoding::Yaml);

@@ -32,7 +32,7 @@ pub async fn list(list: Splice, held: usize, encoding: Encoding) -> Response {
     document(StatusCode::OK, whole, encoding)
 }
 
-/// A list in another shape. What is small is sent as a whole.
+/// A list in another shape. Small ones are sent as a whole.
 pub(crate) fn rows(mut rows: Rows, encoding: Encoding) -> Result<Response, Status> {
     let most = if encoding == Encoding::Json { crate::wire::finish::WORTH_COMPRESSING } else { usize::MAX };
     if rows.write(most)? {
@@ -169,7 +169,7 @@ pub fn failure(status: &Status) -> Response {
     failure_as(status, Encoding::Json)
 }
 
-/// [`failure`] for clients that take something else than JSON.
+/// [`failure`] for clients that accept another encoding than JSON.
 pub fn failure_as(status: &Status, encoding: Encoding) -> Response {
     let json = serde_json::to_vec(status).unwrap_or_default();
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -189,7 +189,7 @@ pub fn text(text: String) -> Response {
     response
 }
 
-/// kube-apiserver's answer to paths it does not know.
+/// kube-apiserver's response to unknown paths.
 pub fn page_not_found() -> Response {
     let mut response = Response::new(full("404 page not found\n"));
     *response.status_mut() = StatusCode::NOT_FOUND;

@@ -63,7 +63,7 @@ impl Rows {
         self.out
     }
 
-    /// Bytes of memory that it takes besides what others refer to.
+    /// Its memory in bytes, without shared data.
     pub fn size(&self) -> usize {
         self.out.len() + if self.items.is_shared() { 0 } else { self.items.size() }
     }

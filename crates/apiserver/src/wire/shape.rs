@@ -31,7 +31,7 @@ impl Include {
     }
 }
 
-/// A shape with what it takes to make it.
+/// A shape with the input for rendering it.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     pub shape: Shape,

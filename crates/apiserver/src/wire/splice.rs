@@ -1,4 +1,4 @@
-//! A list as it goes out: stored bytes put together piece by piece, so that a list of any length costs the memory of one
+//! The body of a list: stored bytes assembled piece by piece, so that a list of any length needs the memory of one
 //! piece. Nothing is decoded or encoded.
 
 use std::convert::Infallible;
@@ -152,7 +152,7 @@ mod tests {
             };
             assert!(pieces.iter().all(same), "the bytes are those of the first");
         }
-        // Nothing of it is kept when all have it.
+        // It is dropped when all readers have it.
         let mut later = body();
         let mut again = Vec::new();
         while let Some(piece) = later.piece() {

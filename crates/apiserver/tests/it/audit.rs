@@ -46,7 +46,7 @@ async fn audited(rules: &str, fails: bool) -> (ApiServer, Client, Arc<Memory>) {
     (server, client, memory)
 }
 
-/// A request as it comes from a socket, without an identity if `user` is `None`.
+/// A request as from a socket, without an identity if `user` is `None`.
 async fn send(server: &ApiServer, user: Option<&str>, request: http::request::Builder, body: &str) -> (u16, String) {
     let mut request: Request = request.body(transport::full(body.to_owned())).expect("a request");
     if let Some(user) = user {
@@ -107,7 +107,7 @@ async fn refusals_and_failures_are_recorded_with_their_status() {
     );
     assert_eq!(event["annotations"]["authorization.k8s.io/decision"], "forbid");
 
-    // Nothing of a refused request is read.
+    // The body of a refused request is not read.
     let create = http::Request::post("/api/v1/namespaces/default/configmaps");
     assert_eq!(send(&server, Some("bob"), create, "{}").await.0, 403);
     assert_eq!(memory.take_events().pop().expect("an event").get("requestObject"), None);

@@ -1,4 +1,4 @@
-//! Who a request comes from, one row per credential.
+//! Authentication, one row per credential.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ async fn credentials_name_their_holder_or_are_refused() {
         (Some("leaves.0123456789abcdef"), None, "401"),
         (Some("passed.0123456789abcdef"), None, "401"),
     ];
-    // Twice, because the second time answers come from memory.
+    // Twice, because the second time the results are cached.
     for (token, certificate, expected) in cases.iter().chain(&cases) {
         let parts = request(*token, certificate.map(String::as_str));
         let answer = match authentication.authenticate(&parts, now).await {
@@ -225,7 +225,7 @@ async fn impersonation_needs_every_permission() {
         };
         assert_eq!(answer, expected);
     }
-    // Another request as the same user: neither right is there.
+    // Another request as the same user: both rights are missing.
     let mut map = http::HeaderMap::new();
     map.append("impersonate-user", "kim".parse().expect("a value"));
     let bob = Identity { user: "bob".into(), ..Identity::default() };
@@ -278,7 +278,7 @@ async fn credentials_follow_keys_that_are_replaced() {
         let bundle: String = of.iter().map(|at| authorities[*at].certificate()).collect();
         client_authority.replace(&bundle).expect("a bundle");
         verifier.replace(of.iter().map(|at| keys[*at].as_str())).expect("keys");
-        // Twice, because the second time answers come from memory.
+        // Twice, because the second time the results are cached.
         for _ in 0..2 {
             assert_eq!(accepted().await, expected.map(|both| (both, both)), "{of:?}");
         }

@@ -203,7 +203,7 @@ async fn nothing_new_comes_of_a_kind_whose_definition_goes() {
     let client::Error::Status(status) = refused.expect_err("it would hold the definition") else { panic!("a Status") };
     assert_eq!((status.code, status.reason()), (405, Some(StatusReason::MethodNotAllowed)));
     assert_eq!(status.message, "create not allowed while custom resource definition is terminating");
-    // What is there is served as before, and may change.
+    // Existing objects are served as before, and may change.
     let patch = Patch::Merge(json!({"spec": {"color": "red"}}));
     client.patch(&widgets("v1"), &key, &patch, &PatchOptions::default()).await.expect("the patch");
 

@@ -1,4 +1,4 @@
-//! What is left of definitions that came and went: nothing.
+//! Deleted definitions leave no state.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ async fn come_and_go(client: &Client, n: usize) {
     let options = DeleteOptions::default();
     client.delete(&definitions(), &ObjectKey::cluster(name.as_str()), &options).await.expect("a deletion");
     until(client, &name, |definition| definition.is_none()).await;
-    // The watch of a resource that is gone ends, after the deletion of its objects.
+    // The watch of a deleted resource ends, after the deletion of its objects.
     assert!(matches!(objects.next().await, Some(WatchEvent::Deleted(_))));
     assert!(objects.next().await.is_none());
 }

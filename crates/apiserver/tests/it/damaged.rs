@@ -1,5 +1,5 @@
-//! Objects whose stored value is damaged: reads of them fail and name them, lists and watches that would hold them fail, and
-//! everything else goes on.
+//! Objects with a damaged stored value: reads of them fail and name them, lists and watches that would contain them
+//! fail, and all other requests succeed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn start_with(dir: &Path, admission: Vec<Arc<dyn Admission>>) -> (Embedded
     (store, server, client)
 }
 
-/// Flips a bit of each place where the text stands.
+/// Flips a bit at each position of the text.
 fn damage(dir: &Path, text: &str) {
     let path = dir.join("store.sqlite");
     let mut file = std::fs::read(&path).expect("the file");
@@ -100,7 +100,7 @@ async fn a_damaged_object_is_unknown_and_not_absent() {
         }
         assert!(message.contains("/registry/core/configmaps/default/a"), "{what}: {message}");
     }
-    // Everything else goes on.
+    // Other requests succeed.
     client.get(&config_maps, &key("default", "b")).await.expect("another object");
     assert_eq!(list(Some("other")).await.expect("another namespace").items.len(), 1);
     client.create(&config_maps, &object("default", "d")).await.expect("a new object");
@@ -156,7 +156,7 @@ async fn no_address_is_given_out_while_a_service_cannot_be_read() {
             assert!(message.contains(part), "{what}: {message}");
         }
     }
-    // What takes no address goes on, and so does what has one.
+    // Services that need no address succeed, and so do those that have one.
     client.create(&services, &service("headless", "", json!({"clusterIP": "None"}))).await.expect("a headless service");
     let key = ObjectKey::namespaced("default", "kept");
     let patch = async |spec| {

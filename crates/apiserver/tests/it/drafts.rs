@@ -1,4 +1,4 @@
-//! Writes of callers in this process, which come as trees, do what the same documents do as bytes.
+//! Writes of callers in this process, sent as trees, have the same results as the same documents sent as bytes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn deployments() -> ApiResource {
     ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
 }
 
-/// What became of a write: the object without what differs from write to write, or the refusal.
+/// The result of a write: the object without fields that differ between writes, or the error.
 fn outcome(result: Result<Arc<Object>, client::Error>) -> Result<Value, (u16, String)> {
     result.map(|object| lasting(&object)).map_err(|error| {
         let status = error.status().cloned().unwrap_or_default();

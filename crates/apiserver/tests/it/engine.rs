@@ -1,6 +1,6 @@
-//! The store under the servers of a test. [`on_every_engine`] runs a test on each engine: in memory, embedded, and in etcd.
-//! Other tests have a store in memory. Tests share one etcd and have prefixes of their own, so its revisions grow beside
-//! every test; a test that compacts has an etcd to itself.
+//! The store under the servers of a test. [`on_every_engine`] runs a test on each engine: in memory, embedded, and in
+//! etcd. Other tests have a store in memory. Tests share one etcd with separate prefixes, so its revisions grow during
+//! every test; a test that compacts has a separate etcd.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -23,10 +23,10 @@ pub(crate) enum Engine {
     Etcd,
 }
 
-/// What a client may see of the engine. All other outcomes are the same on every engine.
+/// The differences of the engine that a client may see. All other results are the same on every engine.
 impl Engine {
-    /// etcd gives the changes of a transaction one revision. Of two changes of one resource, a client that resumes a watch
-    /// after the first would miss the other, so such writes are not stored together.
+    /// etcd assigns one revision to the changes of a transaction. Of two changes of one resource, a client that resumes
+    /// a watch after the first would miss the other, so such writes are not stored together.
     pub(crate) fn shares_revisions(self) -> bool {
         self == Self::Etcd
     }
@@ -56,7 +56,7 @@ struct Etcd {
     _data: TempDir,
 }
 
-/// The engine of the test on this thread, and what its stores need until it ends.
+/// The engine of the test on this thread, and the state that its stores need until it ends.
 struct Running {
     engine: Engine,
     directories: Vec<TempDir>,
@@ -140,7 +140,7 @@ fn run(engine: Engine, runtime: std::io::Result<Runtime>, test: impl Future<Outp
     RUNNING.with_borrow_mut(|running| running.engine = engine);
     let runtime = runtime.expect("a runtime");
     runtime.block_on(test);
-    // Servers first, then what their stores need.
+    // Servers first, then their stores.
     drop(runtime);
     RUNNING.take();
 }
@@ -167,7 +167,7 @@ impl Default for Running {
     }
 }
 
-/// Declares the tests of a module, by the way they run: `alone`, with `threads`, or with `paused` time.
+/// Declares the tests of a module, by mode: `alone`, with `threads`, or with `paused` time.
 macro_rules! on_every_engine {
     ($($way:ident: [$($name:ident),+ $(,)?]),+ $(,)?) => {
         crate::engine::on_every_engine!(memory Memory $($way: [$($name)+])+);

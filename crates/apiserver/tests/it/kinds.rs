@@ -1,4 +1,4 @@
-//! What is special about a kind is a row of `src/kinds`.
+//! Kind-specific behavior is a row of `src/kinds`.
 
 use std::path::Path;
 

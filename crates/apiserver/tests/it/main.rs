@@ -1,4 +1,4 @@
-//! The API server's parts as their callers see them.
+//! The API server's parts through their public interfaces.
 
 mod apart;
 mod audit;

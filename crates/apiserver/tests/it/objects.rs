@@ -205,14 +205,14 @@ async fn pages_continue_where_they_stopped() {
         if page.continue_token.is_empty() {
             break;
         }
-        // What is written in between belongs to a later snapshot.
+        // Writes in between belong to a later snapshot.
         let _ = client.create(&config_maps(), &config_map("bb", "1")).await;
         options.continue_token = Some(page.continue_token);
     }
     assert_eq!(names, ["a", "b", "c", "d", "e"]);
 }
 
-/// Each write is acknowledged before the cache has it; the next write must see it all the same.
+/// Each write is acknowledged before the cache has it; the next write must still see it.
 async fn a_write_sees_the_one_before_it() {
     let (_server, client) = server().await;
     let key = ObjectKey::namespaced("default", "a");

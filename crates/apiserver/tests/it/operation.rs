@@ -1,4 +1,4 @@
-//! Metrics and the shutdown, over HTTP/2 as clients see them.
+//! Metrics and the shutdown, with clients over HTTP/2.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ async fn requests_are_counted_with_kube_apiservers_names() {
         assert!(right, "{name} {labels}: {found}, not {expected}\n{metrics}");
     }
     drop(watch);
-    // The server sees the end of the stream with the next turn of its connection.
+    // The server detects the end of the stream with the next turn of its connection.
     let open = async {
         while value(&rig.call("GET", "/metrics", "t", "").await.2, "apiserver_longrunning_requests", of) > 0.0 {}
     };

@@ -352,7 +352,7 @@ async fn a_user_who_floods_the_server_does_not_stop_another_one() {
         let created = call(&neighbor, "POST", "/api/v1/namespaces/default/configmaps", &body).await;
         assert_eq!((list.code, created.code), (200, 201), "{n}: {}", created.body);
         longest = longest.max(begun.elapsed());
-        // What clients have not read.
+        // Unread bytes of clients.
         let held = rig.limits.budgets.in_flight();
         assert!(held <= 64 << 20, "{held} bytes");
     }

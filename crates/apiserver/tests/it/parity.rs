@@ -1,5 +1,5 @@
-//! What clients see on the wire, one row per exchange: status, reason and the text or a part of the body. The texts are
-//! those of kube-apiserver, which scripts and people match on.
+//! Responses on the wire, one row per exchange: status, reason and the text or a part of the body. The texts are those
+//! of kube-apiserver, which scripts and people match.
 
 use apiserver::ApiServer;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use transport::{Identity, Request};
 
 const CM: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Method, path, headers, body, and what is answered.
+/// Method, path, headers, body, and the expected response.
 type Exchange<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
 
 pub(crate) struct Reply {
@@ -323,7 +323,7 @@ async fn responses_have_the_requested_presentation() {
     assert_eq!(yaml.headers["content-type"], "application/yaml");
     assert!(yaml.body.starts_with(b"apiVersion: v1\ncode: 404\n"), "{}", yaml.shown());
 
-    // Pages are one snapshot, in spite of writes in between.
+    // Pages are one snapshot, despite writes in between.
     let page = send(&server, "GET", &format!("{CM}?limit=100"), &[], "").await.json();
     assert_eq!(page["metadata"]["remainingItemCount"], 50);
     assert_eq!(send(&server, "DELETE", &format!("{CM}/a149"), &[], "").await.code, 200);
@@ -377,7 +377,7 @@ async fn watches_begin_anywhere_in_the_past_and_end_cleanly() {
     }
     let path = format!("{CM}?watch=1&allowWatchBookmarks=true&timeoutSeconds=600&resourceVersion={start}");
     let response = server.service().oneshot(request("GET", &path, &[], "")).await.expect("infallible");
-    // A frame holds whole events, several if they are there at once.
+    // A frame contains whole events, several if they are available.
     let mut frames = response.into_body().into_data_stream().flat_map(|frame| {
         let lines =
             frame.expect("a frame").split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
@@ -436,7 +436,7 @@ async fn a_collection_is_deleted_item_by_item() {
     let before = send(&server, "GET", CM, &[], "").await.json();
     let start = before["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
 
-    // What does not hold for the items refuses each of them.
+    // A precondition that does not hold for the items refuses each of them.
     let precondition = json!({"preconditions": {"uid": "another"}}).to_string();
     assert_eq!(send(&server, "DELETE", CM, &[], &precondition).await.code, 409);
     let same = send(&server, "GET", CM, &[], "").await.json();
@@ -451,7 +451,7 @@ async fn a_collection_is_deleted_item_by_item() {
     assert_eq!(left.len(), COUNT / 100);
     assert!(left.iter().all(|item| item["metadata"]["deletionTimestamp"].is_string()), "finalizers hold them");
 
-    // Each deletion has a revision of its own, and watchers see them in order.
+    // Each deletion has a separate revision, and watchers see them in order.
     let path = format!("{CM}?watch=1&resourceVersion={start}&timeoutSeconds=1");
     let events = send(&server, "GET", &path, &[], "").await;
     let mut revisions = Vec::new();

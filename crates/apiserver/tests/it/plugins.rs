@@ -1,4 +1,4 @@
-//! kube-apiserver's admission plugins on a server: what they fill in, and what they refuse.
+//! kube-apiserver's admission plugins on a server: the fields they set, and the requests they refuse.
 
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::ApiServer;
@@ -185,7 +185,7 @@ async fn what_was_counted_for_an_object_that_is_not_stored_is_given_back() {
         create(&client, object("v1", "ConfigMap", name, json!({}))).await.expect_err("refused, or there already");
         assert_eq!((used("q").await, used("r").await), (json!("1"), json!("1")), "{name}");
     }
-    // What the first quota lets in and the second refuses is given back to the first.
+    // A usage that the first quota permits and the second refuses is released in the first.
     let full = json!({"status": {"hard": {"configmaps": "1"}}});
     let key = ObjectKey::namespaced("default", "r");
     let status = PatchOptions::status();
@@ -196,7 +196,7 @@ async fn what_was_counted_for_an_object_that_is_not_stored_is_given_back() {
     }
     let room = json!({"status": {"hard": {"configmaps": "5"}}});
     client.patch(&resource("v1", "ResourceQuota"), &key, &Patch::Merge(room), &status).await.expect("a status");
-    // Of two that are created at once under one name, one is stored and one is counted.
+    // Of two objects created concurrently under one name, one is stored and one is counted.
     let twins = (0..8).map(|_| create(&client, object("v1", "ConfigMap", "twin", json!({}))));
     let stored = futures::future::join_all(twins).await.into_iter().filter(Result::is_ok).count();
     assert_eq!((stored, used("q").await, used("r").await), (1, json!("2"), json!("2")));

@@ -1,4 +1,4 @@
-//! Pods: bound by a scheduler, given time to end, evicted within a budget.
+//! Pods: binding by a scheduler, graceful deletion, eviction within a budget.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DeleteOptions};

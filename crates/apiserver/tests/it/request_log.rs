@@ -68,7 +68,7 @@ impl<'a> MakeWriter<'a> for Log {
 #[tokio::test(start_paused = true)]
 async fn slow_requests_are_logged_at_a_bounded_rate() {
     let log = Log::default();
-    // With one subscriber alone, tracing lets the thread that comes first to an event decide whether anyone wants it.
+    // With a single subscriber, tracing lets the first thread to reach an event decide whether it is enabled.
     let _other = tracing::Dispatch::new(tracing_subscriber::registry());
     let subscriber = tracing_subscriber::fmt()
         .without_time()

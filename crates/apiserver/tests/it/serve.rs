@@ -79,7 +79,7 @@ fn early() -> ApiService {
     ApiService::new(tower::service_fn(answer))
 }
 
-/// Clients that send the whole body before they read lose an answer that comes with a reset of the connection.
+/// Clients that send the whole body before they read lose a response that comes with a reset of the connection.
 #[tokio::test]
 async fn early_refusals_over_http_1_are_read_to_their_end() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -116,7 +116,7 @@ async fn early_refusals_over_http_1_are_read_to_their_end() {
     task.await.expect("no panic");
 }
 
-/// Curl loses an answer that comes with a reset of the stream it is still sending on.
+/// Curl loses a response that comes with a reset of the stream it is still sending on.
 #[tokio::test]
 async fn a_response_survives_an_unread_body() {
     use http_body_util::{BodyExt, StreamBody};

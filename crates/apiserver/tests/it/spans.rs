@@ -1,4 +1,4 @@
-//! Spans of requests: which have one, what it says, and the steps below it.
+//! Spans of requests: the sampled requests, the content of spans, and their child steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

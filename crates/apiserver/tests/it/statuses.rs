@@ -1,4 +1,4 @@
-//! The status and the metadata of objects: writing them alone, and writing them with the whole object, come to the same.
+//! The status and the metadata of objects: writing them alone has the same result as writing the whole object.
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{Client, Patch, PatchOptions};
@@ -35,7 +35,7 @@ fn definition() -> Value {
             {"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}}]}})
 }
 
-/// What does not depend on the object's name and on the moment.
+/// The parts that do not depend on the object's name and on the time.
 pub(crate) fn lasting(object: &Object) -> Value {
     let mut tree = object.to_value().expect("an object");
     let metadata = tree["metadata"].as_object_mut().expect("metadata");

@@ -1,4 +1,4 @@
-//! Several writes in one transaction: they do what they would do one after another, or nothing at all.
+//! Several writes in one transaction: the same result as one after another, or none.
 
 use std::sync::Arc;
 

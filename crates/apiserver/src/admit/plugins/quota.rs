@@ -1,6 +1,5 @@
-//! Resource quotas: an object that would use more than its namespace may is refused, and what it uses is written down
-//! before it is stored. What was written for an object that then was not stored is taken back; a controller also counts
-//! everything again.
+//! Resource quotas: rejects an object that would exceed the quota of its namespace, and records its usage before it is
+//! stored. The usage of an object that is then not stored is reverted; a controller also recounts all usage.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use crate::cache::Event;
 use crate::cache::keys;
 use crate::errors;
 
-/// Writers of one quota that get in between.
+/// Retries after concurrent writes of a quota.
 const TRIES: usize = 64;
 
 pub(super) struct ResourceQuotas {
@@ -54,7 +53,7 @@ impl ResourceQuotas {
     }
 
     async fn refund_all(&self, request: &AdmissionRequest<'_>, names: &[ObjectKey]) {
-        // In a quota as it was before the charge there is nothing to give back.
+        // In a quota as before the charge there is nothing to revert.
         if let Err(status) = request.known.cache.catch_up().await {
             tracing::warn!(err = status.message, "Quotas are released from a cached state");
         }
@@ -82,7 +81,7 @@ impl ResourceQuotas {
         self.rewrite(request, key, refund).await
     }
 
-    /// Writes what `used` makes of a quota, unless that is nothing new.
+    /// Writes the result of `used` for a quota, unless it is unchanged.
     async fn rewrite(
         &self,
         request: &AdmissionRequest<'_>,

@@ -1,4 +1,4 @@
-//! Plugins for storage and ingresses: default classes, and finalizers for what is in use.
+//! Plugins for storage and ingresses: default classes, and finalizers for storage in use.
 
 use std::sync::Arc;
 

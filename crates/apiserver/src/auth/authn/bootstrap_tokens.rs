@@ -1,7 +1,7 @@
 //! Bootstrap tokens `ID.SECRET`, stored as Secrets `kube-system/bootstrap-token-ID`: the credentials with which a
-//! cluster that has none yet requests a certificate.
+//! cluster without credentials requests a certificate.
 //!
-//! The Secret is read from the store at each request: a token that is deleted or expires is refused at once.
+//! The Secret is read from the store at each request: a deleted or expired token is refused at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn holder(stored: &TokenSecret, id: &str, secret: &str, seconds: i64) -> Option<
     let extra = text("auth-extra-groups").unwrap_or_default();
     let mut groups = BTreeSet::from([GROUP.to_owned()]);
     for group in extra.split(',').filter(|_| !extra.is_empty()) {
-        // A token with one wrong group is refused, so that none is left out by mistake.
+        // A token with one invalid group is refused, so that no group is dropped by mistake.
         if !is_group(group) {
             return None;
         }

@@ -5,7 +5,7 @@ use transport::Identity;
 use super::CREDENTIAL_ID;
 use crate::request::peer::Peer;
 
-/// The seconds left of the certificate, with the first request of a connection that it authenticates.
+/// The remaining seconds of the certificate, for the first request of a connection that it authenticates.
 pub(crate) fn counted(peer: &Peer, caller: &Identity, seconds: i64) -> Option<i64> {
     let left = peer.not_after()?.saturating_sub(seconds);
     (is_credential(caller) && peer.count()).then_some(left)
@@ -21,7 +21,7 @@ pub(crate) fn warning(peer: &Peer, caller: &Identity, seconds: i64) -> Option<St
     Some(format!("the client certificate of user {user:?} expires at {at}; connect with a new one"))
 }
 
-/// Whether the certificate authenticated the caller, and not a token beside it.
+/// Whether the certificate authenticated the caller, instead of a token.
 fn is_credential(caller: &Identity) -> bool {
     let of_certificate = |value: &String| value.starts_with("X509SHA256=");
     caller.extra.iter().any(|(key, values)| key == CREDENTIAL_ID && values.iter().any(of_certificate))

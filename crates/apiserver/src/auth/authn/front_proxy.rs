@@ -14,7 +14,7 @@ pub struct FrontProxy {
     pub authority: ClientAuthority,
     /// Common names; empty are all that the authority signed.
     pub allowed_names: Vec<String>,
-    /// Lower case, as are all names of headers here; the first that is there counts.
+    /// In lower case, like all header names here; the first present one is used.
     pub user_headers: Vec<String>,
     /// The headers with the user's UID.
     pub uid_headers: Vec<String>,

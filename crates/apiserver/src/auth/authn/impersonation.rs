@@ -12,11 +12,11 @@ const PREFIX: &str = "impersonate-";
 const EXTRA: &str = "impersonate-extra-";
 const GROUP: &str = "authentication.k8s.io";
 
-/// The identity to act as: the caller's own without such headers. The headers are removed, so that nothing behind
-/// takes them for its own. `request` is what the caller does as that identity.
+/// The identity to act as: the caller's own without impersonation headers. The headers are removed, so that later
+/// components do not evaluate them. `request` is the request as that identity.
 ///
-/// The right to act as a user for certain requests only (constrained impersonation) is checked first, the right to act as a
-/// user for all requests (`impersonate`) if it is missing, as in kube-apiserver.
+/// As in kube-apiserver, the right to act as a user for specific requests (constrained impersonation) is checked first,
+/// and without it the right to act as a user for all requests (`impersonate`).
 ///
 /// # Errors
 /// 403 when the caller may not impersonate the user, a group, the UID or an extra field; 400 for groups, a UID or extra
@@ -54,8 +54,8 @@ async fn check_all(authorizer: &dyn Authorizer, caller: &Identity, rights: Vec<A
     Ok(())
 }
 
-/// The rights to act as this user for this request alone: on the request, then on each claimed part of the identity. `None`
-/// for identities that can only be impersonated as a whole: nodes, and service accounts with parts of their own.
+/// The rights to act as this user for this request only: on the request, then on each claimed part of the identity.
+/// `None` for identities that can only be impersonated as a whole: nodes, and service accounts with further parts.
 fn constrained(wanted: &Identity, request: &Attributes) -> Option<Vec<Attributes>> {
     const NODES: &str = "system:node:";
     let is_account = account_of(&wanted.user).is_some();
@@ -160,7 +160,7 @@ fn complete(mut wanted: Identity) -> Identity {
     wanted
 }
 
-/// Header names cannot carry every character of a key. What is not a valid escape stays as it is.
+/// Header names cannot contain every character of a key. Invalid escapes are not decoded.
 pub(super) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,8 +1,8 @@
 //! Authentication by client certificate, bearer token (static, bootstrap, service account), front proxy, or
 //! anonymously.
 //!
-//! The first method that accepts the credentials decides; credentials that no method accepts are a 401; a request
-//! without credentials is anonymous, if that is enabled. Authentication does not determine what the user may do.
+//! The first method that accepts the credentials decides; credentials that no method accepts yield a 401; a request
+//! without credentials is anonymous, if that is enabled. Authentication does not determine rights.
 
 mod bootstrap_tokens;
 pub(crate) mod expiry;
@@ -84,7 +84,7 @@ pub struct Authentication {
     pub service_accounts: Option<ServiceAccountTokens>,
     /// Whether a request without credentials is `system:anonymous`; otherwise it is a 401.
     pub anonymous: bool,
-    /// Methods that call other programs; they come last.
+    /// Methods that call external programs; they are last.
     pub others: Option<Arc<dyn OtherMethods>>,
 }
 
@@ -112,7 +112,7 @@ impl Authentication {
         if let (Some(proxy), Some(peer)) = (&self.front_proxy, peer)
             && let Some(identity) = proxy.authenticate(peer, &request.headers, seconds)
         {
-            // One whom the other server does not know either stays so.
+            // An identity that the other server has not authenticated is not authenticated here.
             let unknown = identity.groups.iter().any(|group| group == UNAUTHENTICATED);
             return Ok(if unknown { identity } else { authenticated(identity) });
         }
@@ -169,7 +169,7 @@ impl Authentication {
         Ok(found.map(|(identity, audiences)| (authenticated(identity), audiences)))
     }
 
-    /// The requested audiences that are the server's, for a token that has none of its own; `None` if there are none.
+    /// The common audiences of the request and the server, for a token without audiences; `None` if there are none.
     fn common(&self, requested: Option<&[String]>) -> Option<Vec<String>> {
         let Some(requested) = requested else { return Some(Vec::new()) };
         let Some(accounts) = &self.service_accounts else { return Some(requested.to_vec()) };

@@ -1,5 +1,5 @@
-//! Signatures checked lately. Checking one costs as much as the rest of a small request, and clients show the same
-//! credential again and again; what may change (expiry, deletion of the account) is never remembered here.
+//! A cache of verified signatures. Verification costs as much as the rest of a small request, and clients send the same
+//! credential repeatedly; changeable properties (expiry, deletion of the account) are never cached here.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,8 @@ impl<T: Clone> Recent<T> {
         self.get_or_check_digest(Sha256::digest(credential).into(), check)
     }
 
-    /// The same by the SHA-256 of the credential, for credentials that come once and are shown with many requests.
+    /// The same by the SHA-256 of the credential, for credentials that are sent once per connection and used by many
+    /// requests.
     pub fn get_or_check_digest(&self, digest: [u8; 32], check: impl FnOnce() -> Option<T>) -> Option<T> {
         if let Some(known) = self.0.lock().get(&digest) {
             return Some(known.clone());

@@ -1,5 +1,5 @@
-//! Service account tokens: genuine, in time, for us, and of an account (and a Secret, Pod or Node it is bound to) that
-//! still exists as it was when the token was made.
+//! Service account tokens: the signature, the validity period and the audience are verified, and the account (and a
+//! bound Secret, Pod or Node) must still exist unchanged since the token was issued.
 
 use std::sync::Arc;
 

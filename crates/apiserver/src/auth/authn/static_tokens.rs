@@ -19,7 +19,8 @@ pub enum TokenFileError {
     Quote { line: usize },
 }
 
-/// Keyed by digest, so that looking one up takes the same time however much of a guess is right. Clones share the tokens.
+/// Keyed by digest, so that a lookup takes the same time regardless of how much of a token is correct. Clones share the
+/// tokens.
 #[derive(Clone, Default)]
 pub struct StaticTokens(Arc<RwLock<Table>>);
 

@@ -1,5 +1,5 @@
-//! Bearer tokens of WebSocket clients that cannot set headers, as browsers: a subprotocol carries the token. Another one
-//! must be offered beside it, since the server never selects that of the token.
+//! Bearer tokens of WebSocket clients that cannot set headers, such as browsers: a subprotocol contains the token.
+//! Another subprotocol must be offered, too, because the server never selects that of the token.
 
 use apimachinery::Status;
 use base64::Engine as _;

@@ -32,7 +32,7 @@ pub struct ClientAuthority(Arc<RwLock<Arc<Trusted>>>);
 
 struct Trusted {
     verifier: Arc<dyn ClientCertVerifier>,
-    /// Gone with the certificates it was verified by.
+    /// Dropped with the certificates that verified it.
     recent: Recent<(Identity, std::ops::RangeInclusive<i64>)>,
 }
 
@@ -45,10 +45,10 @@ impl ClientAuthority {
         Ok(Self(Arc::new(RwLock::new(Arc::new(Trusted::from_pem(bundle)?)))))
     }
 
-    /// Accepts what these certificates have signed instead, from the next request on.
+    /// Replaces the authorities, from the next request on.
     ///
     /// # Errors
-    /// A bundle that cannot be used; the present one stays then.
+    /// For an invalid bundle; the current one then stays in effect.
     pub fn replace(&self, bundle: &str) -> Result<(), ClientAuthorityError> {
         *self.0.write() = Arc::new(Trusted::from_pem(bundle)?);
         Ok(())

@@ -1,5 +1,5 @@
-//! Authorization: decided from the request's attributes and a table of rules in memory, before anything is read, so
-//! that a forbidden user learns nothing of what exists.
+//! Authorization: decided from the request's attributes and rules in memory, before anything is read, so that a
+//! forbidden user cannot detect which objects exist.
 
 pub mod rbac;
 pub(crate) mod rules;
@@ -23,7 +23,7 @@ pub enum Decision {
     Allow(String),
     /// No rule grants it. The reason is often empty.
     NoOpinion(String),
-    /// Refused, whatever the authorizers after this one decide. RBAC denies nothing.
+    /// Denied, regardless of later authorizers. RBAC never denies.
     Deny(String),
 }
 
@@ -41,7 +41,7 @@ impl Decision {
     }
 }
 
-/// A decision that is made, or one that another program makes.
+/// A decision, or the future of an external authorizer's decision.
 pub enum Deciding<'a> {
     /// From memory.
     Now(Decision),
@@ -51,8 +51,8 @@ pub enum Deciding<'a> {
 
 /// Decides on every request.
 pub trait Authorizer: Send + Sync + 'static {
-    /// Whether the user may do this, from memory alone. An authorizer that calls other programs returns what they decided
-    /// lately, or no opinion.
+    /// Whether the user has the right, from memory alone. An external authorizer returns cached decisions, or no
+    /// opinion.
     fn authorize(&self, user: &Identity, attributes: &Attributes) -> Decision;
 
     /// Whether the user may do this, by other programs if need be: of requests, impersonation, access reviews, and secondary

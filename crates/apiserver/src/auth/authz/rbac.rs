@@ -41,7 +41,7 @@ fn path_matches(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Whether a subject of a binding is this user. `namespace` is the binding's, for service accounts that name none.
+/// Whether a subject of a binding is this user. `namespace` is the binding's, for service accounts without one.
 pub fn is_subject(subject: &Subject, namespace: &str, user: &Identity) -> bool {
     match subject.kind.as_str() {
         "User" => subject.name == user.user,
@@ -56,8 +56,8 @@ pub fn is_subject(subject: &Subject, namespace: &str, user: &Identity) -> bool {
     }
 }
 
-/// The part of `wanted` that `held` does not grant, broken down to single permissions; empty when everything wanted
-/// is held. This decides whether a user may hand out rules (escalation).
+/// The part of `wanted` that `held` does not grant, as single permissions; empty if all are held. This decides whether
+/// a user may grant rules (escalation).
 pub fn missing<'a>(held: &[PolicyRule], wanted: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<PolicyRule> {
     let mut missing: Vec<PolicyRule> =
         wanted.into_iter().flat_map(breakdown).filter(|single| !held.iter().any(|rule| covers(rule, single))).collect();

@@ -69,7 +69,7 @@ pub struct RoleRef {
     pub name: String,
 }
 
-/// `Subject`: who gets the role of a binding.
+/// `Subject`: the receiver of a binding's role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Subject {

@@ -1,8 +1,8 @@
 //! All roles and bindings of the server in memory, and the authorizer over them.
 //!
-//! Bindings are indexed by who they name, so a request looks only at the bindings that concern its user. Readers take
-//! a snapshot without waiting; a writer changes one object at a time and publishes the next snapshot. Parts that did
-//! not change are shared between snapshots.
+//! Bindings are indexed by subject, so a request reads only the bindings of its user. Readers take a snapshot without
+//! waiting; a writer changes one object at a time and publishes the next snapshot. Unchanged parts are shared between
+//! snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Takes up an object of one of the four kinds; others are ignored. One that cannot be decoded counts as absent:
-    /// it grants nothing.
+    /// Adds an object of one of the four kinds; others are ignored. An undecodable one counts as absent: it grants
+    /// nothing.
     pub fn put(&mut self, object: &Object) {
         match object.kind() {
             "Role" | "ClusterRole" => {
@@ -67,7 +67,7 @@ impl Table {
         }
     }
 
-    /// The rules of the referenced role, seen from `namespace` (empty for a cluster binding); `None` if it does not
+    /// The rules of the referenced role, resolved in `namespace` (empty for a cluster binding); `None` if it does not
     /// exist.
     pub fn find(&self, reference: &RoleRef, namespace: &str) -> Option<&[PolicyRule]> {
         let key = match reference.kind.as_str() {
@@ -142,11 +142,11 @@ fn reason(namespace: &str, name: &str, binding: &Binding, user: &Identity) -> St
     format!("RBAC: allowed by {kind} {place:?} of {} {:?} to {to}", binding.role_ref.kind, binding.role_ref.name)
 }
 
-/// The RBAC authorizer: a table that is changed as the server sees changes of the four kinds.
+/// The RBAC authorizer: a table updated with the server's changes of the four kinds.
 #[derive(Debug, Default)]
 pub struct Rbac {
     snapshot: ArcSwap<Table>,
-    /// Serializes writers; the snapshot is what readers see.
+    /// Serializes writers; readers use the snapshot.
     writer: Mutex<()>,
 }
 
@@ -159,7 +159,7 @@ impl Rbac {
         self.snapshot.store(Arc::new(next));
     }
 
-    /// The table as it is now.
+    /// The current table.
     pub fn snapshot(&self) -> Arc<Table> {
         self.snapshot.load_full()
     }

@@ -1,5 +1,5 @@
-//! The bootstrap roles as data. Facts from the Kubernetes documentation of default roles and of RBAC bootstrapping. What
-//! users and the server's own controllers need is here; the roles of the other parts of a cluster are in
+//! The bootstrap roles as data. Facts from the Kubernetes documentation of default roles and of RBAC bootstrapping.
+//! Roles of users and of the server's own controllers are here; the roles of other cluster components are in
 //! `components.txt`.
 
 use crate::auth::authz::PolicyRule;
@@ -44,7 +44,7 @@ pub(super) const BINDINGS: &[(&str, &str, Pairs)] = &[
     ("system:kube-controller-manager", "system:kube-controller-manager", &[("User", "system:kube-controller-manager")]),
     ("system:kube-dns", "system:kube-dns", &[("ServiceAccount", "kube-dns")]),
     ("system:kube-scheduler", "system:kube-scheduler", &[("User", "system:kube-scheduler")]),
-    // Nodes are authorized one by one; the role shows what they may.
+    // Nodes are authorized individually; the role documents their rights.
     ("system:node", "system:node", &[]),
     ("system:node-proxier", "system:node-proxier", &[("User", "system:kube-proxy")]),
     ("system:volume-scheduler", "system:volume-scheduler", &[("User", "system:kube-scheduler")]),

@@ -119,7 +119,7 @@ fn history_is_bounded_in_number_and_in_bytes() {
         let (events, _) = cache.log().held();
         assert!(events <= at_most && events + 1 >= at_most, "{events}");
         assert!(cache.state.read().objects.values().all(|object| object.size() > size), "what is kept can be read");
-        // A watch from the oldest revision that is covered sees all that came after it.
+        // A watch from the oldest covered revision receives all later changes.
         let from = cache.log().from;
         let mut watch = cache.subscribe_after(from, last);
         assert_eq!(watch.revision, from);

@@ -11,9 +11,9 @@ use crate::documents::openapi::ForeignSpec;
 /// `groupPriorityMinimum` and `versionPriority` of an APIService.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Priority {
-    /// Of the group; the highest one of its versions counts.
+    /// The priority of the group: the highest one of its versions.
     pub group: u32,
-    /// Of the version within its group.
+    /// The priority of the version within its group.
     pub version: u32,
 }
 
@@ -30,7 +30,7 @@ pub struct ForeignVersion {
     pub v2: Option<Arc<ForeignSpec>>,
 }
 
-/// What APIServices add to the served resources.
+/// Additions of APIServices to the served resources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Apis {
     /// Grows with every change.

@@ -11,7 +11,7 @@ use sha2::Digest as _;
 
 use super::{Group, Version};
 
-/// Fields stand in the order in which kube-apiserver writes them: scripts look for whole lines of it.
+/// The fields have kube-apiserver's order, because scripts search for whole lines.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiVersions<'a> {
@@ -86,7 +86,7 @@ struct Row<'a> {
     storage_version_hash: Option<String>,
 }
 
-/// `host` is what the client calls the server.
+/// `host` is the server's name in the client's request.
 pub fn api_versions<'a>(groups: &'a [Group], host: Option<&'a str>) -> ApiVersions<'a> {
     let core = groups.iter().find(|group| group.name.is_empty());
     let versions = core.into_iter().flat_map(|group| &group.versions).map(|v| v.name.as_str()).collect();
@@ -117,7 +117,7 @@ fn describe(group: &Group) -> ApiGroup<'_> {
 pub fn resource_list<'a>(group: &str, version: &'a Version) -> ResourceList<'a> {
     let core = group.is_empty();
     let group_version = if core { version.name.clone() } else { format!("{group}/{}", version.name) };
-    // The core group's list has none, since it is older than versions of this document.
+    // The core group's list has none, because it predates versions of this document.
     let api_version = (!core).then_some("v1");
     let resources = version.resources.iter().flat_map(rows).collect();
     ResourceList { kind: "APIResourceList", api_version, group_version, resources }

@@ -26,7 +26,7 @@ pub fn choose(headers: &HeaderMap, root: bool) -> Option<Form> {
         return Some(Form::Legacy(Encoding::Json));
     }
     let forms: Vec<Form> = alternatives.filter_map(|alternative| form(alternative, root)).collect();
-    // JSON is what is at hand, so protobuf goes to those who take nothing else.
+    // JSON is already rendered, so protobuf is sent only to clients that accept nothing else.
     let text = forms.iter().find(|form| **form != Form::Legacy(Encoding::Protobuf));
     text.or(forms.first()).copied()
 }

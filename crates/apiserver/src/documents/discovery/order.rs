@@ -2,7 +2,7 @@
 
 pub use apimachinery::versions::compare_versions;
 
-/// `groupPriorityMinimum` of the built-in groups; everything else is a custom resource's group, below them all.
+/// `groupPriorityMinimum` of the built-in groups; all other groups are of custom resources, with a lower priority.
 const GROUPS: [(&str, u32); 21] = [
     ("", 18_000),
     ("apps", 17_800),

@@ -63,7 +63,7 @@ pub(super) fn merge(into: &mut Value, mut other: Value, prefix: &str) {
     add_all(into, "definitions", added);
 }
 
-/// Removes from `added` what is known, and returns new names for what differs.
+/// Removes known definitions from `added`, and returns new names for differing ones.
 fn conflicts(known: &Value, added: &mut Map<String, Value>) -> std::collections::BTreeMap<String, String> {
     let mut renamed = std::collections::BTreeMap::new();
     added.retain(|name, definition| match known.get(name) {

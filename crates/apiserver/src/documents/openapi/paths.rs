@@ -1,4 +1,4 @@
-//! The operations of a resource. Clients look here for the query parameters of PATCH and for the kinds of paths.
+//! The operations of a resource. Clients read the query parameters of PATCH and the kinds of paths here.
 
 use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
@@ -41,7 +41,7 @@ const BUILT_IN_PATCHES: &[&str] = &[
 const CUSTOM_PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// One operation: the verb as RBAC knows it, the HTTP method, and the action OpenAPI names.
+/// One operation: the RBAC verb, the HTTP method, and the action in OpenAPI.
 struct Action {
     verb: &'static str,
     method: &'static str,
@@ -99,7 +99,7 @@ pub fn add(resource: &Resource, renderer: &mut Renderer, paths: &mut Map<String,
 struct Target<'a> {
     resource: &'a Resource,
     gvk: GroupVersionKind,
-    /// Names of definitions; `None` for kinds without a type of their own.
+    /// Names of definitions; `None` for kinds without a type.
     body: Option<String>,
     reply: Option<String>,
 }

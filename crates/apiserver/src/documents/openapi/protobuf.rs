@@ -1,7 +1,7 @@
 //! An OpenAPI version 2 document in gnostic's protobuf form, which kubectl requests.
 //!
-//! A writer for exactly the fields that [`super::paths`] and [`super::schema`] produce, by the field numbers of
-//! gnostic's `OpenAPIv2.proto`. What is not in the tables below is an extension (`x-…`) or not written at all.
+//! Encodes exactly the fields that [`super::paths`] and [`super::schema`] produce, by the field numbers of gnostic's
+//! `OpenAPIv2.proto`. Fields that are not in the tables below are extensions (`x-…`) or not encoded at all.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! A rendered document as it is kept: compressed, as nearly every client takes it. Uncompressed, the documents of a server are
-//! four times as large.
+//! A cached rendered document: compressed, as nearly every client accepts it. Uncompressed, the documents of a server
+//! are four times as large.
 
 use std::io::{Read as _, Write as _};
 
@@ -26,7 +26,7 @@ impl Rendered {
             return Self::Plain(document.into());
         }
         let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 8), Compression::fast());
-        // Writing into memory does not fail; were it to, the document would be kept as it is.
+        // Writing to memory does not fail; if it did, the document would be stored uncompressed.
         match encoder.write_all(&document).and_then(|()| encoder.finish()) {
             Ok(mut packed) => {
                 packed.shrink_to_fit();

@@ -53,7 +53,7 @@ impl Renderer {
         (name, list)
     }
 
-    /// Defines a kind that is not a served resource of its own, such as the kind of a subresource.
+    /// Defines a kind without a served resource, such as the kind of a subresource.
     pub fn define_kind(&mut self, gvk: &GroupVersionKind) -> Option<String> {
         let type_ = kubernetes_api::schema_for(gvk)?;
         let name = type_.node().definition.as_deref()?.to_owned();
@@ -217,7 +217,7 @@ impl Renderer {
             let mut properties = Map::new();
             for (name, property) in &node.properties {
                 let mut shown = self.property(type_, property);
-                // kubectl shows what stands at the field, not what stands at the type it refers to.
+                // kubectl prints the description of the field, not that of the referenced type.
                 let target = type_.schemas.get(property.schema).definition.as_deref();
                 let known = node.definition.as_deref().and_then(|type_| descriptions::of(type_, name));
                 let known = known.or_else(|| descriptions::of_target(target?));

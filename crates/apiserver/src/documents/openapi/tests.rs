@@ -25,7 +25,7 @@ async fn get(open_api: &OpenApi, uri: &str) -> Value {
     serde_json::from_slice(&body).expect("JSON")
 }
 
-/// Every `$ref` of a document must lead to a definition that is there.
+/// Every `$ref` of a document must refer to an existing definition.
 fn check_references(value: &Value, definitions: &Value, prefix: &str) {
     match value {
         Value::Object(map) => {

@@ -67,7 +67,7 @@ fn waiters_are_woken_in_order_and_all_when_nothing_is_left() {
     let woken = || flags.iter().map(|flag| flag.0.load(SeqCst)).collect::<Vec<_>>();
     account.sent(PIECE);
     assert_eq!(woken(), [true, false, false, false, false]);
-    // The one that was woken is gone, and so is another that waits.
+    // The woken one is cancelled, and so is another waiter.
     drop(tickets.drain(..2));
     account.sent(PIECE);
     assert_eq!(woken(), [true, false, true, true, true]);

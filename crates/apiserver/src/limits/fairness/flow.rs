@@ -28,7 +28,7 @@ pub enum Key {
 pub struct Flow {
     pub(super) id: u64,
     pub(super) key: Key,
-    /// When what was used so far will have been paid for at the rate of [`SHARE`], in nanoseconds of the clock.
+    /// When the usage so far will be compensated at the rate of [`SHARE`], in nanoseconds of the clock.
     paid_at: AtomicU64,
     pub(super) in_flight: AtomicUsize,
 }

@@ -1,15 +1,15 @@
-//! A fair share of the processor for every user. `flow` bounds how many requests run, and this module shares the processor
-//! among those that do, whatever they cost.
+//! A fair share of the processor for every user. `flow` bounds how many requests run, and this module shares the
+//! processor among running requests, regardless of their cost.
 //!
-//! What is shared out is processor time, not requests: each connection, and each request on it, runs in *turns*, one for
-//! each time its task is polled. A turn is free while its user has used little lately; a user who uses much waits in a
-//! queue, and the queues take turns (`schedule`, a value without a clock). Nothing is held while a request
-//! waits for the store, a webhook or another request, so that a request may call the server again.
+//! The shared resource is processor time, not requests: each connection, and each request on it, runs in *turns*, one
+//! for each poll of its task. Turns of a user with little recent usage are unlimited; a heavier user waits in a queue,
+//! and the queues take turns (`schedule`, a value without a clock). A request that waits for the store, a webhook or
+//! another request holds no seat, so that a request may call the server again.
 //!
-//! Callers in this process have no connection and never wait here. Clients whose requests have not been
-//! authenticated yet share what their address gets, the newest first.
+//! Callers in this process have no connection and never wait here. Clients that have not authenticated a request yet
+//! share the turns of their address, the newest first.
 //!
-//! `writers` lets the writers of one object follow each other instead of racing.
+//! `writers` serializes the writers of one object instead of letting them race.
 
 mod flow;
 pub mod schedule;
@@ -30,10 +30,11 @@ use crate::auth::authn::UNAUTHENTICATED;
 use crate::limits::budget::Wire;
 use crate::request::RequestInfo;
 
-/// Seconds after which a refused client may try again, as kube-apiserver has it.
+/// Seconds after which a refused client may retry, as in kube-apiserver.
 const RETRY_AFTER: i32 = 1;
 
-/// Notes who has sent a request; its connection counts for this user from now on. Callers in this process have none.
+/// Records the sender of a request; its connection counts for this user from now on. Callers in this process have no
+/// connection.
 pub(crate) fn identify(extensions: &Extensions, caller: &Identity) {
     let unknown = caller.groups.iter().any(|group| group == UNAUTHENTICATED);
     if let Some(wire) = extensions.get::<Wire>().filter(|_| !unknown) {

@@ -13,7 +13,7 @@ const ESTIMATE: u64 = 100_000;
 /// How far a flow may be ahead of those that are served: a turn that took long does not lock its flow out for as long, which
 /// for the flow of an address would lock out newcomers. 20 ms where the unit is a nanosecond.
 const MOST_AHEAD: u64 = 20_000_000;
-/// Flows without entries that are kept; beyond this number those without a debt are dropped.
+/// The maximum number of flows without entries; beyond it those without a debt are dropped.
 const REMEMBERED: usize = 1024;
 
 /// The order within one flow.
@@ -25,7 +25,7 @@ pub enum Order {
     NewestFirst,
 }
 
-/// How far an entry has come.
+/// The state of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
     /// Not served yet.
@@ -50,7 +50,7 @@ impl<T> Lane<T> {
     }
 }
 
-/// `F` names a flow, `T` is what waits.
+/// `F` identifies a flow, `T` is the waiting item.
 #[derive(Debug)]
 pub struct Schedule<F, T> {
     lanes: BTreeMap<F, Lane<T>>,
@@ -86,7 +86,7 @@ impl<F: Copy + Ord, T> Schedule<F, T> {
         self.underway
     }
 
-    /// Entries that wait; some may have been given up.
+    /// Waiting entries; some may have been cancelled.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
@@ -164,7 +164,7 @@ impl<F: Copy + Ord, T> Schedule<F, T> {
         self.moved(flow, tag, tag + ESTIMATE);
     }
 
-    /// Keeps the order when a tag has changed.
+    /// Restores the order after a change of a tag.
     fn moved(&mut self, flow: F, old: u64, new: u64) {
         if self.next.remove(&(old, flow)) && self.lanes.get(&flow).is_some_and(Lane::is_waiting) {
             self.next.insert((new, flow));
@@ -333,7 +333,7 @@ mod tests {
                 before[flow] += 1;
             }
             for (flow, turns) in before.iter().enumerate() {
-                // A flow whose turns cost less than the estimate gets as many as one estimate pays for.
+                // A flow whose turns cost less than the estimate gets as many turns as one estimate covers.
                 let paid = ESTIMATE.div_ceil(cost(flow)) as usize;
                 prop_assert!(*turns <= seats + paid, "flow {flow} had {turns} turns of {} first", cost(flow));
             }

@@ -24,23 +24,23 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The cost of a turn besides the time it takes: waking and queueing.
 const OVERHEAD: u64 = 500;
-/// For so long after another user was served a user who uses much leaves a core free.
+/// For this long after another user was served, a heavy user leaves a core free.
 const COMPANY: u64 = 10_000_000_000;
-/// Requests in flight on a connection whose user is not known yet: what a client begins with.
+/// Requests in flight on a connection with an unknown user: a client's initial limit.
 const UNKNOWN: usize = 256;
-/// Flows that are kept before those without connections and debts are dropped.
+/// The number of flows above which those without connections and debts are dropped.
 const KEPT: usize = 1024;
 
 /// The turns of one server.
 pub struct Turns {
     clock: Clock,
-    /// Turns at once for users who use much: alone, and beside others.
+    /// Concurrent turns of heavy users: alone, and beside others.
     seats: (usize, usize),
     schedule: Mutex<Schedule<u64, Arc<Slot>>>,
-    /// Something waits or runs in `schedule`. Set before the seats taken alone are counted, and read after one of these
-    /// is taken or released, so that one of both sides sees the other.
+    /// Whether `schedule` has waiting or running entries. Set before the seats taken without it are counted, and read
+    /// after one of these is taken or released, so that one of both sides sees the other.
     in_use: AtomicBool,
-    /// Turns underway that were begun without the schedule: nothing waits and no other user is there.
+    /// Running turns that began without the schedule: there are no waiters and no other user.
     alone: AtomicUsize,
     flows: Mutex<Flows>,
     next_id: AtomicU64,
@@ -55,7 +55,7 @@ pub struct Turns {
 #[derive(Debug)]
 struct Flows {
     by_key: HashMap<Key, Arc<Flow>>,
-    /// How many there may be before they are looked through.
+    /// The number of flows above which they are cleaned up.
     kept: usize,
 }
 
@@ -79,8 +79,8 @@ const GIVEN_UP: u8 = 2;
 type Granted = SmallVec<[Arc<Slot>; 4]>;
 
 impl Turns {
-    /// For a machine of so many cores. The runtime needs one thread more than cores: it serves those who use little while
-    /// the others run turns.
+    /// For a machine of so many cores. The runtime needs one thread more than cores: it serves light users while the
+    /// others run turns.
     pub fn new(cores: usize, most_in_flight: usize) -> Arc<Self> {
         let origin = tokio::time::Instant::now();
         Self::with_clock(cores, most_in_flight, Arc::new(move || origin.elapsed().as_nanos() as u64))
@@ -122,7 +122,7 @@ impl Turns {
         self.company_until.load(Relaxed) > now
     }
 
-    /// Notes what a turn has cost.
+    /// Records the cost of a turn.
     fn charge(&self, flow: &Flow, now: u64, spent: u64) {
         flow.charge(now, spent);
         if matches!(flow.key, Key::User(_)) && self.last.load(Relaxed) != flow.id {
@@ -133,7 +133,7 @@ impl Turns {
         }
     }
 
-    /// Takes a seat without a queue, if there is one and nothing waits.
+    /// Takes a seat without a queue, if one is free and nothing waits.
     fn begin_alone(&self) -> bool {
         if self.in_use.load(Relaxed) {
             return false;
@@ -141,7 +141,7 @@ impl Turns {
         if self.alone.fetch_add(1, SeqCst) < self.seats.0 && !self.in_use.load(SeqCst) {
             return true;
         }
-        // The caller locks the schedule next and grants what was withheld for this moment.
+        // The caller locks the schedule next and grants the seats withheld at this moment.
         self.alone.fetch_sub(1, SeqCst);
         false
     }
@@ -170,7 +170,7 @@ impl Turns {
         }
     }
 
-    /// Gives the free seats to who is next.
+    /// Grants the free seats to the next waiters.
     fn grant(&self, schedule: &mut Schedule<u64, Arc<Slot>>, now: u64) -> Granted {
         let seats = if self.has_company(now) { self.seats.1 } else { self.seats.0 };
         let mut granted = Granted::new();
@@ -198,7 +198,7 @@ impl Turns {
     }
 }
 
-/// One connection: whose it is, and what it has in flight.
+/// One connection: its user, and its requests in flight.
 pub struct Place {
     turns: Arc<Turns>,
     flow: ArcSwap<Flow>,
@@ -292,7 +292,7 @@ impl Drop for InFlight {
 }
 
 thread_local! {
-    /// Whether the future that is being polled has given way.
+    /// Whether the future being polled has yielded.
     static GAVE_WAY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -334,7 +334,7 @@ struct Task {
     /// It waits in the queue of its flow.
     waits: bool,
     slot: Option<Arc<Slot>>,
-    /// How far it has come.
+    /// Its position.
     rank: Rank,
 }
 
@@ -343,7 +343,7 @@ struct Task {
 enum Seat {
     /// Its flow uses little.
     Light,
-    /// No other user is there to share with.
+    /// There is no other user to share with.
     Alone,
     Scheduled,
 }

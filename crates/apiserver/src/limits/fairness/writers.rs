@@ -1,9 +1,9 @@
-//! Writers of one object follow each other. A write reads the object, changes it, and is refused by the store if another
-//! came in between; a crowd of writers would all do the work and all but one of them in vain.
+//! Serializes the writers of one object. A write reads the object, changes it, and is refused by the store if another
+//! one was stored meanwhile; of many concurrent writers all but one would work in vain.
 //!
-//! This saves work and guards nothing: the store alone decides whether a write is valid. So a writer that is blocked
-//! does not block others for longer than [`PATIENCE`], even if it waits for one of them (a webhook that writes the
-//! object it is called for).
+//! This saves work and guards nothing: only the store decides whether a write is valid. So a blocked writer does not
+//! block others for longer than [`PATIENCE`], even if it waits for one of them (a webhook that writes the object it is
+//! called for).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::schedule::{Order, Rank, Schedule};
 
-/// Longest wait for one other writer: a hundred times what a write takes.
+/// The maximum wait for another writer: a hundred times the duration of a write.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The objects that are being written. Objects whose hashes are the same follow each other too.
@@ -29,7 +29,7 @@ pub(crate) struct Writers {
 /// The writers of one object, fair to their users.
 #[derive(Debug)]
 struct Line {
-    /// Counts those who were let in.
+    /// The number of admitted writers.
     entered: u64,
     writing: usize,
     /// The user of the first writer. Most are alone, so the schedule begins with the second one.
@@ -37,7 +37,7 @@ struct Line {
     schedule: Option<Box<Schedule<u64, oneshot::Sender<()>>>>,
 }
 
-/// Leave to write, or a place in the line; dropped when the write is over or given up.
+/// The permission to write, or a position in the line; dropped when the write ends or is cancelled.
 #[derive(Debug)]
 pub(crate) struct Writing<'a> {
     writers: &'a Writers,
@@ -60,7 +60,7 @@ impl Writers {
             } else if let Some(entered) = self.progress(line, seen) {
                 seen = entered;
             } else {
-                // Goes on beside a writer that does not end.
+                // Continues beside a writer that does not end.
                 turn.close();
                 if turn.try_recv().is_err() {
                     self.begin(line, user);
@@ -71,7 +71,7 @@ impl Writers {
         writing
     }
 
-    /// The turn to wait for, unless no write is in flight, and the number of those who were let in.
+    /// The turn to wait for, unless no write is in flight, and the number of admitted writers.
     fn enter(&self, line: u64, user: u64) -> (Option<oneshot::Receiver<()>>, u64) {
         let mut lines = self.lines.lock();
         match lines.entry(line) {
@@ -84,7 +84,7 @@ impl Writers {
         }
     }
 
-    /// Lets a writer in beside others.
+    /// Admits a writer beside others.
     fn begin(&self, line: u64, user: u64) {
         match self.lines.lock().entry(line) {
             Entry::Vacant(line) => drop(line.insert(Line::of(user))),
@@ -92,7 +92,7 @@ impl Writers {
         }
     }
 
-    /// The number of those who were let in, if it has grown.
+    /// The number of admitted writers, if it has grown.
     fn progress(&self, line: u64, seen: u64) -> Option<u64> {
         self.lines.lock().get(&line).map(|line| line.entered).filter(|entered| *entered != seen)
     }

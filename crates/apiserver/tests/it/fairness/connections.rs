@@ -25,7 +25,7 @@ async fn a_newcomer_is_served_beside_idle_connections_without_credentials() {
         let (open, closed) = (Arc::clone(&open), Arc::clone(&closed));
         open.fetch_add(1, Relaxed);
         tasks.push(tokio::spawn(async move {
-            // It sends nothing; the server ends it.
+            // It sends nothing; the server closes it.
             let _end = stream.read(&mut [0]).await;
             open.fetch_sub(1, Relaxed);
             closed.fetch_add(1, Relaxed);

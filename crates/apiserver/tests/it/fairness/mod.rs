@@ -1,4 +1,4 @@
-//! One greedy user or client beside another one. What is counted is the order in which they are served, never time.
+//! One greedy user or client beside another one. The order in which they are served is compared, never the time.
 
 mod connections;
 mod turns;
@@ -61,7 +61,7 @@ async fn call(
         .extension(identity)
         .body(transport::full(body.to_owned()))
         .expect("a request");
-    // Boxed, because the compiler cannot see through the body's trait object otherwise.
+    // Boxed, because otherwise the compiler cannot analyse the body's trait object.
     let response = tower::ServiceExt::oneshot(service.clone(), request).boxed().await.expect("infallible");
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.expect("a body").to_bytes();

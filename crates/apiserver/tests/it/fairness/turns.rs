@@ -54,7 +54,7 @@ impl Machine {
 #[tokio::test]
 async fn a_thousand_requests_of_one_user_delay_another_by_a_few_turns() {
     let machine = Machine::new();
-    // Both are known: a user who is alone does not step aside.
+    // Both are registered: a user without others does not yield.
     for user in ["neighbor", "greedy"] {
         machine.request(user, 1).await.expect("no panic");
     }
@@ -109,7 +109,7 @@ async fn what_is_begun_is_finished_before_more_of_it_begins() {
     assert!(most <= 2, "{most} requests were underway at once");
 }
 
-/// Alone, a user takes turns without the queue until there are more tasks than seats, or another user comes.
+/// A user alone takes turns without the queue until there are more tasks than seats, or another user arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_user_who_is_alone_takes_no_more_than_the_seats_and_misses_no_turn() {
     let machine = Machine::new();
@@ -130,7 +130,7 @@ async fn a_user_who_is_alone_takes_no_more_than_the_seats_and_misses_no_turn() {
                     match piece % 3 {
                         0 => give_way().await,
                         1 => tokio::task::yield_now().await,
-                        // Another thread may have a turn in between, on any number of processors.
+                        // Another thread may have a turn meanwhile, on any number of processors.
                         _ => std::thread::yield_now(),
                     }
                 }

@@ -26,7 +26,7 @@ pub(super) struct Case {
 
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/n/widgets";
-/// Everything that the requests may have left something in.
+/// The collections in which the requests may have created objects.
 pub(super) const COLLECTIONS: &[&str] = &[
     "/api/v1/namespaces",
     "/api/v1/configmaps",
@@ -80,7 +80,7 @@ pub(super) fn get(name: &str, url: &str) -> Case {
     Case { headers: Vec::new(), ..with(name, "GET", url, "", "", Answered) }
 }
 
-/// What the hostile requests are aimed at.
+/// The targets of the hostile requests.
 pub(super) fn setup() -> Vec<Case> {
     let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {
         "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
@@ -121,7 +121,7 @@ fn depth() -> Vec<Case> {
         r#"{{"metadata":{{"name":"xs.example.com"}},"spec":{{"group":"example.com","scope":"Cluster","names":{{"plural":"xs","kind":"X"}},"versions":[{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{}}}}}]}}}}"#,
         "{\"type\":\"object\",\"properties\":{\"a\":".repeat(80_000)
     );
-    // At the edge of what the decoder reads: what is stored must be read again, with all that the server adds.
+    // At the limit of the decoder: a stored object must be readable with all server-populated fields.
     let edge = (115..=127).map(|levels| {
         let body = format!(r#"{{{WIDGET},"metadata":{{"generateName":"deep-"}},"free":{}}}"#, deep(levels));
         post(&format!("JSON in a custom resource, {levels} deep"), WIDGETS, JSON, body, Answered)

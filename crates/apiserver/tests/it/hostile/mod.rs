@@ -1,8 +1,8 @@
-//! Requests made to hurt: deep, long, repeated, malformed. Each is answered with a Status, in bounded memory and time,
-//! and the server goes on serving.
+//! Hostile requests: deep, long, repeated, malformed. Each is answered with a Status, in bounded memory and time, and
+//! the server keeps serving.
 //!
-//! Memory is the peak of the process and time is the processor's, so the cases run in a process of their own: this
-//! same binary, started again.
+//! Memory is the peak of the process and time is processor time, so the cases run in a separate process: this same
+//! binary, started again.
 
 mod bodies;
 mod cases;
@@ -22,8 +22,8 @@ use world::World;
 
 use cases::{Case, Expected};
 
-/// What one request may add to the peak, in KiB. A body of 3 MiB becomes a tree of some 100 MiB (each `[]` of two bytes
-/// is a value of 32), of which the server holds a few versions.
+/// The maximum growth of the peak by one request, in KiB. A body of 3 MiB becomes a tree of some 100 MiB (each `[]` of
+/// two bytes is a value of 32), of which the server holds a few versions.
 const MAX_KIB: u64 = 700 * 1024;
 /// Processor seconds of one request in a build without optimisation; quadratic work takes hundreds.
 const MAX_SECONDS: f64 = 40.0;
@@ -64,7 +64,7 @@ async fn run_cases() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     goes_on(&server).await;
     server.shutdown();
-    // What was accepted can be read again, by this server and by the next one.
+    // Accepted objects can be read again, by this server and by the next one.
     let next = self::server(store).await;
     goes_on(&next).await;
     next.shutdown();
@@ -77,12 +77,12 @@ async fn goes_on(server: &ApiServer) {
     }
 }
 
-/// What is wrong with an answer.
+/// The defect of a response.
 fn wrong(case: &Case, code: u16, body: &[u8]) -> Option<&'static str> {
     let expected = match case.expected {
         Expected::Code(expected) => code == expected,
         Expected::Refused => (400..500).contains(&code),
-        // 504 is the answer to a revision that has not come in time.
+        // 504 is the response to a revision that was not reached in time.
         Expected::Answered => (200..500).contains(&code) || code == 504,
     };
     if !expected {
@@ -113,12 +113,12 @@ async fn send(server: &ApiServer, case: &Case) -> (u16, Bytes) {
     let request: Request = builder.body((case.body)()).expect("a request");
     let response = server.service().oneshot(request).await.expect("infallible");
     let code = response.status().as_u16();
-    // Time is virtual: a watch is read for a while and then left.
+    // Time is virtual: a watch is read for a while and then dropped.
     let body = tokio::time::timeout(Duration::from_secs(100), response.into_body().collect()).await;
     (code, body.map(|body| body.expect("a body").to_bytes()).unwrap_or_default())
 }
 
-/// A line of `/proc/self/status`. Elsewhere nothing is measured.
+/// A line of `/proc/self/status`. Other systems are not measured.
 fn status_kib(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));

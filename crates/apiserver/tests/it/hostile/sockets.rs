@@ -1,4 +1,4 @@
-//! What only a real connection shows: protocols, heads, and many streams.
+//! Cases that need a real connection: protocols, headers, and many streams.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tower::{Service, ServiceExt};
 use transport::{ApiService, Identity};
 use world::World;
 
-/// Every client is the administrator: what is tested comes before authentication.
+/// Every client is the administrator: the tested code runs before authentication.
 fn trusting(service: ApiService) -> ApiService {
     ApiService::new(service.map_request(|mut request: transport::Request| {
         request.extensions_mut().insert(Identity::system("test"));
@@ -72,7 +72,7 @@ async fn hostile_connections_end_with_an_answer_and_others_go_on() {
         assert_eq!(code, expected, "{what}: {answer}");
     }
 
-    // Ten thousand watches that are never read do not keep others from being served.
+    // Ten thousand unread watches do not prevent serving others.
     let mut service = trusting(server.service());
     let mut watches = Vec::new();
     for _ in 0..10_000 {

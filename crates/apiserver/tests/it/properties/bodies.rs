@@ -1,10 +1,10 @@
-//! Random objects of a few kinds that differ in what they have: spec and status, scale, generation, a namespace, a
-//! grace period, a schema of their own.
+//! Random objects of a few kinds with different features: spec and status, scale, generation, a namespace, a grace
+//! period, a schema.
 
 use serde_json::{Value, json};
 use world::World;
 
-/// Where the randomness of a run comes from: a source of its own, so that the server's draws change nothing.
+/// The source of randomness of a run, separate so that the server's draws do not affect it.
 pub(super) struct Dice(pub World);
 
 impl Dice {
@@ -123,7 +123,7 @@ impl Kind {
         metadata
     }
 
-    /// What the object is apart from its metadata, as a user would write it: random parts of it may be missing.
+    /// The object's content without metadata, as a user would write it: random parts may be missing.
     pub(super) fn content(&self, dice: &Dice) -> Value {
         let word = || (*dice.pick(&["x", "y", "z"])).to_owned();
         match self.kind {

@@ -35,7 +35,7 @@ impl Drop for Repeat {
 
 #[test]
 fn properties_watchers_lists_and_the_store_never_disagree() {
-    // Each is a server of its own; 4 x 400 steps take about a second in a build without optimisation.
+    // Each is a separate server; 4 x 400 steps take about a second in a build without optimisation.
     let steps = number("PROPERTY_STEPS").unwrap_or(400);
     let seeds = match number("PROPERTY_SEED") {
         Some(seed) => seed..seed + 1,

@@ -30,12 +30,12 @@ pub(super) struct Run {
     server: ApiServer,
     service: ApiService,
     pub dice: Dice,
-    /// Of each kind in [`KINDS`].
+    /// The log of each kind in [`KINDS`].
     logs: Vec<(Log, UnboundedReceiver<Bytes>)>,
     watches: Vec<Watch>,
     /// Answers to writes that brought an object, to be held against the log.
     pub written: Vec<(&'static str, Answer)>,
-    /// How often each kind of answer came, which shows that a run does what it is for.
+    /// How often each outcome occurred, which shows that a run has its intended coverage.
     pub outcomes: BTreeMap<(&'static str, u16), usize>,
     bookmarks: u64,
 }
@@ -92,7 +92,7 @@ impl Run {
         (code, response.into_body().collect().await.expect("a body").to_bytes())
     }
 
-    /// What a collection holds, with the list's revision and the token of its next page.
+    /// The content of a collection, with the list's revision and the token of its next page.
     pub(super) async fn list(&self, url: &str, form: Form) -> (u64, View, Option<String>) {
         let request = http::Request::builder().uri(url).header("accept", form.accept(true));
         let (code, bytes) = self.call(request, String::new()).await;
@@ -129,7 +129,7 @@ impl Run {
         lines
     }
 
-    /// Lists, then watches from there; or watches from nothing, or from an earlier revision.
+    /// Lists, then watches from there; or watches without a list, or from an earlier revision.
     pub(super) async fn open_watch(&mut self) {
         self.check().await;
         if self.watches.len() >= WATCHES {
@@ -165,7 +165,7 @@ impl Run {
         self.watches.push(Watch { kind, scope, form, lines, initial, end_mark, seen, first: true, bookmarks: 0 });
     }
 
-    /// At a quiet point everybody agrees.
+    /// At a quiet point all views agree.
     pub(super) async fn check(&mut self) {
         quiet().await;
         let mut now = Vec::new();
@@ -259,7 +259,7 @@ impl Run {
         self.server.shutdown();
     }
 
-    /// What happened to the object with this key so far, newest last.
+    /// The history of the object with this key so far, newest last.
     pub(super) fn current(&self, kind: &'static Kind, key: &str) -> Option<Value> {
         let index = KINDS.iter().position(|other| std::ptr::eq(other, kind)).expect("one of them");
         self.logs[index].0.view.get(key).cloned()
@@ -275,7 +275,7 @@ fn world(seed: u64) -> World {
     World::simulated(jiff::Timestamp::from_second(1_790_000_000).expect("in range"), seed)
 }
 
-/// Remembers everything: what is read at an old revision is compared with the log.
+/// Keeps all revisions: reads at an old revision are compared with the log.
 fn store() -> MemoryStore {
     let history = storage::memory::Options { history_changes: 1 << 20, history_bytes: 1 << 30, ..Default::default() };
     MemoryStore::with_options(history)

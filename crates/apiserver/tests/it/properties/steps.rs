@@ -1,4 +1,4 @@
-//! What a run does: one random verb, or a few at once.
+//! The steps of a run: one random verb, or a few concurrent ones.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 
 /// A request that is ready to be sent.
 pub(super) struct Plan {
-    /// What kind of step it is; answers are counted by it.
+    /// The kind of step, for counting outcomes.
     step: &'static str,
     kind: &'static Kind,
     method: &'static str,
@@ -41,7 +41,7 @@ impl Run {
             5..8 => self.check_reads().await,
             8..12 => self.check_no_change().await,
             12..15 => self.check_dry_run().await,
-            // Bookmarks come once a minute; deadlines and the ages in tables go by.
+            // Time passes for bookmarks, which are sent once a minute, deadlines, and ages in tables.
             15 => tokio::time::sleep(std::time::Duration::from_secs(61)).await,
             16..22 => self.check().await,
             22..32 => self.write_at_once().await,
@@ -75,7 +75,7 @@ impl Run {
         }
     }
 
-    /// A dry run answers as the real one would, and nothing has happened.
+    /// A dry run responds like the real request, without effect.
     async fn check_dry_run(&mut self) {
         self.check().await;
         let mut plan = self.plan();
@@ -92,7 +92,7 @@ impl Run {
         self.note(&plan, answer);
     }
 
-    /// One random request, of what is known of the objects at the last quiet point.
+    /// One random request, from the objects known at the last quiet point.
     fn plan(&self) -> Plan {
         let dice = &self.dice;
         let kind: &'static Kind = dice.pick(KINDS);
@@ -182,7 +182,7 @@ impl Run {
         Plan { step: "apply", kind, method: "PATCH", path, content_type: APPLY, body }
     }
 
-    /// An edit of what was read.
+    /// An edit of the object that was read.
     fn change(&self, kind: &Kind, body: &mut Value) {
         let dice = &self.dice;
         match dice.below(3) {

@@ -1,4 +1,4 @@
-//! Writing back what was read, in any way, changes nothing: the revision stays, and no watch gets an event.
+//! Writing back the object that was read, in any way, changes nothing: the revision stays, and no watch gets an event.
 
 use serde_json::{Value, json};
 

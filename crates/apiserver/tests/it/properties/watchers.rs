@@ -1,4 +1,4 @@
-//! What is watched, what should have been seen, and the log that decides.
+//! The watches, their expected events, and the log to compare with.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Form {
         }
     }
 
-    /// What this form shows of an object.
+    /// The object in this form.
     pub(super) fn of(self, object: &Value) -> Value {
         match self {
             Self::Whole => bare(object),
@@ -115,7 +115,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Takes one event and holds it against what was before.
+    /// Takes one event and compares it with the previous state.
     pub(super) fn take(&mut self, line: &Bytes) {
         let event: Value = serde_json::from_slice(line).expect("an event is JSON");
         let object = &event["object"];
@@ -145,7 +145,7 @@ impl Log {
         found.ok().map(|index| &self.changes[index])
     }
 
-    /// What was there at a revision.
+    /// The content at a revision.
     pub(super) fn view_at(&self, revision: u64) -> View {
         let mut view = View::new();
         for change in self.changes.iter().take_while(|change| change.revision <= revision) {
@@ -164,9 +164,9 @@ pub(super) struct Watch {
     pub scope: Scope,
     pub form: Form,
     pub lines: UnboundedReceiver<Bytes>,
-    /// Events of what existed already, still to come.
+    /// Pending events of existing objects.
     pub initial: Vec<(Key, Value)>,
-    /// After the initial events comes the bookmark that ends them.
+    /// Whether the bookmark that ends the initial events is pending.
     pub end_mark: bool,
     /// All changes up to here were delivered.
     pub seen: u64,
@@ -175,7 +175,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Compares what was delivered with what the log requires; afterwards both are at `now`.
+    /// Compares the delivered events with those that the log requires; afterwards both are at `now`.
     pub(super) fn check(&mut self, log: &Log, now: u64) {
         let mut expected = expected(log, &self.scope, self.seen).into_iter();
         while let Ok(line) = self.lines.try_recv() {

@@ -41,7 +41,7 @@ async fn a_response_has_the_requested_form_and_version() {
     ] {
         let reply = get(&server, path, accept).await;
         assert_eq!(reply.code, code, "{path} {accept}");
-        // Errors that concern the form itself come in the form that can be had.
+        // Errors about the form itself are sent in an available form.
         if code == 200 {
             assert_eq!(reply.headers["content-type"], media_type, "{path} {accept}");
             let tree = reply.json();

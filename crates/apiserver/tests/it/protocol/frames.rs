@@ -22,7 +22,7 @@ fn field(bytes: &[u8]) -> (u8, &[u8], &[u8]) {
     }
 }
 
-/// Type and object of every frame of a body, which must hold whole frames and nothing else.
+/// Type and object of every frame of a body, which must contain only whole frames.
 fn events(mut body: &[u8]) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     while !body.is_empty() {

@@ -166,7 +166,7 @@ async fn bodies_contain_kind_and_version() {
         assert!(text.starts_with("422 Invalid  \"\" is invalid: patch: Invalid value: "), "{body}: {text}");
         assert!(text.contains(expected), "{body}: {text}");
     }
-    // A custom resource is converted, and a strategic patch is made in the type that the object has.
+    // A custom resource is converted, and a strategic patch is computed in the object's type.
     for (path, media_type, body) in [
         (&widget_a, MERGE, r#"{"apiVersion":"g.example/v2"}"#),
         (&map_a, STRATEGIC, r#"{"kind":"Secret","apiVersion":"v9"}"#),

@@ -1,4 +1,4 @@
-//! Lists of a revision, in pages, and what becomes of them when the past is gone.
+//! Lists of a revision, in pages, and their behavior after compaction.
 
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ async fn tokens_that_no_list_gave_are_refused() {
     }
 }
 
-/// What is deleted together is found as by a list: page by page, as of a revision, or not at all.
+/// A deletion of a collection finds its objects like a list: page by page, at a revision, or not at all.
 async fn what_is_deleted_together_is_listed_first() {
     let (store, server) = compactable().await;
     let left = async || {

@@ -1,4 +1,4 @@
-//! Paths and methods: what is there, and how what is not there is refused.
+//! Paths and methods: the served ones, and the responses to others.
 
 use super::{CM, with_config_maps};
 use crate::parity::send;

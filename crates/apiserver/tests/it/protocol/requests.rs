@@ -1,5 +1,5 @@
-//! The requests that kubectl 1.27 to 1.36 and kube-controller-manager really send, in order, with what each is answered.
-//! `requests.txt` holds them; bodies are made here, in the form the request's content type names.
+//! The requests that kubectl 1.27 to 1.36 and kube-controller-manager really send, in order, with their responses.
+//! `requests.txt` lists them; bodies are generated here, in the form of the request's content type.
 
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ async fn what_kubectl_and_the_controller_manager_send_is_answered() {
         let mut path = path.to_owned();
         let mut document = body(method, &path, content);
         if method == "PUT" {
-            // Based on what is there.
+            // Based on the existing object.
             let read = send(&server, "GET", path.split('?').next().unwrap_or(&path), &[], "").await.json();
             document["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"].clone();
         }
@@ -113,7 +113,7 @@ async fn what_kubectl_and_the_controller_manager_send_is_answered() {
     }
 }
 
-/// Every resource that can be watched, as informers open it, and the way the garbage collector does.
+/// Every watchable resource, watched like by informers, and like by the garbage collector.
 #[tokio::test(start_paused = true)]
 async fn every_resource_can_be_followed() {
     let (server, _client) = crate::objects::server().await;

@@ -1,4 +1,4 @@
-//! Scale: read, replaced, patched and applied like a kind of its own.
+//! Scale: read, replaced, patched and applied like a kind.
 
 use apiserver::ApiServer;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What clients are warned of, one header each.
+//! Warnings to clients, one header each.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Watches as JSON: where they begin, what they show, how they are refused.
+//! Watches as JSON: their starts, their events, their errors.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ async fn a_watch_begins_at_the_requested_version() {
         (INITIAL.into(), all),
         (format!("{INITIAL}&allowWatchBookmarks=true"), &marked),
         (format!("{INITIAL}&allowWatchBookmarks=true&resourceVersion={now}"), &marked),
-        // Nothing of what exists, from now on.
+        // No existing objects, only later changes.
         (INITIAL.replace("=true", "=false"), none),
         (INITIAL.replace("=true", "=false") + "&resourceVersion=0&allowWatchBookmarks=true", none),
     ] {
@@ -81,8 +81,8 @@ async fn the_end_of_the_initial_events_is_marked_in_every_shape() {
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         assert_eq!(format!("{} {}", text("apiVersion"), text("kind")), kind);
     }
-    // As rows they are sent only to clients that request them with a version. Columns come with the first event, even
-    // when that is the mark, and never again.
+    // Rows are sent only to clients that request them with a version. Columns are sent with the first event, even if
+    // that is the bookmark, and never again.
     for (name, count) in [("a", 2), ("none", 1)] {
         let query = "watch=1&resourceVersion=0&allowWatchBookmarks=true&timeoutSeconds=1";
         let path = format!("{CM}?{query}&fieldSelector=metadata.name%3D{name}");

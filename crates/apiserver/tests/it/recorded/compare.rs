@@ -1,9 +1,9 @@
-//! What differs between a recorded reply and one of this server.
+//! The differences between a recorded response and one of this server.
 
 use http::HeaderMap;
 use serde_json::Value;
 
-/// Stand for values that differ between two runs.
+/// Represent values that differ between two runs.
 const PLACEHOLDERS: [&str; 11] =
     ["<uid>", "<time>", "<rv>", "<ip>", "<jwt>", "<port>", "<host>", "<continue>", "<ca>", "<n>", "<binary bytes>"];
 
@@ -65,7 +65,7 @@ fn fits(wanted: &Value, found: &Value) -> bool {
     }
 }
 
-/// A placeholder stands for one or more characters without white space.
+/// A placeholder matches one or more characters without white space.
 fn text_fits(wanted: &str, found: &str) -> bool {
     let next = PLACEHOLDERS.iter().filter_map(|name| Some((wanted.find(name)?, name.len()))).min();
     let Some((at, length)) = next else { return wanted == found };

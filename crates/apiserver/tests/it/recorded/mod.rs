@@ -1,6 +1,7 @@
 //! Exchanges recorded with kube-apiserver 1.36, replayed on this server. `exchanges.jsonl` has one exchange a line: the
-//! request, and the reply with `<uid>`, `<time>`, `<rv>` and the like in place of what differs between two runs.
-//! [`DIFFERENCES`] lists every place where a reply differs, with the reason; an entry that no longer differs fails too.
+//! request, and the response with `<uid>`, `<time>`, `<rv>` and the like in place of values that differ between two
+//! runs. [`DIFFERENCES`] lists every difference of a response, with the reason; an entry without a difference also
+//! fails.
 
 mod compare;
 mod server;
@@ -120,7 +121,7 @@ async fn send(server: &apiserver::ApiServer, exchange: &Value, replies: &BTreeMa
     server::send(server, method, exchange["path"].as_str().expect("a path"), &headers, body).await
 }
 
-/// `{{x*3}}` stands for `xxx`.
+/// `{{x*3}}` expands to `xxx`.
 fn repeated(text: &str) -> String {
     let mut parts = text.split("{{");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -64,8 +64,8 @@ pub(super) async fn start() -> ApiServer {
     server
 }
 
-/// A world whose clock stands still for an hour: the ages in tables and the order of managed fields are those of a replay
-/// within one second, however long it takes.
+/// A world whose clock does not advance for an hour: the ages in tables and the order of managed fields are those of a
+/// replay within one second, regardless of its duration.
 fn still() -> World {
     let start = jiff::Timestamp::from_second(1_790_000_000).expect("in range");
     let later = async move {
@@ -99,7 +99,7 @@ fn resource_of(object: &Value) -> ApiResource {
     found.next().expect("a built-in kind")
 }
 
-/// A request as it comes over a socket.
+/// A request as from a socket.
 pub(super) async fn send(
     server: &ApiServer,
     method: &str,

@@ -41,7 +41,7 @@ async fn a_thousand_lists_that_are_not_read_cost_a_bounded_number_of_bytes_and_a
     }
     settle().await;
     assert_eq!(rig.in_flight(), 0);
-    // The last ones may end with their connection, on which nothing moves.
+    // The last ones may end with their connection, which makes no progress.
     assert!(rig.cut("stream") >= 900 && rig.cut("connection") <= 1, "{} streams", rig.cut("stream"));
 }
 
@@ -62,7 +62,7 @@ async fn ten_thousand_identical_lists_share_their_bytes() {
         for body in &mut bodies {
             let Some(frame) = body.frame().await else { continue };
             let data = frame.expect("no error").into_data().expect("no trailers");
-            // The first frame is what comes before the items.
+            // The first frame precedes the items.
             places.insert(if at == 0 { std::ptr::null() } else { data.as_ptr() });
             frames.push(data);
         }

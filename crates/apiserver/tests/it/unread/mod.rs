@@ -25,7 +25,7 @@ use tower::ServiceExt;
 use transport::{ApiService, Identity};
 use world::World;
 
-/// What is not taken for this long is cut, and at most a quarter of it later.
+/// An unread response is aborted after this time, and at most a quarter of it later.
 const STALL: Duration = Duration::from_secs(60);
 const LATEST: Duration = Duration::from_secs(80);
 
@@ -124,7 +124,7 @@ async fn settle() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
-/// How long it takes until a response is cut; what it sent before does not matter.
+/// The time until a response is aborted; bytes sent before are ignored.
 async fn until_cut(response: http::Response<Incoming>, begun: Instant) -> Duration {
     let error = response.into_body().collect().await.err();
     assert!(error.is_some(), "the response ended as if it were whole");

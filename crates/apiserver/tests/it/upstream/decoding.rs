@@ -1,4 +1,4 @@
-//! `test/integration/apiserver/field_validation_test.go`, and what a body may not hold.
+//! `test/integration/apiserver/field_validation_test.go`, and invalid bodies.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn foos() -> serde_json::Value {
     definition("foos", "Foo", json!([version("v1", schema)]))
 }
 
-/// Of a stream of YAML the first document counts.
+/// Only the first document of a YAML stream is read.
 #[tokio::test]
 async fn the_first_document_counts() {
     let (server, _client) = crate::objects::server().await;
@@ -133,7 +133,7 @@ async fn metadata_of_a_wrong_type_is_refused() {
     }
 }
 
-/// A refusal is no Table: it comes as JSON.
+/// An error is not a Table: it is sent as JSON.
 #[tokio::test]
 async fn refusals_of_forms_are_json() {
     let (server, _client) = crate::objects::server().await;

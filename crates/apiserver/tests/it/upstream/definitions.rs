@@ -22,8 +22,8 @@ fn with(mut version: Value, member: &str, value: Value) -> Value {
     version
 }
 
-/// `testDefaulting`: what is read gets the defaults of the version it is stored in, what is written those of the request's,
-/// too.
+/// `testDefaulting`: read objects get the defaults of their stored version, written ones also those of the request's
+/// version.
 async fn defaults_are_those_of_the_stored_version() {
     let schema = |own: &str| {
         let mut properties = json!({"a": {"type": "string", "default": "A"}, "c": {"type": "string"},
@@ -65,7 +65,7 @@ async fn defaults_are_those_of_the_stored_version() {
     assert_eq!((written["spec"].get("c"), &written["status"]["c"]), (None, &json!("C")));
 }
 
-/// `TestCustomResourceDefaultingOfMetaFields`: defaults of metadata lose what no metadata has.
+/// `TestCustomResourceDefaultingOfMetaFields`: defaults of metadata lose fields that metadata does not have.
 async fn metadata_inside_embedded_objects_may_be_described() {
     let named = json!({"type": "object", "properties": {"name": {"type": "string", "default": "Bar"}, "odd": {"type": "string", "default": "x"}}});
     let embedded = |metadata: Value| {
@@ -104,7 +104,7 @@ async fn metadata_inside_embedded_objects_may_be_described() {
     assert_eq!((&created["fields"], &created["whole"]), (&expected, &expected));
 }
 
-/// `TestValidationSchemaWithStatus`, and what of a status a definition's own endpoint takes.
+/// `TestValidationSchemaWithStatus`, and the parts of a status that a definition's own endpoint accepts.
 async fn definitions_with_a_status_of_their_own() {
     let (server, _client) = crate::objects::server().await;
     let with_root = |member: &str, value: Value| {
@@ -140,7 +140,7 @@ async fn definitions_with_a_status_of_their_own() {
     }
 }
 
-/// `TestScaleSubresource`: what the endpoint could not show is not stored.
+/// `TestScaleSubresource`: values that the endpoint could not return are not stored.
 async fn replicas_fit_a_scale() {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let scale = json!({"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",

@@ -73,7 +73,8 @@ async fn owners_are_removed_on_request() {
     }
 }
 
-/// `TestDuplicatesInAssociativeLists`: who replaces a daemon set comes to own the annotation that counts its templates.
+/// `TestDuplicatesInAssociativeLists`: a client that replaces a daemon set owns the annotation that counts its
+/// templates.
 async fn the_count_of_templates_is_owned() {
     let (server, _client) = crate::objects::server().await;
     let path = "/apis/apps/v1/namespaces/default/daemonsets";
@@ -98,7 +99,7 @@ async fn the_count_of_templates_is_owned() {
     assert_eq!(owned(&updated, "create"), json!({"f:annotations": {}}));
 }
 
-/// The key of an item may be omitted if Go always prints it; validation reports what is then invalid.
+/// The key of an item may be omitted if Go always prints it; validation reports the invalid result.
 async fn items_without_their_key() {
     let (server, _client) = crate::objects::server().await;
     let path = "/apis/apps/v1/namespaces/default/deployments";

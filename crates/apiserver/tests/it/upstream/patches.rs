@@ -1,4 +1,4 @@
-//! After the unit tests of the libraries that kube-apiserver patches with: what it tolerates, and what it answers to the rest.
+//! From the unit tests of kube-apiserver's patch libraries: tolerated patches, and the errors for others.
 
 use serde_json::json;
 
