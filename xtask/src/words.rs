@@ -26,6 +26,19 @@ const WORDS: &[(&str, &str)] = &[
     ("carried out", "executed"),
     ("for good", "permanently"),
     ("is none of", "is not one of"),
+    ("for ever", "forever, permanently"),
+    ("likewise", "also, the same"),
+    ("asks", "requests, requires"),
+    ("asked", "requested, required"),
+    ("said", "reported, documented"),
+    ("speaks", "represents, supports"),
+    ("anybody", "any client, any user"),
+    ("everybody", "every client, every user"),
+    ("died", "failed, exited"),
+    ("want", "request, require"),
+    ("wants", "requests, requires"),
+    ("put back", "restored"),
+    ("given back", "returned, released"),
 ];
 
 /// Files that contain the words for a reason.

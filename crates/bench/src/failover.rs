@@ -23,7 +23,7 @@ const DEAD: &str = "member1";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Deployments in the member that dies; a fleet is started for each number.
+    /// Deployments in the member that fails; a fleet is started for each number.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 10_000])]
     deployments: Vec<usize>,
     /// ConfigMaps in members that run nothing, instead of Deployments.

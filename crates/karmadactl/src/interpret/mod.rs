@@ -47,10 +47,10 @@ pub struct InterpretArgs {
     /// Operation to run. One of: (Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency).
     #[arg(long, default_value = "")]
     operation: String,
-    /// File with the object as the control plane wants it.
+    /// File with the desired object, as in the control plane.
     #[arg(long)]
     desired_file: Option<PathBuf>,
-    /// File with the object as a member has it.
+    /// File with the observed object, as in a member.
     #[arg(long)]
     observed_file: Option<PathBuf>,
     /// File with the aggregated status items, one document each.

@@ -203,7 +203,8 @@ pub(super) fn ephemeral_containers(old: &Value, new: &Value, errors: &mut ErrorL
     }
 }
 
-/// Images, deadlines and more tolerations: the rest of a pod is as it was born.
+/// Mutable fields of a pod: images, the active deadline, additions to tolerations, removals of scheduling gates, and a
+/// negative grace period, to 1.
 fn pod(old: &Value, new: &Value, errors: &mut ErrorList) {
     pod_annotations(old, new, errors);
     let (was, is) = (&old["spec"], &new["spec"]);

@@ -21,7 +21,7 @@ pub(super) struct RestoreArgs {
     file: PathBuf,
     #[command(flatten)]
     data_dir: DataDirArgs,
-    /// Keep a store that is there aside, and put the backup in its place
+    /// Replace an existing store with the backup; the old store is kept under another name
     #[arg(long)]
     replace: bool,
     /// Verify the backup and print what would be done
