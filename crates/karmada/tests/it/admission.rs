@@ -35,6 +35,7 @@ pub async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
         plugins: Default::default(),
         admission: Default::default(),
         resource_models: true,
+        events: Default::default(),
         backups: None,
         operation: Default::default(),
     };

@@ -90,6 +90,7 @@ impl Plane {
             plugins: Default::default(),
             admission: Default::default(),
             resource_models: true,
+            events: Default::default(),
             backups: None,
             operation: Default::default(),
         };

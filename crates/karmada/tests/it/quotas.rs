@@ -41,6 +41,7 @@ async fn open(directory: &Path, world: &World) -> Opened {
         plugins: Default::default(),
         admission,
         resource_models: true,
+        events: Default::default(),
         backups: None,
         operation: Default::default(),
     };

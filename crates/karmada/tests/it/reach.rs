@@ -36,6 +36,7 @@ fn options(directory: &Path, change: impl FnOnce(&mut Listen)) -> Options {
         plugins: Default::default(),
         admission: Default::default(),
         resource_models: true,
+        events: Default::default(),
         backups: None,
         operation: Default::default(),
     }
