@@ -30,7 +30,7 @@ pub(super) struct Corked<S>(Arc<Mutex<Wire<S>>>);
 pub(super) struct Cork<S>(Arc<Mutex<Wire<S>>>);
 
 struct Wire<S> {
-    /// Its limit is set anew for each read.
+    /// Its limit is set before each read.
     stream: Take<S>,
     waiting: Vec<u8>,
     /// How much of `waiting` the stream has taken.
