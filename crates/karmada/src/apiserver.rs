@@ -186,7 +186,10 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     more.extend(registration::roles());
     more.push(crate::bootstrap::system_namespace());
     let peers = match engine.is_shared() {
-        true => Some(Peers::find(engine.store(), front, &data, world).await.context("finding the other API servers")?),
+        true => {
+            let found = Peers::find(engine.store(), front, engine.agreement(world).await?, &data, world).await;
+            Some(found.context("finding the other API servers")?)
+        }
         false => None,
     };
     let others = peers.as_ref().map_or_else(Vec::new, |peers| peers.others.clone());

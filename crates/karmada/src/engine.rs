@@ -15,6 +15,7 @@ use storage::memory::MemoryStore;
 use world::World;
 
 use crate::external;
+use crate::external::agreement::Agreement;
 
 #[derive(Clone, Debug, Default)]
 pub enum Kind {
@@ -76,6 +77,15 @@ impl Engine {
         let with = others.iter().map(|store| Arc::new(store.clone()) as Arc<dyn Store>);
         let resources = settings.overrides.iter().map(|it| it.resources.clone());
         resources.zip(with).map(|(resources, store)| apiserver::cache::Apart { resources, store }).collect()
+    }
+
+    /// The places of resources apart, as the servers on one store agree on them.
+    ///
+    /// # Errors
+    /// A store cannot be read.
+    pub async fn agreement(&self, world: &World) -> anyhow::Result<Agreement> {
+        let Self::Etcd(store, settings, others, _) = self else { return Ok(Agreement::default()) };
+        Agreement::of(store, &settings.overrides, others, world).await
     }
 
     /// The keys of the store in the engine.

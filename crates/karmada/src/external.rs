@@ -1,5 +1,6 @@
 //! The store in etcd: its settings from kube-apiserver's flags, the places of the built-in resources, and its metrics.
 
+pub mod agreement;
 pub mod overrides;
 
 use std::fs::File;

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use world::World;
 
 use crate::data_dir::DataDir;
+use crate::external::agreement::Agreement;
 
 /// Outside the keys of objects.
 pub const ROOT: &str = "/karmada-rs/servers/";
@@ -56,6 +57,8 @@ struct Place {
     name: String,
     /// The identity of this process.
     identity: String,
+    /// Where resources are apart.
+    agreement: Agreement,
     world: World,
 }
 
@@ -77,12 +80,18 @@ impl Running {
 impl Peers {
     /// # Errors
     /// The store cannot be read.
-    pub async fn find(store: Arc<dyn Store>, front: Front, data: &DataDir, world: &World) -> anyhow::Result<Self> {
+    pub async fn find(
+        store: Arc<dyn Store>,
+        front: Front,
+        agreement: Agreement,
+        data: &DataDir,
+        world: &World,
+    ) -> anyhow::Result<Self> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let place = format!("{} {}", host.trim(), crate::cli::absolute(data.root()));
         let name = format!("apiserver-{:08x}", apimachinery::hash::fnv1a32(place.as_bytes()));
         let identity = format!("{name}_{}", world.uuid());
-        let place = Place { store, front, name, identity, world: world.clone() };
+        let place = Place { store, front, name, identity, agreement, world: world.clone() };
         let others = addresses(&place.others().await?);
         Ok(Self { place, others })
     }
@@ -91,7 +100,7 @@ impl Peers {
     /// is alive. Servers do this one after another.
     ///
     /// # Errors
-    /// If the store cannot be read or written, or `first` failed.
+    /// If the store cannot be read or written, other servers keep Leases elsewhere, or `first` failed.
     pub async fn enter(
         self,
         began: Revision,
@@ -99,7 +108,13 @@ impl Peers {
     ) -> anyhow::Result<Entered> {
         let Self { place, others } = self;
         let lock = place.lock().await?;
-        if !place.has_company(began).await? {
+        let has_company = place.has_company(began).await?;
+        if let Err(refusal) = place.agreement.join(&*place.store, has_company).await {
+            // Another one may start at once.
+            let _ = place.store.revoke_lease(lock).await;
+            return Err(refusal);
+        }
+        if !has_company {
             first.await?;
         }
         let lease = place.store.grant_lease(TTL).await?;
@@ -196,6 +211,7 @@ impl Place {
         // kube-apiserver renews every 10 s, and removes ended Leases every hour.
         if round.is_multiple_of(4) {
             self.renew_identity(client).await.context("renewing the Lease of this server")?;
+            self.agreement.check(&*self.store).await?;
         }
         if round.is_multiple_of(1_440) {
             remove_ended(client, self.world.now().as_second()).await.context("removing the Leases of ended servers")?;

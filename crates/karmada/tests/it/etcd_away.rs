@@ -87,6 +87,27 @@ fn control_planes_outlive_an_etcd_that_stands_still() {
     assert!(planes.into_iter().all(Karmada::terminate));
 }
 
+/// Two processes of a component would both have a Lease.
+#[test]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+fn servers_that_keep_leases_in_different_places_do_not_run_beside_each_other() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let etcd = Process::start(&path("main"), &[]).expect("etcd starts");
+    let leases = Process::start(&path("leases"), &[]).expect("etcd starts");
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let overrides = format!("--etcd-servers-overrides=coordination.k8s.io/leases#{}", leases.url());
+    let first = Karmada::apiserver_with(&path("first"), &[&servers, &overrides]);
+    let refused = crate::on_etcd::refused(&["apiserver", "--secure-port=0", &servers], &path("second"));
+    assert!(refused.contains("leases are in the main etcd here, and in the etcd "), "{refused}");
+    let second = Karmada::apiserver_with(&path("second"), &[&servers, &overrides]);
+    assert!(second.terminate() && first.terminate());
+    let alone = Karmada::apiserver_with(&path("second"), &[&servers]);
+    let refused = crate::on_etcd::refused(&["apiserver", "--secure-port=0", &servers, &overrides], &path("first"));
+    assert!(refused.contains("in the main etcd there"), "{refused}");
+    assert!(alone.terminate());
+}
+
 #[test]
 #[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
 fn events_live_in_an_etcd_of_their_own() {

@@ -14,7 +14,7 @@ pub const ELECTION: &[&str] =
     &["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms"];
 
 /// The output of a command that ends by itself.
-fn refused(args: &[&str], data_dir: &Path) -> String {
+pub fn refused(args: &[&str], data_dir: &Path) -> String {
     let command = Command::new(env!("CARGO_BIN_EXE_karmada")).args(args).arg("--data-dir").arg(data_dir).output();
     let Output { status, stderr, .. } = command.expect("the binary starts");
     assert!(!status.success());
