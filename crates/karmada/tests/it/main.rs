@@ -49,6 +49,7 @@ mod karmadactl_starting;
 mod karmadactl_streams;
 mod karmadactl_terminal;
 mod kills;
+mod kills_on_etcd;
 mod kube_rs;
 mod kube_rs_controller;
 mod kube_rs_gone;

@@ -39,6 +39,21 @@ impl Karmada {
         Self::start(&args, data_dir, "karmada-apiserver.config", "The API server is ready on https://")
     }
 
+    /// Starts `karmada up`, elected or not; `None` if it ends before it is ready.
+    pub fn try_up_with(data_dir: &Path, more: &[&str]) -> Option<Self> {
+        let mut child = Self::spawn(&[&["up", "--secure-port", "0"], more].concat(), data_dir);
+        let mut lines = BufReader::new(child.stdout.take().expect("a piped stdout")).lines();
+        match lines.next().and_then(Result::ok) {
+            Some(first) if first.contains(" is ready on https://") => {
+                Some(Self { child, kubeconfig: data_dir.join("karmada-apiserver.config") })
+            }
+            _ => {
+                child.wait().expect("the process is ours");
+                None
+            }
+        }
+    }
+
     /// Starts `karmada member`, which takes the port of its last start again.
     pub fn member(name: &str, data_dir: &Path) -> Self {
         Self::member_with(name, data_dir, &[])
