@@ -17,7 +17,7 @@ use crate::{Endpoint, Layout, Options, SettingsError, wire};
 /// Between heartbeats, and until an election, in milliseconds: several times what a loaded machine delays.
 const HEARTBEAT: &str = "--heartbeat-interval=50";
 const ELECTION: &str = "--election-timeout=500";
-/// Between looks at who leads.
+/// Between requests for the leader.
 const LOOK: Duration = Duration::from_millis(20);
 /// Of one request about the cluster.
 const TIMEOUT: Duration = Duration::from_secs(5);

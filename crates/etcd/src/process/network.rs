@@ -214,7 +214,6 @@ impl Network {
     }
 
     /// Waits until the link lets bytes pass. `None` if it is cut.
-    #[expect(clippy::disallowed_methods, reason = "a slow network; no runtime waits for this thread")]
     fn pass(&self, route: &Route) -> Option<()> {
         let mut state = self.0.state.lock();
         loop {
@@ -224,8 +223,8 @@ impl Network {
                 Link::Cut => return None,
                 Link::Frozen => self.0.changed.wait(&mut state),
                 Link::Slow(delay) => {
-                    drop(state);
-                    std::thread::sleep(delay);
+                    // A change of the network ends the delay.
+                    self.0.changed.wait_for(&mut state, delay);
                     return Some(());
                 }
             }
