@@ -291,7 +291,7 @@ mod tests {
         roster.handled(&key("y"), 2, Some(Lack::Clusters));
         let expected = Touched { push: vec![(key("y"), 0)], recheck: vec![(key("x"), 0)], wake: vec![] };
         assert_eq!(roster.cluster(&change), expected, "a failed one is not part of the backlog");
-        // More room wakes who failed for want of it.
+        // More room wakes bindings that failed for lack of it.
         let roomier = cluster(1, json!({"resourceSummary": {"allocatable": {"cpu": "1"}}}));
         let change = Change::between(Some(&old), Some(&roomier)).expect("it matters");
         roster.handled(&key("x"), 2, Some(Lack::Room));

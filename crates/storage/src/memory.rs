@@ -193,7 +193,7 @@ impl MemoryStore {
         self.0.evicted.load(Relaxed)
     }
 
-    /// Another store with what this one has now, as a backup that is put back: without history, leases and watchers. It goes
+    /// Another store with what this one has now, as a restored backup: without history, leases and watchers. It goes
     /// on from `raised`, or from the revision that this store has.
     pub fn copied(&self, raised: Option<Revision>) -> Self {
         let copy = Self::with_options(self.0.options);

@@ -19,7 +19,7 @@ pub(crate) const EXTENSION: &str = "client.authentication.k8s.io/exec";
 #[derive(Clone)]
 pub(crate) struct Plugin {
     pub exec: Exec,
-    /// The cluster that the credentials are for, if the program wants to know it.
+    /// The cluster that the credentials are for, if the program requests it.
     pub cluster: Option<Value>,
 }
 
