@@ -1,6 +1,6 @@
 //! Finds the source of `k8s-openapi` wherever Cargo has it: in the registry's folder, in a vendored one, or at a patched path.
 //!
-//! The crate is no dependency of the program, since it would be compiled. It is one of `kubernetes-api` for targets that do
+//! The crate is no dependency of the program, since it would be compiled. It is one of `transport` for targets that do
 //! not exist, which makes Cargo lock and download it.
 
 use std::path::{Path, PathBuf};

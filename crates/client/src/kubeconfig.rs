@@ -3,8 +3,6 @@
 //! The order: exactly the file of a flag, if it is set; the merged files of `$KUBECONFIG`; for a user's command
 //! `~/.kube/config`; the service account of the pod.
 
-pub(crate) mod document;
-
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -13,10 +11,9 @@ use base64::Engine as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::remote::config::Config;
+use crate::config::Config;
+use crate::config::document::{Cluster, Document, DocumentError, User};
 use crate::{Client, Error, Result};
-
-use document::{Cluster, Document, DocumentError, User};
 
 /// client-go's message when no kubeconfig is configured anywhere.
 const INCOMPLETE: &str = "Missing or incomplete configuration info.  Please point to an existing, complete config \

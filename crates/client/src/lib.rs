@@ -19,6 +19,7 @@
 #![warn(missing_docs)]
 
 mod codec;
+mod config;
 mod discovery;
 mod error;
 mod failure;

@@ -1,6 +1,5 @@
-//! Connections over a socket. [`config`] says how a server is reached; [`dial`] has the HTTP stack.
+//! Connections over a socket. [`crate::config`] says how a server is reached; [`dial`] has the HTTP stack.
 
-pub(crate) mod config;
 mod credentials;
 mod dial;
 mod exec;
@@ -23,10 +22,9 @@ use http::HeaderMap;
 use tower::ServiceExt;
 use transport::{BoxError, Request, Response};
 
+use crate::config::{self, Config, Roots, Source};
 use crate::kubeconfig::{Kubeconfig, Places};
 use crate::{Client, Error, Result, Transport};
-use config::{Config, Roots};
-use credentials::Source;
 
 pub use switch::Switch;
 pub use through::{Dial, Egress, Stream, authority};

@@ -16,31 +16,13 @@ use tokio::time::Instant;
 use transport::BoxError;
 use world::World;
 
-use super::exec::{Plugin, PluginError};
+use super::exec::PluginError;
 use super::tls;
+use crate::config::{Plugin, Source};
 use crate::{Error, Result};
 
 /// Tokens rotate hours before they expire; client-go's period.
 const FILE_PERIOD: Duration = Duration::from_secs(60);
-
-/// Where the credentials of requests come from.
-#[derive(Clone, Default)]
-pub(crate) enum Source {
-    /// No header. There may still be a client certificate.
-    #[default]
-    None,
-    Basic {
-        user: String,
-        password: String,
-    },
-    Bearer(String),
-    File {
-        path: PathBuf,
-        /// Used while the file cannot be read.
-        token: Option<String>,
-    },
-    Exec(Box<Plugin>),
-}
 
 /// The credentials of a connection; clones share them.
 #[derive(Clone)]

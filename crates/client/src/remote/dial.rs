@@ -23,10 +23,10 @@ use tower::ServiceExt;
 use transport::{Body, BoxError, Request, Response};
 
 use super::Service;
-use super::config::Config;
-use super::credentials::{Credentials, Source};
+use super::credentials::Credentials;
 use super::guard::{Guard, Guarded};
 use super::through::{Dial, Stream, Streams, Through};
+use crate::config::{Config, Source};
 use crate::failure::NoConnection;
 use crate::{Error, Result};
 

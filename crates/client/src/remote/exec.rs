@@ -8,20 +8,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::kubeconfig::document::{Exec, InteractiveMode};
+use crate::config::Plugin;
+use crate::config::document::InteractiveMode;
 
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
-
-/// The name of the cluster's extension with settings for the program.
-pub(crate) const EXTENSION: &str = "client.authentication.k8s.io/exec";
-
-/// A program that prints credentials.
-#[derive(Clone)]
-pub(crate) struct Plugin {
-    pub exec: Exec,
-    /// The cluster that the credentials are for, if the program requests it.
-    pub cluster: Option<Value>,
-}
 
 /// Credentials that a program printed.
 #[derive(Default)]

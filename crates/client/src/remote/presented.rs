@@ -46,7 +46,7 @@ impl Server {
         let cluster = format!(
             "{{server: '{}', extensions: [{{name: {}, extension: {{a: 1}}}}]}}",
             self.address,
-            super::exec::EXTENSION
+            crate::config::EXTENSION
         );
         format!(
             "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\

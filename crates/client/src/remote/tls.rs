@@ -11,9 +11,9 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use transport::BoxError;
 
-use super::config::{Config, Roots};
 use super::credentials::Credentials;
 use super::verify::Verifier;
+use crate::config::{Config, Roots, certificates};
 use crate::{Error, Result};
 
 /// The TLS configuration of connections to the server.
@@ -61,16 +61,6 @@ fn parsed(certificate: &[u8], key: &[u8]) -> std::result::Result<Parsed, String>
     let chain = certificates(certificate).map_err(|error| format!("client certificate: {error}"))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client key: {error}"))?;
     Ok((chain, key))
-}
-
-/// The certificates of a PEM text; at least one.
-pub(super) fn certificates(pem: &[u8]) -> std::result::Result<Vec<CertificateDer<'static>>, String> {
-    let certificates: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match certificates {
-        Ok(certificates) if certificates.is_empty() => Err("holds no certificate".into()),
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(format!("is not PEM: {error:?}")),
-    }
 }
 
 /// `insecure-skip-tls-verify`: accepts any certificate, also one that cannot be parsed.
@@ -151,7 +141,7 @@ mod tests {
         async fn serve(&self) -> String {
             let (chain, key) = super::parsed(self.server.0.as_bytes(), self.server.1.as_bytes()).expect("a pair");
             let mut roots = rustls::RootCertStore::empty();
-            for certificate in super::certificates(self.authority.as_bytes()).expect("PEM") {
+            for certificate in crate::config::certificates(self.authority.as_bytes()).expect("PEM") {
                 roots.add(certificate).expect("an authority");
             }
             let verifier = WebPkiClientVerifier::builder(roots.into()).allow_unauthenticated().build();

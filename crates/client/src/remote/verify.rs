@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use transport::BoxError;
 use x509_parser::time::ASN1Time;
 
-use super::tls::certificates;
+use crate::config::certificates;
 
 #[derive(Debug)]
 pub(super) struct Verifier(Source);

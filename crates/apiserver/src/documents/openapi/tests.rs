@@ -69,8 +69,12 @@ fn undescribed(path: &str, schema: &Value, found: &mut Vec<String>) -> usize {
         }
         count += 1 + undescribed(&path, property, found);
     }
-    let inner = ["items", "additionalProperties"].map(|inner| &schema[inner]);
-    count + inner.into_iter().map(|inner| undescribed(path, inner, found)).sum::<usize>()
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            count += undescribed(path, &schema[inner], found);
+        }
+    }
+    count
 }
 
 #[tokio::test]

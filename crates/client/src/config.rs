@@ -1,5 +1,7 @@
 //! What a connection needs to know: the server, whom to trust, what to present, and the proxy between.
 
+pub(crate) mod document;
+
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -7,13 +9,12 @@ use base64::prelude::BASE64_STANDARD;
 use http::{HeaderName, HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
-use super::credentials::Source;
-use super::exec::{self, Plugin};
-use super::tls::certificates;
-use crate::kubeconfig::document::{AuthProvider, Cluster, Exec, User};
 use crate::{Error, Result};
+
+use document::{AuthProvider, Cluster, Exec, User};
 
 /// Where a pod finds its service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -29,6 +30,36 @@ pub(crate) enum Roots {
     File(PathBuf),
     /// Any.
     Unverified,
+}
+
+/// Where the credentials of requests come from.
+#[derive(Clone, Default)]
+pub(crate) enum Source {
+    /// No header. There may still be a client certificate.
+    #[default]
+    None,
+    Basic {
+        user: String,
+        password: String,
+    },
+    Bearer(String),
+    File {
+        path: PathBuf,
+        /// Used while the file cannot be read.
+        token: Option<String>,
+    },
+    Exec(Box<Plugin>),
+}
+
+/// The name of the cluster's extension with settings for the program.
+pub(crate) const EXTENSION: &str = "client.authentication.k8s.io/exec";
+
+/// A program that prints credentials.
+#[derive(Clone)]
+pub(crate) struct Plugin {
+    pub exec: Exec,
+    /// The cluster that the credentials are for, if the program requests it.
+    pub cluster: Option<Value>,
 }
 
 /// How to connect to a server.
@@ -124,7 +155,7 @@ impl Config {
     }
 
     /// Whether any connection is over TLS.
-    pub(super) fn uses_tls(&self) -> bool {
+    pub(crate) fn uses_tls(&self) -> bool {
         let is_plain = |uri: &Uri| uri.scheme_str() == Some("http");
         !is_plain(&self.server) || self.proxy.as_ref().is_some_and(|proxy| proxy.scheme_str() == Some("https"))
     }
@@ -196,7 +227,7 @@ fn plugin(exec: &Exec, cluster: &Cluster) -> std::result::Result<Plugin, String>
                 add(name, text.into());
             }
         }
-        if let Some(extension) = cluster.extensions.iter().find(|it| it.name == exec::EXTENSION) {
+        if let Some(extension) = cluster.extensions.iter().find(|it| it.name == EXTENSION) {
             add("config", extension.extension.clone());
         }
         info = Some(known);
@@ -283,11 +314,21 @@ fn excepted(entries: &str, server: &Uri) -> String {
     entries.split(',').filter_map(entry).collect::<Vec<_>>().join(",")
 }
 
+/// The certificates of a PEM text; at least one.
+pub(crate) fn certificates(pem: &[u8]) -> std::result::Result<Vec<CertificateDer<'static>>, String> {
+    let certificates: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => Err("holds no certificate".into()),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(format!("is not PEM: {error:?}")),
+    }
+}
+
 /// The certificates of a bundle in PEM.
 ///
 /// # Errors
 /// [`Error::Config`].
-pub(super) fn bundle(pem: &[u8]) -> Result<Roots> {
+pub(crate) fn bundle(pem: &[u8]) -> Result<Roots> {
     certificates(pem).map(Roots::Bundle).map_err(|why| Error::Config(format!("the CA bundle {why}")))
 }
 
