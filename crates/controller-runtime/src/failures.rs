@@ -4,13 +4,14 @@
 //! The decision is level-based: it compares the current cause with the causes logged since the key last succeeded.
 //! Callers write the line themselves, because they define the field names.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use crate::keys::Keys;
 
 /// The maximum number of keys. An entry is a key of some 100 bytes and 64 further bytes, so all of them take less than
 /// 2 MiB including the map's overhead. Failures of further keys are not logged until others recover.
@@ -71,14 +72,14 @@ impl<K: Ord + Clone> Failures<K> {
 
 /// The pure part: the stored state, and the result of an attempt at a time.
 struct Known<K> {
-    keys: BTreeMap<K, Failing>,
-    lines: u32,
-    refilled: Option<Instant>,
+    keys: Keys<K>,
+    failing: Vec<Failing>,
+    lines: Lines,
 }
 
 impl<K> Default for Known<K> {
     fn default() -> Self {
-        Self { keys: BTreeMap::new(), lines: BURST, refilled: None }
+        Self { keys: Keys::default(), failing: Vec::new(), lines: Lines { left: BURST, refilled: None } }
     }
 }
 
@@ -89,37 +90,61 @@ struct Failing {
     logged: usize,
 }
 
+/// How many lines may be written now.
+struct Lines {
+    left: u32,
+    refilled: Option<Instant>,
+}
+
 impl<K: Ord + Clone> Known<K> {
     fn failed(&mut self, key: &K, cause: &str, patience: Duration, now: Instant) -> bool {
-        if !self.keys.contains_key(key) {
-            if self.keys.len() >= REMEMBERED {
-                return false;
+        let slot = match self.keys.get(key) {
+            Some(slot) => slot,
+            None if self.keys.len() >= REMEMBERED => return false,
+            None => {
+                let (slot, failing) =
+                    (self.keys.insert(key.clone()), Failing { since: now, causes: [0; CAUSES], logged: 0 });
+                match self.failing.get_mut(slot) {
+                    Some(former) => *former = failing,
+                    None => self.failing.push(failing),
+                }
+                slot
             }
-            self.keys.insert(key.clone(), Failing { since: now, causes: [0; CAUSES], logged: 0 });
-        }
-        self.refill(now);
-        let Some(failing) = self.keys.get_mut(key) else { return false };
-        let cause = hash(cause);
-        let is_news = failing.logged < CAUSES && !failing.causes[..failing.logged].contains(&cause);
-        if !is_news || now.saturating_duration_since(failing.since) < patience || self.lines == 0 {
-            return false;
-        }
-        self.lines -= 1;
-        failing.causes[failing.logged] = cause;
-        failing.logged += 1;
-        true
+        };
+        self.failing.get_mut(slot).is_some_and(|failing| self.lines.is_due(failing, cause, patience, now))
     }
 
     fn succeeded(&mut self, key: &K, now: Instant) -> Option<Duration> {
-        let failing = self.keys.remove(key)?;
-        (failing.logged > 0).then(|| now.saturating_duration_since(failing.since))
+        let slot = self.keys.get(key)?;
+        self.keys.remove(slot);
+        let failing = self.failing.get(slot)?;
+        let lasted = (failing.logged > 0).then(|| now.saturating_duration_since(failing.since));
+        if self.keys.len() == 0 {
+            (self.keys, self.failing) = (Keys::default(), Vec::new());
+        }
+        lasted
+    }
+}
+
+impl Lines {
+    fn is_due(&mut self, failing: &mut Failing, cause: &str, patience: Duration, now: Instant) -> bool {
+        self.refill(now);
+        let cause = hash(cause);
+        let is_news = failing.logged < CAUSES && !failing.causes[..failing.logged].contains(&cause);
+        if !is_news || now.saturating_duration_since(failing.since) < patience || self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        failing.causes[failing.logged] = cause;
+        failing.logged += 1;
+        true
     }
 
     fn refill(&mut self, now: Instant) {
         let refilled = *self.refilled.get_or_insert(now);
         let more = now.saturating_duration_since(refilled).as_secs() / REFILL.as_secs();
         if more > 0 {
-            self.lines = self.lines.saturating_add(u32::try_from(more).unwrap_or(BURST)).min(BURST);
+            self.left = self.left.saturating_add(u32::try_from(more).unwrap_or(BURST)).min(BURST);
             self.refilled = Some(now);
         }
     }

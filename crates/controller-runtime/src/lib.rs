@@ -8,6 +8,7 @@ mod events;
 mod failures;
 mod informer;
 mod informer_set;
+mod keys;
 mod leader;
 pub mod metrics;
 mod overlay;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
-use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, PollSemaphore};
 
@@ -79,14 +80,28 @@ pub async fn run_workers<K, F, Fut, E>(
     Fut: Future<Output = Result<Next, E>> + Send + 'static,
     E: Display + Send + 'static,
 {
-    let controller = controller.into();
+    let reconcile = move |key| -> BoxFuture<'static, Result<Next, String>> {
+        Box::pin(reconcile(key).map_err(|error| error.to_string()))
+    };
+    process(controller.into(), queue, workers, stop, Arc::new(reconcile)).await;
+}
+
+/// A pass over a key. One type for all controllers: the loop around it is compiled once for each type of key.
+type Reconcile<K> = dyn Fn(K) -> BoxFuture<'static, Result<Next, String>> + Send + Sync;
+
+async fn process<K: Ord + Clone + Debug + Send + Sync + 'static>(
+    controller: Controller,
+    queue: Arc<WorkQueue<K>>,
+    workers: usize,
+    stop: CancellationToken,
+    reconcile: Arc<Reconcile<K>>,
+) {
     let name = controller.name;
     let failures = Arc::new(Failures::lasting(PATIENCE));
     let panics = Arc::new(Failures::lasting(Duration::ZERO));
     let slots = Arc::new(Semaphore::new(workers));
     let low = Arc::new(Semaphore::new((workers / BACKLOG_SHARE).max(1)));
     let turn = Arc::new(Semaphore::new(1));
-    let reconcile = Arc::new(reconcile);
     let counted = Counted::here(name, &queue, workers);
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { break };
@@ -152,9 +167,9 @@ impl<K: Ord + Clone + Debug + 'static> Journal<K> {
         }
     }
 
-    fn failed(&self, key: &K, error: &impl Display) {
-        let (controller, err) = (self.controller.name, error.to_string());
-        if self.controller.subject != Subject::Own && self.failures.failed(key, &err) {
+    fn failed(&self, key: &K, err: &str) {
+        let controller = self.controller.name;
+        if self.controller.subject != Subject::Own && self.failures.failed(key, err) {
             let [cluster, binding, object] = self.fields(key);
             tracing::warn!(controller, cluster, binding, object, err, "Reconciling fails and is retried");
         } else {
@@ -199,18 +214,13 @@ fn reference<K: Debug + 'static>(key: &K) -> String {
     text.map_or_else(|| format!("{key:?}"), str::to_owned)
 }
 
-async fn pass<K, F, Fut, E>(
+async fn pass<K: Ord + Clone + Debug + 'static>(
     journal: &Journal<K>,
     queue: &WorkQueue<K>,
     key: K,
-    reconcile: &F,
+    reconcile: &Reconcile<K>,
     counted: Option<&Counted>,
-) where
-    K: Ord + Clone + Debug + 'static,
-    F: Fn(K) -> Fut,
-    Fut: Future<Output = Result<Next, E>>,
-    E: Display,
-{
+) {
     let started = tokio::time::Instant::now();
     if let Some(counted) = counted {
         counted.begin(queue.waited(&key));

@@ -1,14 +1,19 @@
 //! A queue of keys: each is queued once, processed by one worker at a time, and re-enqueued after failures with
 //! back-off.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+#[cfg(test)]
+mod model;
+mod order;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::backoff::exponential;
+use self::order::Order;
+use crate::keys::{Keys, Slot};
 
 /// The limiter upstream's controllers use (`--rate-limiter-base-delay`, `--rate-limiter-max-delay`).
 const BASE_DELAY: Duration = Duration::from_millis(5);
@@ -43,43 +48,16 @@ pub struct WorkQueue<K> {
 }
 
 struct State<K> {
-    normal: VecDeque<K>,
-    low: VecDeque<K>,
-    /// A key found in a list at another priority than here is a leftover of a raise. With the time since when it waits.
-    queued: BTreeMap<K, (Priority, Instant)>,
-    processing: BTreeMap<K, Processing>,
-    failures: BTreeMap<K, u32>,
-    delayed: BTreeSet<(Instant, K)>,
-    due: BTreeMap<K, Instant>,
-    adds: u64,
-    retries: u64,
+    keys: Keys<K>,
+    order: Order,
+    /// The waiting keys of a queue that is sorted instead of first in, first out.
+    sorted: Option<BTreeMap<K, Slot>>,
     closed: bool,
-    /// Whether keys are sorted instead of first in, first out. The lists are then empty.
-    sorted: bool,
-}
-
-struct Processing {
-    since: Instant,
-    waited: Duration,
-    /// The priority of an add that came meanwhile.
-    again: Option<Priority>,
 }
 
 impl<K: Ord + Clone> Default for WorkQueue<K> {
     fn default() -> Self {
-        let state = State {
-            normal: VecDeque::new(),
-            low: VecDeque::new(),
-            queued: BTreeMap::new(),
-            processing: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            delayed: BTreeSet::new(),
-            due: BTreeMap::new(),
-            adds: 0,
-            retries: 0,
-            closed: false,
-            sorted: false,
-        };
+        let state = State { keys: Keys::default(), order: Order::default(), sorted: None, closed: false };
         Self { state: Mutex::new(state), changed: Notify::new(), priorities: true }
     }
 }
@@ -97,7 +75,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// A queue that always yields the least of the waiting keys; priorities have no effect.
     pub fn sorted() -> Self {
         let queue = Self { priorities: false, ..Self::default() };
-        queue.state.lock().sorted = true;
+        queue.state.lock().sorted = Some(BTreeMap::new());
         queue
     }
 
@@ -107,8 +85,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     pub fn add_with(&self, key: K, priority: Priority) {
         let priority = if self.priorities { priority } else { Priority::Normal };
-        self.state.lock().add(key, priority);
-        self.changed.notify_one();
+        self.change(key, |order, slot| order.add(slot, priority));
     }
 
     /// Adds later; of several delays of one key the shortest counts.
@@ -116,29 +93,36 @@ impl<K: Ord + Clone> WorkQueue<K> {
         if delay.is_zero() {
             return self.add(key);
         }
-        self.state.lock().delay(key, Instant::now() + delay);
-        self.changed.notify_one();
+        let at = Instant::now() + delay;
+        self.change(key, |order, slot| order.delay(slot, at));
     }
 
     /// Adds after a pause that doubles with each failure since [`WorkQueue::forget`]: 5 ms up to 1000 s.
     pub fn add_rate_limited(&self, key: K) {
+        self.change(key, Order::retry);
+    }
+
+    fn change(&self, key: K, change: impl FnOnce(&mut Order, Slot)) {
         let mut state = self.state.lock();
-        let failures = state.failures.entry(key.clone()).or_default();
-        let pause = exponential(BASE_DELAY, MAX_DELAY, *failures);
-        *failures = failures.saturating_add(1);
-        state.retries += 1;
-        state.delay(key, Instant::now() + pause);
+        if state.closed {
+            return;
+        }
+        let slot = state.keys.insert(key);
+        change(&mut state.order, slot);
         drop(state);
         self.changed.notify_one();
     }
 
     pub fn forget(&self, key: &K) {
-        self.state.lock().failures.remove(key);
+        let mut state = self.state.lock();
+        if let Some(slot) = state.keys.get(key) {
+            state.order.forget(slot);
+            state.release();
+        }
     }
 
     /// The next key, normal priority first, each in the order of arrival. The caller must call [`WorkQueue::done`].
-    /// `None`
-    /// once the queue is closed.
+    /// `None` once the queue is closed.
     pub async fn get(&self) -> Option<K> {
         self.next(true).await.map(|(key, _)| key)
     }
@@ -152,11 +136,11 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 if state.closed {
                     return None;
                 }
-                state.promote(Instant::now());
+                state.order.promote(Instant::now());
                 if let Some(next) = state.pop(low) {
                     return Some(next);
                 }
-                state.delayed.first().map(|(due, _)| *due)
+                state.order.next_due()
             };
             match next_due {
                 None => self.changed.notified().await,
@@ -170,21 +154,24 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// Ends the processing of a key; it is queued again if it was added meanwhile.
     pub fn done(&self, key: &K) {
         let mut state = self.state.lock();
-        if let Some(Processing { again: Some(priority), .. }) = state.processing.remove(key) {
-            state.enqueue(key.clone(), priority);
-            drop(state);
+        let Some(slot) = state.keys.get(key) else { return };
+        let is_queued = state.order.done(slot);
+        state.release();
+        drop(state);
+        if is_queued {
             self.changed.notify_one();
         }
     }
 
     /// How many keys wait for a worker.
     pub fn waiting(&self) -> usize {
-        self.state.lock().queued.len()
+        self.state.lock().order.waiting()
     }
 
     /// How long a key that is being processed had waited for that.
     pub fn waited(&self, key: &K) -> Duration {
-        self.state.lock().processing.get(key).map_or(Duration::ZERO, |processing| processing.waited)
+        let state = self.state.lock();
+        state.keys.get(key).map_or(Duration::ZERO, |slot| state.order.waited(slot))
     }
 
     /// Lets every [`WorkQueue::get`] return `None`.
@@ -195,84 +182,33 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     pub fn metrics(&self) -> QueueMetrics {
-        let state = self.state.lock();
-        let now = Instant::now();
-        let running = || state.processing.values().map(|processing| now - processing.since);
-        QueueMetrics {
-            unfinished: running().sum(),
-            longest_running: running().max().unwrap_or_default(),
-            adds: state.adds,
-            retries: state.retries,
-            depth: state.queued.len(),
-            in_flight: state.processing.len(),
-            delayed: state.delayed.len(),
-        }
+        self.state.lock().order.metrics()
     }
 }
 
 impl<K: Ord + Clone> State<K> {
-    fn add(&mut self, key: K, priority: Priority) {
-        if self.closed {
-            return;
-        }
-        self.adds += 1;
-        if let Some(processing) = self.processing.get_mut(&key) {
-            processing.again = processing.again.max(Some(priority));
-            return;
-        }
-        self.enqueue(key, priority);
-    }
-
-    fn enqueue(&mut self, key: K, priority: Priority) {
-        let queued = self.queued.get(&key).copied();
-        if queued.is_some_and(|(at, _)| at >= priority) {
-            return;
-        }
-        let since = queued.map_or_else(Instant::now, |(_, since)| since);
-        self.queued.insert(key.clone(), (priority, since));
-        match priority {
-            _ if self.sorted => {}
-            Priority::Normal => self.normal.push_back(key),
-            Priority::Low => self.low.push_back(key),
-        }
-    }
-
     fn pop(&mut self, low: bool) -> Option<(K, Priority)> {
-        let least = if self.sorted { self.queued.keys().next().cloned() } else { None };
-        let (key, priority) = match least.or_else(|| self.normal.pop_front()) {
-            Some(key) => (key, Priority::Normal),
-            None if !low => return None,
-            None => {
-                let is_low = |key: &K| self.queued.get(key).is_some_and(|(priority, _)| *priority == Priority::Low);
-                (std::iter::from_fn(|| self.low.pop_front()).find(is_low)?, Priority::Low)
+        let (slot, priority) = match &mut self.sorted {
+            None => self.order.pop(low),
+            Some(sorted) => {
+                let queued = self.order.take_queued();
+                sorted.extend(queued.into_iter().filter_map(|slot| Some((self.keys.key(slot)?.clone(), slot))));
+                sorted.pop_first().map(|(_, slot)| {
+                    self.order.process(slot);
+                    (slot, Priority::Normal)
+                })
             }
-        };
-        let now = Instant::now();
-        let waited = self.queued.remove(&key).map_or(Duration::ZERO, |(_, since)| now - since);
-        self.processing.insert(key.clone(), Processing { since: now, waited, again: None });
-        Some((key, priority))
+        }?;
+        self.release();
+        Some((self.keys.key(slot)?.clone(), priority))
     }
 
-    fn delay(&mut self, key: K, at: Instant) {
-        if self.closed {
-            return;
-        }
-        match self.due.get(&key).copied() {
-            Some(due) if due <= at => return,
-            Some(due) => {
-                self.delayed.remove(&(due, key.clone()));
-            }
-            None => {}
-        }
-        self.due.insert(key.clone(), at);
-        self.delayed.insert((at, key));
-    }
-
-    fn promote(&mut self, now: Instant) {
-        while self.delayed.first().is_some_and(|(due, _)| *due <= now) {
-            if let Some((_, key)) = self.delayed.pop_first() {
-                self.due.remove(&key);
-                self.add(key, Priority::Normal);
+    /// Removes the keys about which nothing is left to store.
+    fn release(&mut self) {
+        while let Some(slot) = self.order.pop_idle() {
+            self.keys.remove(slot);
+            if self.keys.len() == 0 {
+                self.order.shrink();
             }
         }
     }
