@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_worded_as_by_client_go() {
+    fn errors_match_client_gos_messages() {
         for (code, body, expected) in [
             (404, "404 page not found", "the server could not find the requested resource"),
             (500, "boom\n", "an error on the server (\"boom\") has prevented the request from succeeding"),

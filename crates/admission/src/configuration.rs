@@ -278,7 +278,7 @@ current-context: c
     }
 
     #[test]
-    fn what_has_no_effect_is_refused() {
+    fn invalid_plugin_configurations_are_rejected() {
         for (plugins, expected) in [
             (webhook(MUTATING, "none"), "plugin \"MutatingAdmissionWebhook\": cannot read /etc/k/none"),
             (webhook(MUTATING, "hooks/hook.key"), ""),

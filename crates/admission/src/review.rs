@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_are_found() {
+    fn malformed_responses_are_rejected() {
         use Phase::{Mutation, Validation};
         for (version, phase, body, expected) in [
             (Version::V1, Validation, "{GVK}", "received invalid webhook response: webhook response was absent"),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn reviews_have_upstreams_form() {
+    fn reviews_match_upstreams_format() {
         let facts = json!({"operation": "CREATE"});
         let documents = Documents { new: Some(json!({"kind": "K"})), old: None };
         let body = encode(Version::V1Beta1, "u", &facts, &documents).expect("JSON");

@@ -162,7 +162,7 @@ async fn failures_are_errors_and_lose_nothing() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_hangs_blocks_no_other_request() {
+async fn a_hanging_webhook_blocks_no_other_request() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     define(&plane, &hooks, "convert").await;
     assert_eq!(plane.post(V1, &object("v1", "a", json!({"one": 1}))).await.code, 201);
@@ -246,7 +246,7 @@ async fn policies_get_the_version_of_their_rules() {
 
 /// As upstream: the webhook sees objects that a quota refuses, and objects that it denies are not charged.
 #[tokio::test]
-async fn quotas_come_after_webhooks() {
+async fn quotas_are_charged_after_webhooks() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
         "spec": {"hard": {"count/configmaps": "0"}}});

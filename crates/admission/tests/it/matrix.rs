@@ -122,7 +122,7 @@ async fn every_combination_has_its_outcome() {
 
 /// The marks that webhooks leave, in the order of their calls.
 #[tokio::test]
-async fn webhooks_run_in_order_and_again_when_needed() {
+async fn mutating_webhooks_run_in_order_and_are_reinvoked() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let never = json!({});
     let again = json!({"reinvocationPolicy": "IfNeeded"});

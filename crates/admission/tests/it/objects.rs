@@ -24,7 +24,7 @@ fn rules(group: &str, resource: &str) -> Value {
 }
 
 #[tokio::test]
-async fn reviews_are_those_of_kube_apiserver() {
+async fn reviews_match_kube_apiservers() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     plane.configure("Mutating", "m", vec![hooks.webhook("m", "allow/m", json!({}))]).await;
     plane.configure("Validating", "v", vec![hooks.webhook("v", "allow/v", json!({}))]).await;
@@ -83,7 +83,7 @@ async fn reviews_are_those_of_kube_apiserver() {
 }
 
 #[tokio::test]
-async fn patches_change_objects_but_not_what_the_server_owns() {
+async fn patches_do_not_change_server_owned_fields() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     plane
         .configure(
@@ -153,7 +153,7 @@ async fn rules_of_another_version_get_converted_objects() {
 /// Writes on optimized paths: of callers in this process, of the status or the metadata alone, and those without
 /// changes.
 #[tokio::test]
-async fn no_write_goes_around_a_webhook() {
+async fn no_write_bypasses_a_webhook() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let deployments = ApiResource::namespaced("apps", "v1", "Deployment", "deployments");
     plane.client.create(&config_maps(), &config_map("a")).await.expect("created");
@@ -256,7 +256,7 @@ async fn expressions_are_compiled_when_a_configuration_is_written() {
 
 /// Without a configuration for a resource, no part of a request is read, copied or encoded.
 #[tokio::test]
-async fn requests_without_a_configuration_are_left_alone() {
+async fn requests_without_a_configuration_are_not_processed() {
     use apiserver::Admission as _;
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let concerned = |group: &str, plural: &str| {
@@ -299,7 +299,7 @@ impl apiserver::Admission for Joined {
 
 /// A status that a component of this process writes with its object, and a write that is joined to another.
 #[tokio::test]
-async fn writes_that_come_with_others_are_seen() {
+async fn joint_writes_reach_webhooks() {
     let plane = Plane::beside(vec![std::sync::Arc::new(Joined)]).await;
     plane.users.enable();
     let hooks = Hooks::start().await;
@@ -329,7 +329,7 @@ async fn writes_that_come_with_others_are_seen() {
 
 /// The server's own mutations run a second time after a webhook has changed the object, and are idempotent.
 #[tokio::test]
-async fn the_servers_mutations_run_again() {
+async fn built_in_mutations_are_reinvoked() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}});

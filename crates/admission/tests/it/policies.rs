@@ -39,7 +39,7 @@ async fn dry_run(plane: &Plane, object: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn violations_are_refused_as_by_kube_apiserver() {
+async fn violations_match_kube_apiservers_messages() {
     let plane = Plane::start().await;
     let object = config_map("a");
     let of = |validation: Value| json!({"validations": [validation]});
@@ -147,7 +147,7 @@ async fn violations_are_refused_as_by_kube_apiserver() {
 }
 
 #[tokio::test]
-async fn actions_warn_deny_or_do_nothing_without_a_binding() {
+async fn validation_actions_apply_through_bindings() {
     let plane = Plane::start().await;
     let never = json!({"validations": [{"expression": "false", "message": "no"}]});
     put(&plane, "validatingadmissionpolicies", &policy("p", never.clone())).await;
@@ -248,7 +248,7 @@ async fn deletions_are_validated_and_policies_are_exempt() {
 
 /// Expressions of a policy share one budget, and none runs long.
 #[tokio::test]
-async fn expensive_expressions_end() {
+async fn expensive_expressions_are_aborted() {
     let plane = Plane::start().await;
     let numbers = (0..1000).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
     let mut object = config_map("a");

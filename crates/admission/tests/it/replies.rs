@@ -7,7 +7,7 @@ use crate::harness::{CONFIG_MAPS, Hooks, Plane, config_map};
 const FAILED: &str = "Internal error occurred: failed calling webhook \"w.example.com\": ";
 
 #[tokio::test]
-async fn failures_are_worded_as_by_kube_apiserver() {
+async fn failures_match_kube_apiservers_messages() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let post = format!("failed to call webhook: Post \"{}/PATH?timeout=10s\": ", hooks.url);
     let invalid = "received invalid webhook response: ";
@@ -49,7 +49,7 @@ async fn failures_are_worded_as_by_kube_apiserver() {
 }
 
 #[tokio::test]
-async fn servers_that_cannot_be_reached() {
+async fn unreachable_webhooks_are_reported() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let stranger = Hooks::start().await;
     let free = {
@@ -87,7 +87,7 @@ async fn servers_that_cannot_be_reached() {
 
 /// The virtual clock advances only when all tasks are idle, so the webhook's timeout passes at once.
 #[tokio::test]
-async fn a_webhook_that_does_not_reply_has_a_time_out() {
+async fn an_unresponsive_webhook_times_out() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let webhook = |policy: &str| hooks.webhook("w", "hang", json!({"timeoutSeconds": 1, "failurePolicy": policy}));
     plane.configure("Validating", "v", vec![webhook("Fail")]).await;

@@ -45,7 +45,7 @@ async fn plane() -> (Plane, Client) {
 }
 
 #[tokio::test]
-async fn another_program_decides_who_grants_what() {
+async fn an_external_authorizer_decides_role_escalation() {
     let (plane, ann) = plane().await;
     let group = "/apis/rbac.authorization.k8s.io/v1";
     for (name, code) in [("allowed", 201), ("forbidden", 403)] {
@@ -64,7 +64,7 @@ async fn another_program_decides_who_grants_what() {
 }
 
 #[tokio::test]
-async fn another_program_decides_who_approves_certificates() {
+async fn an_external_authorizer_decides_certificate_approval() {
     let (plane, ann) = plane().await;
     let request = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0=";
     for (signer, code) in [("example.com/allowed", 200), ("forbidden.example.com/a", 403)] {
@@ -85,7 +85,7 @@ async fn another_program_decides_who_approves_certificates() {
 }
 
 #[tokio::test]
-async fn expressions_check_rights_that_another_program_decides() {
+async fn expressions_query_an_external_authorizer() {
     let (plane, ann) = plane().await;
     let validation = json!({"matchConstraints": {"resourceRules": [
         {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
