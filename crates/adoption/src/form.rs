@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_known_by_their_first_bytes() {
+    fn encodings_are_detected_by_their_first_bytes() {
         let encrypted = |name: &str| Form::Encrypted(name.to_owned());
         for (value, expected) in [
             (&b"k8s\0\n\x0c"[..], Form::Protobuf),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_spelling_is_recognized() {
+    fn canonical_json_is_recognized() {
         for (value, expected) in [
             (r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"a"}}"#, Some("v1")),
             (r#"{"apiVersion":"g.io/v1","kind":"X","metadata":{},"spec":{}}"#, Some("g.io/v1")),

@@ -32,7 +32,7 @@ fn as_it_is() -> Target<'static> {
 }
 
 #[tokio::test]
-async fn a_survey_names_what_is_there_and_what_must_be_done() {
+async fn a_survey_lists_content_and_required_steps() {
     let store = MemoryStore::new();
     fill(&store, plain()).await;
     fill(&store, left_behind()).await;
@@ -91,7 +91,7 @@ async fn a_survey_names_what_is_there_and_what_must_be_done() {
 }
 
 #[tokio::test]
-async fn what_an_old_installation_leaves_behind_is_removed() {
+async fn leftovers_of_an_old_installation_are_removed() {
     let store = MemoryStore::new();
     fill(&store, plain()).await;
     fill(&store, left_behind()).await;
@@ -170,7 +170,7 @@ async fn an_unfinished_copy_is_marked_and_continued() {
 }
 
 #[tokio::test]
-async fn a_copy_of_what_is_not_understood_leaves_the_directory_as_it_was() {
+async fn a_copy_with_unreadable_values_changes_nothing() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("store");
     let source = ReadableStore::new(Arc::new(MemoryStore::new()));
@@ -183,7 +183,7 @@ async fn a_copy_of_what_is_not_understood_leaves_the_directory_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_source_that_is_written_to_is_refused() {
+async fn a_source_with_active_writers_is_rejected() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("store");
     let below = Arc::new(MemoryStore::new());

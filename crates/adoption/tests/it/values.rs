@@ -21,7 +21,7 @@ fn relabelled(value: &Bytes, api_version: &str) -> Bytes {
 }
 
 #[test]
-fn a_protobuf_value_becomes_the_stored_json() {
+fn a_protobuf_value_is_converted_to_stored_json() {
     let read = read(&namespace("default")).unwrap();
     assert_eq!((read.form, &*read.api_version, &*read.kind), (Form::Protobuf, "v1", "Namespace"));
     assert_eq!(
@@ -31,7 +31,7 @@ fn a_protobuf_value_becomes_the_stored_json() {
 }
 
 #[test]
-fn every_value_is_an_object_of_this_program_afterwards() {
+fn every_converted_value_is_readable() {
     for (key, value) in plain() {
         let own = readable(&value).unwrap().unwrap_or_else(|| panic!("{key} is stored in a form of its own"));
         assert_eq!(readable(&own), Ok(None), "{key} is not converted twice");
@@ -51,7 +51,7 @@ fn defaults_are_filled_in_and_zeros_stay() {
 }
 
 #[test]
-fn older_versions_become_the_stored_one() {
+fn older_versions_are_converted_to_the_storage_version() {
     let level = json!({
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration", "metadata": {"name": "l"},
         "spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 7, "limitResponse": {"type": "Reject"}}},
@@ -87,7 +87,7 @@ fn older_versions_become_the_stored_one() {
 
 /// The same claims, templates, classes and slices in each version that was ever stored.
 #[test]
-fn device_claims_of_every_version_become_the_stored_one() {
+fn device_claims_are_converted_to_the_storage_version() {
     let exactly = json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2, "adminAccess": false});
     let claim = |request: Value| {
         json!({"devices": {"requests": [request, {"name": "b", "firstAvailable": [
@@ -176,7 +176,7 @@ fn fields_of_a_newer_version_are_named() {
 }
 
 #[test]
-fn values_that_are_not_understood_are_refused_with_the_reason() {
+fn unreadable_values_are_rejected_with_the_reason() {
     let claim = relabelled(&namespace("a"), "resource.k8s.io/v1beta1");
     let review = relabelled(&namespace("a"), "imagepolicy.k8s.io/v1alpha1");
     let with = |encoding: &str| {
