@@ -101,7 +101,7 @@ mod tests {
 
     /// Upstream's table of actions on an APIService.
     #[test]
-    fn every_case_of_the_table() {
+    fn actions_match_upstreams_table() {
         use Managed::{Always, No, OnStart};
         for (desired, current, at_start, then, expected) in [
             (None, None, true, true, "-"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_stays() {
+    fn a_correct_api_service_is_unchanged() {
         let desired = BTreeMap::from([wanted("n", "true")]);
         let right = found("n", Managed::Always, 1000);
         assert_eq!(plan(&desired, &BTreeMap::from([right.clone()]), None), []);

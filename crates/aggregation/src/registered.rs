@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_checked_group_versions_of_others_are_available() {
+    fn only_checked_external_group_versions_are_available() {
         let with = |group: &str, status: &str, reason: &str| {
             json!({"group": group, "version": "v1", "service": {"namespace": "n", "name": "s"},
                 "status": {"conditions": [{"type": "Available", "status": status, "reason": reason}]}})

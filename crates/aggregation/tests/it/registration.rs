@@ -16,7 +16,7 @@ async fn discovered(front: &Front, group: &str) -> Value {
 }
 
 #[tokio::test]
-async fn conditions_name_what_is_wrong() {
+async fn conditions_name_the_failure() {
     let trust = Trust::new();
     let (front, (_odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
     front.external("odd").await;
@@ -60,7 +60,7 @@ async fn conditions_name_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_unavailable_and_blocks_no_other() {
+async fn an_unresponsive_server_is_unavailable_and_blocks_no_other() {
     let trust = Trust::new();
     let (front, (_odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
     front.external("odd").await;
@@ -177,7 +177,7 @@ async fn local_api_services_are_kept() {
 }
 
 #[tokio::test]
-async fn built_in_group_versions_stay_here() {
+async fn built_in_group_versions_stay_local() {
     let trust = Trust::new();
     let front = Front::start(&trust).await;
     front.api_service("v1.apps", |object| object.map(drop)).await;

@@ -26,7 +26,7 @@ fn one(name: &str, size: u64) -> Value {
 }
 
 #[tokio::test]
-async fn every_verb_reaches_the_server_behind() {
+async fn every_verb_reaches_the_aggregated_server() {
     let trust = Trust::new();
     let (front, _server) = pair(&trust).await;
     let watch = http::Request::get(format!("{BOXES}?watch=true&resourceVersion=0")).body(transport::empty());
@@ -61,7 +61,7 @@ async fn every_verb_reaches_the_server_behind() {
 }
 
 #[tokio::test]
-async fn users_are_authorized_here_first_and_named_there() {
+async fn requests_are_authorized_before_forwarding_and_carry_their_user() {
     let trust = Trust::new();
     let (front, (odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
     front.external("odd").await;
@@ -140,7 +140,7 @@ async fn upgrade(client: &client::Client) {
 }
 
 #[tokio::test]
-async fn failures_of_the_server_behind_are_reported_as_upstream_does() {
+async fn failures_of_aggregated_servers_match_upstreams() {
     let trust = Trust::new();
     let (front, (_odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
     front.external("odd").await;
@@ -218,7 +218,7 @@ async fn a_namespace_with_unknown_content_is_not_empty() {
 }
 
 #[tokio::test]
-async fn a_user_of_this_process_is_named_as_well() {
+async fn requests_of_this_process_carry_their_user() {
     let trust = Trust::new();
     let (front, (odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
     front.external("odd").await;
