@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_responses_are_refused_in_upstreams_words() {
+    fn invalid_responses_are_rejected_with_upstreams_messages() {
         let object = |path: &'static str, value: Value| {
             move |review: &mut Value| {
                 let object = &mut review["response"]["convertedObjects"][0];

@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_walk_does_what_two_do(mut object in any_value(), seed in any::<u64>()) {
+        fn the_combined_walk_equals_pruning_and_defaulting(mut object in any_value(), seed in any::<u64>()) {
             let type_ = crate::structural::compile(Some(&node(3, seed)), None);
             let mut settled = object.clone();
             prune_and_default(&mut settled, &type_);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn embedded_objects_are_objects() {
+    fn embedded_objects_are_validated() {
         for (object, expected) in [
             (json!({"apiVersion": "v1", "kind": "Pod"}), &[][..]),
             (json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}, "namespace": "n"}}), &[]),

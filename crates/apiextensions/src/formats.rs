@@ -230,7 +230,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn formats_accept_and_refuse() {
+    fn formats_accept_and_reject() {
         for (format, good, bad) in [
             ("date-time", "2024-01-01T00:00:00Z", "2024-01-01"),
             ("date-time", "2024-01-01T00:00:00.123+02:00", "2024-13-01T00:00:00Z"),

@@ -83,7 +83,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unspecified_fields_go_and_preserved_ones_stay() {
+    fn unspecified_fields_are_pruned_and_preserved_ones_kept() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "a": {"type": "string"},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,

@@ -16,7 +16,7 @@ fn errors_of(change: impl FnOnce(&mut Value)) -> Vec<String> {
 }
 
 #[test]
-fn texts_are_upstreams() {
+fn messages_match_upstreams() {
     assert_eq!(errors_of(|_| {}), Vec::<String>::new());
     for (change, expected) in [
         (
@@ -108,7 +108,7 @@ fn errors_shared_by_versions_are_reported_once() {
 }
 
 #[test]
-fn webhooks_are_where_they_can_be_called() {
+fn webhook_addresses_are_validated() {
     let with = |config: Value, versions: Value| {
         errors_of(|crd| {
             crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": versions}});
@@ -164,7 +164,7 @@ fn webhooks_are_where_they_can_be_called() {
 }
 
 #[test]
-fn what_is_known_by_its_name_keeps_it() {
+fn established_names_are_immutable() {
     let read = |change: fn(&mut Value)| {
         let mut crd = widgets();
         crate::definition::default_definition(&mut crd);

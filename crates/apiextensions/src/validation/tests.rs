@@ -23,7 +23,7 @@ fn validator() -> Validator {
 }
 
 #[test]
-fn texts_are_upstreams() {
+fn messages_match_upstreams() {
     let validator = validator();
     for (spec, expected) in [
         (json!({"req": "x", "replicas": 3, "port": "a", "ratio": 1.5, "one": {"a": ""}, "lm": [{"k": "a"}]}), vec![]),
@@ -103,7 +103,7 @@ fn texts_are_upstreams() {
 }
 
 #[test]
-fn an_update_may_keep_what_was_wrong_before() {
+fn an_update_may_keep_existing_errors() {
     let validator = validator();
     for (old, new, expected) in [
         (json!({"req": "x", "color": "green"}), json!({"req": "y", "color": "green"}), 0),

@@ -198,7 +198,7 @@ fn type_meta_of_definitions_is_checked() {
 }
 
 #[test]
-fn warnings_of_deprecation_are_texts_of_a_line() {
+fn deprecation_warnings_are_single_lines() {
     let long = "x".repeat(257);
     let printable = "must only contain printable UTF-8 characters; non-printable character found at index";
     for (deprecated, warning, expected) in [

@@ -180,7 +180,7 @@ fn transition_rules_compare_with_the_old_value() {
 }
 
 #[test]
-fn what_did_not_change_is_not_held_against_an_update() {
+fn unchanged_values_are_not_validated_again() {
     let small = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self < 5", "message": "too big"}]});
     let schema =
         json!({"type": "object", "properties": {"a": small, "b": small, "list": {"type": "array", "items": small}}});
@@ -195,7 +195,7 @@ fn what_did_not_change_is_not_held_against_an_update() {
 }
 
 #[test]
-fn rules_wait_for_the_schema() {
+fn rules_run_on_schema_valid_objects_only() {
     let schema = with_rule(
         json!({"a": {"type": "integer", "maximum": 10}, "s": {"type": "string"}}),
         json!({"rule": "self.a < 5"}),
@@ -215,7 +215,7 @@ fn rules_wait_for_the_schema() {
 }
 
 #[test]
-fn an_object_cannot_buy_unlimited_evaluation() {
+fn evaluation_is_bounded_for_large_objects() {
     let schema = with_rule(
         json!({"list": {"type": "array", "items": {"type": "integer"}}}),
         json!({"rule": "self.list.all(a, self.list.all(b, self.list.all(c, a + b + c >= 0)))"}),
@@ -229,7 +229,7 @@ fn an_object_cannot_buy_unlimited_evaluation() {
 
 /// The replica count is validated with the schema, so its error precedes those of duplicate items and rules.
 #[test]
-fn rules_come_last() {
+fn rule_errors_are_reported_last() {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}, "replicas": {"type": "integer"},
         "set": {"type": "array", "maxItems": 9, "x-kubernetes-list-type": "set", "items": {"type": "string"}}},
         "x-kubernetes-validations": [{"rule": "self.n > 5", "message": "too small"}]});

@@ -22,7 +22,7 @@ fn keyed(keys: &[&str], key: Value) -> Value {
 }
 
 #[test]
-fn schemas_that_are_taken() {
+fn accepted_schemas() {
     for schema in [
         json!({"type": "string"}),
         json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
@@ -270,7 +270,7 @@ fn with_a_status_subresource_the_root_has_few_fields() {
 }
 
 #[test]
-fn rules_are_checked_where_no_other_error_is() {
+fn rules_are_compiled_in_valid_schemas_only() {
     let rule = |text: &str| json!([{"rule": text}]);
     let schema = json!({"type": "object", "properties": {
         "fine": {"type": "integer", "x-kubernetes-validations": rule("self.x")},
