@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_listed_as_go_lists_them() {
+    fn error_lists_match_gos() {
         for (errors, expected) in [(&["a"][..], "a"), (&["a", "b"], "[a, b]")] {
             assert_eq!(ConfigurationError::invalid(errors).to_string(), expected);
         }

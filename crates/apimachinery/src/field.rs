@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_upstreams() {
+    fn messages_match_upstreams() {
         let path = Path::new("spec").child("containers").index(1).child("name");
         assert_eq!(Error::required(&path, "").to_string(), "spec.containers[1].name: Required value");
         assert_eq!(

@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_read_as_gos() {
+    fn errors_match_gos() {
         let table: &[(&str, Option<&str>)] = &[
             ("{}", None),
             (r#" {"a": [1, -2.5e+7, "x\u00e9\n", true, null, {"b": []}]} "#, None),

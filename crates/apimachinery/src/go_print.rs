@@ -35,7 +35,7 @@ impl fmt::Display for GoPrint<'_> {
 }
 
 #[test]
-fn as_fmt_does() {
+fn values_print_as_in_gos_fmt() {
     let value = serde_json::json!({"spec": {"b": ["x", 1, null], "a": {"on": true}}, "empty": {}});
     assert_eq!(GoPrint(&value).to_string(), "map[empty:map[] spec:map[a:map[on:true] b:[x 1 <nil>]]]");
 }

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_distinguished_from_other_texts() {
+    fn rfc_3339_times_are_validated() {
         for fine in [
             "2020-01-01T00:00:00Z",
             "2020-02-29T23:59:59.123456789+05:30",

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_other_components_compute() {
+    fn names_match_those_of_upstreams_components() {
         for (input, expected) in [
             ("default/nginx-deployment", "5bdc5c4dcf"),
             ("foo-clusterrole", "846f98bd4d"),

@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn touched_places_are_seen() {
+    fn touched_paths_are_detected() {
         let patch = parse(br#"[{"op":"replace","path":"/metadata/resourceVersion","value":"1"}]"#).expect("valid");
         assert!(patch.touches(&["metadata", "resourceVersion"]) && !patch.touches(&["metadata", "name"]));
     }

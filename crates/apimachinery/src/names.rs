@@ -388,7 +388,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn shapes() {
+    fn names_are_validated() {
         let long = "a".repeat(64);
         type Check = fn(&str) -> Vec<String>;
         let rows: &[(Check, &[&str], &[&str])] = &[

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_valid_document_only_the_front_is_read() {
+    fn only_the_front_of_a_valid_document_is_read() {
         for json in [
             r#"{"apiVersion":"v1","kind":"X","metadata":{"resourceVersion":"7","labels":{"a":"b"},"name":"n"},"spec":[1,{}]}"#,
             r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"n"}}"#,

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_upstream_takes_for_canonical_stays() {
+    fn forms_canonical_for_upstream_are_kept() {
         for (text, expected) in [
             ("+5", "+5"),
             ("005", "005"),

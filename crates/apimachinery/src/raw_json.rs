@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_decoding_finds(tree in value(), pretty in any::<bool>()) {
+        fn members_equal_those_of_the_decoder(tree in value(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_string_pretty(&tree) } else { serde_json::to_string(&tree) };
             let text = text.unwrap();
             for name in ["a", "b", "c", "metadata"] {
@@ -224,7 +224,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_cut_out_is_gone_and_nothing_else(tree in value(), pretty in any::<bool>()) {
+        fn only_the_named_member_is_removed(tree in value(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_string_pretty(&tree) } else { serde_json::to_string(&tree) };
             let text = text.unwrap();
             for inner in ["a", "b", "c"] {
@@ -236,20 +236,20 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(bytes in prop::collection::vec(prop::sample::select(b"{}[]\"\\:,a1 ".to_vec()), 0..40)) {
+        fn scanning_any_bytes_never_panics(bytes in prop::collection::vec(prop::sample::select(b"{}[]\"\\:,a1 ".to_vec()), 0..40)) {
             let _ = (member(&bytes, "a"), without(&bytes, "a", "a"), entries(&bytes));
         }
     }
 
     #[test]
-    fn the_member_is_the_objects_own() {
+    fn only_top_level_members_are_found() {
         let text = json!({"a": {"metadata": 1}, "metadata": {"x": "}\""}}).to_string();
         assert_eq!(member(text.as_bytes(), "metadata").map(|span| &text[span]), Some(r#"{"x":"}\""}"#));
         assert_eq!(member(b"[1]", "metadata"), None);
     }
 
     #[test]
-    fn some_members_do_not_count() {
+    fn equality_ignores_some_members() {
         let object = |version: &str, label: &str, status: &str| {
             json!({"kind": "X", "metadata": {"labels": {"l": label}, "name": "a", "resourceVersion": version}, "status": status})
                 .to_string()

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_read_as_kubectls() {
+    fn templates_match_kubectls() {
         check("{.kind}", "List");
         check("{$.kind}", "List");
         check("{.items[*].metadata.name}", "a b");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn malformed_templates_are_reported() {
         check("{.a", "unclosed action");
         check("{end}", "not in range, nothing to end");
         check("{range .items[*]}", "unterminated range");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_templates_refuse_what_is_missing() {
+    fn strict_templates_reject_missing_keys() {
         let mut template = Template::parse("{.a}").expect("valid");
         assert_eq!(template.render_checked(&json!({})), Ok(String::new()));
         template.strict(true);

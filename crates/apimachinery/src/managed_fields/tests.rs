@@ -87,7 +87,7 @@ fn conflict(result: Result<&Value, ApplyError>) -> String {
 }
 
 #[test]
-fn a_config_map_changes_hands() {
+fn ownership_of_fields_moves_between_managers() {
     let mut server = Server::config_maps();
     let apply = |server: &mut Server, manager: &str, data: Value, force| {
         server.apply(manager, cm(data), force).map(drop).expect("applies");
@@ -135,7 +135,7 @@ fn a_config_map_changes_hands() {
 }
 
 #[test]
-fn null_gives_up_only_what_was_applied() {
+fn null_releases_only_applied_fields() {
     let mut server = Server::config_maps();
     let labelled = |labels: Value| json!({"metadata": {"labels": labels}, "data": {"k": "v"}});
     server.apply("a", labelled(json!({"own": "1"})), false).expect("applied");
@@ -284,7 +284,7 @@ fn a_deployment_is_shared() {
 }
 
 #[test]
-fn a_create_owns_what_go_would_print_as_new() {
+fn a_create_owns_the_fields_that_go_encodes() {
     let mut server = Server::deployments();
     server.update("kubectl-create", "", |object| {
         *object =
@@ -339,7 +339,7 @@ fn moving_from_client_side_apply() {
 }
 
 #[test]
-fn writers_are_bounded_and_times_do_not_count() {
+fn update_entries_are_bounded_and_times_ignored() {
     let mut server = Server::config_maps();
     for n in 0..30 {
         server.merge(&format!("m{n:02}"), json!({"data": {format!("k{n:02}"): "1"}}));
@@ -362,7 +362,7 @@ fn writers_are_bounded_and_times_do_not_count() {
 
 /// From kubernetes' integration tests of apply: managers renamed to one name are merged; the last apply counts.
 #[test]
-fn managers_of_one_name_are_one() {
+fn entries_of_one_manager_are_merged() {
     let mut server = Server::config_maps();
     let labelled = |label: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {label: "x"}}});
     server.apply("one", labelled("a"), false).expect("applied");
@@ -420,7 +420,7 @@ fn any_deployment() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn applying_what_was_read_changes_no_value(first in any_deployment(), second in any_deployment()) {
+    fn applying_the_read_object_changes_no_value(first in any_deployment(), second in any_deployment()) {
         let mut server = Server::deployments();
         server.merge("writer", first);
         server.apply("m", second, true).map(drop).expect("force applies");
@@ -433,7 +433,7 @@ proptest! {
     }
 
     #[test]
-    fn an_applied_object_holds_what_was_applied_and_gives_up_what_is_not(first in any_deployment(), second in any_deployment()) {
+    fn apply_sets_applied_fields_and_removes_dropped_ones(first in any_deployment(), second in any_deployment()) {
         let mut server = Server::deployments();
         server.apply("m", first, false).map(drop).expect("applies");
         server.apply("m", second.clone(), false).map(drop).expect("applies");
@@ -473,7 +473,7 @@ fn without_empty(value: Value) -> Value {
 #[test]
 #[ignore = "a measurement, for release builds"]
 #[allow(clippy::disallowed_methods, reason = "it measures real time")]
-fn time_of_an_update() {
+fn measure_an_update() {
     let container = |n: usize| {
         let env: Vec<Value> = (0..8).map(|e| json!({"name": format!("E{e}"), "value": "some value"})).collect();
         json!({"name": format!("c{n}"), "image": "registry/image:tag", "imagePullPolicy": "Always", "resources": {"limits": {"cpu": "1"}},

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_are_alike_take_a_fraction_of_their_room() {
+    fn similar_objects_are_compressed_to_a_fraction() {
         let mut packer = Packer::default();
         let (mut whole, mut packed) = (0, 0);
         for n in 0..100 {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_like_nothing_costs_no_more_than_a_share_of_a_sample() {
+    fn incompressible_objects_cost_at_most_a_sample_share() {
         let mut packer = Packer::default();
         let mut state = 1_u64;
         let mut samples: Vec<Sample> = Vec::new();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_lately_is_left_as_it_is() {
+    fn recently_changed_objects_stay_unpacked() {
         let mut cooling = Cooling::default();
         let objects: Vec<_> =
             (0..400).map(|n| Object::parse(document(n, 1000)).expect("a document").shared()).collect();

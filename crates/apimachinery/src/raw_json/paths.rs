@@ -116,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_decoding_finds(tree in value(), pretty in any::<bool>()) {
+        fn values_at_paths_equal_those_of_the_decoder(tree in value(), pretty in any::<bool>()) {
             let paths: [&[&str]; 6] = [&["a"], &["a", "b"], &["b", "a", "c"], &["c"], &["c", "aa"], &["bb"]];
             let mut all = Paths::default();
             let own: Vec<usize> = paths.iter().map(|path| all.add(path.iter().copied())).collect();

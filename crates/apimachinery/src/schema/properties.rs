@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_one_hash_are_found_too() {
+    fn names_with_equal_hashes_are_found() {
         // The hash omits names that do not fit.
         let mut by_hash = std::collections::HashMap::<usize, Vec<String>>::new();
         for n in 0..200_000 {

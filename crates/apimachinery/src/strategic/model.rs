@@ -344,7 +344,7 @@ fn any_patch() -> impl Strategy<Value = Patch> {
 
 proptest! {
     #[test]
-    fn patches_do_what_their_directives_mean(live in any_object(), patch in any_patch()) {
+    fn patches_equal_the_model(live in any_object(), patch in any_patch()) {
         let (before, document) = (live.document(), patch.document());
         let mut result = before.clone();
         match (apply(&mut result, &document, &deployment()), patch.after(&live)) {

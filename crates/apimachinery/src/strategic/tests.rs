@@ -173,7 +173,7 @@ fn refused_lists() {
 
 /// A value without a counterpart is taken without nulls and `$patch` directives.
 #[test]
-fn patches_of_what_is_not_there() {
+fn patches_of_absent_values() {
     for (live, patch, expected) in [
         (json!({}), json!({"data": {"$patch": "frob"}}), json!({})),
         (json!({}), json!({"data": {"$patch": "replace", "a": "b"}}), json!({})),

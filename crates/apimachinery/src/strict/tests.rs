@@ -7,7 +7,7 @@ use super::*;
 use crate::test_schemas::{config_map, deployment};
 
 #[test]
-fn findings_come_in_the_order_of_the_document() {
+fn findings_are_in_document_order() {
     let json = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d","foo":1},"data":{"a":"1","a":"2"},"bar":{"x":1}}"#;
     let (value, findings) = decode(json, &config_map()).expect("valid");
     assert_eq!(value["data"], json!({"a": "2"}));
@@ -126,7 +126,7 @@ fn model(value: &Value, place: Option<Place<'_>>, path: &str, findings: &mut Vec
 
 proptest! {
     #[test]
-    fn one_walk_does_what_its_steps_do(tree in any_document()) {
+    fn adopting_and_decoding_equal_the_model(tree in any_document()) {
         for type_ in [config_map(), deployment()] {
             let mut expected = Vec::new();
             let result = model(&tree, Some(Place::root(&type_)), "", &mut expected);

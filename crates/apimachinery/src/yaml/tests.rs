@@ -71,7 +71,7 @@ fn streams_are_split() {
 }
 
 #[test]
-fn layout_is_kubectls() {
+fn layout_matches_kubectls() {
     let value = json!({
         "metadata": {"name": "a", "creationTimestamp": "2024-01-01T00:00:00Z", "annotations": {"j": "{\"a\":1}\n", "e": ""}},
         "list": [{"b": 1, "a": [1, [2, 3]]}, "x", [], {}],
@@ -150,7 +150,7 @@ fn document() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(value in document()) {
+    fn printing_round_trips(value in document()) {
         for value in [json!({"v": value}), value] {
             let printed = to_string(&value);
             prop_assert_eq!(to_json_value(printed.as_bytes()), Ok(value), "{}", printed);
