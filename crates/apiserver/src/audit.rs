@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_clients_are_cut() {
+    fn user_agents_are_truncated() {
         let long = "é".repeat(2_000);
         let cut = user_agent(&headers(&[("user-agent", &long)]));
         assert!(cut.is_empty() || cut.ends_with("...TRUNCATED"), "{cut}");

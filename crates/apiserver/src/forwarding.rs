@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_of_the_other_connection_are_removed() {
+    fn hop_by_hop_headers_are_removed() {
         let given = [
             ("content-type", "application/json"),
             ("access-control-allow-origin", "*"),

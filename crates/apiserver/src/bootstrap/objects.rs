@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_names_endpoints_only_where_others_can_call() {
+    fn endpoints_exist_only_with_an_advertised_address() {
         for (address, count) in [(None, 1), (Some("192.0.2.7"), 3)] {
             assert_eq!(front_of(address, 6443).len(), count, "{address:?}");
         }

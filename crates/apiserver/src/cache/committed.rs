@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_taken_by_its_own_change_and_none_is_kept_behind() {
+    fn a_change_takes_its_object_and_drops_older_ones() {
         let committed = Committed::default();
         let object = |name: &str| {
             Object::parse(format!(r#"{{"metadata":{{"name":"{name}","namespace":"n"}}}}"#)).expect("an object").shared()

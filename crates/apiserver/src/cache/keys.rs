@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_revision_goes_into_the_objects_own_metadata() {
+    fn the_revision_is_spliced_into_the_top_level_metadata() {
         let tree = json!({"apiVersion": "v1", "kind": "X", "data": {"metadata": {"name": "inner"}},
                           "metadata": {"name": "a", "resourceVersion": "1"}});
         let stored = encode(&tree).expect("a tree encodes");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_split_into_what_made_them() {
+    fn keys_split_into_resource_and_name() {
         let deployments = ApiResource::namespaced("apps", "v1", "Deployment", "deployments");
         let key = ObjectKey::namespaced("ns", "a");
         assert_eq!(split(&object_key(&deployments, &key)), Some(("apps/deployments", key)));

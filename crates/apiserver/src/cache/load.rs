@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn many_are_loaded_as_few_are() {
+    async fn many_objects_are_loaded_in_parts() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = EmbeddedStore::open(dir.path(), Options::default()).await.expect("a store");
         let place = |n: u32| if n < 100 { "core/a" } else { "core/b" };
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_exceeds_the_bound_is_packed_before_it_is_served() {
+    async fn objects_beyond_the_bound_are_packed_before_serving() {
         let store = storage::memory::MemoryStore::new();
         let text = |n: u32| {
             let data = "some text that all of them have in common ".repeat(10);

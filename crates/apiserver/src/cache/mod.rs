@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_start_finds_is_packed_in_a_while_and_reads_as_before() {
+    async fn loaded_objects_are_packed_later_and_read_unchanged() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let text = |n: u32| {
             let data = "some text that all of them have in common ".repeat(10);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flow_has_a_level_and_is_well_formed() {
+    fn every_flow_schema_is_valid_and_has_a_level() {
         let levels = priority_levels();
         let schemas = flow_schemas();
         assert_eq!((levels.len(), schemas.len()), (8, 13));

@@ -88,7 +88,7 @@ fn code(entry: &Entry) -> &'static str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_have_the_schemas_and_levels_that_kube_apiserver_gives_them() {
+async fn requests_match_kube_apiservers_schemas_and_levels() {
     let flow = flow(Settings::default(), &[]);
     let account = "system:serviceaccount:kube-system:generic-garbage-collector";
     let accounts = &["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"][..];
@@ -128,7 +128,7 @@ async fn requests_have_the_schemas_and_levels_that_kube_apiserver_gives_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_wait_are_refused_and_leave() {
+async fn requests_are_queued_rejected_and_cancelled() {
     // One of 100 shares, so one seat, and the other levels have 245 shares.
     let settings = Settings { reads: 10, writes: 0, ..Settings::default() };
     let flow = flow(settings, &[level("narrow", 1, Some(2)), schema("jane", "narrow", "jane")]);
@@ -164,7 +164,7 @@ async fn requests_wait_are_refused_and_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seat_given_at_the_last_moment_is_not_lost() {
+async fn a_seat_granted_to_a_cancelled_request_is_released() {
     let settings = Settings { reads: 1, writes: 0, ..Settings::default() };
     let flow = flow(settings, &[level("narrow", 1, Some(9)), schema("jane", "narrow", "jane")]);
     for _ in 0..3 {
@@ -267,7 +267,7 @@ fn settings_are_checked() {
 }
 
 #[test]
-fn lists_and_initial_watches_cost_by_what_they_send() {
+fn lists_and_initial_watches_are_charged_by_objects() {
     let listing = |url: &str| {
         let listing = listing(&cache(), &RequestInfo::parse(&Method::GET, &url.parse().expect("a URL")));
         (listing.limit, listing.has_selector, listing.is_cached)
@@ -290,7 +290,7 @@ fn lists_and_initial_watches_cost_by_what_they_send() {
 /// requests (docs/benchmarks.md).
 #[tokio::test]
 #[ignore = "counts nothing by itself: run it with valgrind or perf"]
-async fn requests_that_find_a_seat() {
+async fn measure_requests_with_a_free_seat() {
     let of = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
     let count: usize = of("REQUESTS", "1000").parse().expect("a number");
     let (flow, cache) = (flow(Settings::default(), &[]), cache());

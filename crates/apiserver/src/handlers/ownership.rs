@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_owners_are_one() {
+    fn duplicate_owners_are_merged() {
         let owner = |uid: &str, kind: &str| json!({"apiVersion": "v1", "kind": kind, "name": "a", "uid": uid});
         let mut object = json!({"metadata": {"ownerReferences": [owner("1", "A"), owner("1", "A"), owner("1", "B")]}});
         let warning = unique_owners(&mut object).expect("a warning");

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_set_where_nothing_was_but_not_below_texts() {
+    fn missing_parents_are_created_but_not_below_strings() {
         let mut tree = json!({"spec": {"text": "x"}});
         set(&mut tree, ".spec.a.b", 3.into()).expect("a new place");
         assert_eq!(tree["spec"]["a"]["b"], 3);

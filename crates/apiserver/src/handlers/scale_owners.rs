@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn who_scales_takes_the_replicas_from_who_had_them() {
+    fn scaling_moves_the_ownership_of_replicas() {
         let replicas = Replicas { path: ".spec.replicas", api_version: "apps/v1" };
         let both = json!({"f:spec": {"f:replicas": {}, "f:paused": {}}});
         let mut object =

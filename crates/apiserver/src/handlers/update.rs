@@ -475,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_back_equals_what_was() {
+    fn restoring_equals_the_old_object() {
         let old = json!({"a": {"b": [1, {"c": 2}], "d": null}, "e": "x"});
         for new in [
             json!({}),

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_have_their_series() {
+    fn each_outcome_has_a_series() {
         let registry = Registry::default();
         let access = Access::new(&registry);
         let user = |user: &str| Ok(Identity { user: user.into(), ..Identity::default() });

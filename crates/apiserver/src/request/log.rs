@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_is_about() {
+    fn requests_are_described_by_resource_object_and_path() {
         for (url, expected) in [
             ("/api/v1/namespaces/a/pods/p/status?token=secret", "pods/status a/p -"),
             ("/apis/apps/v1/deployments?labelSelector=x", "deployments.apps - -"),

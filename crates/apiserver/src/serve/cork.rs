@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_goes_when_the_turn_is_over() {
+    async fn writes_are_sent_when_the_turn_ends() {
         let (near, mut far) = duplex(1 << 20);
         let (mut stream, cork) = corked(near, Begun::default());
         for text in ["a", "b"] {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_reads_what_begins_some_requests_and_is_woken_for_the_rest() {
+    async fn a_turn_starts_few_requests_and_is_woken_again() {
         let (near, mut far) = duplex(1 << 20);
         let begun = Begun::default();
         let (mut stream, cork) = corked(near, begun.clone());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_reader_holds_up_the_writer() {
+    async fn a_slow_reader_blocks_the_writer() {
         let (near, mut far) = duplex(10);
         let (mut stream, cork) = corked(near, Begun::default());
         let piece = vec![b'x'; MOST / 4];

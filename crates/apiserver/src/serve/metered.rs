@@ -215,7 +215,7 @@ mod tests {
     use crate::limits::budget::Budgets;
 
     #[test]
-    fn a_body_that_has_ended_is_not_polled_while_its_client_takes_the_rest() {
+    fn an_ended_body_is_not_polled_again() {
         // This stream panics when it is polled after its end.
         let frames = futures::stream::unfold(0, |n| async move {
             (n < 2).then(|| (Ok::<_, BoxError>(Frame::data(Bytes::from(vec![0; PIECE]))), n + 1))

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suites_have_the_names_of_go() {
+    fn cipher_suites_have_go_names() {
         for (name, expected) in [
             ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", Ok(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256)),
             ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", Ok(CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384)),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_idle_connection_makes_room() {
+    fn the_oldest_idle_connection_is_closed() {
         for (what, script, expected) in [
             ("room for all", "a b c d", ""),
             ("too many in all", "a b c d e f", "0<4 1<5"),

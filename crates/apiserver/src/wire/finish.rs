@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_compressed_reply_unpacks_to_what_was_sent() {
+    async fn a_compressed_response_round_trips() {
         use std::io::Read as _;
         let plain: Vec<u8> = (0..400_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
         let packed = Gzip::new(full(plain.clone())).collect().await.unwrap().to_bytes();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_that_is_compressed_already_passes_untouched() {
+    async fn a_compressed_response_is_not_compressed_again() {
         let packed = vec![b'{'; 2 * WORTH_COMPRESSING];
         let mut response = http::Response::new(full(packed.clone()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn preferences_come_from_the_query_and_the_headers() {
+    fn preferences_are_read_from_query_and_headers() {
         let check = |query: &str, agent: &'static str, coding: &'static str, indent: bool, gzip: bool| {
             let mut headers = http::HeaderMap::new();
             headers.insert(USER_AGENT, HeaderValue::from_static(agent));

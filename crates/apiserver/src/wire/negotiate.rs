@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_form_that_can_be_served_wins() {
+    fn the_preferred_servable_form_is_chosen() {
         const RESTFUL: &str = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
                                application/vnd.kubernetes.protobuf";
         const NONE: &str = "only the following media types are accepted: application/json, application/yaml, \

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_make_the_same_list_as_trees_do() {
+    async fn spliced_lists_equal_encoded_lists() {
         let implied = r#"{"apiVersion":"v1","kind":"ConfigMap","#;
         // None, one, several in a piece, one larger than a piece, many pieces.
         for (count, size) in [(0, 0), (1, 10), (50, 100), (3, 2 * PIECE), (400, 1000)] {

@@ -70,7 +70,7 @@ fn after(revision: u64) -> WatchOptions {
 }
 
 #[tokio::test]
-async fn the_oldest_events_end_as_if_they_had_expired() {
+async fn the_oldest_events_are_deleted_as_if_expired() {
     let main: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (_server, client) = server(Arc::clone(&main), FIRST).await;
     let begun = client.list(&events(), Some("default"), &ListOptions::default()).await.expect("a list");
@@ -108,7 +108,7 @@ async fn the_oldest_events_end_as_if_they_had_expired() {
 }
 
 #[tokio::test]
-async fn a_list_goes_on_in_pages_and_both_groups_have_the_same_events() {
+async fn lists_continue_in_pages_and_both_groups_are_equal() {
     let (_server, client) = server(Arc::new(MemoryStore::new()), FIRST).await;
     create(&client, 0..BOUND).await;
     let mut options = ListOptions { limit: 4, ..ListOptions::default() };
@@ -131,7 +131,7 @@ async fn a_list_goes_on_in_pages_and_both_groups_have_the_same_events() {
 }
 
 #[tokio::test]
-async fn a_watch_of_another_store_begins_again() {
+async fn a_watch_from_another_store_has_expired() {
     let main: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (first, client) = server(Arc::clone(&main), FIRST).await;
     create(&client, 0..3).await;

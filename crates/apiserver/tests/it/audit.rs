@@ -128,7 +128,7 @@ async fn refusals_and_failures_are_recorded_with_their_status() {
 }
 
 #[tokio::test]
-async fn a_request_that_acts_as_another_user_names_both() {
+async fn an_impersonated_request_records_both_users() {
     let (server, _client, memory) = audited("[{level: Metadata, omitStages: [RequestReceived]}]", false).await;
     let list = http::Request::get("/api/v1/configmaps").header("impersonate-user", "carl");
     assert_eq!(send(&server, Some("ann"), list, "").await.0, 403);

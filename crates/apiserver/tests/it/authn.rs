@@ -65,7 +65,7 @@ fn request(bearer: Option<&str>, certificate: Option<&str>) -> http::request::Pa
 }
 
 #[tokio::test]
-async fn credentials_name_their_holder_or_are_refused() {
+async fn credentials_identify_their_user_or_are_rejected() {
     let world = World::simulated(NOW.parse().expect("a time"), 3);
     let now = world.now().as_second();
     let (authority, _) = Authority::generate("ca", &world).expect("authority");

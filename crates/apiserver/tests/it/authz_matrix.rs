@@ -99,7 +99,7 @@ fn is_named(subject: &Value, user: &Identity) -> bool {
 }
 
 #[test]
-fn the_table_decides_as_the_reference() {
+fn decisions_match_the_reference() {
     let users = [
         Identity { user: "ann".into(), groups: vec!["devs".into()], ..Identity::default() },
         Identity { user: "system:serviceaccount:ns:robot".into(), ..Identity::default() },

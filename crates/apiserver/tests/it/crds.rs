@@ -17,11 +17,11 @@ use world::World;
 on_every_engine! {
     alone: [
         a_definition_is_served_from_creation_to_deletion,
-        nothing_new_comes_of_a_kind_whose_definition_goes,
+        a_terminating_definition_allows_no_creation,
         the_write_of_a_new_storage_version_records_it,
         nulls_in_the_metadata_of_custom_resources_are_empty_texts,
         every_served_version_shows_the_same_objects,
-        definitions_of_the_server_are_ready_with_it_and_written_only_when_they_change,
+        installed_definitions_are_ready_and_written_only_on_change,
         a_clashing_kind_waits_until_the_name_is_free,
         rules_are_checked_when_definitions_and_objects_are_written,
     ],
@@ -190,7 +190,7 @@ async fn a_definition_is_served_from_creation_to_deletion() {
     assert!(left.items.is_empty(), "instances went with their definition");
 }
 
-async fn nothing_new_comes_of_a_kind_whose_definition_goes() {
+async fn a_terminating_definition_allows_no_creation() {
     let (_server, client) = server(vec![widget_definition()]).await;
     let mut held = widget("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.io/hold"]);
@@ -251,7 +251,7 @@ async fn every_served_version_shows_the_same_objects() {
     }
 }
 
-async fn definitions_of_the_server_are_ready_with_it_and_written_only_when_they_change() {
+async fn installed_definitions_are_ready_and_written_only_on_change() {
     let store = crate::engine::store().await;
     let key = ObjectKey::cluster("widgets.g.example");
     let read = |client: Client| {

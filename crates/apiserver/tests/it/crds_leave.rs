@@ -49,7 +49,7 @@ fn kept(server: &ApiServer) -> (BTreeSet<String>, usize, BTreeSet<String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_definitions_come_and_go_and_leave_nothing() {
+async fn deleted_definitions_leave_no_state() {
     let (server, client) = server(Vec::new()).await;
     // Requests for definitions count from here on.
     come_and_go(&client, 0).await;

@@ -139,7 +139,7 @@ async fn damaged(
 }
 
 #[tokio::test]
-async fn no_address_is_given_out_while_a_service_cannot_be_read() {
+async fn no_address_is_allocated_while_a_service_is_unreadable() {
     let dir = tempfile::tempdir().expect("a directory");
     let services = ApiResource::namespaced("", "v1", "Service", "services");
     let service = |name: &str, note: &str, mut spec: serde_json::Value| {
@@ -167,7 +167,7 @@ async fn no_address_is_given_out_while_a_service_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn nothing_is_admitted_by_rules_of_which_one_cannot_be_read() {
+async fn nothing_is_admitted_while_a_rule_is_unreadable() {
     for (resource, spec) in [
         (ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas"), json!({"hard": {"configmaps": "1"}})),
         (

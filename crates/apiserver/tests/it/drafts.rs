@@ -99,7 +99,7 @@ async fn too_deep_a_tree_is_refused_as_its_document_is() {
 }
 
 #[tokio::test]
-async fn patches_come_as_trees_too() {
+async fn patches_are_accepted_as_trees() {
     let (_server, client) = server().await;
     let (resource, key) = (deployments(), ObjectKey::namespaced("default", "d"));
     client.create(&resource, &deployment("d", json!({}))).await.expect("created");

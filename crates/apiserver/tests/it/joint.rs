@@ -13,10 +13,10 @@ use crate::objects::{config_maps, server_with};
 
 on_every_engine! {
     alone: [
-        of_a_crowd_as_many_are_stored_as_the_limit_allows,
-        what_is_not_stored_is_not_counted,
-        of_writes_together_one_may_change_another_object,
-        an_object_counts_until_its_last_finalizer_is_removed,
+        concurrent_creates_respect_the_limit,
+        rejected_objects_are_not_counted,
+        a_transaction_may_change_an_existing_object,
+        an_object_is_counted_until_its_last_finalizer_is_removed,
     ],
 }
 
@@ -78,7 +78,7 @@ fn code(error: &client::Error) -> u16 {
     error.status().map_or(0, |status| status.code)
 }
 
-async fn of_a_crowd_as_many_are_stored_as_the_limit_allows() {
+async fn concurrent_creates_respect_the_limit() {
     let (_server, client) = server().await;
     let names: Vec<String> = (0..20).map(|n| format!("m{n}")).collect();
     let creations = futures::future::join_all(names.iter().map(|name| create(&client, name, false)));
@@ -101,7 +101,7 @@ async fn of_a_crowd_as_many_are_stored_as_the_limit_allows() {
     assert_eq!(count(&client).await, 0);
 }
 
-async fn what_is_not_stored_is_not_counted() {
+async fn rejected_objects_are_not_counted() {
     let (_server, client) = server().await;
     create(&client, "a", true).await.expect("it would be stored");
     assert_eq!(count(&client).await, 0);
@@ -119,7 +119,7 @@ async fn what_is_not_stored_is_not_counted() {
     assert_eq!(count(&client).await, LIMIT);
 }
 
-async fn of_writes_together_one_may_change_another_object() {
+async fn a_transaction_may_change_an_existing_object() {
     let (_server, client) = server().await;
     let (resource, other) = (config_maps(), config_maps());
     let object = |name: &str| json!({"metadata": {"name": name, "namespace": "default"}, "data": {"count": "0"}});
@@ -145,7 +145,7 @@ async fn of_writes_together_one_may_change_another_object() {
     assert!(client.get_opt(&resource, &key("c")).await.expect("an answer").is_none());
 }
 
-async fn an_object_counts_until_its_last_finalizer_is_removed() {
+async fn an_object_is_counted_until_its_last_finalizer_is_removed() {
     let (_server, client) = server().await;
     create(&client, "a", false).await.expect("stored");
     let finalizers = async |list: Value| {

@@ -16,19 +16,19 @@ use world::World;
 
 on_every_engine! {
     alone: [
-        what_is_created_is_read_listed_and_watched,
-        stale_updates_conflict_and_finalizers_hold_objects,
+        created_objects_are_read_listed_and_watched,
+        stale_updates_conflict_and_finalizers_block_deletion,
         generation_follows_the_spec_and_the_deletion_mark,
         the_oldest_form_of_orphaning_returns_the_remaining_object,
         a_missing_namespace_and_a_missing_object_are_named,
         pages_continue_where_they_stopped,
         values_of_a_wrong_type_are_refused_and_nothing_is_written,
         nulls_in_lists_and_maps_are_stored_as_zeros,
-        many_at_once_are_as_if_each_came_alone,
+        concurrent_creates_equal_sequential_ones,
         a_large_object_is_stored_or_its_limit_is_named,
     ],
     threads: [
-        a_write_sees_the_one_before_it,
+        a_write_sees_the_previous_write,
     ],
 }
 
@@ -91,7 +91,7 @@ fn config_map(name: &str, data: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"k": data}})
 }
 
-async fn what_is_created_is_read_listed_and_watched() {
+async fn created_objects_are_read_listed_and_watched() {
     let (_server, client) = server().await;
     let created = client.create(&config_maps(), &config_map("a", "1")).await.expect("create");
     assert!(!created.uid().is_empty() && !created.resource_version().is_empty());
@@ -126,7 +126,7 @@ async fn what_is_created_is_read_listed_and_watched() {
     assert!(client.get_opt(&config_maps(), &key).await.expect("get").is_none());
 }
 
-async fn stale_updates_conflict_and_finalizers_hold_objects() {
+async fn stale_updates_conflict_and_finalizers_block_deletion() {
     let (_server, client) = server().await;
     let mut object = config_map("a", "1");
     object["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -213,7 +213,7 @@ async fn pages_continue_where_they_stopped() {
 }
 
 /// Each write is acknowledged before the cache has it; the next write must still see it.
-async fn a_write_sees_the_one_before_it() {
+async fn a_write_sees_the_previous_write() {
     let (_server, client) = server().await;
     let key = ObjectKey::namespaced("default", "a");
     let options = PatchOptions::default();
@@ -284,7 +284,7 @@ async fn nulls_in_lists_and_maps_are_stored_as_zeros() {
     assert!(code == 422 && message.contains("spec.containers[0].name: Required value"), "{message}");
 }
 
-async fn many_at_once_are_as_if_each_came_alone() {
+async fn concurrent_creates_equal_sequential_ones() {
     let (server, client) = server().await;
     let map = |name: &str, more: Value| {
         let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v", "n": null},

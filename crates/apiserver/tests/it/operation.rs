@@ -236,7 +236,7 @@ async fn watches_end_one_after_another_within_the_grace_period() {
 }
 
 #[tokio::test]
-async fn a_client_is_sent_to_another_connection_by_chance() {
+async fn connections_are_closed_with_the_goaway_chance() {
     let mut rig = Rig::new(Some(1.0)).await;
     assert_eq!(rig.call("POST", CM, "t", &config_map("a")).await.0, 201, "the request itself is answered");
     let ended = tokio::time::timeout(Duration::from_secs(10), rig.connection).await;

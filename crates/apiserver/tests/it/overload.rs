@@ -212,7 +212,7 @@ async fn responses_name_the_schema_and_the_level() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_level_refuses_and_others_go_on() {
+async fn a_full_level_rejects_and_other_levels_serve() {
     let rig = Rig::new(Settings { reads: 10, writes: 0, ..Settings::default() }).await;
     let queuing = json!({"queues": 1, "handSize": 1, "queueLengthLimit": 1});
     rig.put_level(
@@ -275,7 +275,7 @@ async fn a_full_level_refuses_and_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_holds_no_seat_after_it_has_begun() {
+async fn a_started_watch_holds_no_seat() {
     let rig = Rig::new(Settings { reads: 10, writes: 0, ..Settings::default() }).await;
     rig.put_level("narrow", json!({"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"}})).await;
     rig.put_schema("jane", "narrow", "jane").await;
@@ -292,7 +292,7 @@ async fn a_watch_holds_no_seat_after_it_has_begun() {
 
 /// A write keeps seats for the watches that receive its event, and for no others.
 #[tokio::test(start_paused = true)]
-async fn watches_of_other_namespaces_make_no_write_wait() {
+async fn watches_of_other_namespaces_delay_no_write() {
     let rig = Rig::new(Settings::default()).await;
     let other = json!({"metadata": {"name": "other"}});
     rig.client.create(&crate::objects::namespaces(), &other).await.expect("a namespace");
@@ -319,7 +319,7 @@ async fn watches_of_other_namespaces_make_no_write_wait() {
 
 /// One user with thousands of requests in flight and many watches that it does not read, beside another one.
 #[tokio::test(start_paused = true)]
-async fn a_user_who_floods_the_server_does_not_stop_another_one() {
+async fn a_flooding_user_does_not_block_another() {
     const FLOOD: usize = 4000;
     const WATCHES: usize = 500;
     let rig = Rig::new(Settings::default()).await;

@@ -267,7 +267,7 @@ async fn malformed_requests_get_upstreams_messages() {
 }
 
 #[tokio::test]
-async fn what_several_checks_refuse_is_a_cause_each() {
+async fn each_failed_check_is_a_separate_cause() {
     let (server, _client) = crate::objects::server().await;
     assert_eq!(send(&server, "POST", CM, &[], &config_map("a")).await.code, 201);
     let lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases";

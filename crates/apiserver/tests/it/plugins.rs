@@ -86,7 +86,7 @@ async fn pods_are_completed_and_limited() {
 }
 
 #[tokio::test]
-async fn namespaces_hold_pods_to_their_level() {
+async fn namespaces_enforce_their_pod_security_level() {
     let (_server, client) = server(&["ServiceAccount"]).await;
     let namespace = |name: &str, level: &str| {
         json!({"apiVersion": "v1", "kind": "Namespace",
@@ -161,7 +161,7 @@ impl apiserver::Admission for Last {
 }
 
 #[tokio::test]
-async fn what_was_counted_for_an_object_that_is_not_stored_is_given_back() {
+async fn quota_of_a_rejected_create_is_released() {
     let switches = Switches { enable: Vec::new(), disable: vec!["ServiceAccount".into()] };
     let mut plugins = plugins::built_in(Default::default(), &World::system(), &switches).expect("known names");
     plugins.push(std::sync::Arc::new(Last));

@@ -33,7 +33,7 @@ async fn post(client: &Client, name: &str, subresource: &str, body: &Value) -> R
 }
 
 #[tokio::test]
-async fn a_bound_pod_is_given_time_and_an_unbound_one_is_not() {
+async fn only_a_bound_pod_has_a_grace_period() {
     let (server, client) = server().await;
     let created = create_pod(&client, "p").await;
     assert_eq!(created["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));

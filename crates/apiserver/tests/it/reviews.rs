@@ -33,7 +33,7 @@ fn bob() -> Identity {
 }
 
 #[tokio::test]
-async fn access_reviews_answer_and_refuse_what_is_ambiguous() {
+async fn access_reviews_decide_and_reject_ambiguous_requests() {
     let rbac = bootstrapped();
     let cases = [
         (
@@ -72,7 +72,7 @@ async fn access_reviews_answer_and_refuse_what_is_ambiguous() {
 }
 
 #[tokio::test]
-async fn escalation_is_refused_in_upstreams_words() {
+async fn escalation_is_rejected_with_upstreams_messages() {
     let rbac = bootstrapped();
     let bob = bob();
     let granting = escalation::Granting { authorizer: &rbac, rules: &rbac, user: &bob };
@@ -98,7 +98,7 @@ async fn escalation_is_refused_in_upstreams_words() {
 }
 
 #[test]
-fn bootstrap_objects_are_completed_and_never_cut() {
+fn bootstrap_roles_gain_missing_rules_and_lose_none() {
     for wanted in bootstrap::policy::cluster_roles().into_iter().chain(bootstrap::policy::cluster_role_bindings()) {
         assert_eq!(bootstrap::policy::reconcile(&wanted, &wanted), None, "{}", wanted["metadata"]["name"]);
     }

@@ -27,7 +27,7 @@ fn echo() -> ApiService {
 }
 
 #[tokio::test]
-async fn a_kube_client_speaks_tls_with_a_certificate_and_the_server_drains() {
+async fn a_kube_client_connects_with_a_certificate_and_shutdown_drains() {
     let world = World::system();
     let (authority, _) = pki::Authority::generate("test-ca", &world).expect("authority");
     let names = pki::ServerNames::api_server("test", &[]);

@@ -142,7 +142,7 @@ async fn the_ratio_and_trusted_clients_decide() {
 }
 
 #[tokio::test]
-async fn refusals_and_other_paths_have_spans_too() {
+async fn rejected_and_non_resource_requests_have_spans() {
     let (server, kept) = traced(ALL).await;
     for (path, code, name) in [
         ("/api/v1/namespaces/default/configmaps/none", 404, "GET /api/v1/namespaces/{:namespace}/configmaps/{:name}"),

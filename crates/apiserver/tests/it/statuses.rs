@@ -12,8 +12,8 @@ on_every_engine! {
         a_status_is_written_alone_as_with_its_object,
         a_built_in_status_is_written_alone_as_with_its_object,
         metadata_is_written_alone_as_with_its_object,
-        the_last_finalizer_takes_a_deleted_object_along,
-        writers_of_one_status_lose_nothing,
+        removing_the_last_finalizer_deletes_the_object,
+        concurrent_writers_of_a_status_lose_nothing,
     ],
 }
 
@@ -189,7 +189,7 @@ async fn metadata_is_written_alone_as_with_its_object() {
     compare(&deployments(), &deployment(), &PatchOptions::default(), &steps).await;
 }
 
-async fn the_last_finalizer_takes_a_deleted_object_along() {
+async fn removing_the_last_finalizer_deletes_the_object() {
     let (server, client) = start(&crate::engine::store().await, vec![definition()]).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
@@ -216,7 +216,7 @@ fn merged(one: &Value, other: &Value) -> Value {
     merged
 }
 
-async fn writers_of_one_status_lose_nothing() {
+async fn concurrent_writers_of_a_status_lose_nothing() {
     let (server, client) = start(&crate::engine::store().await, vec![definition()]).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");

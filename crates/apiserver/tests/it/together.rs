@@ -14,10 +14,10 @@ use crate::statuses::lasting;
 
 on_every_engine! {
     alone: [
-        writes_together_do_what_they_do_alone,
-        if_one_is_refused_none_is_stored,
-        what_changes_nothing_is_part_of_it,
-        crowds_of_them_do_not_wait_for_each_other,
+        joint_writes_equal_separate_ones,
+        a_rejected_write_rejects_the_transaction,
+        unchanged_objects_are_part_of_the_transaction,
+        concurrent_transactions_do_not_deadlock,
     ],
 }
 
@@ -84,7 +84,7 @@ async fn alone(client: &Client, write: Write<'_>) -> Arc<Object> {
     stored.expect("stored")
 }
 
-async fn writes_together_do_what_they_do_alone() {
+async fn joint_writes_equal_separate_ones() {
     let (_server, client) = server().await;
     let resources = [config_maps(), deployments()];
     let (one, all) = (prepare(&client, "1").await, prepare(&client, "2").await);
@@ -127,7 +127,7 @@ async fn writes_together_do_what_they_do_alone() {
     assert_eq!(seen, [("new2".to_owned(), first), ("known2".to_owned(), first + 3)][..together / 2]);
 }
 
-async fn if_one_is_refused_none_is_stored() {
+async fn a_rejected_write_rejects_the_transaction() {
     let (server, client) = server().await;
     let resources = [config_maps(), deployments()];
     let keys = prepare(&client, "").await;
@@ -156,7 +156,7 @@ async fn if_one_is_refused_none_is_stored() {
     assert_eq!(stored.map(|objects| objects.len()), Some(together()), "nothing is left of what was refused");
 }
 
-async fn what_changes_nothing_is_part_of_it() {
+async fn unchanged_objects_are_part_of_the_transaction() {
     let (_server, client) = server().await;
     let resources = [config_maps(), deployments()];
     let keys = prepare(&client, "").await;
@@ -170,7 +170,7 @@ async fn what_changes_nothing_is_part_of_it() {
     assert!(stored.iter().zip(&expected).all(|(stored, expected)| Arc::ptr_eq(stored, expected)));
 }
 
-async fn crowds_of_them_do_not_wait_for_each_other() {
+async fn concurrent_transactions_do_not_deadlock() {
     let (_server, client) = server().await;
     let resources = [config_maps(), deployments()];
     let keys = prepare(&client, "").await;

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_other_peers_are_ignored() {
+    fn headers_of_untrusted_peers_are_ignored() {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let seconds = world.now().as_second();
         let (authority, _) = Authority::generate("front-proxy-ca", &world).expect("an authority");

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_any_letters_and_escaped_ones_keep_their_case() {
+    fn utf8_names_and_escaped_keys_are_decoded() {
         let mut headers = HeaderMap::new();
         for (name, value) in [("impersonate-user", "jürgen"), ("impersonate-extra-example.com%2F%54eam", "ä")] {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");

@@ -44,7 +44,7 @@ fn position(events: &mut Events) -> Option<Option<Revision>> {
 }
 
 #[test]
-fn a_watcher_that_reads_nothing_ends_and_another_misses_nothing() {
+fn a_stalled_watcher_ends_and_others_miss_nothing() {
     // Many small changes, and few large ones.
     for (size, count) in [(1, LAG as u64 + 100), (LAG_BYTES / 20, 30)] {
         let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
@@ -64,7 +64,7 @@ fn a_watcher_that_reads_nothing_ends_and_another_misses_nothing() {
 }
 
 #[test]
-fn a_thousand_watchers_that_read_nothing_keep_what_one_does() {
+fn a_thousand_stalled_watchers_share_one_log() {
     let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
     let watchers: Vec<_> = (0..1000).map(|_| cache.subscribe(None, 1).expect("all can be read")).collect();
     (2..100).for_each(|revision| change(&cache, revision, HISTORY_BYTES / 10));
@@ -92,7 +92,7 @@ fn slow_watchers_of_many_resources_share_one_bound() {
 }
 
 #[test]
-fn deletions_weigh_what_they_keep_alive() {
+fn deletions_count_the_size_of_their_object() {
     let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
     for revision in (2..100).step_by(2) {
         change(&cache, revision, HISTORY_BYTES / 10);
@@ -111,7 +111,7 @@ fn deletions_weigh_what_they_keep_alive() {
 }
 
 #[test]
-fn history_is_bounded_in_number_and_in_bytes() {
+fn history_is_bounded_by_count_and_bytes() {
     for (size, at_most) in [(1, HISTORY), (HISTORY_BYTES / 10, 10)] {
         let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
         let last = at_most as u64 + 100;

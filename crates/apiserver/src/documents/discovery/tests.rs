@@ -18,7 +18,7 @@ async fn json(response: Response) -> Value {
 }
 
 #[tokio::test]
-async fn groups_come_in_the_order_that_settles_ambiguous_names() {
+async fn groups_are_listed_by_priority() {
     let discovery = Discovery::new(kubernetes_api::resources());
     let groups = json(discovery.get("/apis", None, &HeaderMap::new()).expect("served")).await;
     let names: Vec<&str> =

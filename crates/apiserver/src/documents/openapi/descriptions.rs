@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_of_ours_does_not_hide_upstreams() {
+    fn own_descriptions_do_not_hide_upstreams() {
         for (definition, field, _) in OURS {
             let key = format!("{definition}{SEPARATOR}{field}{SEPARATOR}");
             assert_eq!(find(LINES, &key), None, "upstream describes {definition} {field} now: the row is not needed");

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_paths_come_with_what_they_use() {
+    fn aggregated_paths_include_referenced_definitions() {
         let of = |name: &str| json!({"$ref": format!("#/definitions/{name}")});
         let mut document = json!({
             "paths": {"/api/v1/": 1},
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_documents_add_nothing() {
+    fn malformed_documents_add_nothing() {
         for foreign in [json!(3), json!({"paths": []}), json!({"paths": {"/apis/h/v1": {}}, "definitions": 3})] {
             let mut document = json!({"paths": {}, "definitions": {}});
             merge(&mut document, foreign.clone(), "/apis/g/v1");

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_gnostics() {
+    fn encoding_matches_gnostics() {
         let document = serde_json::json!({"swagger": "2.0", "info": {"title": "T", "version": "v"},
             "paths": {}, "definitions": {"a.B": {"type": "string", "x-y": [1]}}});
         #[rustfmt::skip]

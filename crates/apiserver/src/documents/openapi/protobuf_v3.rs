@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_gnostics() {
+    fn encoding_matches_gnostics() {
         let document = serde_json::json!({"openapi": "3.0.0", "info": {"title": "T", "version": "v"}, "paths": {},
             "components": {"schemas": {
                 "a.B": {"type": "string", "default": false, "x-y": [1]}, "c": {"allOf": [{"$ref": "#"}]}}}});

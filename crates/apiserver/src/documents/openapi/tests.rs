@@ -115,7 +115,7 @@ async fn kubectl_finds_its_documents() {
 }
 
 #[tokio::test]
-async fn v2_has_only_keywords_of_v2() {
+async fn v2_contains_only_v2_keywords() {
     let open_api = open_api();
     let document = get(&open_api, "/openapi/v2").await;
     check_references(&document, &document["definitions"], "#/definitions/");
@@ -144,7 +144,7 @@ async fn v2_has_only_keywords_of_v2() {
 }
 
 #[tokio::test]
-async fn v3_comes_in_the_form_that_is_liked_best() {
+async fn v3_is_served_in_the_preferred_media_type() {
     let open_api = open_api();
     let old = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
     for (accept, expected) in [

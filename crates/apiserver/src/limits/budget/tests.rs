@@ -32,7 +32,7 @@ async fn a_full_account_delays_its_user_and_a_full_server_refuses_all() {
 
 /// Users that read nothing, in any number, leave room for another one.
 #[tokio::test(start_paused = true)]
-async fn users_who_take_all_they_may_leave_something_for_others() {
+async fn users_at_their_limit_leave_capacity_for_others() {
     let wire = wire(1000, 400, 1000);
     let fill = |n: usize| {
         let greedy = wire.accounts(&format!("greedy-{n}"));
@@ -55,7 +55,7 @@ async fn users_who_take_all_they_may_leave_something_for_others() {
 }
 
 #[test]
-fn waiters_are_woken_in_order_and_all_when_nothing_is_left() {
+fn waiters_are_woken_in_order_until_the_account_is_empty() {
     let account = Account::new(2 * PIECE);
     account.send(2 * PIECE);
     let flags: Vec<_> = (0..5).map(|_| Arc::new(Flag::default())).collect();

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_comes_before_what_was_not_and_what_was_given_up_never() {
+    fn started_entries_run_first_and_cancelled_ones_never() {
         let mut schedule = Schedule::default();
         let ranks = [Rank::New, Rank::Begun, Rank::New, Rank::Begun, Rank::Underway];
         for (entry, rank) in [3, 1, 4, 2, 0].into_iter().zip(ranks) {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_are_gone_are_forgotten() {
+    fn ended_flows_are_removed() {
         let mut schedule = Schedule::default();
         for flow in 0..10 * REMEMBERED {
             schedule.push(flow, Order::OldestFirst, Rank::New, ());

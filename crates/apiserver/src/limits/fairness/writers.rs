@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn writers_of_one_object_follow_each_other_and_users_take_turns() {
+    async fn writers_of_one_object_alternate_between_users() {
         assert_eq!(order(vec!["a", "a", "a", "a", "b"]).await, ["a", "b", "a", "a", "a"]);
         let crowd: Vec<_> = [vec!["a"; 100], vec!["b", "c"]].concat();
         let order = order(crowd).await;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_writer_that_waits_for_another_one_of_the_same_object_waits_for_a_bounded_time() {
+    async fn a_writer_waits_for_another_for_a_bounded_time() {
         let writers = Writers::default();
         let begun = tokio::time::Instant::now();
         let outer = writers.follow("core/xs", &key(), "a").await;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_writer_that_gives_up_passes_its_turn_on() {
+    async fn a_cancelled_writer_passes_its_turn_on() {
         let writers = Writers::default();
         let first = writers.follow("core/xs", &key(), "a").await;
         let key = key();

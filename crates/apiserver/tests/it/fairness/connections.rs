@@ -49,7 +49,7 @@ async fn a_newcomer_is_served_beside_idle_connections_without_credentials() {
 }
 
 #[tokio::test]
-async fn requests_of_one_user_beyond_the_bound_are_refused_and_those_of_others_are_not() {
+async fn the_bound_on_requests_applies_per_user() {
     let server = server(Arc::new(MemoryStore::new())).await;
     let limits = Limits { requests_per_user: 0, ..Limits::default() };
     let listening = Listening::start(server.service(), limits).await;

@@ -77,7 +77,7 @@ async fn a_thousand_requests_of_one_user_delay_another_by_a_few_turns() {
 }
 
 #[tokio::test]
-async fn what_is_begun_is_finished_before_more_of_it_begins() {
+async fn started_requests_finish_before_new_ones_start() {
     let machine = Machine::new();
     for user in ["neighbor", "greedy"] {
         machine.request(user, 20).await.expect("no panic");
@@ -111,7 +111,7 @@ async fn what_is_begun_is_finished_before_more_of_it_begins() {
 
 /// A user alone takes turns without the queue until there are more tasks than seats, or another user arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_user_who_is_alone_takes_no_more_than_the_seats_and_misses_no_turn() {
+async fn a_single_user_occupies_all_seats_and_no_more() {
     let machine = Machine::new();
     machine.request("only", 20).await.expect("no panic");
     let underway = Arc::new(AtomicUsize::new(0));

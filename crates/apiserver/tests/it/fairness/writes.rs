@@ -74,7 +74,7 @@ impl Store for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patches_of_one_object_all_succeed_without_a_write_in_vain() {
+async fn concurrent_patches_of_one_object_succeed_without_retries() {
     let store = Arc::new(Slow { inner: MemoryStore::new(), transactions: AtomicUsize::new(0) });
     let server = server(Arc::clone(&store) as Arc<dyn Store>).await;
     let service = server.service();

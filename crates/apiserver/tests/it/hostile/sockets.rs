@@ -31,7 +31,7 @@ async fn answer(address: std::net::SocketAddr, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn hostile_connections_end_with_an_answer_and_others_go_on() {
+async fn hostile_connections_get_a_response_and_block_no_others() {
     let server = crate::objects::server_in(std::sync::Arc::new(MemoryStore::new()), World::system()).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("address");

@@ -55,7 +55,7 @@ async fn a_response_has_the_requested_form_and_version() {
 }
 
 #[tokio::test]
-async fn what_has_no_columns_is_no_table() {
+async fn resources_without_columns_have_no_table() {
     let server = with_config_maps().await;
     let review = r#"{"spec":{"nonResourceAttributes":{"path":"/","verb":"get"}}}"#;
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";

@@ -15,9 +15,9 @@ use crate::parity::{config_map, send};
 
 on_every_engine! {
     alone: [
-        the_past_can_be_read_until_it_is_compacted,
-        tokens_that_no_list_gave_are_refused,
-        what_is_deleted_together_is_listed_first,
+        past_revisions_are_readable_until_compaction,
+        forged_continue_tokens_are_rejected,
+        a_collection_is_deleted_in_pages_like_a_list,
     ],
 }
 
@@ -58,7 +58,7 @@ fn token(list: &Value) -> &str {
     list["metadata"]["continue"].as_str().expect("a token")
 }
 
-async fn the_past_can_be_read_until_it_is_compacted() {
+async fn past_revisions_are_readable_until_compaction() {
     let (store, server) = compactable().await;
     let everywhere = "/api/v1/configmaps";
     for path in [CM, everywhere] {
@@ -104,7 +104,7 @@ async fn the_past_can_be_read_until_it_is_compacted() {
     }
 }
 
-async fn tokens_that_no_list_gave_are_refused() {
+async fn forged_continue_tokens_are_rejected() {
     let (_store, server) = compactable().await;
     let prefix = "400 BadRequest invalid continue token: continue key is not valid: ";
     for (token, why) in [
@@ -130,7 +130,7 @@ async fn tokens_that_no_list_gave_are_refused() {
 }
 
 /// A deletion of a collection finds its objects like a list: page by page, at a revision, or not at all.
-async fn what_is_deleted_together_is_listed_first() {
+async fn a_collection_is_deleted_in_pages_like_a_list() {
     let (store, server) = compactable().await;
     let left = async || {
         let list = send(&server, "GET", CM, &[], "").await.json();

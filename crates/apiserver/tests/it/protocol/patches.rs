@@ -6,12 +6,12 @@ use crate::parity::send;
 
 on_every_engine! {
     alone: [
-        strict_patches_show_what_they_would_have_made,
+        strict_patch_errors_show_the_patched_object,
         duplicate_keys_of_yaml_are_reported,
     ],
 }
 
-async fn strict_patches_show_what_they_would_have_made() {
+async fn strict_patch_errors_show_the_patched_object() {
     let server = with_config_maps().await;
     let path = format!("{CM}/a");
     for (media_type, body, found, shown) in [

@@ -41,7 +41,7 @@ async fn methods_that_a_path_does_not_have_are_refused() {
 }
 
 #[tokio::test]
-async fn older_discovery_comes_in_every_form() {
+async fn legacy_discovery_is_served_in_every_media_type() {
     let server = with_config_maps().await;
     let host = [("host", "api.example:6443")];
     let versions = send(&server, "GET", "/api", &host, "").await.json();

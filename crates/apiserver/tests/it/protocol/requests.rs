@@ -80,7 +80,7 @@ fn body(method: &str, path: &str, content: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_kubectl_and_the_controller_manager_send_is_answered() {
+async fn requests_of_kubectl_and_the_controller_manager_succeed() {
     let (server, _client) = crate::objects::server().await;
     for namespace in ["kube-system"] {
         let body = json!({"metadata": {"name": namespace}}).to_string();

@@ -53,7 +53,7 @@ async fn deprecated_versions_yield_warnings_in_every_response() {
 }
 
 #[tokio::test]
-async fn odd_objects_yield_warnings() {
+async fn unknown_and_duplicate_fields_yield_warnings() {
     let server = with_config_maps().await;
     let deployment = json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "bogus": 1,
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i",

@@ -11,7 +11,7 @@ on_every_engine! {
         a_watch_begins_at_the_requested_version,
         the_end_of_the_initial_events_is_marked_in_every_shape,
         watches_that_cannot_be_served_are_refused,
-        selectors_decide_what_a_change_is,
+        selectors_determine_event_types,
     ],
 }
 
@@ -142,7 +142,7 @@ async fn watches_that_cannot_be_served_are_refused() {
     }
 }
 
-async fn selectors_decide_what_a_change_is() {
+async fn selectors_determine_event_types() {
     let server = with_config_maps().await;
     let start = send(&server, "GET", CM, &[], "").await.json()["metadata"]["resourceVersion"].clone();
     let merge = [("content-type", "application/merge-patch+json")];

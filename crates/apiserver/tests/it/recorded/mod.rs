@@ -17,7 +17,7 @@ use crate::parity::Reply;
 
 on_every_engine! {
     paused: [
-        replies_are_those_of_kube_apiserver,
+        responses_match_kube_apiservers,
     ],
 }
 
@@ -58,7 +58,7 @@ const DIFFERENCES: &[Difference] = &[
     ("defaults", "impersonate-grouponly", "body.message", IMPERSONATION),
 ];
 
-async fn replies_are_those_of_kube_apiserver() {
+async fn responses_match_kube_apiservers() {
     let server = server::start().await;
     let mut replies: BTreeMap<String, Value> = BTreeMap::new();
     let (mut found, mut count) = (Vec::new(), 0);

@@ -11,7 +11,7 @@ const LIST: &str = "/api/v1/namespaces/default/configmaps";
 const PIECE: usize = 64 << 10;
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_lists_that_are_not_read_cost_a_bounded_number_of_bytes_and_are_cut() {
+async fn unread_lists_use_bounded_memory_and_are_closed() {
     let budget = Bytes { connection: 1 << 20, user: 64 << 20, server: 128 << 20 };
     let rig = Rig::new(budget).await;
     rig.fill(300, 2000).await;
@@ -75,7 +75,7 @@ async fn ten_thousand_identical_lists_share_their_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_is_not_cut_and_sees_one_revision() {
+async fn a_slow_reader_is_not_closed_and_sees_one_revision() {
     let rig = Rig::new(Bytes::default()).await;
     rig.fill(200, 2000).await;
     let sender = rig.http2(4 << 10).await;
@@ -136,7 +136,7 @@ async fn a_connection_of_http1_that_stops_reading_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unread_objects_delay_their_users_and_leave_room_for_others() {
+async fn unread_objects_delay_only_their_users() {
     let rig = Rig::new(Bytes { connection: 1 << 20, user: 4 << 20, server: 6 << 20 }).await;
     rig.fill(1, 40_000).await;
     let object = format!("{LIST}/c000000");

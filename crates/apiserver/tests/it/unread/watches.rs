@@ -7,7 +7,7 @@ use super::*;
 const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1";
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_are_not_read_are_cut_and_the_one_beside_them_misses_nothing() {
+async fn unread_watches_are_closed_and_others_miss_nothing() {
     let rig = Rig::new(Bytes::default()).await;
     let sender = rig.http2(4 << 10).await;
     let mut stuck = Vec::new();
@@ -51,7 +51,7 @@ async fn watches_that_are_not_read_are_cut_and_the_one_beside_them_misses_nothin
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_watch_is_not_cut() {
+async fn an_idle_watch_is_not_closed() {
     let rig = Rig::new(Bytes::default()).await;
     let sender = rig.http2(4 << 10).await;
     let mut watch = send(&sender, WATCH, &[]).await.into_body().into_data_stream();

@@ -19,7 +19,7 @@ fn foos() -> serde_json::Value {
 
 /// Only the first document of a YAML stream is read.
 #[tokio::test]
-async fn the_first_document_counts() {
+async fn only_the_first_document_is_read() {
     let (server, _client) = crate::objects::server().await;
     let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n");
     let yaml = [("content-type", "application/yaml")];
@@ -37,7 +37,7 @@ async fn the_first_document_counts() {
 
 /// For custom resources, duplicate fields are reported first, then unknown ones; of JSON and of YAML.
 #[tokio::test]
-async fn all_odd_fields_are_reported() {
+async fn all_unknown_and_duplicate_fields_are_reported() {
     let (server, _client) = crate::crds::server(vec![foos()]).await;
     let path = "/apis/it.example/v1/foos?dryRun=All";
     let body = r#"{"apiVersion":"it.example/v1","kind":"Foo","metadata":{"name":"a"},
@@ -81,7 +81,7 @@ async fn unknown_fields_are_reported_once() {
 
 /// Operations of JSON patches have four members; a path that is not there shows when the patch is applied.
 #[tokio::test]
-async fn operations_with_other_members() {
+async fn patch_operations_with_unknown_members() {
     let (server, _client) = crate::objects::server().await;
     assert_eq!(call(&server, "POST", CM, &json!({"metadata": {"name": "a"}, "data": {"k": "v"}})).await.code, 201);
     let body = r#"[{"op":"add","path":"/data/x","value":"1","foo":"bar"},{"op":"add","path":"/data/y","path":"/data/z","value":"1"}]"#;
@@ -135,7 +135,7 @@ async fn metadata_of_a_wrong_type_is_refused() {
 
 /// An error is not a Table: it is sent as JSON.
 #[tokio::test]
-async fn refusals_of_forms_are_json() {
+async fn media_type_errors_are_json() {
     let (server, _client) = crate::objects::server().await;
     let accept = [("accept", "application/yaml;as=Table;g=meta.k8s.io;v=v1")];
     let refused = send(&server, "GET", &format!("{CM}?watch=1"), &accept, "").await;

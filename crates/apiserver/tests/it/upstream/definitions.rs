@@ -8,10 +8,10 @@ use crate::engine::on_every_engine;
 on_every_engine! {
     alone: [
         defaults_are_those_of_the_stored_version,
-        metadata_inside_embedded_objects_may_be_described,
+        metadata_of_embedded_objects_may_have_a_schema,
         definitions_with_a_status_of_their_own,
         replicas_fit_a_scale,
-        what_counts_as_a_change,
+        changes_are_detected_for_ratcheting,
     ],
 }
 
@@ -66,7 +66,7 @@ async fn defaults_are_those_of_the_stored_version() {
 }
 
 /// `TestCustomResourceDefaultingOfMetaFields`: defaults of metadata lose fields that metadata does not have.
-async fn metadata_inside_embedded_objects_may_be_described() {
+async fn metadata_of_embedded_objects_may_have_a_schema() {
     let named = json!({"type": "object", "properties": {"name": {"type": "string", "default": "Bar"}, "odd": {"type": "string", "default": "x"}}});
     let embedded = |metadata: Value| {
         json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
@@ -178,7 +178,7 @@ async fn replicas_fit_a_scale() {
 
 /// `TestRatchetingFunctionality`: a keyed list in another order is not a change, and transition rules also validate
 /// unchanged parts.
-async fn what_counts_as_a_change() {
+async fn changes_are_detected_for_ratcheting() {
     let item = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "x": {"type": "integer"}}});
     let once = json!({"type": "string", "x-kubernetes-validations": [{"rule": "!oldSelf.hasValue()", "optionalOldSelf": true, "message": "once"}]});
     let list = json!({"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]});

@@ -8,7 +8,7 @@ use crate::parity::send;
 
 on_every_engine! {
     alone: [
-        who_may_only_change_does_not_create,
+        creating_by_apply_or_put_needs_the_create_verb,
         owners_are_removed_on_request,
         the_count_of_templates_is_owned,
         items_without_their_key,
@@ -18,7 +18,7 @@ on_every_engine! {
 const CM: &str = "/api/v1/namespaces/default/configmaps";
 
 /// `TestCreateOnApplyFailsWithForbidden`, and the same for a PUT that creates.
-async fn who_may_only_change_does_not_create() {
+async fn creating_by_apply_or_put_needs_the_create_verb() {
     let (server, _client) = crate::objects::server().await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
