@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_secret_stays() {
+    fn fields_without_secrets_are_unchanged() {
         let tree = json!({"kind": "ConfigMap", "data": {"a": "b"}, "metadata": {"annotations": {LAST_APPLIED: "{ \"data\": {}}"}}});
         let mut same = tree.clone();
         redact(&mut same, &about("", "configmaps", ""));
