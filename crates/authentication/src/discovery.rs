@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_of_other_issuers_are_refused() {
+    fn documents_of_other_issuers_are_rejected() {
         let check = |document: &str, expected: Result<&str, &str>| {
             let found = Discovery::parse(document.as_bytes(), "https://i").map(|it| it.jwks_uri);
             let found = found.map_err(|error| error.to_string());

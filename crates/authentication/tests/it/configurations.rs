@@ -161,7 +161,7 @@ fn fields_are_validated() {
 }
 
 #[test]
-fn files_of_other_kinds_are_refused() {
+fn configurations_of_other_kinds_are_rejected() {
     let check = |file: &str, expected: &str| {
         let parsed = Configuration::parse(file.as_bytes(), &[]);
         assert_eq!(parsed.map_or_else(|error| error.to_string(), |_| "valid".to_owned()), expected, "{file}");

@@ -85,7 +85,7 @@ fn claims_are_checked_and_mapped() {
 }
 
 #[test]
-fn only_signatures_of_the_issuer_count() {
+fn only_signatures_of_the_issuer_are_valid() {
     let (rsa, other, ec) = (Rsa::new(), Ec::new("P-256"), Ec::new("P-256"));
     let keys = keys(&[rsa.jwk("r"), ec.jwk("e")]);
     let issuer = flags().issuer(&[]).expect("an issuer");
