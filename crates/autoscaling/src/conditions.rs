@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn obstacles() {
+    fn failures_set_conditions_and_events() {
         let (condition, event) = Obstacle::Binding(NO_BINDING.to_owned()).report();
         assert_eq!((condition.reason, event.reason), ("FailedGetBinding", "FailedGetBindings"));
         assert_eq!(event.message, "length of binding list is zero");

@@ -207,7 +207,7 @@ fn the_highest_metric_wins_and_failures_block_shrinkage() {
 }
 
 #[test]
-fn all_metrics_down_after_the_window() {
+fn all_metrics_scale_down_after_the_window() {
     let mut history = History::default();
     let pods = members("m1=4: 10 10 10 10");
     let spec = spec(cpu(50));
@@ -238,7 +238,7 @@ fn all_metrics_down_after_the_window() {
 }
 
 #[test]
-fn selectors_and_rivals() {
+fn missing_and_ambiguous_selectors_are_reported() {
     let mut without = members("m1=1: 10");
     without[0].answer.as_mut().expect("an answer").selector.clear();
     let plan = plan(&spec(cpu(50)), 1, &without, &mut History::default());

@@ -24,7 +24,7 @@ fn turn(jobs: &mut Jobs, spec: &CronFederatedHPASpec, now: &str) -> String {
 }
 
 #[test]
-fn turns() {
+fn rules_run_when_they_are_due() {
     let (a, b) = (json!({"name": "a", "schedule": "*/5 * * * *"}), json!({"name": "b", "schedule": "1 * * * *"}));
     let mut jobs = Jobs::default();
     let both = spec(&[a.clone(), b.clone()]);
@@ -50,7 +50,7 @@ fn turns() {
 }
 
 #[test]
-fn another_target_starts_again() {
+fn a_changed_target_resets_the_schedule() {
     let mut jobs = Jobs::default();
     let mut spec = spec(&[json!({"name": "a", "schedule": "*/5 * * * *"})]);
     turn(&mut jobs, &spec, "00:00:00");
@@ -59,7 +59,7 @@ fn another_target_starts_again() {
 }
 
 #[test]
-fn histories() {
+fn execution_histories_are_bounded() {
     let rule = json!({"name": "a", "schedule": "*/5 * * * *", "successfulHistoryLimit": 2, "failedHistoryLimit": 0});
     let suspended = json!({"name": "s", "schedule": "*/5 * * * *", "suspend": true});
     let spec = spec(&[rule, suspended]);
@@ -88,7 +88,7 @@ fn histories() {
 }
 
 #[test]
-fn targets() {
+fn rules_scale_their_targets() {
     let mut spec = spec(&[json!({"name": "a", "schedule": "", "targetReplicas": 4})]);
     let rule = spec.rules[0].clone();
     assert_eq!(applied(&spec.scale_target_ref, &rule), Ok(Applied::Replicas(4)));
