@@ -94,7 +94,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn the_texts_are_json() {
+    fn generated_objects_are_json() {
         for text in [super::config_map(1, "g"), super::deployment(1, 2), super::status(3)] {
             let tree: Value = serde_json::from_slice(&text).expect("valid JSON");
             assert!(tree.is_object());

@@ -62,7 +62,7 @@ fn continue_token(page: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_token_is_found_where_lists_have_it() {
+    fn the_continue_token_is_found() {
         let page =
             br#"{"kind":"L","metadata":{"resourceVersion":"1","continue":"abc","remainingItemCount":2},"items":[]}"#;
         assert_eq!(super::continue_token(page).as_deref(), Some("abc"));

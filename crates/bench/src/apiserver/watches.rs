@@ -91,7 +91,7 @@ fn number(event: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn events_are_distinguished_by_name() {
+    fn events_are_numbered_by_object_name() {
         let event = br#"{"type":"ADDED","object":{"metadata":{"labels":{},"name":"object-000123"}}}"#;
         assert_eq!(super::number(event), Some(123));
         assert_eq!(super::number(br#"{"name":"object-999999"}"#), None);

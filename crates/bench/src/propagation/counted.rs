@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_distinguished() {
+    fn writes_are_counted_by_resource() {
         let text = concat!(
             "# HELP apiserver_request_total x\n",
             "apiserver_request_total{verb=\"PATCH\",group=\"apps\",resource=\"deployments\",subresource=\"status\",code=\"200\"} 3\n",
