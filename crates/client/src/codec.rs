@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_lists_have_a_kind() {
+    fn list_items_get_their_kind() {
         let pods = ApiResource::namespaced("", "v1", "Pod", "pods");
         let body = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"12","continue":"t","remainingItemCount":3},
             "items":[ {"metadata":{"name":"a","namespace":"n"}}, {"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}, {} ]}"#;

@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proxy_of_the_environment_is_chosen_as_in_go() {
+    fn proxies_of_the_environment_are_chosen_as_in_go() {
         let check = |server: &str, configured: &str, environment: &[(&str, &str)], expected: Option<&str>| {
             let variable =
                 |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_receive_the_cluster() {
+    fn exec_plugins_receive_the_cluster() {
         let cluster = Cluster {
             server: Some("https://m1".into()),
             insecure_skip_tls_verify: Some(true),

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_no_kinds() {
+    fn metrics_are_not_kinds() {
         let mut aggregated = Discovery::default();
         let document = r#"{"items":[{"metadata":{"name":"custom.metrics.k8s.io"},"versions":[{"version":"v1beta2","freshness":"Current",
             "resources":[{"resource":"pods","responseKind":{"group":"","version":"","kind":""},"scope":"Namespaced","singularResource":"",

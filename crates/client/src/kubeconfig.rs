@@ -474,7 +474,7 @@ clusters:
     }
 
     #[test]
-    fn home_and_pod_come_last() {
+    fn home_and_in_cluster_configurations_are_read_last() {
         let files = Files::new();
         let pod = [("KUBERNETES_SERVICE_HOST", "10.96.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
         files.check("", &[("HOME", "D/x")], "", INCOMPLETE);

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_burst_is_free_and_then_the_rate_holds() {
+    async fn the_burst_is_immediate_and_then_the_rate_limits() {
         let bucket = TokenBucket::new(10.0, 3).expect("a limit");
         let start = Instant::now();
         for _ in 0..3 {

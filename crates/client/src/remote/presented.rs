@@ -108,7 +108,7 @@ fn config_error(result: crate::Result<Client>) -> String {
 }
 
 #[tokio::test]
-async fn users_of_a_kubeconfig_are_presented() {
+async fn users_of_a_kubeconfig_are_authenticated() {
     let server = Server::start().await;
     for (user, expected) in [
         ("{}", &[][..]),
@@ -182,7 +182,7 @@ async fn token_files_are_read_again() {
 }
 
 #[tokio::test]
-async fn programs_run_when_their_credentials_are_needed() {
+async fn exec_plugins_run_when_credentials_are_needed() {
     let (server, program) = (Server::start().await, Program::new("{token: first}"));
     let client = server.client(&program.user(", provideClusterInfo: true")).await.expect("a client");
     assert!(program.calls().is_empty(), "not before the first request");
@@ -208,7 +208,7 @@ async fn programs_run_when_their_credentials_are_needed() {
 }
 
 #[tokio::test]
-async fn concurrent_requests_wait_for_one_run() {
+async fn concurrent_requests_share_one_run_of_a_plugin() {
     let (server, program) = (Server::start().await, Program::new("{token: shared}"));
     let client = server.client(&program.user("")).await.expect("a client");
     let requests = (0..8).map(|_| client.request(http::Method::GET, "/version", None));
@@ -220,7 +220,7 @@ async fn concurrent_requests_wait_for_one_run() {
 }
 
 #[tokio::test]
-async fn failures_of_programs_are_errors_of_the_request() {
+async fn failures_of_exec_plugins_fail_the_request() {
     let server = Server::start().await;
     let exec = |fields: &str| format!("{{exec: {{apiVersion: client.authentication.k8s.io/v1, {fields}}}}}");
     let prints = |text: &str| exec(&format!("interactiveMode: Never, command: /bin/echo, args: ['{text}']"));
@@ -251,7 +251,7 @@ async fn failures_of_programs_are_errors_of_the_request() {
 
 /// A program that never ends is killed with the request that waits for it.
 #[tokio::test]
-async fn a_program_ends_with_its_request() {
+async fn an_exec_plugin_ends_with_its_request() {
     let (server, folder) = (Server::start().await, tempfile::tempdir().expect("a folder"));
     let pid = folder.path().join("pid");
     let user = format!(

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_have_the_credentials_of_the_best_name() {
+    fn hosts_get_the_credentials_of_the_most_specific_name() {
         let of = |name: &str| Credential { token: Some(Token(name.to_owned())), ..Credential::default() };
         let names = ["a.ns.svc", "b.ns.svc:8443", "*.ns.svc", "*.example.org:9443", "*.org"];
         let mut credentials = Credentials {
