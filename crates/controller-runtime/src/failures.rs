@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_gone_is_forgotten() {
+    async fn removed_keys_are_forgotten() {
         let failures = Failures::lasting(Duration::from_secs(1));
         assert!(!failures.failed(&"a", "refused"));
         tokio::time::advance(Duration::from_secs(1)).await;

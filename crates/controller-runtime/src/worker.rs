@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn one_of_those_that_are_not_urgent_runs_at_a_time() {
+    async fn low_priority_passes_run_one_at_a_time() {
         let (turn, running) = (Arc::new(Semaphore::new(1)), Arc::new(AtomicU32::new(0)));
         let passes = (0..8).map(|_| {
             let running = running.clone();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_that_are_not_urgent_wait_side_by_side() {
+    async fn low_priority_passes_wait_concurrently() {
         let turn = Arc::new(Semaphore::new(1));
         let started = tokio::time::Instant::now();
         let sleeping = (0..8).map(|_| in_turn(turn.clone(), tokio::time::sleep(Duration::from_secs(1))));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_backlog_leaves_workers_to_what_happens_now() {
+    async fn a_backlog_leaves_workers_for_new_changes() {
         let (queue, stop) = (Arc::new(WorkQueue::new()), CancellationToken::new());
         (0..100).for_each(|key| queue.add_with(key, Priority::Low));
         let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn repeats_are_counted_and_a_talkative_object_is_silenced() {
+    async fn repeated_events_are_counted_and_bursts_are_dropped() {
         let mut memory = Memory::default();
         let at = jiff::Timestamp::UNIX_EPOCH;
         let (a, b) = (memory.digest(&simple("a")), memory.digest(&simple("b")));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn the_oldest_events_are_forgotten() {
         let mut memory = Memory::default();
         let at = jiff::Timestamp::UNIX_EPOCH;
         let digests: Vec<_> = (0..=REMEMBERED).map(|n| memory.digest(&simple(&n.to_string()))).collect();

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_priorities_the_order_of_arrival_counts() {
+    async fn without_priorities_keys_are_in_order_of_arrival() {
         for (queue, first) in [(WorkQueue::new(), 2), (WorkQueue::without_priorities(), 1)] {
             queue.add_with(1, Priority::Low);
             queue.add(2);

@@ -46,7 +46,7 @@ async fn answer(mut stream: TcpStream, lists: Arc<AtomicUsize>) -> std::io::Resu
 }
 
 #[tokio::test]
-async fn an_event_whose_version_is_no_number_breaks_the_watch() {
+async fn a_non_numeric_resource_version_ends_the_watch() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let server = format!("http://{}", listener.local_addr().expect("an address"));
     let lists = Arc::new(AtomicUsize::new(0));
@@ -71,7 +71,7 @@ async fn an_event_whose_version_is_no_number_breaks_the_watch() {
 }
 
 #[tokio::test]
-async fn an_informer_in_the_process_holds_the_objects_of_the_cache() {
+async fn an_in_process_informer_shares_the_caches_objects() {
     let served = served().await;
     served.local.create(&maps(), &crate::map("a", "1")).await.expect("created");
     let set = InformerSet::until(served.local.clone(), served.world.clone(), served.stop.child_token());

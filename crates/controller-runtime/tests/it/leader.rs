@@ -42,7 +42,7 @@ async fn spec(client: &Client) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_works_at_a_time() {
+async fn one_leader_works_at_a_time() {
     let world = World::simulated("2026-11-21T10:00:00Z".parse().expect("a time"), 7);
     let server = server(&world).await;
     let client = Client::in_process(server.service(), Identity::system("test"));

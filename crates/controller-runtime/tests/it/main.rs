@@ -203,7 +203,7 @@ async fn kinds_map_to_resources_over_either_transport() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_a_foreign_server_and_a_closed_port_are_distinguished() {
+async fn wrong_tokens_untrusted_servers_and_closed_ports_differ() {
     let served = served().await;
     let wrong = Endpoint { token: Some("guess".into()), ..served.endpoint.clone() };
     let client = Client::from_endpoint(&wrong).expect("a client");
