@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_requests_are_recognized() {
+    fn agent_requests_are_recognized() {
         let check = |user: &str, requester: &str, change: &dyn Fn(&mut Csr, &mut Request), expected: &[Recognized]| {
             let usages = ["digital signature", "key encipherment", "client auth"].map(str::to_owned).to_vec();
             let spec = Spec { signer_name: SIGNER.into(), usages, username: requester.into(), ..Spec::default() };

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_members_report_counts() {
+    fn only_changes_of_the_aggregated_status_count() {
         let object =
             |status: &str| Arc::new(Object::parse(format!(r#"{{"metadata":{{"name":"b"}}{status}}}"#)).unwrap());
         let one = r#","status":{"aggregatedStatus":[{"clusterName":"m1"}],"conditions":[]}"#;

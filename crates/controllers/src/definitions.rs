@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_comes_too_early_is_repeated_until_the_regular_one() {
+    fn early_probes_are_repeated_with_growing_pauses() {
         let definitions = Definitions::default();
         definitions.recheck_with(Arc::new(WorkQueue::new()));
         let regular = Duration::from_secs(10);

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_is_shown_and_forgotten() {
+    fn series_of_a_member_are_exported_and_removed() {
         let cluster: Cluster = serde_json::from_value(json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Push"}, "status": {
             "conditions": [{"type": "Ready", "status": "True"}],
             "nodeSummary": {"totalNum": 3, "readyNum": 2},

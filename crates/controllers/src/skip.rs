@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_skipped() {
+    fn resources_are_skipped_by_group_version_kind_and_namespace() {
         let skip = Skip::parse("example.com;batch/v1;v1/Pod,Secret;apps/v1/DaemonSet", &["kube-.*"]).expect("parses");
         for (group, version, kind, skipped) in [
             ("policy.karmada.io", "v1alpha1", "PropagationPolicy", true),

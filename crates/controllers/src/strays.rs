@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_work_that_comes_too_late_is_a_stray() {
+    fn a_late_work_is_orphaned() {
         let binding = BindingKey::namespaced("ns", "b");
         let object = |metadata: &str| {
             let text = format!(r#"{{"metadata":{{"name":"b","namespace":"ns","generation":{metadata}}}}}"#);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_whose_creation_failed_may_come_all_the_same() {
+    fn a_work_may_appear_after_a_failed_creation() {
         let (strays, binding) = (Strays::default(), BindingKey::namespaced("ns", "b"));
         let text = r#"{"metadata":{"name":"w","namespace":"karmada-es-m1","uid":"u"}}"#;
         let work = Object::parse(text.to_owned()).expect("a document");

@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selections() {
+    fn controllers_are_selected_by_name() {
         for (words, execution, binding) in [
             ("", true, true),
             ("*", true, true),

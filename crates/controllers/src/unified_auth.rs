@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_may_use_the_proxy() {
+    fn subjects_with_access_to_the_proxy() {
         let role = |name: &str, rule: Value| json!({"metadata": {"name": name}, "rules": [rule]});
         let roles = [
             role(

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_is_written_when_something_turns() {
+    fn the_status_is_written_when_failures_change() {
         let unrendered = Unrendered::default();
         let queue = Arc::new(WorkQueue::new());
         unrendered.report_to(queue.clone());

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kubeconfig_lacks_is_named() {
+    fn missing_parts_of_a_kubeconfig_are_named() {
         let user = |data: &str| {
             format!(
                 "current-context: c\ncontexts: [{{name: c, context: {{user: u}}}}]\nusers: [{{name: u, user: {{{data}}}}}]\n"

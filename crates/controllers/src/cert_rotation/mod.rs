@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers() {
+    fn states_of_a_signing_request_are_read() {
         let approved = json!({"type": "Approved"});
         for (status, expected) in [
             (json!({}), Answer::Waits),

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn which_changes_count() {
+    fn relevant_changes_are_detected() {
         let old = object(r#""name":"a","resourceVersion":"1","generation":1"#, r#","spec":1,"status":1"#);
         for (metadata, rest, change, users) in [
             (r#""name":"a","resourceVersion":"2","generation":1"#, r#","spec":1,"status":2"#, false, false),

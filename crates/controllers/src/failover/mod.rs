@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_a_spec() {
+    fn fields_of_a_spec_are_found() {
         for (spec, expected) in [
             (json!({"failover": {"application": {"decisionConditions": {}}}}), true),
             (json!({"failover": {"application": null}}), false),

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_of_a_binding() {
+    fn evictions_in_progress_are_detected() {
         let task = |producer: &str, suppress: Option<bool>| json!([{"fromCluster": "m1", "producer": producer, "suppressDeletion": suppress}]);
         for (spec, expected) in [
             (json!({}), false),

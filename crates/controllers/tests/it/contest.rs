@@ -148,7 +148,7 @@ async fn a_loop_ends_with_a_condition_that_names_both_writers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn edits_of_persons_and_rare_changes_are_reverted() {
+async fn edits_of_users_and_rare_changes_are_reverted() {
     let plane = Plane::start().await;
     deploy(&plane, json!({})).await;
     let m1 = plane.member("m1");
@@ -163,7 +163,7 @@ async fn edits_of_persons_and_rare_changes_are_reverted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_controllers_count_again() {
+async fn restarted_controllers_count_again() {
     let mut plane = Plane::start().await;
     deploy(&plane, json!({})).await;
     let m1 = plane.member("m1");
@@ -179,7 +179,7 @@ async fn new_controllers_count_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forced_apply_yields_too() {
+async fn a_forced_apply_yields() {
     let plane = Plane::start().await;
     deploy(&plane, json!({"karmada-rs.io/apply": "server-side-force"})).await;
     let m1 = plane.member("m1");
@@ -190,7 +190,7 @@ async fn a_forced_apply_yields_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_containers_stay_too() {
+async fn contested_container_requests_are_kept() {
     let plane = Plane::start().await;
     deploy(&plane, json!({})).await;
     let container = |cpu: &str| {
@@ -223,7 +223,7 @@ async fn requests_of_containers_stay_too() {
 
 /// The agent of a member has the same rules.
 #[tokio::test(start_paused = true)]
-async fn agents_yield_too() {
+async fn agents_yield() {
     let plane = Plane::start().await;
     let pull = json!({"spec": {"syncMode": "Pull"}});
     plane.merge(&Cluster::api_resource(), &ObjectKey::cluster("m1"), pull, PatchOptions::default()).await;

@@ -67,7 +67,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_joins_goes_away_comes_back_and_leaves() {
+async fn a_member_joins_disconnects_reconnects_and_leaves() {
     let (log, _guard) = Log::begin();
     let plane = Plane::of(&["m1"], controllers::Settings::default()).await;
     plane.settle().await;

@@ -107,7 +107,7 @@ async fn workloads_that_are_created_and_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_triggers_nothing_twice() {
+async fn a_restart_repeats_no_trigger() {
     let mut plane = Plane::of(&["m1"], Settings::default()).await;
     let key = bind(&plane, "a").await;
     rebalance(&plane, "r", &["a"]).await;

@@ -143,7 +143,7 @@ async fn an_older_store_overwrites_nothing() {
 
 /// The cache of Works lags behind that of bindings.
 #[tokio::test(start_paused = true)]
-async fn a_new_object_leaves_a_held_member_although_its_binding_is_gone() {
+async fn a_new_object_without_a_binding_leaves_a_held_member() {
     let mut plane = Plane::start().await;
     propagate(&plane).await;
     create(&plane, "thing", "1").await;
@@ -288,7 +288,7 @@ async fn an_agent_holds_its_member() {
 
 /// Neither restarts nor objects without marks, from earlier versions, hold a member.
 #[tokio::test(start_paused = true)]
-async fn restarts_and_objects_without_marks_hold_nothing() {
+async fn restarts_and_unmarked_objects_hold_no_member() {
     let mut plane = Plane::start().await;
     propagate(&plane).await;
     for name in ["thing", "old"] {
@@ -368,7 +368,7 @@ async fn the_marker_of_a_member() {
 
 /// A user writes to an older copy before the controllers read it, so that its revision exceeds the lost ones.
 #[tokio::test(start_paused = true)]
-async fn writes_before_the_controllers_start_hide_nothing() {
+async fn writes_before_the_controllers_start_hide_no_loss() {
     let mut plane = Plane::start().await;
     propagate(&plane).await;
     create(&plane, "thing", "1").await;
@@ -393,7 +393,7 @@ async fn writes_before_the_controllers_start_hide_nothing() {
 
 /// Two processes that start at the same time: the one that exits recorded its incarnation last.
 #[tokio::test(start_paused = true)]
-async fn the_remaining_process_writes_again() {
+async fn the_remaining_process_resumes_writing() {
     let plane = Plane::start().await;
     propagate(&plane).await;
     create(&plane, "thing", "1").await;

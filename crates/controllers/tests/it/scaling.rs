@@ -107,7 +107,7 @@ async fn rules_bound_a_federated_hpa_and_keep_their_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_prevents_a_decision_is_reported() {
+async fn failures_of_a_decision_are_reported() {
     let plane = Plane::of(&["m1"], Settings::default()).await;
     federated(&plane, "missing", "missing", 1).await;
     deployment(&plane, "unbound", 1).await;

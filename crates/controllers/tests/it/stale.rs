@@ -51,7 +51,7 @@ async fn a_work_that_is_required_again_is_kept() {
 /// A Work has ended, and another process has created one of the same name, whose object is in the member: the end of
 /// the first must not be executed again.
 #[tokio::test(start_paused = true)]
-async fn a_completed_end_is_not_repeated() {
+async fn a_completed_deletion_is_not_repeated() {
     let plane = Plane::start().await;
     let (m1, works, key) = (plane.member("m1"), Work::api_resource(), work_in("m1"));
     let (space, name) = (key.namespace().expect("a namespace").to_owned(), key.name.clone());
@@ -230,7 +230,7 @@ async fn an_object_deleted_without_an_event_is_recreated() {
 
 /// A Work that overwrites ends while its member finds that the object exists: the other owner's object is not changed.
 #[tokio::test(start_paused = true)]
-async fn a_work_that_ended_overwrites_nothing() {
+async fn a_deleted_work_overwrites_nothing() {
     let plane = Plane::start().await;
     let (m1, works, key) = (plane.member("m1"), Work::api_resource(), work_in("m1"));
     m1.create(&namespaces(), &json!({"metadata": {"name": "demo"}})).await.ok();
@@ -275,7 +275,7 @@ async fn a_work_that_ended_overwrites_nothing() {
 
 /// A proxy of a member returns 404, which does not concern an object: its Work does not end.
 #[tokio::test(start_paused = true)]
-async fn a_404_without_the_object_ends_no_work() {
+async fn a_404_of_a_proxy_completes_no_deletion() {
     for (path, of) in [("/configmaps/thing", "the object"), ("", "everything")] {
         let plane = Plane::start().await;
         bind(&plane, &["m1", "m2"]).await;
@@ -300,7 +300,7 @@ async fn a_404_without_the_object_ends_no_work() {
 /// An override policy that does not select a template by its labels does not reconcile it: without a policy its copies
 /// are unchanged.
 #[tokio::test(start_paused = true)]
-async fn overrides_of_others_change_nothing() {
+async fn unrelated_overrides_change_nothing() {
     let plane = Plane::start().await;
     bind(&plane, &["m1", "m2"]).await;
     let edit = json!({"metadata": {"labels": {"app": "a"}}, "data": {"k": "2"}});

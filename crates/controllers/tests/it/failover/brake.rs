@@ -171,7 +171,7 @@ async fn in_a_small_fleet_a_single_failure_fails_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_evicted_while_no_other_cluster_is_ready() {
+async fn no_eviction_happens_without_another_ready_cluster() {
     let (plane, _) = fleet(&["m1"]).await;
     create(&plane, "web", json!(null)).await;
     until_scheduled(&plane, "web", &[]).await;
@@ -206,7 +206,7 @@ async fn evictions_resume_when_a_cluster_is_ready() {
 
 /// Up for 40 s and down for 40 s, for half an hour.
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_flaps_keeps_its_taint_and_moves_its_workload_once() {
+async fn a_flapping_cluster_keeps_its_taint_and_evicts_once() {
     let members = ["m1", "m2"];
     let (plane, _) = fleet(&members).await;
     run_in(&plane, "web", "m1", &members).await;

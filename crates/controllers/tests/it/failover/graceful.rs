@@ -112,7 +112,7 @@ async fn a_suppressed_deletion_waits_for_its_release() {
 
 /// Moves can be listed afterwards, also by another process.
 #[tokio::test(start_paused = true)]
-async fn the_history_of_moves_survives_a_restart() {
+async fn the_history_of_evictions_survives_a_restart() {
     let mut plane = plane(evicting()).await;
     let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
     let history = async |plane: &Plane| {
@@ -148,7 +148,7 @@ async fn the_history_of_moves_survives_a_restart() {
 
 /// The receiving cluster never reports enough ready replicas: for some workloads none, for others one.
 #[tokio::test(start_paused = true)]
-async fn unhealthy_receivers_get_only_the_first_workloads() {
+async fn unhealthy_targets_receive_only_the_first_workloads() {
     const FIRST: usize = 512;
     const ALL: usize = FIRST + 24;
     let plane = plane(evicting()).await;

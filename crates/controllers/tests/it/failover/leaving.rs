@@ -117,7 +117,7 @@ async fn leave(count: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workloads_leave_a_dead_cluster_faster_than_at_upstreams_rate() {
+async fn workloads_leave_an_unreachable_cluster_faster_than_upstream() {
     leave(120).await;
 }
 

@@ -69,7 +69,7 @@ async fn a_taint_removed_in_time_moves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_gate_and_flag_nothing_is_evicted() {
+async fn evictions_need_the_gate_and_the_flag() {
     for (failover, by_taints) in [(true, false), (false, true)] {
         let settings = Settings {
             gates: Gates { failover, ..Gates::default() },

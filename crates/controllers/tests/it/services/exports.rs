@@ -137,7 +137,7 @@ async fn services_of_users_are_not_overwritten() {
 
 /// Slices of equal names in two providers, and a cluster that exports and imports.
 #[tokio::test(start_paused = true)]
-async fn providers_do_not_meet() {
+async fn equal_slices_of_two_providers_do_not_collide() {
     let stop = CancellationToken::new();
     let plane = joined(&["m1", "m2"], &stop).await;
     endpoints(&plane, "m1", "serve-a", "serve", &["10.1.0.1"]).await;

@@ -211,7 +211,7 @@ impl History {
 }
 
 #[tokio::test(start_paused = true)]
-async fn histories_end_as_the_model() {
+async fn histories_equal_the_model() {
     let number = |name: &str| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
     let seeds = number("SEEDS").map_or(6, |seeds| seeds.div_ceil(SHARE));
     let first = number("SEED").unwrap_or(0);

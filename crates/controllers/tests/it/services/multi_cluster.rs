@@ -77,7 +77,7 @@ async fn providers_and_consumers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_claimed_and_written() {
+async fn only_provided_services_are_claimed_and_watched() {
     let stop = CancellationToken::new();
     let plane = joined(&["m1", "m2"], &stop).await;
     assert_eq!((slice_requests(&plane, "m1"), slice_requests(&plane, "m2")), (0, 0));
@@ -141,7 +141,7 @@ async fn what_is_claimed_and_written() {
 
 /// A policy's Service is taken over, and returned at the end; no other object remains.
 #[tokio::test(start_paused = true)]
-async fn the_end_leaves_nothing() {
+async fn deletion_leaves_no_objects() {
     let stop = CancellationToken::new();
     let plane = joined(&["m1", "m2"], &stop).await;
     service(&plane, "web").await;
@@ -180,7 +180,7 @@ async fn the_end_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clusters_that_are_not_ready_keep_what_they_have() {
+async fn unready_clusters_keep_their_slices() {
     let stop = CancellationToken::new();
     let mut plane = joined(&["m1", "m2", "m3"], &stop).await;
     service(&plane, "web").await;
@@ -215,7 +215,7 @@ async fn clusters_that_are_not_ready_keep_what_they_have() {
 
 /// Slices that change a thousand times, also while controllers restart, end exact and without leaks.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_changes_end_exact() {
+async fn a_thousand_changes_converge() {
     let stop = CancellationToken::new();
     let mut plane = joined(&["m1", "m2"], &stop).await;
     service(&plane, "web").await;
@@ -285,7 +285,7 @@ async fn both_mechanisms_share_the_works() {
 
 /// With the gate disabled nothing is claimed, and members are not watched.
 #[tokio::test(start_paused = true)]
-async fn a_closed_gate_leaves_everything_alone() {
+async fn a_disabled_gate_changes_nothing() {
     let plane = Plane::start().await;
     service(&plane, "web").await;
     multi_cluster(&plane, "web", &["m1"], &["m2"]).await;
@@ -298,7 +298,7 @@ async fn a_closed_gate_leaves_everything_alone() {
 
 /// A cluster that is removed and joins again, and clusters that join later, if the lists select all.
 #[tokio::test(start_paused = true)]
-async fn clusters_come_and_go() {
+async fn clusters_leave_and_join_again() {
     let stop = CancellationToken::new();
     let plane = start(&["m1", "m2"], &stop).await;
     plane.join("m1").await;

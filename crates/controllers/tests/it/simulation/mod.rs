@@ -48,20 +48,20 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn histories_end_well() {
-    all_end_well("simulation::histories", variable("SEEDS").unwrap_or(SEEDS), USUAL);
+fn histories_converge() {
+    all_converge("simulation::histories", variable("SEEDS").unwrap_or(SEEDS), USUAL);
 }
 
 /// A backup of the store is restored during the history.
 #[test]
-fn restored_histories_end_well() {
-    all_end_well("simulation::restored", variable("SEEDS").unwrap_or(SEEDS / 2), RESTORED);
+fn restored_histories_converge() {
+    all_converge("simulation::restored", variable("SEEDS").unwrap_or(SEEDS / 2), RESTORED);
 }
 
 /// Clusters fail while evictions are enabled. One takes 2 s of processor time; `FAILING=5000` runs that many.
 #[test]
-fn failing_histories_end_well() {
-    all_end_well("simulation::failing", variable("FAILING").unwrap_or(SEEDS / 5), FAILING);
+fn failing_histories_converge() {
+    all_converge("simulation::failing", variable("FAILING").unwrap_or(SEEDS / 5), FAILING);
 }
 
 /// A kind of history: how to print it, and how to run it.
@@ -92,7 +92,7 @@ fn shown(steps: &[impl std::fmt::Debug]) -> Vec<String> {
 
 type Draw = fn(u64) -> Vec<history::Action>;
 
-fn all_end_well(test: &str, count: u64, histories: Histories) {
+fn all_converge(test: &str, count: u64, histories: Histories) {
     let (first, count) = match variable("SEED") {
         Some(seed) => (seed, 1),
         None => (variable("FROM").unwrap_or(0), count),
@@ -171,7 +171,7 @@ fn every_kind_of_step_is_drawn_often() {
 
 /// A history is reproducible. Each thread has hash maps with their own order.
 #[test]
-fn a_history_repeats() {
+fn a_history_is_reproducible() {
     for seed in variable("SEED").map_or(0..4, |seed| seed..seed + 1) {
         let draw = if seed % 2 == 0 { history::draw } else { history::draw_restored };
         let [once, again] = [(), ()].map(|()| std::thread::spawn(move || recorded(seed, draw)));
@@ -186,7 +186,7 @@ fn a_history_repeats() {
 
 /// Thousands of histories run in one process.
 #[test]
-fn nothing_of_a_history_outlives_it() {
+fn a_history_leaves_no_state() {
     for seed in 0..2 {
         let left = runtime().block_on(run::traces(seed, &history::draw(seed)));
         let left: Vec<String> = left.into_iter().filter(|(_, is_held)| is_held()).map(|(name, _)| name).collect();
