@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table() {
+    fn addresses_follow_the_service() {
         let at = |service: Option<Value>| {
             addresses(service.as_ref(), "karmada-system", "e-m1", 10352)
                 .map_or_else(|error| error.to_string(), |list| list.join(" "))

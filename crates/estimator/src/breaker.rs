@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_opens_waits_and_tries_again() {
+    fn the_breaker_opens_waits_and_probes_again() {
         let at = Duration::from_secs;
         let mut breaker = Breaker::default();
         for second in 0..3 {

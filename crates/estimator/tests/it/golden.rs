@@ -36,7 +36,7 @@ fn affinity() -> NodeSelector {
 }
 
 #[test]
-fn parts() {
+fn parts_encode_as_upstreams() {
     check(&quantity("500m"), "0a043530306d");
     check(&quantity("1Gi"), "0a03314769");
     check(&toleration(), "0a016b1205457175616c1a0176220a4e6f5363686564756c65");
