@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_state_before_is_a_compaction() {
+    fn a_missing_previous_value_is_a_compaction() {
         let known = kv("/a", "1", 2, 3);
         let mut it = watch("/", 4);
         assert_eq!(steps(&mut it, vec![response(5, false, vec![delete("/a", 5, Some(known))])]), ["5: 5-/a"]);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_servers_one_compacts_to_where_the_store_was_an_interval_ago() {
+    fn one_of_several_servers_compacts_to_the_last_interval() {
         let mut model = Model { version: 0, revision: 100 };
         let mut clocks = [Clock::default(); 3];
         let mut compacted = Vec::new();

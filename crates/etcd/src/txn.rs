@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_become_one() {
+    fn transactions_are_merged_into_one_request() {
         let (n, m) = ("/registry/core/nodes/n", "/registry/core/nodes/m");
         let guards = vec![Guard::Absent(n.into()), Guard::ModRevision(m.into(), 0), Guard::Absent(n.into())];
         let first = Txn { guards, ops: vec![put(n, "1"), put(m, "1"), put(n, "2")] };
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_an_earlier_one_is_refused_and_so_is_what_is_too_large() {
+    fn dependent_and_oversized_transactions_are_rejected() {
         let first = Txn { guards: vec![], ops: vec![put("/a", "1")] };
         for second in [
             Txn { guards: vec![Guard::Absent("/a".into())], ops: vec![] },

@@ -130,7 +130,7 @@ pub(crate) fn map(name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
-async fn two_servers_on_one_etcd_read_each_others_writes() {
+async fn two_servers_read_each_others_writes() {
     let etcd = Etcd::start(&[]);
     let (one, other) = (OnEtcd::start(&etcd).await, OnEtcd::start(&etcd).await);
     for n in 0..50 {
@@ -221,7 +221,7 @@ async fn writes_together_share_a_revision_or_are_sent_one_by_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
-async fn a_server_goes_on_after_etcd_was_down() {
+async fn a_server_recovers_from_an_etcd_outage() {
     let mut etcd = Etcd::start(&[]);
     let server = OnEtcd::start(&etcd).await;
     let begin = server.create("a").await;

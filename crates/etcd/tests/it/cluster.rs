@@ -244,7 +244,7 @@ async fn watches_leave_a_half_open_connection_with_the_requests() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
-async fn a_learner_is_passed_over() {
+async fn a_learner_is_skipped() {
     let Engine::Cluster(mut cluster, _directory) = Engine::cluster().await else { panic!("a cluster") };
     let learner = cluster.add_learner().await.unwrap();
     let options = cluster.options(learner, layout()).unwrap();

@@ -13,7 +13,7 @@ fn big(key: &str, bytes: usize) -> Op {
 
 #[tokio::test]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
-async fn what_etcd_refuses_is_named_and_changes_nothing() {
+async fn rejected_transactions_name_the_limit_and_change_nothing() {
     let etcd = Etcd::start(&[]);
     let store = etcd.store().await;
     for bytes in [1_600_000, 3_000_000] {

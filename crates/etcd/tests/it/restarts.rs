@@ -137,7 +137,7 @@ async fn an_older_state_is_not_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
-async fn a_member_that_is_down_is_passed_over() {
+async fn a_stopped_member_is_skipped() {
     let etcd = Etcd::start(&[]);
     let mut options = etcd.process.options(super::layout()).unwrap();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_was_requested_once_and_not_refused() {
+    fn stored_writes_were_requested_once_and_not_rejected() {
         let mut calls = writes();
         calls[1].outcome = Outcome::Unknown;
         assert_eq!(linearizable(&calls, &log()), Ok(()), "an unknown write may be stored");
