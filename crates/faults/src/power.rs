@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn synced_changes_are_present_and_others_in_part() {
+    fn synced_changes_survive_and_others_may_be_partial() {
         let synced = Recorded::Synced { file: 0 };
         let cut = |length| Recorded::Truncated { file: 0, length };
         let removed = Recorded::Removed { name: "a".into() };
