@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_this_cluster_is_no_precondition_of_it() {
+    fn versions_of_other_clusters_are_no_precondition() {
         let of_member1 = "eyJtZW1iZXIxIjoiMTI5MSJ9";
         for place in [
             json!({"metadata": {"resourceVersion": of_member1}}),

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens() {
+    fn continue_tokens_round_trip() {
         let token = Token { rv: "eyJ9".into(), cluster: "member1".into(), continue_token: "abc".into() };
         let text = token.encode();
         assert_eq!(URL_SAFE_NO_PAD.decode(&text).unwrap(), br#"{"rv":"eyJ9","cluster":"member1","continue":"abc"}"#);
