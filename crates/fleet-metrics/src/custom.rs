@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_is_not_found() {
+    fn missing_values_are_not_found() {
         let wanted = wanted("*", Version::V1beta2);
         let none = merged(&wanted, parts(&wanted, vec![("m1", v1beta2(&[]))])).expect_err("none");
         assert_eq!((none.code, none.message.as_str()), (404, "the server could not find the metric hits for pods"));

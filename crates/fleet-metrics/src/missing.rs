@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn absence_needs_every_answer() {
+    fn not_found_needs_every_response() {
         let absent = Status::not_found("metrics.k8s.io", "pods", "x");
         assert_eq!(absent_or_unknown(absent.clone(), &[]), absent);
         let unknown = absent_or_unknown(absent, &missing(1));

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_are_selected_and_the_rest_is_for_members() {
+    fn selectors_split_into_clusters_and_the_rest() {
         for (text, rest, selected) in [
             ("", None, "a b"),
             ("queue=jobs", Some("queue=jobs"), "a b"),
