@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_level_borrows_what_others_do_not_use() {
+    fn a_busy_level_borrows_unused_seats() {
         let limits = suggested();
         let divided = |needs: [(u32, f64); 7]| -> Vec<u32> {
             let needs = needs.map(|(peak, smoothed)| Need { peak, smoothed });

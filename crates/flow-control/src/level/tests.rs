@@ -150,7 +150,7 @@ fn a_flow_chooses_the_shortest_queue_of_its_hand() {
 }
 
 #[test]
-fn demand_is_what_runs_and_what_waits() {
+fn demand_counts_running_and_queued_requests() {
     let mut play = Play::new(queues(9), 1);
     play.arrive('a', Work::ONE);
     play.arrive('b', Work { seats: 3, ..Work::ONE });
