@@ -164,7 +164,7 @@ async fn server(store: Arc<dyn Store>) -> ApiServer {
 
 /// `kubectl get secrets -A -o json | kubectl replace -f -` after a change of the first provider.
 #[tokio::test]
-async fn replacing_what_is_there_rotates_its_encryption() {
+async fn replacing_objects_rotates_their_encryption() {
     let below = Arc::new(MemoryStore::new());
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"},
                         "data": {"password": "aHVudGVyMg=="}});

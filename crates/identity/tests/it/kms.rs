@@ -148,7 +148,7 @@ async fn open(below: &Arc<MemoryStore>, socket: &Path) -> Result<(EncryptedStore
 }
 
 #[tokio::test]
-async fn seeds_come_from_the_service_and_rotate() {
+async fn seeds_are_encrypted_by_the_service_and_rotate() {
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("kms.sock");
     let below = Arc::new(MemoryStore::new());
