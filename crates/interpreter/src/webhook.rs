@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn questions() {
+    fn requests_match_upstreams() {
         let (body, replicas) =
             exchange(json!({"uid": "1", "successful": true, "replicas": 5}), |it| it.get_replicas(&deployment()));
         assert_eq!(replicas, Ok((5, None)));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn responses_are_validated() {
         let health = |response: Value| exchange(response, |it| it.interpret_health(&deployment())).1;
         for (response, expected) in [
             (json!({"uid": "1", "successful": true, "healthy": false}), Ok(false)),

@@ -264,7 +264,7 @@ fn no_state_between_calls() {
 
 /// All state that a script can access and change belongs to its call: globals, libraries, modules, and arguments.
 #[test]
-fn changes_do_not_reach_other_calls() {
+fn scripts_cannot_change_other_calls() {
     let engine = engine();
     let spoil = "function F(o) \
         for _, lib in pairs({string, table, math, os, package, package.loaded, require('kube'), _G}) do \

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_other_kinds() {
+    fn counters_are_summed_for_each_kind() {
         let daemons = json!({"currentNumberScheduled": 1, "desiredNumberScheduled": 2, "numberAvailable": 3, "numberMisscheduled": 4,
             "numberReady": 5, "updatedNumberScheduled": 6, "numberUnavailable": 7, "generation": 1, "observedGeneration": 1,
             "resourceTemplateGeneration": 2});

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_and_what_makes_them() {
+    fn dependencies_of_pods_and_pod_templates() {
         let spec = json!({
             "serviceAccountName": "sa",
             "imagePullSecrets": [{"name": "pull"}],
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn others() {
+    fn dependencies_of_other_kinds() {
         let ingress =
             |tls: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": {"tls": tls}});
         assert_eq!(found(ingress(json!([{"secretName": "b"}, {"secretName": "a"}]))), "Secret/a Secret/b");

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases() {
+    fn health_follows_the_status() {
         let workload = |status: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 2}, "spec": {"replicas": 2}, "status": status});
         let partitioned = |partition: i64, updated: i64, available: i64| {
             json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"generation": 2},

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn cases() {
+    fn status_is_reflected() {
         for (input, expected) in [
             (
                 object("apps/v1", "Deployment", json!({"replicas": 2, "readyReplicas": 0, "conditions": [1]})),

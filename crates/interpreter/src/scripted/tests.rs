@@ -76,7 +76,7 @@ fn answer(field: &str, body: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn what_functions_may_return() {
+fn results_of_functions_are_validated() {
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ns", "name": name});
     let mut folded = widget();
     folded["status"] = json!({"n": 2, "first": "m1 true Healthy 1 nil", "second": "m2 nil nil nil no"});
