@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pruned() {
+    fn server_populated_fields_are_pruned() {
         for (before, after) in [
             (
                 json!({"kind": "Deployment", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": {"deployment.kubernetes.io/revision": "1", "k": "v"}}, "status": {}}),

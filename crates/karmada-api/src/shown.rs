@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_come_in_the_order_of_their_types() {
+    fn fields_are_in_the_order_of_their_types() {
         for (value, expected) in [
             (json!([{"minGroups": 1, "spreadByField": "zone"}]), r#"[{"spreadByField":"zone","minGroups":1}]"#),
             (

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn cases() {
+    fn growing_bindings_are_charged() {
         let components = |replicas: i64, clusters: &[&str]| {
             let clusters: Vec<Value> = clusters.iter().map(|name| json!({"name": name})).collect();
             json!({"spec": {"clusters": clusters, "components": [{"name": "a", "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}]}})

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases() {
+    fn models_are_validated() {
         let model = |grade: u64, min: &str, max: &str| json!({"grade": grade, "ranges": [{"name": "cpu", "min": min, "max": max}]});
         for (models, expected) in [
             (default_models(), Ok(())),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn standardised() {
+    fn models_are_standardised() {
         let mut object = json!({"spec": {"resourceModels": [
             {"grade": 2, "ranges": [{"name": "cpu", "min": "4", "max": "8"}]},
             {"grade": 1, "ranges": [{"name": "cpu", "min": "1", "max": "4"}]},

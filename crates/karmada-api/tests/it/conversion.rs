@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn trees_too(old in binding(), label in "[a-z]{1,8}") {
+    fn trees_round_trip(old in binding(), label in "[a-z]{1,8}") {
         let mut tree = serde_json::to_value(&old).unwrap();
         tree["metadata"] = serde_json::json!({"name": "a", "labels": {"l": label}, "unknown": 1});
         let before = tree.clone();
