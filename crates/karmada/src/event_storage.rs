@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn stored_events_are_deleted_and_nothing_else() {
+    async fn only_stored_events_are_deleted() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         for n in 0..3 * TOGETHER {
             put(&*store, format!("/registry/core/events/default/e{n}")).await;

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_resources_share_a_place() {
+    fn no_two_resources_share_a_prefix() {
         let resources = kubernetes_api::resources();
         let mut places: Vec<_> = resources.iter().filter_map(|it| place(&it.info.resource)).collect();
         places.sort();

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_takes_is_read() {
+    fn the_usage_of_a_process_is_read() {
         let texts = [
             "77 (a (b) c) S 1 1 1 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 9 0 1200 4096000 100 18446744073709551615 1",
             "cpu 1 2\nbtime 1000\n",

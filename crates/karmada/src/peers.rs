@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn records_without_an_address_name_none() {
+    fn records_without_an_address_are_skipped() {
         let servers = [
             r#"{"address": "192.0.2.7", "port": 6443}"#,
             r#"{"address": "192.0.2.3", "port": 6443}"#,

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_get() {
+    fn flags_determine_urls_endpoints_and_names() {
         for (bind, advertise, external, url, endpoint, names) in [
             ("127.0.0.1", "", "", "https://127.0.0.1:5443", "- 5443", "127.0.0.1"),
             ("::1", "", "", "https://[::1]:5443", "- 5443", "::1"),

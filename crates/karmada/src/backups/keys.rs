@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_missing_files_are_put_back_and_pairs_stay_together() {
+    fn only_missing_files_are_restored_and_pairs_together() {
         let files = |names: &[(&str, &'static str)]| -> Vec<Attachment> {
             let file = |(name, content): &(&str, &'static str)| Attachment {
                 name: (*name).to_owned(),

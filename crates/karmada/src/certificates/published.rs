@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bundle_of_ours_is_replaced_and_no_other() {
+    fn only_own_bundles_are_replaced() {
         let block = |text: &str| pki::holder::der_to_pem("CERTIFICATE", text.as_bytes());
         let trust = block("first") + &block("second");
         let document = |bundle: &str| {

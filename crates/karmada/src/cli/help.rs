@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn short_help_has_what_works_and_long_help_everything() {
+    fn short_help_lists_effective_flags_and_long_help_all() {
         let (short, all) = (help(&["up", "--help"]), help(&["up", "--help-all"]));
         assert!(short.lines().count() < 180, "{} lines:\n{short}", short.lines().count());
         for flag in ["--tls-san", "--advertise-address", "--scheduler-name", "--feature-gates", "--help-all", "-v, --v"]

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_upstream() {
+    fn controllers_are_selected_by_upstreams_names() {
         for (given, expected) in [
             (vec!["*"], vec!["*"]),
             (vec!["*", "-execution", "-serviceExport", "nothing"], vec!["*", "-execution", "-serviceExport"]),

@@ -127,7 +127,7 @@ mod tests {
 
     /// The API server in front authorizes the write of the Cluster, and a SubjectAccessReview there the read of the Secret.
     #[tokio::test]
-    async fn the_right_to_a_token_is_checked_in_front() {
+    async fn access_to_a_token_is_authorized_by_the_front_server() {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let (authority, _) = pki::Authority::generate("front-proxy-ca", &world).expect("an authority");
         let pair = authority.issue_client("front-proxy-client", &[], &world).expect("a certificate");

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_store_that_is_lost_is_not_begun_again() {
+    async fn a_lost_store_is_not_recreated() {
         let directory = tempfile::tempdir().expect("a directory");
         let (engine, _) = kept(Kind::Embedded, directory.path(), "karmada-search.karmada-system.svc", &World::system())
             .await

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_published() {
+    fn the_published_authority_is_read() {
         let of = |data: Value| published(&json!({ "data": data })).map_err(|error| error.to_string());
         let both = json!({"requestheader-client-ca-file": "PEM", "requestheader-allowed-names": "[\"front\"]"});
         assert_eq!(of(both), Ok(Published { authority: "PEM".into(), names: vec!["front".into()] }));

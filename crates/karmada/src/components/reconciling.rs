@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_upstream() {
+    fn controllers_are_selected_by_upstreams_names() {
         for (given, expected) in [
             (vec!["*"], vec!["*"]),
             (vec!["*", "-binding", "-multiclusterservice", "nothing"], vec!["*", "-binding", "-multiclusterservice"]),

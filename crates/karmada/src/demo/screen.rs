@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_needs_a_terminal_that_wants_it() {
+    fn colour_needs_a_terminal_that_supports_it() {
         for (terminal, no_color, term, expected) in [
             (true, "", "xterm-256color", true),
             (true, "", "", true),

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_member_keeps_what_is_assigned_to_it() {
+    fn a_lost_member_keeps_its_assignment() {
         let missing = |change: fn(&mut View)| {
             let mut view = complete();
             unreachable(&mut view, 1);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_observed_in_words() {
+    fn observations_are_summarized() {
         let mut view = complete();
         unreachable(&mut view, 1);
         assert_eq!(view.summary(), "nginx 4/4 ready: member1 2/2, member2 2/2");

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_what_happens_anyway_is_neither_refused_nor_announced() {
+    fn flags_that_request_the_only_behaviour_are_silent() {
         for args in [
             &["--leader-elect=false"][..],
             &["--enable-taint-manager=false", "--enable-no-execute-taint-eviction=false", "--enable-pprof=F"],
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_effect_is_announced() {
+    fn flags_without_effect_are_announced() {
         let command = with_flags(Command::new("up"), UP);
         let matches = command.try_get_matches_from(["up", "--leader-elect=false", "--leader-elect-resource-name=x"]);
         let matches = matches.expect("known flags");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_listens_on_every_address_but_what_others_must_call() {
+    fn only_externally_called_servers_listen_on_all_addresses() {
         let found: Vec<String> = listeners().iter().map(ToString::to_string).collect();
         let expected = [
             "controller-manager --metrics-bind-address 127.0.0.1:8080",

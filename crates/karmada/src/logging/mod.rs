@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown() {
+    fn verbosity_selects_the_logged_lines() {
         for (flags, expected) in [
             (&[][..], "E W 0 hW"),
             (&[("v", "1")], "E W 0 hW"),

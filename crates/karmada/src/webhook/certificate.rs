@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_are_shown_and_bad_ones_are_not() {
+    fn new_certificates_are_served_and_invalid_ones_ignored() {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let (authority, _) = Authority::generate("ca", &world).expect("an authority");
         let issue = || authority.issue_server(&ServerNames::api_server("a", &[]), &world).expect("a certificate");

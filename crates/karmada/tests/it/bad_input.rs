@@ -37,7 +37,7 @@ fn manifests_that_are_wrong_are_refused_with_the_place() {
 }
 
 #[test]
-fn joining_a_member_that_refuses_connections_leaves_nothing_behind() {
+fn joining_an_unreachable_member_leaves_no_objects() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let plane = Karmada::up(&directory.path().join("up"));
     let member = Karmada::member("gone", &directory.path().join("gone"));
@@ -56,7 +56,7 @@ fn joining_a_member_that_refuses_connections_leaves_nothing_behind() {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_member_that_disappears_blocks_no_others_and_catches_up() {
+fn a_disconnected_member_blocks_no_others_and_catches_up() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let paths = ["m1", "m2"].map(|name| directory.path().join(name));
     let steady = Karmada::member("m1", &paths[0]);

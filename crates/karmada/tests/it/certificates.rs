@@ -276,7 +276,7 @@ async fn ten_years_pass_without_an_interruption() {
 }
 
 #[tokio::test]
-async fn steps_of_a_year_are_taken_too() {
+async fn certificates_survive_steps_of_a_year() {
     let directory = TempDir::new().expect("a directory");
     let plane = Plane::start(directory.path(), None).await;
     let mut watch = Watch::new();
@@ -294,7 +294,7 @@ async fn steps_of_a_year_are_taken_too() {
 /// `karmada certs renew` and an operator's tool change files beside a server: it is not restarted, and no time passes
 /// except for the reload delay.
 #[tokio::test]
-async fn files_that_change_are_taken_up() {
+async fn changed_files_are_reloaded() {
     let directory = TempDir::new().expect("a directory");
     let world = World::simulated("2026-11-23T00:00:00Z".parse().expect("a time"), 8);
     let (theirs, _) = pki::Authority::generate("their-ca", &world).expect("an authority");

@@ -63,7 +63,7 @@ fn wanted(object: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_deleted_in_a_member_for_an_object_that_cannot_be_read() {
+async fn unreadable_objects_delete_nothing_in_members() {
     let root = tempfile::tempdir().expect("a directory");
     let whole: PathBuf = root.path().join("whole");
     let plane = Plane::start_with(|options| on_disk(options, &whole)).await;
@@ -126,7 +126,7 @@ async fn nothing_is_deleted_in_a_member_for_an_object_that_cannot_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_store_is_not_begun_again() {
+async fn a_missing_store_is_not_recreated() {
     let root = tempfile::tempdir().expect("a directory");
     let plane = Plane::start_with(|options| on_disk(options, root.path())).await;
     plane.plane.stop().await.expect("it stops");

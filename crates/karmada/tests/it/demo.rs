@@ -70,7 +70,7 @@ fn story() -> Expect {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_story_is_observed_act_by_act() {
+async fn the_demo_reports_each_step() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (error, text) = played(options(), directory.path()).await;
     assert_eq!(error, None, "{text}");
@@ -92,7 +92,7 @@ async fn a_member_that_cannot_start_ends_the_demo_with_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_scene_ends_the_demo_with_the_missing_state() {
+async fn a_failed_step_ends_the_demo_with_the_missing_state() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut options = options();
     // Its Deployments never get a pod.
@@ -105,7 +105,7 @@ async fn a_failed_scene_ends_the_demo_with_the_missing_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_story_was_not_observed() {
+async fn an_interrupted_demo_fails() {
     for (exit, expected) in [(true, Some("interrupted before the story was over")), (false, None)] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
@@ -127,7 +127,7 @@ fn the_program_writes_plain_lines_into_a_pipe_and_no_logs() {
 }
 
 #[test]
-fn the_readme_shows_the_story() {
+fn the_readme_shows_the_demo() {
     let readme = include_str!("../../../../README.md");
     let block = readme.split("\n\n").find(|block| block.contains("s  Started   a control plane"));
     let shown: String = block.unwrap_or_default().lines().map(|line| format!("{}\n", line.trim_start())).collect();

@@ -33,7 +33,7 @@ fn unready(plane: &Karmada, check: &str) {
 
 #[test]
 #[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
-fn control_planes_outlive_an_etcd_that_stands_still() {
+fn control_planes_survive_a_stopped_etcd() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| directory.path().join(name);
     let etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");
@@ -110,7 +110,7 @@ fn servers_that_keep_leases_in_different_places_do_not_run_beside_each_other() {
 
 #[test]
 #[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
-fn events_live_in_an_etcd_of_their_own() {
+fn events_may_have_a_separate_etcd() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| directory.path().join(name);
     let etcd = Process::start(&path("main"), &[]).expect("etcd starts");

@@ -33,7 +33,7 @@ fn resumed(server: &Karmada, revision: u64) -> String {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn events_end_with_the_process_and_no_client_misses_it() {
+fn events_in_memory_end_with_the_process() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let data = directory.path().join("data");
     let server = Karmada::apiserver_with(&data, &["--event-storage=store"]);

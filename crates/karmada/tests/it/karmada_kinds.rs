@@ -35,7 +35,7 @@ fn a_policy_gets_its_defaults_and_is_validated() {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_cluster_takes_strategic_patches_and_shows_its_columns() {
+fn a_cluster_accepts_strategic_patches_and_has_columns() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Karmada::apiserver(dir.path());
     apply(&server, &dir, CLUSTER);

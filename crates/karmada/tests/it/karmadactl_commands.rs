@@ -142,7 +142,7 @@ impl Session {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn commands_answer_as_written_down() {
+fn commands_match_the_transcript() {
     let (mut transcript, session) = (transcript(), Session::start());
     let mut differences = String::new();
     for part in &mut transcript.parts {

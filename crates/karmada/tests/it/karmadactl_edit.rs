@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::karmadactl_desk::{CONFIG_MAP, Desk};
 
 #[tokio::test]
-async fn objects_are_edited_until_the_server_takes_them() {
+async fn objects_are_edited_until_the_server_accepts_them() {
     let desk = Desk::new(&[]).await;
     desk.write("a.yaml", CONFIG_MAP);
     desk.check(

@@ -415,7 +415,7 @@ async fn servers_that_are_not_reached_are_named() {
 }
 
 #[tokio::test]
-async fn refused_credentials_and_other_servers_are_named() {
+async fn rejected_credentials_and_wrong_servers_are_named() {
     let files = Files::new();
     let plain = plain(files.0.path()).await;
     let cluster = trusting(plain.url(), &authority_of(plain.kubeconfig()));

@@ -297,7 +297,7 @@ async fn a_control_plane_does_not_join_itself() {
 }
 
 #[tokio::test]
-async fn arguments_are_refused_in_upstreams_words() {
+async fn invalid_arguments_get_upstreams_messages() {
     let fleet = Fleet::start(&[]).await;
     let member = fleet.member("member1").await;
     let config = member.kubeconfig().to_str().expect("text");

@@ -96,7 +96,7 @@ async fn run(fleet: &Fleet, mut command: Command, namespace: &str, line: &str, d
 
 #[tokio::test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-async fn both_print_the_same() {
+async fn karmadactl_and_kubectl_print_the_same() {
     let fleet = Fleet::start(&[]).await;
     let directory = tempfile::tempdir().expect("a directory");
     for (name, text) in [

@@ -181,7 +181,7 @@ async fn a_cluster_that_does_not_finish_is_named() {
 }
 
 #[tokio::test]
-async fn rollouts_pause_and_refuse_in_kubectls_words() {
+async fn rollout_commands_print_kubectls_messages() {
     let fleet = fleet().await;
     check(
         &fleet,

@@ -207,7 +207,7 @@ async fn fault(dice: &mut Dice, planes: &Planes, cluster: &mut Cluster, flags: &
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
-async fn random_kills_lose_nothing_and_no_controller_acts_twice() {
+async fn random_kills_lose_nothing_and_repeat_no_action() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut cluster = Cluster::start(&directory.path().join("etcd"), 3).await.expect("etcd starts");
     let urls: Vec<_> = (0..3).map(|number| cluster.url(number)).collect();

@@ -64,7 +64,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn typed_objects_live_and_die() {
+async fn typed_objects_are_created_changed_and_deleted() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Karmada::up(dir.path());
     let client = client(&server).await;

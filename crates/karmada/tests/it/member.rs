@@ -51,7 +51,7 @@ fn a_deployment_rolls_out_scales_and_rolls_back() {
 
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn pods_wait_for_room_and_a_restart_changes_nothing() {
+fn pods_wait_for_capacity_and_a_restart_changes_nothing() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let member = Karmada::member_with("m1", dir.path(), &["--nodes", "2", "--pods", "2"]);
     member.ok(&["create", "deployment", "web", "--image=nginx", "--replicas=5"]);

@@ -14,7 +14,7 @@ fn called(name: &str, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn the_plugin_speaks_of_itself_as_kubectl_karmada() {
+fn the_plugin_names_itself_kubectl_karmada() {
     let version = called("kubectl-karmada", &["version"]).ok();
     assert!(version.starts_with("kubectl karmada version: version.Info{GitVersion:\"v"), "{version}");
     let unknown = called("kubectl-karmada", &["nosuch"]);

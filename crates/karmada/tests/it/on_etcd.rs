@@ -34,7 +34,7 @@ pub fn stored(process: &Process, key: &str) -> Option<String> {
 
 #[test]
 #[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
-fn a_control_plane_on_etcd_propagates_and_survives_the_death_of_both() {
+fn a_control_plane_on_etcd_survives_kills_of_both() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| directory.path().join(name);
     let mut etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");
@@ -134,7 +134,7 @@ fn propagates(plane: &Karmada, member: &Karmada, name: &str) {
 
 #[test]
 #[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
-fn one_of_two_control_planes_works_and_the_other_takes_over() {
+fn a_standby_control_plane_takes_over() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| directory.path().join(name);
     let etcd = Process::start(&path("etcd"), &[]).expect("etcd starts");

@@ -154,7 +154,7 @@ pub fn policy(placement: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_main_job_in_one_process() {
+async fn one_process_propagates_a_deployment() {
     let plane = Plane::start().await;
     let weight = |name: &str, weight: u32| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
     let placement = json!({"clusterAffinity": {"clusterNames": ["member1", "member2"]}, "replicaScheduling": {

@@ -160,7 +160,7 @@ fn assert_refused(result: Result<(), client::Error>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_charges_and_refuses_and_the_controllers_give_back() {
+async fn a_webhook_charges_and_the_controllers_release() {
     let beside = Beside::start().await;
     beside.bind("a", 3).await.expect("it fits");
     assert_eq!(beside.used().await, "3", "charged before it was stored");

@@ -284,7 +284,7 @@ fn body(resource: &ApiResource, namespace: Option<&str>, name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_reaches_nothing_of_another_cluster() {
+async fn an_agent_cannot_access_another_cluster() {
     let plane = Plane::start().await;
     let admin = plane.client();
     grant(admin, "m9").await;

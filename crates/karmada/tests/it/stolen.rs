@@ -172,7 +172,7 @@ async fn every_way_to_redirect_a_token_needs_the_right_to_read_it() {
 }
 
 #[tokio::test]
-async fn destinations_that_no_cluster_has_are_refused_for_everybody() {
+async fn invalid_destinations_are_rejected_for_every_user() {
     let directory = tempfile::tempdir().expect("a directory");
     let opened = server(directory.path()).await;
     let admin = opened.client("test");

@@ -203,7 +203,7 @@ async fn searched(admin: &Client) {
 
 /// Also changes the agent's kubeconfig: the control plane has another port after its restart.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_control_plane_gets_its_tunnels_back_and_no_work_is_lost() {
+async fn tunnels_are_reopened_after_a_kill_without_lost_works() {
     let directory = tempfile::tempdir().expect("a directory");
     let (data, own) = (directory.path().join("karmada"), directory.path().join("m1"));
     let member = tokio::task::spawn_blocking(move || Karmada::member("m1", &own)).await.expect("no panic");

@@ -67,7 +67,7 @@ fn first_lines(page: &str) -> Vec<&str> {
 
 /// One workload from its creation to its end.
 #[tokio::test]
-async fn one_page_from_template_to_member() {
+async fn why_explains_each_state_of_a_workload() {
     let fleet = Fleet::start(&["m1", "m2"]).await;
     let control = fleet.plane.client();
     reporting(&fleet).await;
@@ -194,7 +194,7 @@ async fn absent(fleet: &Fleet) {
 
 /// Members' objects compared with stored ones, and with a file.
 #[tokio::test]
-async fn differences_and_previews() {
+async fn diff_shows_differences_and_previews() {
     let fleet = Fleet::start(&["m1", "m2"]).await;
     let control = fleet.plane.client();
     reporting(&fleet).await;
