@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_reported_is_not_referred_to() {
+    fn unreported_secrets_are_not_referenced() {
         let wanted =
             Registration { name: "m1".into(), namespace: "ns".into(), zones: vec!["z".into()], ..Default::default() };
         let spec_of = |reports_credentials, reports_impersonator| {

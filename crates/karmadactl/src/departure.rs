@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_and_what_stays() {
+    fn departures_list_deleted_and_preserved_objects() {
         let many: Vec<Value> = (0..12).map(|n| object("ConfigMap", Some("shop"), &format!("c{n:02}"))).collect();
         let works = [
             work(json!([object("Deployment", Some("shop"), "web"), object("Namespace", None, "shop")]), false, "True"),

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_kubectls() {
+    fn outcomes_match_kubectls() {
         let map = |value: Value| value.as_object().cloned().unwrap_or_default();
         let (none, one, two) = (map(json!({})), map(json!({"a": "1"})), map(json!({"a": "1", "b": "2"})));
         for (before, after, overwrite, expected) in [

@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_hold_what_the_user_wrote() {
+    fn templates_omit_server_populated_fields() {
         let live = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default",
             "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
             "labels": {"karmada.io/managed": "true"}},

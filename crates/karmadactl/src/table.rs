@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_tables_lose_where_they_are_widest() {
+    fn the_widest_columns_are_shortened_first() {
         let check = |columns: usize, widths: &[usize], least: &[Option<usize>], expected: &[usize]| {
             assert_eq!(fitted(widths, least, columns), expected, "{widths:?} in {columns}");
         };

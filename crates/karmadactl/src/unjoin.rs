@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_out_names_what_force_would_leave() {
+    fn a_timeout_lists_the_objects_that_force_leaves() {
         let work = json!({"spec": {"workload": {"manifests": [
             {"kind": "Deployment", "metadata": {"namespace": "default", "name": "nginx"}},
             {"kind": "ClusterRole", "metadata": {"name": "reader"}}]}}});

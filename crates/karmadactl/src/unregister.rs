@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_agent_may_not_delete_is_listed() {
+    fn objects_that_the_agent_cannot_delete_are_listed() {
         let text = left("m1", "karmada-cluster");
         for object in [
             "ClusterRole system:karmada:m1:agent\n",

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_others_stay_and_own_ones_go() {
+    fn only_previously_applied_fields_are_removed() {
         check(
             json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"paused": true}}),
             json!({"metadata": {"labels": {"a": "3"}}, "spec": {"replicas": 2}}),

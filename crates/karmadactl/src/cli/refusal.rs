@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_are_counted() {
+    fn edit_distances_are_computed() {
         for (a, b, expected) in
             [("", "", 0), ("get", "gt", 1), ("get", "teg", 2), ("", "abc", 3), ("kitten", "sitting", 3)]
         {

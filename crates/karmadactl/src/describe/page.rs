@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_words() {
+    fn field_names_are_split_into_words() {
         for (field, expected) in [
             ("creationTimestamp", "Creation Timestamp"),
             ("apiVersion", "API Version"),

@@ -65,7 +65,7 @@ fn shown(copies: &[Copy]) -> String {
 }
 
 #[test]
-fn what_clusters_are_to_have() {
+fn desired_copies_follow_binding_and_policy() {
     let left = json!({"metadata": {"name": "c-1", "namespace": "karmada-es-m3"}, "spec": {}});
     let left: Work = serde_json::from_value(left).expect("a Work");
     for (what, source, preview, expected) in [
@@ -100,7 +100,7 @@ fn subject() -> Subject {
 }
 
 #[test]
-fn how_members_differ() {
+fn differences_of_members_are_listed() {
     let around = around();
     let copy = plan(&source("1", Some(&["m1"])), &around, false).copies.remove(0);
     let observed = |data: &str, managed: bool| {

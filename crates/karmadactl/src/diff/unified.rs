@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_right_and_as_few_as_possible() {
+    fn edits_are_correct_and_minimal() {
         let world = World::simulated("2026-01-01T00:00:00Z".parse().expect("a time"), 3);
         for _ in 0..500 {
             let text = || {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn which_moves_are_shown() {
+    fn moves_are_filtered_by_cluster_and_workload() {
         for (word, expected) in [
             (None, 2),
             (Some("m1"), 1),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn how_moves_are_shown() {
+    fn moves_are_printed_as_a_table() {
         let expected = "\
 STARTED                ENDED                  WORKLOAD              FROM   TO   ENDING        STATE    REASON
 2026-01-01T00:00:00Z   2026-01-01T00:00:09Z   Deployment shop/web   m1     m2   Replaced      kept=3   TaintUntolerated: why

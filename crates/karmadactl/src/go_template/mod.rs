@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_named() {
+    fn template_errors_are_reported() {
         check("{{.a", "error parsing template {{.a, template: output:1: unclosed action");
         check("{{if .a}}", "error parsing template {{if .a}}, template: output:1: unexpected EOF");
         check(

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_changed() {
+    fn an_edited_file_yields_the_changes() {
         assert_eq!(edited(|text| text), "null");
         let health = "function InterpretHealth(o) return true end\n";
         assert_eq!(edited(|text| text.replace(health, "")), r#"{"healthInterpretation":null}"#);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_reads_well() {
+    fn the_file_lists_rules_with_documentation() {
         let text = document(&customization(), true).unwrap();
         assert!(text.contains("---@name: example\n---@apiVersion: apps/v1\n---@kind: Deployment\n\n---@rule: Retain\n---@doc: function Retain("));
         assert!(!document(&customization(), false).unwrap().contains("---@doc"));

@@ -84,7 +84,7 @@ fn remote_resources_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_its_place() {
+fn errors_name_their_file() {
     check(
         &[("/k/x", "")],
         &expect![[r#"
@@ -193,7 +193,7 @@ fn what_is_wrong_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_was_generated_has_a_hash_that_references_follow() {
+fn references_follow_the_hash_of_generated_names() {
     let text = "resources: [p.yaml]; namePrefix: p-; configMapGenerator: [{name: a, literals: [k=<v>]}]";
     let pod = "apiVersion: v1; kind: Pod; metadata: {name: p}; spec: {volumes: [{name: v, configMap: {name: a}}]}";
     check(

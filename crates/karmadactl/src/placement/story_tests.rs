@@ -131,7 +131,7 @@ fn is_plain(text: &str) {
 }
 
 #[test]
-fn what_runs_where_it_is_to_be() {
+fn a_converged_workload_needs_no_step() {
     let text = Given::default().text();
     is_plain(&text);
     expect_test::expect![[r"

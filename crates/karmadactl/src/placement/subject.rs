@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kubectl_takes() {
+    fn arguments_are_parsed_as_by_kubectl() {
         for (args, kind, expected) in [
             ("", None, Ok(None)),
             ("web", None, Ok(Some((None, "web")))),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn names_like_one() {
+    fn similar_names_are_suggested() {
         let names = ["nginx", "network", "web", "web-canary", "frontend"];
         for (wanted, expected) in [
             ("ne", &["network"][..]),

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn each_object_has_one_fate() {
+    fn each_object_has_one_action() {
         let mut foreign = observed("foreign", "1");
         foreign["metadata"]["labels"] = json!({});
         let mut of_another = observed("of-another", "1");

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_control_plane_comes_first() {
+    fn the_control_plane_precedes_its_members() {
         let mut seen = Seen::default();
         check(
             &seen,
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn collected_statuses_stand_in_for_members_that_are_not_read() {
+    fn aggregated_statuses_replace_unread_members() {
         let status = json!({"generation": 7, "observedGeneration": 7, "resourceTemplateGeneration": 2, "replicas": 2,
             "updatedReplicas": 2, "availableReplicas": 1});
         let items = json!([{"clusterName": "m2", "applied": true, "health": "Unhealthy", "status": status}]);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_that_members_would_not_see() {
+    fn restarts_without_effect_in_members() {
         check(json!({"labelsOverrider": [{"operator": "add", "value": {"x": "y"}}]}), "", &[]);
         let replaced =
             json!({"plaintext": [{"path": "/spec/template/metadata/annotations", "operator": "replace", "value": {}}]});

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_read() {
+    fn exit_statuses_are_read() {
         for (status, expected) in [
             (r#"{"status":"Success"}"#, End::Success),
             (

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_start_is_named() {
+    fn pods_that_did_not_start_are_named() {
         let check = |last: &[Value], expected: &str| {
             assert_eq!(late("deployment/web", "shop", Duration::from_secs(20), last), expected);
         };

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tree_shows() {
+    fn trees_show_bindings_works_and_members() {
         let deployment = |ready: i64| json!({"kind": "Deployment", "metadata": {"creationTimestamp": "2026-01-01T00:01:00Z"}, "status": {"replicas": 2, "readyReplicas": ready}});
         let own = branch(
             "Deployment",

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_fits_or_does_not() {
+    fn forecasts_report_whether_growth_fits() {
         let clusters = [cluster("m1", "4"), cluster("m2", "2")];
         let found = lines(&binding(2), &clusters, &[9, 5, 5, 2]);
         assert_eq!(found.len(), 2, "numbers that are no growth are left out: {found:?}");

@@ -142,7 +142,7 @@ impl Given {
 }
 
 #[test]
-fn a_whole_page() {
+fn a_complete_explanation() {
     let mut given = given().policies(vec![
         policy("web", "shop", json!({})),
         policy("all", "shop", json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]})),
@@ -191,7 +191,7 @@ fn a_whole_page() {
 
 /// Each state with its answer, the first thing that is waited for, and the first step.
 #[test]
-fn answers() {
+fn each_state_has_an_explanation_and_a_next_step() {
     let failed = |reason: &str, message: &str| {
         json!({"spec": {"clusters": []}, "status": {"aggregatedStatus": [], "conditions": [
             {"type": "Scheduled", "status": "False", "reason": reason, "message": message}]}})
@@ -401,7 +401,7 @@ fn answers() {
 
 /// Policies that select the workload, and the reason why one applies.
 #[test]
-fn policies_that_lose_and_why() {
+fn losing_policies_are_listed_with_reasons() {
     let kind = json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]});
     let with = |mut spec: Value, more: Value| {
         apimachinery::merge_patch::apply(&mut spec, &more);

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_take_what_runs_together_or_what_starts_them() {
+    fn pod_requests_include_init_containers() {
         let of = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
         let always = json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}});
         let check = |containers: Value, starting: Value, expected: &str| {

@@ -33,7 +33,7 @@ fn sample(name: &str, label: (&str, &str), value: i32) -> Sample {
 }
 
 #[test]
-fn nothing_is_wrong() {
+fn a_healthy_system_has_no_findings() {
     check(|_| (), &[]);
     check(with(json!({})), &[]);
     check(
@@ -145,7 +145,7 @@ fn members() {
 }
 
 #[test]
-fn queues_and_room() {
+fn queues_and_capacity() {
     let of = |name: &str, queue: &str, value: i32| sample(name, ("name", queue), value);
     let waited = |sum: i32, count: i32, expected: &[&str]| {
         let metrics = vec![

@@ -6,7 +6,7 @@ use super::super::{cluster, works};
 use super::{cluster_of, work};
 
 #[test]
-fn clusters_and_what_waits_for_them() {
+fn clusters_are_listed_with_waiting_works() {
     let facts = |patch: Value, works: Vec<Value>| {
         let mut cluster = cluster_of("m1");
         apimachinery::merge_patch::apply(&mut cluster, &patch);
