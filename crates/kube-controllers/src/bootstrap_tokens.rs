@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_come_and_go() {
+    fn signatures_are_added_and_removed() {
         let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let data = map(&[("kubeconfig", "k"), ("jws-kubeconfig-a", "1"), ("jws-kubeconfig-b", "2")]);
         let wanted = map(&[("jws-kubeconfig-a", "1"), ("jws-kubeconfig-c", "3")]);

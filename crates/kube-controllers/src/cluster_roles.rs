@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_come_in_the_order_of_selectors_and_names() {
+    fn rules_are_ordered_by_selector_and_name() {
         let role = |name: &str, label: &str, verbs: &[&str]| {
             let rules: Vec<_> = verbs.iter().map(|verb| json!({"verbs": [verb]})).collect();
             let tree =

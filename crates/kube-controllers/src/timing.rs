@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_end() {
+    fn times_in_the_past_need_no_wait() {
         let at = |text: &str| Time::new(text.parse().expect("a time"));
         let now = at("2026-11-21T00:00:00Z");
         assert_eq!(wait(at("2026-11-21T00:00:01Z"), now), Some(Duration::from_secs(1)));

@@ -112,7 +112,7 @@ async fn rejected_requests_fail_and_denials_are_final() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kubelets_are_approved_and_others_are_not() {
+async fn only_requests_of_kubelets_are_approved() {
     let plane = Plane::start(&["csrapproving", "csrsigning"]).await;
     let node = "system:node:a";
     let identity = Identity { user: node.into(), groups: vec!["system:nodes".into()], ..Identity::system("test") };

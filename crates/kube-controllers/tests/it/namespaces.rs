@@ -21,7 +21,7 @@ fn widgets() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_content_of_a_namespace_and_nothing_else_is_deleted() {
+async fn only_the_content_of_the_namespace_is_deleted() {
     let plane = Plane::start(&["namespace", "serviceaccount"]).await;
     let (namespaces, maps) = (resource("v1", "Namespace"), resource("v1", "ConfigMap"));
     plane.create(widgets()).await;
