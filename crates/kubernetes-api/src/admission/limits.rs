@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_in_upstreams_words() {
+    fn violated_limits_get_upstreams_messages() {
         let pod = |resources: Value| json!({"spec": {"containers": [{"name": "a", "resources": resources}]}});
         let claim = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
         for (plural, object, item, expected) in [

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn runtime_classes_bring_overhead_and_nodes() {
+    fn runtime_classes_set_overhead_and_nodes() {
         let class = json!({"overhead": {"podFixed": {"cpu": "1"}}, "scheduling": {"nodeSelector": {"gvisor": "yes"}}});
         let mut pod = json!({"spec": {}});
         assert_eq!(apply_runtime_class(&mut pod, &class), Ok(()));

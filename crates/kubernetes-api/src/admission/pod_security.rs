@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_held_to_the_level() {
+    fn pods_are_checked_against_the_level() {
         let at = |level| Policy { level, version: "latest".to_owned() };
         let plain = json!({"containers": [{"name": "a"}]});
         let good = json!({

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_count_for_what_they_are() {
+    fn usage_is_computed_per_kind() {
         let shown = |group: &str, plural: &str, object: Value| -> Vec<String> {
             usage(group, plural, &object).iter().map(|(name, amount)| format!("{name}={amount}")).collect()
         };
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_in_upstreams_words() {
+    fn exceeded_quotas_get_upstreams_messages() {
         let used = |quota: Value, object: &Value| charge(&quota, "", "pods", None, object);
         let fits = used(
             quota(json!({"pods": "2", "cpu": "1"}), json!({"pods": "1", "cpu": "900m"})),
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_into_a_scope_is_charged_in_full() {
+    fn objects_that_enter_a_scope_are_charged_in_full() {
         let mut terminating = quota(json!({"pods": "1"}), json!({"pods": "0"}));
         terminating["spec"]["scopes"] = json!(["Terminating"]);
         let before = pod(json!({}));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn some_pods_want_none() {
+    fn pods_may_opt_out_of_the_token() {
         let mut pod = json!({"spec": {"automountServiceAccountToken": false, "containers": [{"name": "a"}]}});
         complete(&mut pod, &json!({"automountServiceAccountToken": true}), "x");
         assert!(pod["spec"].get("volumes").is_none());

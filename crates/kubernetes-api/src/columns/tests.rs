@@ -235,7 +235,7 @@ fn rows_read_as_kubectl_shows_them() {
 }
 
 #[test]
-fn heads_and_conditions_of_rows() {
+fn formats_of_columns_and_conditions_of_rows() {
     let format = |kind: &str| columns("", kind).first().map(|first| first.format.clone());
     assert_eq!(format("Pod").as_deref(), Some("name"));
     assert_eq!(format("Event").as_deref(), Some(""), "it begins with when it was seen");

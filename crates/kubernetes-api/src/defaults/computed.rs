@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moving_tags() {
+    fn moving_tags_are_pulled_always() {
         for (image, moving) in [
             ("nginx", true),
             ("nginx:latest", true),

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_follow_each_other() {
+    fn both_data_source_fields_are_set() {
         let claim = json!({"kind": "PersistentVolumeClaim", "name": "a"});
         let other = json!({"apiGroup": "g.io", "kind": "K", "name": "a"});
         let far = json!({"apiGroup": "g.io", "kind": "K", "name": "a", "namespace": "n"});

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn generations_stay_known() {
+    fn observed_generations_are_kept() {
         let old = json!({"status": {"observedGeneration": 2, "conditions": [
             {"type": "Ready", "observedGeneration": 1}, {"type": "Ready", "observedGeneration": 2}]}});
         let mut pod = json!({"status": {"conditions": [

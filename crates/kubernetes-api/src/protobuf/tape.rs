@@ -336,13 +336,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_document_is_what_decoding_makes_of_it(tree in value(), pretty in any::<bool>()) {
+        fn documents_equal_those_of_the_decoder(tree in value(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_string_pretty(&tree) } else { serde_json::to_string(&tree) };
             prop_assert_eq!(rewritten(&text.unwrap()).unwrap(), tree.to_string());
         }
 
         #[test]
-        fn nothing_makes_it_panic(bytes in prop::collection::vec(prop::sample::select(b"{}[]\"\\:,a1 tn".to_vec()), 0..40)) {
+        fn reading_any_bytes_never_panics(bytes in prop::collection::vec(prop::sample::select(b"{}[]\"\\:,a1 tn".to_vec()), 0..40)) {
             if let Ok(node) = Tape::default().read(&bytes) {
                 let _ = (node.write(&mut Vec::new()), node.number(), node.member("a").map(Node::text));
             }

@@ -66,12 +66,12 @@ fn options_are_known_in_every_group_and_bad_bytes_are_refused() {
 }
 
 #[test]
-fn fields_whose_zero_counts_are_in_order() {
+fn fields_with_significant_zeros_are_sorted() {
     assert!(scalar::sorted());
 }
 
 #[test]
-fn what_is_encoded_is_decoded_again() {
+fn encoding_round_trips() {
     let objects = [
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns", "labels": {"x": "y"},
                "creationTimestamp": "2024-02-29T12:00:00Z", "managedFields": [{"manager": "m", "fieldsV1": {"f:data": {}}}]},
@@ -133,7 +133,7 @@ fn items_given_one_by_one_make_the_list() {
 }
 
 #[test]
-fn neither_spaces_nor_order_nor_spelling_count() {
+fn encoding_ignores_spaces_order_and_escapes() {
     let stored = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"},"name":"pA"},
         "spec":{"containers":[{"image":"i","name":"c"}],"nodeName":"n\n"}}"#;
     let other = r#" {"spec" : {"nodeName":"x", "nodeName":"n\u000a","containers": [ {"\u006eame":"c","image":"i"} ]},

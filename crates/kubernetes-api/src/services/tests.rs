@@ -20,7 +20,7 @@ fn assign(book: &mut Book, name: &str, spec: Value) -> Result<Value, String> {
 }
 
 #[test]
-fn addresses_are_given_once_and_come_back() {
+fn addresses_are_allocated_once_and_released() {
     let mut book = book("10.0.0.0/29", None);
     let mut given = Vec::new();
     for name in ["a", "b", "c", "d", "e", "f"] {
@@ -41,7 +41,7 @@ fn addresses_are_given_once_and_come_back() {
 }
 
 #[test]
-fn a_service_takes_what_it_did_not_hold() {
+fn a_service_allocates_only_new_addresses_and_ports() {
     let service = |ips: &[&str], port: Option<u16>| json!({"spec": {"clusterIPs": ips, "ports": [{"nodePort": port}]}});
     let one = service(&["10.0.0.1"], None);
     for (what, before, after, expected) in [
@@ -115,7 +115,7 @@ fn node_ports() {
 }
 
 #[test]
-fn updates_keep_what_they_do_not_mention() {
+fn updates_keep_unspecified_fields() {
     let old = json!({"spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
         "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "externalTrafficPolicy": "Cluster",
         "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30001}]}});

@@ -133,7 +133,7 @@ fn warnings_have_the_text_of_kube_apiserver() {
 }
 
 #[test]
-fn documents_are_read_with_care() {
+fn malformed_documents_are_rejected() {
     let kind = deployment();
     let of = |schemas: Value| Document::new(json!({"components": {"schemas": schemas}})).shape(&kind).is_some();
     let named = json!([{"group": "apps", "version": "v1", "kind": "Deployment"}]);

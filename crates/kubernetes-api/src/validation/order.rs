@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_taken_apart() {
+    fn paths_are_split_into_segments() {
         for (path, expected) in [
             ("spec", "spec"),
             ("spec.ports[0].name", "spec ports [0] name"),

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_sound() {
+    fn counts_are_validated() {
         for (group, kind, old, new, expected) in [
             ("apps", "Deployment", json!({}), json!({"replicas": 2, "readyReplicas": 1}), ""),
             (

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_a_process_may_run_as() {
+    fn user_names_are_validated() {
         let long = |count: usize| "a".repeat(count);
         for (name, expected) in [
             ("ContainerUser".to_owned(), &[][..]),

@@ -9,7 +9,7 @@ const NEW: &str = "metadata: {namespace: ns}\nregarding: {namespace: ns}\nreason
                    eventTime: '2026-01-01T00:00:00.000000Z'\nreportingController: c\nreportingInstance: i\n";
 
 #[test]
-fn what_is_made() {
+fn created_events_are_validated() {
     let long = format!("{}\naction: {}", NEW.replace("action: A", ""), "a".repeat(129));
     let old_fields = format!("{NEW}deprecatedCount: 1\ndeprecatedSource: {{component: c}}\n");
     let series = format!("{NEW}series: {{count: 1}}\n");
@@ -71,7 +71,7 @@ fn what_is_made() {
 }
 
 #[test]
-fn what_is_changed() {
+fn changed_events_are_validated() {
     for (pointer, value, expected) in [
         ("series", json!({"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}), expect![""]),
         (

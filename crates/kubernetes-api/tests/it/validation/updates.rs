@@ -6,7 +6,7 @@ use super::{CONTAINER, deployment, update};
 use crate::defaults::yaml;
 
 #[test]
-fn what_is_fixed() {
+fn immutable_fields_are_rejected() {
     let deployment = deployment("", CONTAINER);
     let job = format!("spec: {{template: {{spec: {{restartPolicy: Never, {CONTAINER}}}}}}}");
     let pod = format!("spec: {{{CONTAINER}}}");

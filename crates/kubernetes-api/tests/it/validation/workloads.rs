@@ -249,7 +249,7 @@ fn jobs() {
 }
 
 #[test]
-fn workloads_besides() {
+fn other_workloads() {
     for (group, kind, document, expected) in [
         (
             "autoscaling",
