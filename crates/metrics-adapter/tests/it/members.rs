@@ -76,7 +76,7 @@ async fn single_objects() {
 }
 
 #[tokio::test]
-async fn members_that_are_known_to_have_nothing_receive_no_request() {
+async fn members_without_metrics_receive_no_request() {
     let mut members = vec![("m0", Member::serves(&[(NAMED, pod("shop", "web")), (PODS, pods(&[("shop", "web")]))]))];
     let names: Vec<String> = (1..1000).map(|n| format!("m{n}")).collect();
     members.extend(names.iter().map(|name| (name.as_str(), Member::Empty)));
