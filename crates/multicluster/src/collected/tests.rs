@@ -50,7 +50,7 @@ fn labels_are_sets() {
 }
 
 #[test]
-fn slices_and_demands() {
+fn slices_are_collected_on_demand() {
     use Demand::{Active, Ended, Unknown};
     let ours = [slice("web-1", KUBERNETES, "10.0.0.1")];
     let foreign = [slice("web-1", "a-controller", "10.0.0.1")];
@@ -98,7 +98,7 @@ fn slices_and_demands() {
 }
 
 #[test]
-fn names_and_doubles() {
+fn names_are_unique_and_duplicates_removed() {
     let ours = [slice("web-1", KUBERNETES, "10.0.0.1")];
     let usual = work::name("web-1", "shop");
     let other = work::name("m1-web-1", "shop");

@@ -45,7 +45,7 @@ fn places(works: &[Work]) -> String {
 }
 
 #[test]
-fn who_gets_which_slices() {
+fn slices_are_dispatched_to_consumers() {
     for (range_text, sources, existing, expected) in [
         ("m1>m2", &["m1/web-1"][..], &[][..], "+ m1-web-1@m2"),
         ("m1,m2>m2", &["m1/web-1", "m2/web-2"], &[], "+ m1-web-1@m2"),
@@ -83,14 +83,14 @@ fn copies(text: &str) -> Vec<Work> {
 }
 
 #[test]
-fn an_ended_service_leaves_nothing() {
+fn a_deleted_service_leaves_no_slices() {
     let (sources, copies) = ([source("m1/web-1")], copies("m1/web-1>m2,m3"));
     let plan = planned(None, &sources, &copies, Consumer::NotReady);
     assert_eq!((places(&plan.deletes).as_str(), plan.released.len()), ("m1-web-1@m2 m1-web-1@m3", 0));
 }
 
 #[test]
-fn consumers_that_are_not_ready_keep_what_they_have() {
+fn unready_consumers_keep_their_slices() {
     let (sources, copies) = ([source("m1/web-1"), source("m1/web-2")], copies("m1/web-1>m2"));
     let range = range("m1>m2");
     let plan = planned(Some(&range), &sources, &copies, Consumer::NotReady);
@@ -129,7 +129,7 @@ fn a_copy_is_as_upstream_writes_it() {
 }
 
 #[test]
-fn equal_names_do_not_meet() {
+fn equal_slice_names_do_not_collide() {
     // Two providers with slices of the same name, one of which consumes, too.
     let sources = [source("m1/web-1"), source("m2/web-1")];
     let to_third = planned(Some(&range("m1,m2>m3")), &sources, &[], Consumer::Ready);
