@@ -100,7 +100,7 @@ async fn spans_arrive_in_batches_with_their_source() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_costs_no_span_if_it_comes_back() {
+async fn a_short_outage_of_the_collector_loses_no_span() {
     let address = Collector::start(Answer::Accepts).await.address;
     let traced = exporting(address, LIMITS);
     traced.spans(3);
@@ -133,7 +133,7 @@ async fn refused_spans_are_counted_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_collector_that_hangs_slows_nothing_and_the_queue_is_bounded() {
+async fn a_hanging_collector_delays_nothing_and_the_queue_is_bounded() {
     let collector = Collector::start(Answer::Hangs).await;
     let traced = exporting(collector.address, Limits { patience: Duration::ZERO, ..LIMITS });
     traced.spans(LIMITS.batch);
@@ -158,7 +158,7 @@ fn traced_lost(registry: &Registry, reason: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_left_is_sent_at_the_end() {
+async fn remaining_spans_are_sent_at_shutdown() {
     let collector = Collector::start(Answer::Accepts).await;
     // The batch would wait for an hour.
     let traced = exporting(collector.address, Limits { delay: Duration::from_secs(3600), ..LIMITS });
@@ -168,7 +168,7 @@ async fn what_is_left_is_sent_at_the_end() {
 }
 
 #[tokio::test]
-async fn the_end_waits_no_longer_than_for_the_flush() {
+async fn shutdown_waits_no_longer_than_the_flush() {
     let collector = Collector::start(Answer::Hangs).await;
     let traced = exporting(collector.address, Limits { delay: Duration::from_secs(3600), ..LIMITS });
     traced.spans(25);
