@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_of_others_are_refused() {
+    fn invalid_signatures_are_rejected() {
         let (id, secret, content) = ("abcdef", "0123456789abcdef", b"kubeconfig".as_slice());
         let signature = detached_signature(id, secret, content);
         assert!(is_signed(id, secret, content, &signature));

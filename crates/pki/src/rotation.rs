@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_follow_from_what_is_there() {
+    fn steps_follow_from_the_existing_certificates() {
         let years = |text: &str| of_years(text);
         let leaf =
             |text: &str, issuer: f64| Leaf { validity: of_years(text)[0], issuer: Some((issuer * YEAR as f64) as i64) };

@@ -97,7 +97,7 @@ fn tokens_are_verified_by_any_of_the_keys_and_by_no_other() {
 }
 
 #[tokio::test]
-async fn a_directory_is_made_once_and_kept() {
+async fn a_directory_is_created_once_and_kept() {
     use std::os::unix::fs::PermissionsExt;
     let world = world();
     let temporary = tempfile::tempdir().expect("directory");
