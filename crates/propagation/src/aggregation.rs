@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_contributions_are_bounded() {
         let mut recent = Recent::default();
         let key = |n: usize| BindingKey::namespaced("ns", format!("b{n}"));
         let of = |works: usize| {

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_alone_is_distinguished_from_other_changes() {
+    fn a_change_of_the_version_alone_is_detected() {
         let mut binding = Binding::named(&BindingKey::namespaced("ns", "a"));
         binding.spec.resource.resource_version = "7".into();
         let mut newer = binding.clone();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_no_news() {
+    fn a_status_change_is_ignored() {
         let built = |tree: &Value| {
             build(&policy(json!({})), Template(tree), &Interpreter::default(), &Context::default()).unwrap()
         };
@@ -397,7 +397,7 @@ mod tests {
 
     /// Fields of the policy and the template take precedence over those of the binding, field by field.
     #[test]
-    fn every_field_is_brought_up() {
+    fn every_field_is_updated() {
         let spec = json!({"propagateDeps": true, "schedulerName": "mine", "conflictResolution": "Overwrite",
             "preserveResourcesOnDeletion": true, "failover": {"cluster": {"purgeMode": "Directly"}},
             "placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}});
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_bindings_of_a_namespace_alone() {
+    fn cluster_scoped_bindings_have_no_priority_and_affinity() {
         let mut role = template();
         role["metadata"].as_object_mut().unwrap().remove("namespace");
         let mut wide = Policy::named(&PolicyKey::cluster("wide"));
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn who_owns_which_suspension() {
+    fn policies_own_only_the_suspension_of_dispatching() {
         let of = |value: serde_json::Value| serde_json::from_value::<Option<BindingSuspension>>(value).unwrap();
         for (existing, policy, expected) in [
             (
@@ -445,7 +445,7 @@ mod tests {
 
     /// A binding without an owner is adopted; fields that refer to another template are replaced.
     #[test]
-    fn the_version_of_another_template_does_not_stay() {
+    fn references_to_another_template_are_replaced() {
         let built = build_with(&policy(json!({})), &Context::default());
         let mut existing = built.clone();
         existing.metadata.owner_references.clear();

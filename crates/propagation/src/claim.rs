@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_made_once_and_taken_over() {
+    fn claims_are_written_once_and_taken_over() {
         let namespaced = policy(&PolicyKey::namespaced("ns", "pp"));
         let cluster = policy(&PolicyKey::cluster("cpp"));
         let mut object = json!({"metadata": {"name": "a"}});
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_claim_it_is() {
+    fn the_namespaced_policy_owns_a_double_claim() {
         let [namespaced, cluster] =
             [PolicyKey::namespaced("ns", "pp"), PolicyKey::cluster("cpp")].map(|key| policy(&key));
         let mut object = json!({"metadata": {"name": "a"}});

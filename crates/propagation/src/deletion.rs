@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_ours_is_left_but_the_users_keys_are() {
+    fn only_karmadas_keys_are_stripped() {
         let mut object = json!({"metadata": {"name": "a", "namespace": "ns",
             "labels": {"karmada.io/managed": "true", "app": "x", "propagationpolicy.karmada.io/permanent-id": "1",
                 "clusterpropagationpolicy.karmada.io/permanent-id": "2"},

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_references_mean() {
+    fn references_select_by_name_or_labels() {
         let object = attached(&independent("x", &[], json!({})), Template(&config("u"))).spec.resource;
         let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
         let selector = |value: &str| json!({"matchLabels": {"a": value}});

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_rounds_change_nothing() {
+    fn whole_rounds_equal_single_seats() {
         for seats in 0..60 {
             for votes in
                 [[("a", 1), ("b", 2), ("c", 7)], [("a", 5), ("b", 5), ("c", 1)], [("a", 0), ("b", 3), ("c", 100)]]

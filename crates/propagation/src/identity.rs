@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_uid() {
+    fn uids_are_recognized() {
         for (text, expected) in
             [(A, true), ("", false), ("edge-7", false), ("aaaaaaaa-0000-4000-8000-00000000000g", false)]
         {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_namespaces_go() {
+    fn namespaces_are_selected_for_propagation() {
         for (name, label, expected) in [
             ("prod", "", true),
             ("default", "", false),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn its_work() {
+    fn the_work_of_a_namespace() {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "foo", "uid": "u"}, "spec": {"finalizers": ["kubernetes"]}});
         let work = work(Template(&object), &Cluster::named(&ObjectKey::cluster("m1")), &[]).unwrap();
         assert_eq!(work.key().to_string(), "karmada-es-m1/foo-5dbdc7b59c");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_changes_concern_a_namespace() {
+    fn override_policies_select_namespaces() {
         let policy = |selectors: serde_json::Value| {
             let mut policy = Override::named(&ObjectKey::cluster("p"));
             policy.spec = serde_json::from_value(json!({"resourceSelectors": selectors, "overrideRules": []})).unwrap();

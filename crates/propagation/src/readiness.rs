@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_agent() {
+    fn an_agent_without_heartbeats() {
         let ready =
             |status: &str| Condition { status: status.to_owned(), reason: "r".to_owned(), ..Condition::default() };
         let (up, unknown) = (ready("True"), ready("Unknown"));
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_stands_in_the_message() {
+    fn messages_name_the_observed_times() {
         let (_, last) =
             story(None, &[(0, Probe::Healthy), (10, Probe::Offline), (40, Probe::Offline), (50, Probe::Offline)]);
         assert_eq!(

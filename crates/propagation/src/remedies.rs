@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn several_are_united() {
+    fn actions_of_several_remedies_are_merged() {
         let (one, two) = (remedy(json!({"actions": ["b", "c"]})), remedy(json!({"actions": ["a", "b"]})));
         assert_eq!(actions(&Cluster::default(), [&one, &two]), ["a", "b", "c"]);
     }

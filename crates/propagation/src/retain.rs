@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_or_not() {
+    fn unmanaged_objects_are_conflicts() {
         let mut observed = manifest();
         observed["metadata"]["labels"] = json!({});
         let error = plan(&manifest(), &observed).unwrap_err();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_set_stays_and_what_we_dropped_goes() {
+    fn keys_of_others_are_kept_and_dropped_keys_removed() {
         let mut observed = manifest();
         observed["metadata"]["resourceVersion"] = json!("9");
         observed["metadata"]["uid"] = json!("u");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_keys_and_whose_objects() {
+    fn managed_objects_get_the_desired_labels() {
         let mut observed = manifest();
         observed["metadata"]["labels"]["karmada.io/managed"] = json!("false");
         assert!(plan(&manifest(), &observed).is_err(), "the mark has a value");

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn of_which_kinds_and_which_policies() {
+    fn the_strongest_match_of_a_kind_is_chosen() {
         let object = template();
         let selector = |api_version: &str, kind: &str| {
             let selector = json!({"apiVersion": api_version, "kind": kind});

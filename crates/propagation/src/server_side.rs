@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_others_are_left_out() {
+    fn fields_owned_by_others_are_omitted() {
         let manifest = json!({
             "metadata": {"labels": {"app": "1", "app.kubernetes.io/name": "2", "finalizers": "3"}, "finalizers": ["a", "b]"]},
             "spec": {"replicas": 1, "ports": [{"port": 80, "protocol": "TCP", "x": 1}, {"port": 80, "protocol": "UDP", "x": 2}],
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_left_out_is_an_error_and_ones_own_is_no_conflict() {
+    fn required_fields_fail_and_own_fields_do_not_conflict() {
         let mut manifest = json!({"spec": {"args": ["x"], "replicas": 1}});
         for field in [".spec.args[0]", ".spec.none", ".spec.args[", "spec", "", "[name=]", ".spec[a=1]"] {
             assert!(yield_fields(&mut manifest, &[cause(field, "hpa")]).is_err(), "{field}");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_are_carried_and_taken_away() {
+    fn modes_are_copied_and_removed() {
         let annotated = |value: &str| BTreeMap::from([(ANNOTATION.to_owned(), value.to_owned())]);
         assert_eq!(Mode::of(&annotated("server-side")), Some(Mode::Yield));
         assert_eq!(Mode::of(&annotated("server-side-force")), Some(Mode::Force));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_condition_names_what_is_left() {
+    fn the_condition_names_the_omitted_fields() {
         assert_eq!(condition(&[], 3).status, "True");
         let left = condition(&["Deployment ns/a .spec.replicas (hpa)".to_owned()], 3);
         assert_eq!((left.status.as_str(), left.observed_generation), ("False", Some(3)));

@@ -66,7 +66,7 @@ fn passes(contests: &mut Contests, round: &Round<'_>, seconds: &[i64]) -> Vec<St
 }
 
 #[test]
-fn the_fourth_change_stays() {
+fn the_fourth_change_is_kept() {
     let contests = &mut Contests::default();
     let hpa = "kube-controller-manager";
     let said = passes(contests, &scaled(2, 5, hpa), &[0, 15, 30, 45, 60]);
@@ -103,7 +103,7 @@ fn single_changes_are_reverted() {
 }
 
 #[test]
-fn labels_settle_it() {
+fn labels_decide_contests() {
     let hpa = "kube-controller-manager";
     let contests = &mut Contests::default();
     passes(contests, &scaled(2, 5, hpa), &[0, 15, 30, 45]);
@@ -148,7 +148,7 @@ fn resources_of_containers() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn remembered_contests_are_bounded() {
     let contests = &mut Contests::default();
     for object in 0..100 {
         let round = scaled(2, 5, "hpa");
@@ -167,7 +167,7 @@ fn what_is_remembered_is_bounded() {
 }
 
 #[test]
-fn of_a_binding() {
+fn conditions_of_works_are_merged_for_a_binding() {
     assert_eq!(of_binding([].into_iter()), None);
     let condition = of_binding(["a", "b", "c", "d", "e"].into_iter()).expect("a condition");
     assert_eq!(condition.message, "a. b. c. The same in 2 more clusters");

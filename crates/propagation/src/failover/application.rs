@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_due() {
+    fn applications_are_due_after_their_toleration() {
         let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
         let tolerated = |seconds: i64| json!({"decisionConditions": {"tolerationSeconds": seconds}});
         for (name, health, ready, tasks, seconds, seen, expected) in [
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_leaves() {
+    fn eviction_tasks_follow_the_failover_behavior() {
         let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
         let rules = json!({"rules": [{"aliasLabelName": "kept", "jsonPath": "{.n}"}]});
         let state = json!({"preservedLabelState": {"kept": "3"}, "clustersBeforeFailover": ["m1", "m2"]});

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn when_it_engages_and_when_it_releases() {
+    fn the_brake_engages_and_releases() {
         for (words, before, share, engaged) in [
             // Small fleets: one death is a death.
             ("down@990", None, 0.5, false),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_a_cluster_that_is_about_to_recover() {
+    fn no_workload_leaves_a_recovering_cluster() {
         let (missing, present) = (Some(Sign::Missing), Some(Sign::Present));
         let awaited = |seconds: u64| Recovery::Awaited(Duration::from_secs(seconds));
         for (word, sign, running, expected) in [
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_reports() {
+    fn conditions_report_paused_evictions() {
         let fleet = Fleet { clusters: 3, unhealthy: 2 };
         let paused = |since: i64| json!({"type": "EvictionsPaused", "status": "True", "lastTransitionTime": at(since)});
         let over = json!({"type": "EvictionsPaused", "status": "False", "lastTransitionTime": at(5)});

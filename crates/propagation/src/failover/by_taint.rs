@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn when_a_binding_leaves() {
+    fn bindings_are_evicted_after_their_toleration() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let taint = |key: &str, second: u32| json!({"key": key, "effect": "NoExecute", "timeAdded": format!("2026-01-01T00:00:{second:02}Z")});
         let tolerates =
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_binding_leaves() {
+    fn taint_evictions_follow_the_failover_behavior() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let taint: Taint = serde_json::from_value(
             json!({"key": "down", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}),

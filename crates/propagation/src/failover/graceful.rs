@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn when_a_task_ends() {
+    fn tasks_end_when_replaced_or_overdue() {
         let at = |time: &str| format!("2026-01-01T{time}Z");
         // The replacement in m2 is not healthy, then it is.
         for (task, pending, replaced) in [
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_replaces_a_copy() {
+    fn only_healthy_and_observed_copies_are_replacements() {
         let kind = |kind: &str, replicas: i32| (json!({"kind": kind}), replicas);
         let (deployment, map) = (kind("Deployment", 3), kind("ConfigMap", 0));
         let healthy =
@@ -247,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_scaled_to_nothing_needs_no_replacement() {
+    fn a_workload_scaled_to_zero_needs_no_replacement() {
         let task = json!({"fromCluster": "m1", "creationTimestamp": NOW});
         let spec = json!({"gracefulEvictionTasks": [task], "replicaRequirements": {}});
         assert_eq!(assessed(spec, json!({"schedulerObservedGeneration": 4}), &[]).ended.len(), 1);
     }
 
     #[test]
-    fn each_task_on_its_own_and_a_state_only_once() {
+    fn tasks_end_independently_and_a_state_is_used_once() {
         let state = json!({"kept": "1"});
         let task = |cluster: &str, created: &str| json!({"fromCluster": cluster, "creationTimestamp": created, "preservedLabelState": state});
         let mut never = task("m3", "2026-01-01T00:00:00Z");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_as_a_move() {
+    fn an_ended_task_is_recorded_as_a_move() {
         let task = json!({"fromCluster": "m1", "reason": "TaintUntolerated", "purgeMode": "Gracefully", "message": "why",
             "creationTimestamp": "2026-01-01T00:00:00Z", "preservedLabelState": {"kept": "3"}});
         let resource = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"});
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_is_bounded_and_goes_on() {
+    fn the_ring_is_bounded_and_continues_after_a_restart() {
         let mut ring = Ring::default();
         let mut stored: BTreeMap<usize, BTreeMap<String, String>> = BTreeMap::new();
         for n in 0..30_000 {

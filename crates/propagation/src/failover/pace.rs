@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_follows_the_receivers() {
+    fn the_window_follows_the_health_of_targets() {
         for (all, percent, expected) in [
             (100, 0, vec![100, 100, 100]),
             (10_000, 0, vec![512, 512, 512]),

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn edges() {
+    fn edge_cases_of_paths() {
         let list = |list: Value| json!({"kind": "X", "l": list});
         for (operator, path, value, expected) in [
             ("add", "/l/-", json!(3), json!([1, 2, 3])),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_applied_fails() {
+    fn inapplicable_overrides_fail() {
         for overriders in [
             json!({"plaintext": [{"path": "/absent", "operator": "replace", "value": 1}]}),
             json!({"plaintext": [{"path": "/absent", "operator": "remove"}]}),

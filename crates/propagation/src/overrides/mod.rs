@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word() {
+    fn later_policies_take_precedence() {
         let by_name = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a"});
         let by_label = json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {}});
         let ns = |name: &str| ObjectKey::namespaced("ns", name);
@@ -264,7 +264,7 @@ mod tests {
 
     /// Policies of the namespace select by the labels that cluster-wide ones gave; within a scope, by those from before.
     #[test]
-    fn which_labels_select() {
+    fn label_selectors_select_templates() {
         let on = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"k": value}}});
         let by = |key: &str| json!({"overrideRules": [{"overriders": {"annotationsOverrider": [{"operator": "add", "value": {key: "yes"}}]}}]});
         let ns = |name: &str| ObjectKey::namespaced("ns", name);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn which_rules_concern_a_cluster() {
+    fn target_clusters_select_rules() {
         let rule = |target: Value, value: &str| json!({"targetCluster": target, "overriders": {"labelsOverrider": [{"operator": "add", "value": {value: "yes"}}]}});
         let rules = json!([
             rule(Value::Null, "everywhere"),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_changed_stays_as_it_is() {
+    fn unchanged_members_keep_their_text() {
         let document = r#"{"z": 1.50, "a": 123456789012345678901234567890, "l": [1e3, "<&>"], "m": {}}"#;
         let rest = |change: &str| {
             format!(r#"{{"z":1.50,"a":123456789012345678901234567890,"l":[1e3,"\u003c\u0026\u003e"{change}"#)
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn places() {
+    fn paths_are_resolved() {
         check("[1,2,3]", |it| it.remove("/-1"), "[1,2]");
         check("[1,2,3]", |it| it.add("/1", node("9")), "[1,9,2,3]");
         check("[1,2,3]", |it| it.replace("/0", node("9")), "[9,2,3]");

@@ -30,7 +30,7 @@ fn mark(incarnation: u64, revision: u64) -> Mark {
 }
 
 #[test]
-fn which_marks_the_store_lacks() {
+fn marks_missing_in_the_store_are_detected() {
     for (what, entries, (incarnation, revision), expected) in [
         ("current", "1:0 2:50", (2, 9_999), None),
         ("before the next start", "1:0 2:50", (1, 50), None),
@@ -56,7 +56,7 @@ fn which_marks_the_store_lacks() {
 }
 
 #[test]
-fn what_was_accepted_stays_accepted() {
+fn accepted_losses_stay_accepted() {
     let accepted = |number: i64| Acceptance {
         number: number as u64,
         id: mark(number as u64, 0).incarnation,
@@ -111,7 +111,7 @@ fn marks_are_short_texts() {
 }
 
 #[test]
-fn what_a_work_may_do() {
+fn works_act_hold_or_wait() {
     let there = |is_ahead, is_own| Found::Present { is_ahead, is_own };
     for (is_held, is_new, found, expected) in [
         (false, false, Found::Absent, Decision::Act),
@@ -131,7 +131,7 @@ fn what_a_work_may_do() {
 }
 
 #[test]
-fn whose_object_it_is() {
+fn objects_belong_to_their_work() {
     for (object, work, expected) in [
         (None, "w", true),
         (Some(""), "w", true),

@@ -46,7 +46,7 @@ fn resource() -> ObjectReference {
 }
 
 #[test]
-fn items_and_the_condition_over_them() {
+fn works_are_aggregated_into_items_and_a_condition() {
     let works = [work("m2", Some(true)), work("m1", Some(false)), work("m3", None)];
     let items = aggregate(&resource(), &works).unwrap();
     let short: Vec<String> = items
@@ -79,7 +79,7 @@ fn items_and_the_condition_over_them() {
 
 /// Upstream's message if every cluster failed; otherwise the missing clusters with the reasons.
 #[test]
-fn what_the_condition_names() {
+fn the_condition_names_failed_clusters_and_reasons() {
     let suspended = |cluster: &str, applied| {
         let mut work = work(cluster, applied);
         work.spec.suspend_dispatching = Some(true);
@@ -157,7 +157,7 @@ fn what_the_condition_names() {
 }
 
 #[test]
-fn what_is_not_rendered_keeps_its_old_state() {
+fn unrendered_works_keep_their_old_status() {
     let mut items = aggregate(&resource(), &[work("m2", Some(true))]).unwrap();
     let why = |cluster: &str| (ClusterName::from(cluster), "broken".to_owned());
     mark_unrendered(&mut items, &[why("m1"), why("m2")].into_iter().collect());
@@ -169,7 +169,7 @@ fn what_is_not_rendered_keeps_its_old_state() {
 }
 
 #[test]
-fn reflected() {
+fn the_status_is_reflected() {
     let interpreter = Interpreter::default();
     let observed = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "a", "namespace": "ns", "generation": 1, "annotations": {"resourcetemplate.karmada.io/generation": "1"}},
@@ -184,7 +184,7 @@ fn reflected() {
 }
 
 #[test]
-fn conditions_turn() {
+fn conditions_record_their_transitions() {
     let mut list = Vec::new();
     assert!(set_condition(&mut list, applied(1, 1, &[]), now()));
     assert!(!set_condition(&mut list, applied(1, 1, &[]), Time::new("2027-01-01T00:00:00Z".parse().unwrap())));

@@ -99,7 +99,7 @@ fn completions_are_divided() {
 }
 
 #[test]
-fn kept_labels_go_to_the_one_copy_that_takes_over() {
+fn preserved_labels_go_to_the_replacement() {
     let task = |purge: &str, before: Value| {
         json!({"fromCluster": "m9", "purgeMode": purge, "clustersBeforeFailover": before,
             "preservedLabelState": {"kept": "3"}})
@@ -140,7 +140,7 @@ fn replicas_are_those_of_the_schedule() {
 }
 
 #[test]
-fn whose_word_on_conflicts_counts() {
+fn the_template_decides_conflicts_before_the_policy() {
     for (template, policy, expected) in [
         (Value::Null, Value::Null, "abort"),
         (Value::Null, json!("Abort"), "abort"),
@@ -183,7 +183,7 @@ fn an_override_settles_conflicts_for_one_cluster() {
 }
 
 #[test]
-fn who_stays_and_who_goes() {
+fn works_of_removed_clusters_are_orphans() {
     let binding = binding(json!({
         "clusters": [{"name": "m1"}],
         "requiredBy": [{"name": "other", "clusters": [{"name": "m2", "replicas": 7}, {"name": "m1", "replicas": 9}]}],
@@ -225,7 +225,7 @@ fn which_completions_are_divided() {
 }
 
 #[test]
-fn what_a_work_is_told_besides_its_manifest() {
+fn works_carry_preservation_and_generation() {
     for (preserve, expected) in [(Value::Null, false), (json!(false), false), (json!(true), true)] {
         let binding = binding(json!({"preserveResourcesOnDeletion": preserve, "clusters": [{"name": "m1"}]}));
         let work = rendered(&binding, &deployment()).remove(0).unwrap().work;
@@ -241,7 +241,7 @@ fn what_a_work_is_told_besides_its_manifest() {
 }
 
 #[test]
-fn a_work_keeps_what_others_gave_it() {
+fn a_work_keeps_finalizers_and_owners_of_others() {
     let binding = binding(json!({"clusters": [{"name": "m1"}]}));
     let mut wanted = rendered(&binding, &deployment()).remove(0).unwrap().work;
     wanted.metadata.owner_references = vec![crate::binding::owner(Template(&deployment()))];
