@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_other_metrics() {
+    fn paths_of_resource_and_external_metrics() {
         let prefix = "/apis/metrics.k8s.io/v1beta1";
         for (path, expected) in [
             (of_resource("pods", "", "", ""), format!("{prefix}/pods")),
