@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn it_expires_and_is_forgotten() {
+    fn assumptions_expire() {
         let (mut assumptions, key) = (Assumptions::default(), BindingKey::cluster("a"));
         assumptions.assume(&key, &spec(&[]), &targets(&[("m1", 1)]), at(0));
         // The same result again does not prolong it.

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_are_shared_until_something_matters() {
+    fn snapshots_are_shared_until_a_relevant_change() {
         let mut clusters = Clusters::default();
         assert!(put(&mut clusters, json!({})));
         assert!(put(&mut clusters, json!({"metadata": {"name": "m2"}})));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_holds_down_what_fails_together() {
+    fn a_bucket_delays_simultaneous_failures() {
         let first = Duration::from_millis(5);
         let mut pacing = Pacing { first, longest: Duration::from_secs(1000), bucket: Bucket::new(10, 2) };
         let mut millis = |attempts, now| pacing.retry(attempts, Duration::from_millis(now)).as_millis();

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_and_foreign_is_pushed() {
+    fn only_new_changes_of_other_writers_are_queued() {
         let mut roster = Roster::new(DEFAULT_SCHEDULER, true);
         let first = binding("x", 1, 1, json!({}));
         assert_eq!(roster.changed(None, &first, false), Step::Push { priority: 0, version: 1 });
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_touches_those_whose_placement_names_it() {
+    fn a_cluster_change_affects_placements_that_name_it() {
         let mut roster = Roster::new(DEFAULT_SCHEDULER, true);
         let named = |name: &str| json!({"placement": {"clusterAffinity": {"clusterNames": [name]}}});
         for (name, spec) in [("x", named("m1")), ("y", named("m1")), ("z", named("m2"))] {

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn joining_and_leaving_matter_to_whom_they_concern() {
+    fn joining_and_leaving_clusters_affect_matching_placements() {
         let joined = cluster(base());
         for change in [Change::between(None, Some(&joined)), Change::between(Some(&joined), None)] {
             let change = change.expect("matters");

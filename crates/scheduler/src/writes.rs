@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_result_is_observed_once() {
+    fn an_unchanged_result_is_observed_once() {
         assert_eq!(observed(&binding(json!({}))), None);
         let patch = observed(&binding(json!({"metadata": {"generation": 9}}))).expect("a patch");
         assert_eq!(patch["status"], json!({"schedulerObservedGeneration": 9}));

@@ -88,7 +88,7 @@ async fn placed(plane: &Plane) -> (usize, String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_on_its_way_takes_room_in_quotas_and_on_nodes() {
+async fn assumed_replicas_use_quota_and_node_capacity() {
     let refused = " | False SchedulerError: failed to select clusters: no enough resource when selecting 1 clusters";
     for (node_cpu, quota_cpu) in [("100", Some("1")), ("1", None)] {
         for protected in [true, false] {

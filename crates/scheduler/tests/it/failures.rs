@@ -15,7 +15,7 @@ use transport::Response;
 use crate::harness::{Plane, enablement, key, room};
 
 #[tokio::test(start_paused = true)]
-async fn without_clusters_it_waits_for_one_that_joins() {
+async fn without_clusters_a_binding_waits_for_a_join() {
     let plane = Plane::start().await;
     let web = key("web");
     plane.bind(&web, json!({})).await;
@@ -34,7 +34,7 @@ async fn without_clusters_it_waits_for_one_that_joins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_place_it_is_decided_again_after_five_minutes() {
+async fn an_unschedulable_binding_is_retried_after_five_minutes() {
     let plane = Plane::start().await;
     let web = key("web");
     plane.bind(&web, json!({})).await;
@@ -55,7 +55,7 @@ async fn without_a_place_it_is_decided_again_after_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_cluster_newly_serves_wakes_only_who_waits_for_it() {
+async fn new_api_enablements_wake_only_bindings_that_need_them() {
     let plane = Plane::start().await;
     plane.join("m1", json!({"status": {"apiEnablements": [enablement("v1", "ConfigMap")]}})).await;
     plane.join("m2", json!({"status": {"apiEnablements": [enablement("v1", "ConfigMap")]}})).await;
@@ -84,7 +84,7 @@ async fn what_a_cluster_newly_serves_wakes_only_who_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_lacks_room_waits_for_room() {
+async fn bindings_without_capacity_wait_for_capacity() {
     let plane = Plane::start().await;
     plane.join("m1", json!({"status": {"resourceSummary": room(3)}})).await;
     let dynamic = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
@@ -118,7 +118,7 @@ async fn who_lacks_room_waits_for_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_leaves_takes_the_copies_of_no_one_else() {
+async fn a_leaving_cluster_affects_no_copies_elsewhere() {
     let plane = Plane::start().await;
     for name in ["m1", "m2"] {
         plane.join(name, json!({"metadata": {"finalizers": ["karmada.io/cluster-controller"]}})).await;
@@ -144,7 +144,7 @@ pub fn refusal(code: u16, reason: &str, message: &str) -> Response {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_is_retried_with_growing_pauses() {
+async fn rejected_writes_are_retried_with_growing_pauses() {
     let plane = Plane::start().await;
     plane.join("m1", json!({})).await;
     let changes = Arc::new(AtomicU32::new(0));
@@ -215,7 +215,7 @@ async fn explanations_name_the_required_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn room_is_given_once_while_overcommit_protection_is_on() {
+async fn overcommit_protection_assigns_capacity_once() {
     let dynamic = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
         "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
     let names: Vec<_> = (0..8).map(|index| key(&format!("web-{index}"))).collect();

@@ -61,7 +61,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_finds_no_place() {
+async fn a_binding_that_fits_no_cluster() {
     let plane = Plane::start().await;
     let (log, _guard) = Log::begin();
     let web = key("web");
@@ -86,7 +86,7 @@ async fn a_binding_that_finds_no_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_the_result() {
+async fn a_rejected_result() {
     let plane = Plane::start().await;
     plane.join("m1", json!({})).await;
     let (log, _guard) = Log::begin();

@@ -38,7 +38,7 @@ async fn both_kinds_of_binding_are_scheduled_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_placement_or_number_moves_it() {
+async fn changed_placements_and_replicas_are_rescheduled() {
     let plane = Plane::start().await;
     for name in ["m1", "m2"] {
         plane.join(name, json!({})).await;
@@ -64,7 +64,7 @@ async fn a_changed_placement_or_number_moves_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_of_clusters_move_copies_and_leave_shares() {
+async fn cluster_labels_move_duplicated_but_not_divided_replicas() {
     let plane = Plane::start().await;
     plane.join("m1", json!({"metadata": {"labels": {"tier": "a"}}})).await;
     plane.join("m2", json!({})).await;
@@ -121,7 +121,7 @@ async fn terms_are_tried_in_order_and_never_go_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_bindings_and_suspended_ones_are_left_alone() {
+async fn bindings_of_others_and_suspended_ones_are_not_scheduled() {
     let plane = Plane::start().await;
     plane.join("m1", json!({})).await;
     let (suspended, others, dependency) = (key("suspended"), key("others"), key("dependency"));
@@ -146,7 +146,7 @@ async fn others_bindings_and_suspended_ones_are_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_more_important_go_first() {
+async fn bindings_are_scheduled_by_priority() {
     let mut plane = Plane::start().await;
     plane.join("m1", json!({})).await;
     plane.stop();
@@ -199,7 +199,7 @@ async fn groups_keep_together_and_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_name_of_a_term_goes_with_the_terms() {
+async fn the_name_of_a_term_is_removed_with_the_terms() {
     let plane = Plane::start().await;
     for name in ["m1", "m2"] {
         plane.join(name, json!({})).await;

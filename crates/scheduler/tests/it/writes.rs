@@ -41,7 +41,7 @@ async fn a_restart_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_concern_scheduling_is_observed_only() {
+async fn irrelevant_changes_are_only_observed() {
     let plane = Plane::start().await;
     plane.join("m1", json!({})).await;
     let web = key("web");
