@@ -129,7 +129,7 @@ fn agree(expected: &Value, found: &Value) -> bool {
 }
 
 #[test]
-fn odd_documents() {
+fn malformed_documents_equal_the_model() {
     let mut random = Random(1);
     for number in 0..8_000 {
         let world = world(&mut random);

@@ -116,7 +116,7 @@ fn replicas_on_nodes() {
 }
 
 #[test]
-fn pods_take_room_until_they_are_gone() {
+fn pods_use_capacity_until_they_are_deleted() {
     let mut state = state("4c8Gi10p");
     let pod = |name: &str, node: &str, cpu: &str, phase: &str| {
         json!({"metadata": {"namespace": "a", "name": name},

@@ -22,7 +22,7 @@ fn binding(rows: &[Row]) -> Binding {
 }
 
 #[test]
-fn table() {
+fn descheduled_replicas() {
     let none: &[i64] = &[];
     for (id, rows, queried, expected) in [
         ("X01", vec![(5, Some(5), None)], vec![], none),
@@ -49,7 +49,7 @@ fn table() {
 }
 
 #[test]
-fn a_budget_bounds_what_moves_at_once() {
+fn a_budget_bounds_simultaneous_moves() {
     let binding = binding(&[(5, Some(2), Some(3)), (10, Some(3), Some(7))]);
     let unschedulable = |cluster: &str| Some(if cluster == "m1" { 3 } else { 7 });
     let moved = plan(&binding, unschedulable, 4).unwrap();
@@ -63,7 +63,7 @@ fn a_budget_bounds_what_moves_at_once() {
 }
 
 #[test]
-fn only_settled_deployments_divided_by_room() {
+fn only_settled_dynamically_divided_deployments() {
     let dynamic = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
         "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
     let aggregated =

@@ -11,7 +11,7 @@ fn printed(outcome: &scheduling::Outcome) -> String {
 }
 
 #[test]
-fn table() {
+fn outcomes_of_errors() {
     let no_fit = ScheduleError::NoFit { total: 2, reasons: "2 x".to_owned() };
     let shortage: ScheduleError = AssignError::Shortage { step: Step::ScaleDown, available: -2 }.into();
     let no_room: ScheduleError = SelectError::NoRoom(3).into();

@@ -128,7 +128,7 @@ fn divided(preference: &str) -> Value {
 }
 
 #[test]
-fn room() {
+fn capacity() {
     let by_cpu = |cpus: &[&str]| -> Vec<Value> {
         (1..).zip(cpus).map(|(index, cpu)| cluster(&format!("m{index}"), cpu, json!({}))).collect()
     };
