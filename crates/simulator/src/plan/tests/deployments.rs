@@ -128,7 +128,7 @@ fn a_change_of_size_is_shared() {
 }
 
 #[test]
-fn a_template_that_comes_back_is_a_new_revision() {
+fn a_restored_template_is_a_new_revision() {
     let revised = r#"new {"deployment.kubernetes.io/revision":"3","deployment.kubernetes.io/revision-history":"1"}"#;
     let found = plan("replicas=1 surge=1 unavailable=1", &["new=0/0", "old=1/1"]);
     assert_eq!(show(&found), revised);
@@ -162,7 +162,7 @@ fn the_conditions_report_the_rollout() {
 }
 
 #[test]
-fn old_sets_beyond_the_history_are_deleted() {
+fn replica_sets_beyond_the_history_limit_are_deleted() {
     let mut deployment = deployment("replicas=1 surge=1 unavailable=1");
     deployment.spec.revision_history_limit = Some(1);
     let sets: Vec<Owned> =
