@@ -22,7 +22,7 @@ pub(super) async fn expiry_deletes_the_keys(store: &Subject) {
     assert_eq!(store.0.keep_alive(lease).await, Err(Error::LeaseNotFound(lease)));
 }
 
-pub(super) async fn kept_alive_it_lives(store: &Subject) {
+pub(super) async fn a_renewed_lease_does_not_expire(store: &Subject) {
     let lease = store.0.grant_lease(10).await.expect("granted");
     let other = store.0.grant_lease(300).await.expect("granted");
     assert_ne!(lease, other);

@@ -38,7 +38,7 @@ pub async fn run(open: impl AsyncFn() -> Arc<dyn Store>) {
     run_without_expiry(&open).await;
     cases![open:
         leases::expiry_deletes_the_keys,
-        leases::kept_alive_it_lives,
+        leases::a_renewed_lease_does_not_expire,
         leases::a_key_follows_its_last_write,
     ];
 }
@@ -51,15 +51,15 @@ pub async fn run_without_expiry(open: impl AsyncFn() -> Arc<dyn Store>) {
         transactions::guards_decide,
         transactions::a_failed_transaction_shows_the_present_state,
         transactions::several_ops_share_a_revision,
-        transactions::transactions_together_happen_in_order_or_not_at_all,
-        transactions::a_key_made_again_is_new,
-        transactions::big_values_are_kept_and_bigger_ones_refused,
+        transactions::joint_transactions_commit_in_order_or_not_at_all,
+        transactions::a_recreated_key_is_new,
+        transactions::large_values_are_kept_and_larger_ones_rejected,
         transactions::concurrent_writers_each_win_once,
         reads::old_revisions_stay_readable,
         reads::ranges_are_ordered_limited_and_counted,
         reads::prefixes_end_where_they_should,
         reads::shares_cover_the_range_once,
-        reads::compaction_forgets_history_but_no_key,
+        reads::compaction_removes_history_but_no_key,
         watches::from_the_past_now_and_the_future,
         watches::only_the_range_is_seen,
         watches::long_history_is_delivered_whole,

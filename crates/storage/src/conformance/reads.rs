@@ -85,7 +85,7 @@ pub(super) async fn shares_cover_the_range_once(store: &Subject) {
     }
 }
 
-pub(super) async fn compaction_forgets_history_but_no_key(store: &Subject) {
+pub(super) async fn compaction_removes_history_but_no_key(store: &Subject) {
     store.put("/quiet", "1").await;
     for value in ["1", "2", "3"] {
         store.put("/busy", value).await;

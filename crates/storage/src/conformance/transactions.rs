@@ -65,7 +65,7 @@ pub(super) async fn several_ops_share_a_revision(store: &Subject) {
     assert_eq!((store.get("/d").await, store.revision().await), (None, at), "nothing of it happened");
 }
 
-pub(super) async fn transactions_together_happen_in_order_or_not_at_all(store: &Subject) {
+pub(super) async fn joint_transactions_commit_in_order_or_not_at_all(store: &Subject) {
     let txn = |guards, ops| Txn { guards, ops };
     let together = |txns| async move { store.0.txn_all(txns).await };
     let committed = |revision| TxnOutcome::Committed { revision };
@@ -106,7 +106,7 @@ pub(super) async fn transactions_together_happen_in_order_or_not_at_all(store: &
     assert_eq!(together(vec![]).await, Ok(vec![]));
 }
 
-pub(super) async fn a_key_made_again_is_new(store: &Subject) {
+pub(super) async fn a_recreated_key_is_new(store: &Subject) {
     let first = store.put("/a", "1").await;
     let second = store.put("/a", "2").await;
     let kv = store.get("/a").await.expect("exists");
@@ -118,7 +118,7 @@ pub(super) async fn a_key_made_again_is_new(store: &Subject) {
     assert_eq!((kv.create_revision, kv.mod_revision), (third, third));
 }
 
-pub(super) async fn big_values_are_kept_and_bigger_ones_refused(store: &Subject) {
+pub(super) async fn large_values_are_kept_and_larger_ones_rejected(store: &Subject) {
     let value = Bytes::from(vec![0xa5; 3 << 20]);
     let big = |value: Bytes| Txn { guards: vec![], ops: vec![Op::Put { key: bytes("/big"), value, lease: None }] };
     store.0.txn(big(value.clone())).await.expect("3 MiB are taken");

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_looks_the_same_for_a_while_stands_for_its_files() {
+    fn an_unchanged_directory_needs_no_check_of_its_files() {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         let (one, two) = ((1, 2, 3, 4), (1, 2, 3, 5));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_file_is_noticed_however_often_the_files_were_in_place() {
+    fn a_removed_file_is_always_detected() {
         let dir = tempfile::tempdir().expect("a directory");
         let files = Files::new(dir.path());
         files.all().iter().for_each(|path| fs::write(path, "x").expect("a file"));

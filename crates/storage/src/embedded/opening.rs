@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_lacks_what_was_acknowledged_differs() {
+    fn a_store_without_acknowledged_writes_differs() {
         let found = |revision, digest, asides| Recovered {
             store: 7,
             revision,

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn it_remembers_writes_and_forgets_what_is_old() {
+    fn writes_are_cached_and_old_ones_evicted() {
         let mut recent = Recent::default();
         let key = Bytes::from_static(b"a");
         let from_file = |revision| move || Ok(Some(kv("a", revision, 10)));

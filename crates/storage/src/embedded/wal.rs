@@ -205,7 +205,7 @@ mod tests {
     const FRAME: usize = FRAME_HEADER + 512;
 
     #[test]
-    fn a_torn_commit_is_no_damage_and_a_lost_one_is() {
+    fn only_a_lost_commit_is_damage() {
         let file = log(&[2, 1, 3]);
         let cut = |length: usize| file[..length].to_vec();
         let flip = |at: usize| {

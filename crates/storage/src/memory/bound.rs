@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn values_that_left_the_history_read_as_before() {
+    async fn values_beyond_the_history_read_unchanged() {
         let bound = Some(Bound { keys: 100, bytes: usize::MAX });
         let options = Options { bound, history_changes: 4, ..Options::default() };
         let store = MemoryStore::with_options(options);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_ends_what_the_bound_left() {
+    async fn a_lease_deletes_the_keys_within_the_bound() {
         let store = bounded(2, usize::MAX);
         let lease = Some(store.grant_lease(60).await.expect("a lease"));
         for key in ["/a", "/b", "/c"] {

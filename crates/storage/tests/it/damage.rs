@@ -163,7 +163,7 @@ pub enum Outcome {
 }
 
 #[tokio::test]
-async fn no_flipped_bit_changes_what_is_read() {
+async fn no_flipped_bit_changes_a_read_value() {
     let (image, written) = killed().await;
     assert_eq!(outcome(&image, &written, "untouched").await, Outcome::Whole);
     let mut seen = BTreeMap::new();
@@ -183,7 +183,7 @@ async fn no_flipped_bit_changes_what_is_read() {
 }
 
 #[tokio::test]
-async fn no_lost_sector_changes_what_is_read() {
+async fn no_lost_sector_changes_a_read_value() {
     let (image, written) = killed().await;
     for name in ["store.sqlite", "store.sqlite-wal", "store.mark"] {
         let length = image.file(name).len();
@@ -198,7 +198,7 @@ async fn no_lost_sector_changes_what_is_read() {
 }
 
 #[tokio::test]
-async fn no_cut_changes_what_is_read() {
+async fn no_truncation_changes_a_read_value() {
     let (image, written) = killed().await;
     for name in ["store.sqlite", "store.sqlite-wal", "store.mark"] {
         let length = image.file(name).len();

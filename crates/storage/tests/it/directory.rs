@@ -10,7 +10,7 @@ use crate::damage::{Outcome, killed, outcome};
 use crate::image::{Image, opened};
 
 #[tokio::test]
-async fn files_of_other_times_and_stores_are_never_taken_for_the_own() {
+async fn older_files_and_those_of_other_stores_are_detected() {
     let (own, written) = killed().await;
     // The same content, written by another store.
     let (other, _) = killed().await;

@@ -29,7 +29,7 @@ fn delete(key: &str) -> Op {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reopened_it_goes_on_where_it_was() {
+async fn a_reopened_store_continues_at_its_revision() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let lease = store.grant_lease(30).await.unwrap();
@@ -56,7 +56,7 @@ async fn reopened_it_goes_on_where_it_was() {
 
 /// A watch holds a batch until it is read.
 #[tokio::test(start_paused = true)]
-async fn history_from_the_file_comes_in_batches_of_bounded_size() {
+async fn history_is_read_in_batches_of_bounded_size() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     for n in 0..20 {
@@ -172,7 +172,7 @@ async fn a_second_opener_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_files_are_private_and_a_start_makes_none() {
+async fn files_are_private_and_a_restart_creates_none() {
     use std::os::unix::fs::PermissionsExt;
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("data/store");
@@ -199,7 +199,7 @@ async fn its_files_are_private_and_a_start_makes_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scrub_finds_what_no_read_has_found() {
+async fn a_scrub_finds_unread_damage() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     for n in 0..3 {

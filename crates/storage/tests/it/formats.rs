@@ -67,7 +67,7 @@ async fn every_format_opens_and_serves_while_it_is_written_to() {
 }
 
 #[tokio::test]
-async fn a_format_of_the_future_is_refused_and_left_as_it_is() {
+async fn a_newer_format_is_rejected_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     copied(&data("format-2"), dir.path());
     let path = dir.path().join("store.sqlite");

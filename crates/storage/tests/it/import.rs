@@ -32,7 +32,7 @@ fn pieces(items: &[KeyValue]) -> impl FnMut() -> Result<Vec<KeyValue>, Error> + 
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_keep_their_revisions_and_the_counter_goes_on() {
+async fn imported_objects_keep_their_revisions() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("store");
     // Two objects of one transaction of etcd have one revision; leases of etcd have large identifiers.

@@ -57,7 +57,7 @@ fn write_and_kill(dir: &Path, count: usize) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_sigkill() {
+async fn acknowledged_writes_survive_sigkill() {
     let dir = tempfile::tempdir().unwrap();
     let mut newest = 1;
     for (round, count) in [400, 37, 900].into_iter().enumerate() {
