@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_tunnel_with_a_free_stream_comes_first() {
+    fn the_newest_tunnel_with_a_free_stream_is_preferred() {
         let of = |standings: &[(u64, usize)]| {
             way(&standings.iter().map(|&(id, free)| Standing { id, free }).collect::<Vec<_>>())
         };

@@ -57,7 +57,7 @@ async fn unread_streams_block_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_agents_the_newest_is_used_and_the_other_takes_over() {
+async fn the_newest_of_two_agents_is_used_until_it_fails() {
     let tunnels = Tunnels::default();
     assert_eq!(open(&tunnels, "m1").await.err().as_deref(), Some("direct"));
     let _one = agent(&tunnels, "m1", member(|stream| echo("one", stream))).await;
