@@ -52,7 +52,7 @@ fn every_layer_exists() {
 }
 
 #[test]
-fn modules_import_each_other_in_no_circle() {
+fn modules_have_no_circular_imports() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     for layer in LAYERS {
         let src = crates.join(layer.name).join("src");

@@ -46,7 +46,7 @@ fn lock() -> Vec<Locked> {
 }
 
 #[test]
-fn crates_come_from_the_registry() {
+fn crates_must_come_from_the_registry() {
     let names: Vec<String> = lock().into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["h2", "x"]);
     assert_eq!(sources(&lock()), ["x 1.0.0: from git+https://example.com/x, which is not the registry"]);
