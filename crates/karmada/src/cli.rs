@@ -25,7 +25,7 @@ use controller_runtime::LeaderElection;
 use karmadactl::version;
 use world::World;
 
-use crate::flags::{self, Given};
+use crate::flags::{self, FlagValues};
 use crate::member::{self, RunningMember};
 use crate::rules::Rules;
 use crate::up::{self, Candidate, ControlPlane};
@@ -58,7 +58,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return code;
         }
     };
-    let logging = Given::logging(matches.subcommand().map_or(&matches, |(_, matches)| matches));
+    let logging = FlagValues::logging(matches.subcommand().map_or(&matches, |(_, matches)| matches));
     let is_quiet = matches!(&cli.command, Command::Demo(args) if args.is_quiet());
     let begun = logging.map(|logging| if is_quiet { logging.quiet() } else { logging }.begin());
     match begun.and_then(|()| execute(&program, cli.command, &matches)) {
@@ -181,51 +181,51 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
         Command::Certs(args) => certs::run(args, &world),
         Command::Demo(args) => run_logged(name, demo::run(&args.options(), &world, ended())),
         Command::Up(args) => {
-            let given = read(of_command, "up")?;
-            run_logged(name, up(args.options(&given, &world)?))
+            let flags = read(of_command, "up")?;
+            run_logged(name, up(args.options(&flags, &world)?))
         }
         Command::ControllerManager(args) => {
-            let given = read(of_command, "controller-manager")?;
+            let flags = read(of_command, "controller-manager")?;
             let allow_http_endpoints = args.endpoints.allow_http_member_endpoints;
-            let mut settings = controllers::Settings { allow_http_endpoints, ..settings(&given)? };
+            let mut settings = controllers::Settings { allow_http_endpoints, ..settings(&flags)? };
             args.failover.set(&mut settings);
-            run_logged(name, components::controller_manager(&given, settings))
+            run_logged(name, components::controller_manager(&flags, settings))
         }
         Command::Agent(args) => {
-            let given = read(of_command, "agent")?;
-            let settings = agent_settings(&given)?;
-            run_logged(name, components::agent(&given, settings, args.enable_tunnel))
+            let flags = read(of_command, "agent")?;
+            let settings = agent_settings(&flags)?;
+            run_logged(name, components::agent(&flags, settings, args.enable_tunnel))
         }
         Command::MetricsAdapter(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
-            let given = read(of_command, "metrics-adapter")?;
-            run_logged(name, components::metrics_adapter(&given, args.data_dir, allow_http))
+            let flags = read(of_command, "metrics-adapter")?;
+            run_logged(name, components::metrics_adapter(&flags, args.data_dir, allow_http))
         }
         Command::AggregatedApiserver(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
-            let given = read(of_command, "aggregated-apiserver")?;
-            run_logged(name, components::aggregated_apiserver(&given, args.data_dir, allow_http))
+            let flags = read(of_command, "aggregated-apiserver")?;
+            run_logged(name, components::aggregated_apiserver(&flags, args.data_dir, allow_http))
         }
         Command::Search(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
-            let given = read(of_command, "search")?;
-            run_logged(name, components::search(&given, args.data_dir, allow_http))
+            let flags = read(of_command, "search")?;
+            run_logged(name, components::search(&flags, args.data_dir, allow_http))
         }
         Command::Webhook(args) => {
-            let given = read(of_command, "webhook")?;
-            if args.print_configurations { args.print(&given) } else { run_logged(name, serve_webhook(&given)) }
+            let flags = read(of_command, "webhook")?;
+            if args.print_configurations { args.print(&flags) } else { run_logged(name, serve_webhook(&flags)) }
         }
         Command::Scheduler => {
-            let given = read(of_command, "scheduler")?;
-            run_logged(name, components::scheduler(&given))
+            let flags = read(of_command, "scheduler")?;
+            run_logged(name, components::scheduler(&flags))
         }
         Command::SchedulerEstimator => {
-            let given = read(of_command, "scheduler-estimator")?;
-            run_logged(name, components::scheduler_estimator(&given))
+            let flags = read(of_command, "scheduler-estimator")?;
+            run_logged(name, components::scheduler_estimator(&flags))
         }
         Command::Descheduler => {
-            let given = read(of_command, "descheduler")?;
-            run_logged(name, components::descheduler(&given))
+            let flags = read(of_command, "descheduler")?;
+            run_logged(name, components::descheduler(&flags))
         }
         Command::Apiserver(args) => run_logged(name, serve(args.options(&world)?)),
         Command::Member(args) => run_logged(name, member(args.options(&world)?)),
@@ -233,12 +233,12 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
 }
 
 /// The flags of a command. Notices about flags without an effect go to standard error.
-fn read<'a>(matches: &'a ArgMatches, command: &str) -> anyhow::Result<Given<'a>> {
-    let given = Given::read(matches, command)?;
-    for notice in &given.notices {
+fn read<'a>(matches: &'a ArgMatches, command: &str) -> anyhow::Result<FlagValues<'a>> {
+    let flags = FlagValues::read(matches, command)?;
+    for notice in &flags.notices {
         eprintln!("notice: {notice}");
     }
-    Ok(given)
+    Ok(flags)
 }
 
 async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
@@ -254,10 +254,10 @@ async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
     running.stop().await
 }
 
-async fn serve_webhook(given: &Given<'_>) -> anyhow::Result<()> {
-    let options = webhook_options(given)?;
-    let rules = Rules::new(World::system(), admission(given)?);
-    let places = components::places(given);
+async fn serve_webhook(flags: &FlagValues<'_>) -> anyhow::Result<()> {
+    let options = webhook_options(flags)?;
+    let rules = Rules::new(World::system(), admission(flags)?);
+    let places = components::places(flags);
     anyhow::ensure!(places.any(), "--kubeconfig or KUBECONFIG must name the API server whose objects are validated");
     rules.connect(components::connect_to(places, None).await?);
     let registry = metrics::Registry::default();

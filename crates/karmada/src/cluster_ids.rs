@@ -29,7 +29,7 @@ impl ClusterIds {
     }
 
     /// The ID that a request would give to a Cluster, if that is a new one.
-    fn given<'a>(request: &AdmissionRequest<'_>, cluster: &'a Value) -> Option<&'a str> {
+    fn requested_id<'a>(request: &AdmissionRequest<'_>, cluster: &'a Value) -> Option<&'a str> {
         let id = id_of(cluster);
         (!id.is_empty() && request.old.map(id_of) != Some(id)).then_some(id)
     }
@@ -50,7 +50,7 @@ impl ClusterIds {
     /// # Errors
     /// When another cluster has the ID.
     pub async fn validate(&self, request: &AdmissionRequest<'_>, cluster: &Value) -> Result<(), Status> {
-        let Some(id) = Self::given(request, cluster) else { return Ok(()) };
+        let Some(id) = Self::requested_id(request, cluster) else { return Ok(()) };
         self.learn_own().await;
         let (name, mut ids) = (request.key.name.as_str(), self.ids.lock());
         let outcome =
@@ -60,7 +60,7 @@ impl ClusterIds {
 
     /// The Cluster was not stored.
     pub fn release(&self, request: &AdmissionRequest<'_>, cluster: &Value) {
-        if let Some(id) = Self::given(request, cluster) {
+        if let Some(id) = Self::requested_id(request, cluster) {
             self.ids.lock().release(&request.key.name, id);
         }
     }

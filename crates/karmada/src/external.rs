@@ -15,7 +15,7 @@ use etcd::{Certificates, Endpoint, EtcdStore, Layout};
 use identity::encrypted::Places;
 use metrics::{Description, Registry};
 
-use crate::flags::Given;
+use crate::flags::FlagValues;
 pub use overrides::Override;
 
 /// The flags `--etcd-…`.
@@ -57,27 +57,27 @@ impl Settings {
     ///
     /// # Errors
     /// The invalid flag.
-    pub fn given(given: &Given<'_>) -> anyhow::Result<Option<Self>> {
-        let servers: Vec<_> = given.list("etcd-servers").into_iter().map(str::to_owned).collect();
-        let file = |name| Some(PathBuf::from(given.text(name))).filter(|path| !path.as_os_str().is_empty());
+    pub fn from_flags(flags: &FlagValues<'_>) -> anyhow::Result<Option<Self>> {
+        let servers: Vec<_> = flags.list("etcd-servers").into_iter().map(str::to_owned).collect();
+        let file = |name| Some(PathBuf::from(flags.text(name))).filter(|path| !path.as_os_str().is_empty());
         let others = ["etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix"];
-        let backend = given.text("storage-backend");
+        let backend = flags.text("storage-backend");
         ensure!(matches!(backend, "" | "etcd3"), "--storage-backend: {backend:?} is not etcd3");
         if servers.is_empty() {
             ensure!(backend.is_empty(), "--storage-backend=etcd3 needs --etcd-servers");
-            let other = others.into_iter().find(|name| given.is_given(name));
+            let other = others.into_iter().find(|name| flags.is_set(name));
             ensure!(other.is_none(), "--{} has no effect without --etcd-servers", other.unwrap_or_default());
             return Ok(None);
         }
         Ok(Some(Self {
             servers,
             overrides: Vec::new(),
-            prefix: given.text("etcd-prefix").to_owned(),
+            prefix: flags.text("etcd-prefix").to_owned(),
             authority: file("etcd-cafile"),
             certificate: file("etcd-certfile"),
             key: file("etcd-keyfile"),
-            compaction: given.duration("etcd-compaction-interval")?,
-            sizes: given.duration("etcd-db-metric-poll-interval")?,
+            compaction: flags.duration("etcd-compaction-interval")?,
+            sizes: flags.duration("etcd-db-metric-poll-interval")?,
         }))
     }
 

@@ -173,8 +173,8 @@ fn is_granted(object: &Value, key: &ObjectKey, cluster: &str) -> bool {
         return object["roleRef"] == wanted["roleRef"] && object["subjects"] == wanted["subjects"];
     }
     let rules = |role: &Value| Vec::<PolicyRule>::deserialize(&role["rules"]).ok();
-    let (Some(held), Some(given)) = (rules(wanted), rules(object)) else { return object["rules"].is_null() };
-    object["aggregationRule"].is_null() && missing(&held, &given).is_empty()
+    let (Some(required), Some(present)) = (rules(wanted), rules(object)) else { return object["rules"].is_null() };
+    object["aggregationRule"].is_null() && missing(&required, &present).is_empty()
 }
 
 impl Admission for AgentRules {

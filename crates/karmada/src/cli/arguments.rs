@@ -30,7 +30,7 @@ use super::settings::{admission, estimators, settings};
 use crate::backups::schedule::{Plan, Retention};
 use crate::data_dir::DataDir;
 use crate::engine::Kind;
-use crate::flags::Given;
+use crate::flags::FlagValues;
 use crate::{apiserver, components, demo, member, up};
 
 #[derive(Parser)]
@@ -421,14 +421,14 @@ impl ServerArgs {
 }
 
 impl UpArgs {
-    pub(super) fn options(self, given: &Given<'_>, world: &World) -> anyhow::Result<up::Options> {
+    pub(super) fn options(self, flags: &FlagValues<'_>, world: &World) -> anyhow::Result<up::Options> {
         let mut server = self.server.options(world)?;
         let allow_http_endpoints = server.admission.allow_http_endpoints;
-        server.admission = karmada_api::admission::Options { allow_http_endpoints, ..admission(given)? };
-        let mut settings = controllers::Settings { allow_http_endpoints, ..settings(given)? };
+        server.admission = karmada_api::admission::Options { allow_http_endpoints, ..admission(flags)? };
+        let mut settings = controllers::Settings { allow_http_endpoints, ..settings(flags)? };
         self.failover.set(&mut settings);
-        server.resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
-        let election = components::up_election(given, server.store.is_shared(), world)?;
+        server.resource_models = flags.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+        let election = components::up_election(flags, server.store.is_shared(), world)?;
         Ok(up::Options {
             server,
             controllers: self.controllers,
@@ -436,18 +436,18 @@ impl UpArgs {
             members: (1..=self.simulated_clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             member_store: Kind::Embedded,
             settings,
-            scheduler: components::scheduler_options(given)?,
-            switches: components::switches(given),
-            estimators: estimators(given)?,
-            descheduler: if self.descheduler { Some(components::descheduler_options(given)?) } else { None },
+            scheduler: components::scheduler_options(flags)?,
+            switches: components::switches(flags),
+            estimators: estimators(flags)?,
+            descheduler: if self.descheduler { Some(components::descheduler_options(flags)?) } else { None },
             election,
         })
     }
 }
 
 impl WebhookArgs {
-    pub(super) fn print(&self, given: &Given<'_>) -> anyhow::Result<()> {
-        let beside = PathBuf::from(given.text("cert-dir")).join("ca.crt");
+    pub(super) fn print(&self, flags: &FlagValues<'_>) -> anyhow::Result<()> {
+        let beside = PathBuf::from(flags.text("cert-dir")).join("ca.crt");
         let file = self.ca_file.as_ref().unwrap_or(&beside);
         let authority = std::fs::read(file).with_context(|| format!("reading the authority in {}", file.display()))?;
         let authority = STANDARD.encode(authority);

@@ -83,13 +83,13 @@ impl EtcdArgs {
     /// # Errors
     /// For a flag without an effect, with the reason.
     pub(super) fn store(self) -> anyhow::Result<Kind> {
-        let given = [
+        let passed = [
             ("etcd-healthcheck-timeout", self.etcd_healthcheck_timeout.is_some(), HEALTH),
             ("etcd-readycheck-timeout", self.etcd_readycheck_timeout.is_some(), HEALTH),
             ("etcd-count-metric-poll-period", self.etcd_count_metric_poll_period.is_some(), COUNTS),
             ("lease-reuse-duration-seconds", self.lease_reuse_duration_seconds.is_some(), LEASES),
         ];
-        if let Some((name, _, reason)) = given.into_iter().find(|(_, given, _)| *given) {
+        if let Some((name, _, reason)) = passed.into_iter().find(|(_, passed, _)| *passed) {
             anyhow::bail!("--{name} has no effect here: {reason}; leave it out");
         }
         anyhow::ensure!(

@@ -9,49 +9,49 @@ use controllers::Skip;
 use karmada_api::gates;
 use karmada_api::policy::v1alpha1::ClusterPurgeMode;
 
-use crate::flags::Given;
+use crate::flags::FlagValues;
 use crate::{components, webhook};
 
-pub(super) fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admission::Options> {
+pub(super) fn admission(flags: &FlagValues<'_>) -> anyhow::Result<karmada_api::admission::Options> {
     Ok(karmada_api::admission::Options {
-        allow_no_execute_taint_policy: given.is_true("allow-no-execute-taint-policy")?,
-        multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
-        quota_enforcement: given.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
-        preemption: given.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
-        workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
-        failover: given.gates.is_open(gates::FAILOVER),
-        no_execute_eviction: given.gates.is_open(gates::FAILOVER) && evicts_by_taints(given)?,
-        stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
-        multi_cluster_service: given.gates.is_open(gates::MULTI_CLUSTER_SERVICE),
-        scale_to_zero: given.gates.is_open(gates::HPA_SCALE_TO_ZERO),
+        allow_no_execute_taint_policy: flags.is_true("allow-no-execute-taint-policy")?,
+        multiple_pod_templates: flags.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
+        quota_enforcement: flags.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
+        preemption: flags.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
+        workload_affinity: flags.gates.is_open(gates::WORKLOAD_AFFINITY),
+        failover: flags.gates.is_open(gates::FAILOVER),
+        no_execute_eviction: flags.gates.is_open(gates::FAILOVER) && evicts_by_taints(flags)?,
+        stateful_failover: flags.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
+        multi_cluster_service: flags.gates.is_open(gates::MULTI_CLUSTER_SERVICE),
+        scale_to_zero: flags.gates.is_open(gates::HPA_SCALE_TO_ZERO),
         ..Default::default()
     })
 }
 
 /// The settings of the controllers of a control plane.
-pub(super) fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
-    let period = positive(given, "cluster-monitor-period")?;
+pub(super) fn settings(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Settings> {
+    let period = positive(flags, "cluster-monitor-period")?;
     let graces = controllers::Graces {
-        usual: seconds(given, "cluster-monitor-grace-period")?,
-        startup: seconds(given, "cluster-startup-grace-period")?,
+        usual: seconds(flags, "cluster-monitor-grace-period")?,
+        startup: seconds(flags, "cluster-startup-grace-period")?,
     };
     Ok(controllers::Settings {
-        skip: Skip::parse(given.text("skipped-propagating-apis"), &given.list("skipped-propagating-namespaces"))?,
+        skip: Skip::parse(flags.text("skipped-propagating-apis"), &flags.list("skipped-propagating-namespaces"))?,
         monitoring: controllers::Monitoring { period, graces },
-        eviction: eviction(given)?,
-        quota_sync_period: positive(given, "federated-resource-quota-sync-period")?,
-        scaling: scaling(given)?,
-        ..of_members(given)?
+        eviction: eviction(flags)?,
+        quota_sync_period: positive(flags, "federated-resource-quota-sync-period")?,
+        scaling: scaling(flags)?,
+        ..of_members(flags)?
     })
 }
 
 /// The settings of FederatedHPA.
-fn scaling(given: &Given<'_>) -> anyhow::Result<controllers::Scaling> {
+fn scaling(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Scaling> {
     let window = |name: &str| {
-        let seconds = seconds(given, &format!("horizontal-pod-autoscaler-{name}"))?;
+        let seconds = seconds(flags, &format!("horizontal-pod-autoscaler-{name}"))?;
         Ok::<_, anyhow::Error>(jiff::SignedDuration::from_secs(seconds))
     };
-    let tolerance: f64 = given.parsed("horizontal-pod-autoscaler-tolerance")?;
+    let tolerance: f64 = flags.parsed("horizontal-pod-autoscaler-tolerance")?;
     anyhow::ensure!(
         tolerance.is_finite() && tolerance >= 0.0,
         "--horizontal-pod-autoscaler-tolerance must be at least 0, and is {tolerance}"
@@ -62,66 +62,66 @@ fn scaling(given: &Given<'_>) -> anyhow::Result<controllers::Scaling> {
         cpu_initialization: window("cpu-initialization-period")?,
         initial_readiness_delay: window("initial-readiness-delay")?,
     };
-    Ok(controllers::Scaling { sync_period: positive(given, "horizontal-pod-autoscaler-sync-period")?, decisions })
+    Ok(controllers::Scaling { sync_period: positive(flags, "horizontal-pod-autoscaler-sync-period")?, decisions })
 }
 
 /// The settings of an agent.
-pub(super) fn agent_settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
-    let duration = positive(given, "cluster-lease-duration")?;
-    let fraction: f64 = given.parsed("cluster-lease-renew-interval-fraction")?;
+pub(super) fn agent_settings(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Settings> {
+    let duration = positive(flags, "cluster-lease-duration")?;
+    let fraction: f64 = flags.parsed("cluster-lease-renew-interval-fraction")?;
     anyhow::ensure!(
         fraction > 0.0 && fraction < 1.0,
         "--cluster-lease-renew-interval-fraction must be greater than 0 and less than 1"
     );
-    let threshold: f64 = given.parsed("cert-rotation-remaining-time-threshold")?;
+    let threshold: f64 = flags.parsed("cert-rotation-remaining-time-threshold")?;
     anyhow::ensure!(
         threshold > 0.0 && threshold < 1.0,
         "--cert-rotation-remaining-time-threshold must be greater than 0 and less than 1"
     );
     let rotation = controllers::Rotation {
-        namespace: given.text("karmada-kubeconfig-namespace").to_owned(),
-        interval: positive(given, "cert-rotation-checking-interval")?,
+        namespace: flags.text("karmada-kubeconfig-namespace").to_owned(),
+        interval: positive(flags, "cert-rotation-checking-interval")?,
         threshold,
         ..Default::default()
     };
-    Ok(controllers::Settings { renewal: controllers::Renewal { duration, fraction }, rotation, ..of_members(given)? })
+    Ok(controllers::Settings { renewal: controllers::Renewal { duration, fraction }, rotation, ..of_members(flags)? })
 }
 
 /// The settings of both.
-fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
+fn of_members(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Settings> {
     let mut settings = controllers::Settings {
-        status_frequency: positive(given, "cluster-status-update-frequency")?,
-        sums: given.is_true("enable-cluster-resource-modeling")?,
+        status_frequency: positive(flags, "cluster-status-update-frequency")?,
+        sums: flags.is_true("enable-cluster-resource-modeling")?,
         gates: controllers::Gates {
-            propagate_deps: given.gates.is_open(gates::PROPAGATE_DEPS),
-            schedule_priority: given.gates.is_open(gates::PRIORITY_BASED_SCHEDULING),
-            resource_models: given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING),
-            priority_queue: given.gates.is_open(gates::CONTROLLER_PRIORITY_QUEUE),
-            preemption: given.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
-            multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
-            workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
-            resource_quota_estimate: given.gates.is_open(gates::RESOURCE_QUOTA_ESTIMATE),
-            failover: given.gates.is_open(gates::FAILOVER),
-            graceful_eviction: given.gates.is_open(gates::GRACEFUL_EVICTION),
-            stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
-            quota_enforcement: given.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
-            multi_cluster_service: given.gates.is_open(gates::MULTI_CLUSTER_SERVICE),
+            propagate_deps: flags.gates.is_open(gates::PROPAGATE_DEPS),
+            schedule_priority: flags.gates.is_open(gates::PRIORITY_BASED_SCHEDULING),
+            resource_models: flags.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING),
+            priority_queue: flags.gates.is_open(gates::CONTROLLER_PRIORITY_QUEUE),
+            preemption: flags.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
+            multiple_pod_templates: flags.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
+            workload_affinity: flags.gates.is_open(gates::WORKLOAD_AFFINITY),
+            resource_quota_estimate: flags.gates.is_open(gates::RESOURCE_QUOTA_ESTIMATE),
+            failover: flags.gates.is_open(gates::FAILOVER),
+            graceful_eviction: flags.gates.is_open(gates::GRACEFUL_EVICTION),
+            stateful_failover: flags.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
+            quota_enforcement: flags.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
+            multi_cluster_service: flags.gates.is_open(gates::MULTI_CLUSTER_SERVICE),
         },
         ..Default::default()
     };
-    settings.thresholds.success = seconds(given, "cluster-success-threshold")?;
-    settings.thresholds.failure = seconds(given, "cluster-failure-threshold")?;
+    settings.thresholds.success = seconds(flags, "cluster-success-threshold")?;
+    settings.thresholds.failure = seconds(flags, "cluster-failure-threshold")?;
     // Requests are limited only if a flag sets a limit; upstream's default is 40 a second.
-    if given.is_given("cluster-api-qps") {
-        settings.member_qps = given.parsed("cluster-api-qps")?;
+    if flags.is_set("cluster-api-qps") {
+        settings.member_qps = flags.parsed("cluster-api-qps")?;
     }
-    settings.member_burst = given.parsed("cluster-api-burst")?;
+    settings.member_burst = flags.parsed("cluster-api-burst")?;
     Ok(settings)
 }
 
-fn eviction(given: &Given<'_>) -> anyhow::Result<controllers::Eviction> {
-    let by_taints = evicts_by_taints(given)?;
-    let purge_mode = match given.text("no-execute-taint-eviction-purge-mode") {
+fn eviction(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Eviction> {
+    let by_taints = evicts_by_taints(flags)?;
+    let purge_mode = match flags.text("no-execute-taint-eviction-purge-mode") {
         "Directly" => ClusterPurgeMode::Directly,
         "Gracefully" => ClusterPurgeMode::Gracefully,
         // Upstream does not read it either then.
@@ -131,51 +131,51 @@ fn eviction(given: &Given<'_>) -> anyhow::Result<controllers::Eviction> {
         ),
     };
     // Upstream's rate of 0.5 applies only where it is set: it takes hours for some thousands of workloads.
-    let is_paced = given.is_given("resource-eviction-rate");
-    let rate: Option<f64> = is_paced.then(|| given.parsed("resource-eviction-rate")).transpose()?;
+    let is_paced = flags.is_set("resource-eviction-rate");
+    let rate: Option<f64> = is_paced.then(|| flags.parsed("resource-eviction-rate")).transpose()?;
     anyhow::ensure!(rate.is_none_or(|rate| rate >= 0.0), "--resource-eviction-rate must be greater than or equal to 0");
-    let grace = given.duration("graceful-eviction-timeout")?;
+    let grace = flags.duration("graceful-eviction-timeout")?;
     Ok(controllers::Eviction { by_taints, purge_mode, rate, grace, ..Default::default() })
 }
 
 /// Whether the flags allow eviction by NoExecute taints. In commands without these flags the gate decides.
-fn evicts_by_taints(given: &Given<'_>) -> anyhow::Result<bool> {
-    let is_known = !given.text("enable-taint-manager").is_empty();
-    Ok(!is_known || (given.is_true("enable-taint-manager")? && given.is_true("enable-no-execute-taint-eviction")?))
+fn evicts_by_taints(flags: &FlagValues<'_>) -> anyhow::Result<bool> {
+    let is_known = !flags.text("enable-taint-manager").is_empty();
+    Ok(!is_known || (flags.is_true("enable-taint-manager")? && flags.is_true("enable-no-execute-taint-eviction")?))
 }
 
-fn seconds(given: &Given<'_>, name: &str) -> anyhow::Result<i64> {
-    let parsed = given.duration(name)?.as_secs();
+fn seconds(flags: &FlagValues<'_>, name: &str) -> anyhow::Result<i64> {
+    let parsed = flags.duration(name)?.as_secs();
     i64::try_from(parsed).with_context(|| format!("--{name} is too long"))
 }
 
 /// A period: something is done that often.
-fn positive(given: &Given<'_>, name: &str) -> anyhow::Result<Duration> {
-    let period = given.duration(name)?;
+fn positive(flags: &FlagValues<'_>, name: &str) -> anyhow::Result<Duration> {
+    let period = flags.duration(name)?;
     anyhow::ensure!(!period.is_zero(), "--{name} must be greater than 0");
     Ok(period)
 }
 
 /// `--enable-scheduler-estimator`: members that this process follows are estimated directly, all others over gRPC.
-pub(super) fn estimators(given: &Given<'_>) -> anyhow::Result<Option<estimator::Settings>> {
-    let enabled = given.is_true("enable-scheduler-estimator")?;
-    if enabled { components::estimator_settings(given).map(Some) } else { Ok(None) }
+pub(super) fn estimators(flags: &FlagValues<'_>) -> anyhow::Result<Option<estimator::Settings>> {
+    let enabled = flags.is_true("enable-scheduler-estimator")?;
+    if enabled { components::estimator_settings(flags).map(Some) } else { Ok(None) }
 }
 
-pub(super) fn webhook_options(given: &Given<'_>) -> anyhow::Result<webhook::Options> {
-    let directory = PathBuf::from(given.text("cert-dir"));
-    let address: IpAddr = given.parsed("bind-address")?;
-    let tls_13_only = match given.text("tls-min-version") {
+pub(super) fn webhook_options(flags: &FlagValues<'_>) -> anyhow::Result<webhook::Options> {
+    let directory = PathBuf::from(flags.text("cert-dir"));
+    let address: IpAddr = flags.parsed("bind-address")?;
+    let tls_13_only = match flags.text("tls-min-version") {
         "1.3" => true,
         "1.2" => false,
         "1.0" | "1.1" => anyhow::bail!("--tls-min-version: TLS 1.0 and 1.1 are not offered; 1.2 and 1.3 are"),
         other => anyhow::bail!("--tls-min-version: {other:?} is neither 1.2 nor 1.3"),
     };
     Ok(webhook::Options {
-        listen: SocketAddr::new(address, given.parsed("secure-port")?),
-        certificate: directory.join(given.text("tls-cert-file-name")),
-        key: directory.join(given.text("tls-private-key-file-name")),
+        listen: SocketAddr::new(address, flags.parsed("secure-port")?),
+        certificate: directory.join(flags.text("tls-cert-file-name")),
+        key: directory.join(flags.text("tls-private-key-file-name")),
         tls_13_only,
-        probes: components::addresses(given)?,
+        probes: components::addresses(flags)?,
     })
 }

@@ -16,7 +16,7 @@ use world::Level;
 use super::reconciling::selection;
 use super::reconnect::{Connect, following};
 use super::{Begun, Surroundings, limited, places, run_over};
-use crate::flags::Given;
+use crate::flags::FlagValues;
 
 /// Whether an agent runs it.
 fn is_of_agents(controller: &Controller) -> bool {
@@ -24,11 +24,11 @@ fn is_of_agents(controller: &Controller) -> bool {
 }
 
 /// `--karmada-kubeconfig` and `--karmada-context`; `rotated` is the kubeconfig once the agent has renewed its certificate.
-async fn control_plane(given: &Given<'_>, rotated: Arc<Level<Option<Arc<str>>>>) -> anyhow::Result<Client> {
-    let path = given.text("karmada-kubeconfig");
+async fn control_plane(flags: &FlagValues<'_>, rotated: Arc<Level<Option<Arc<str>>>>) -> anyhow::Result<Client> {
+    let path = flags.text("karmada-kubeconfig");
     anyhow::ensure!(!path.is_empty(), "--karmada-kubeconfig must name the control plane");
     let path = PathBuf::from(path);
-    let context = Some(given.text("karmada-context").to_owned()).filter(|context| !context.is_empty());
+    let context = Some(flags.text("karmada-context").to_owned()).filter(|context| !context.is_empty());
     let client = Client::from_kubeconfig(&path, context.as_deref()).await;
     let client = client.context("error building kubeconfig of karmada control plane")?;
     let file = path.clone();
@@ -42,7 +42,7 @@ async fn control_plane(given: &Given<'_>, rotated: Arc<Level<Option<Arc<str>>>>)
         })
     });
     let client = following(&client, vec![file], rotated, connect);
-    limited(client.with_user_agent("karmada-agent"), given)
+    limited(client.with_user_agent("karmada-agent"), flags)
 }
 
 /// The agent's connection to its member.
@@ -54,8 +54,8 @@ struct Near {
 }
 
 /// `--kubeconfig` or `KUBECONFIG`; in a pod without them, the cluster of the pod.
-async fn member(given: &Given<'_>) -> anyhow::Result<Near> {
-    let places = places(given);
+async fn member(flags: &FlagValues<'_>) -> anyhow::Result<Near> {
+    let places = places(flags);
     anyhow::ensure!(places.any(), "--kubeconfig or KUBECONFIG must name the member cluster");
     let failed = "error building kubeconfig of member cluster";
     let connection = places.connect(None).await.context(failed)?;
@@ -71,12 +71,12 @@ fn served(egress: Egress, api_endpoint: &str) -> tunnel::agent::Member {
     tunnel::agent::Member { connect: Arc::new(move || egress.connect()), destinations }
 }
 
-fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registration> {
-    let text = |name: &str| given.text(name).to_owned();
+fn registration(flags: &FlagValues<'_>, insecure: bool) -> anyhow::Result<Registration> {
+    let text = |name: &str| flags.text(name).to_owned();
     let name = text("cluster-name");
     let complaints = karmada_api::cluster::name_complaints(&name);
     anyhow::ensure!(complaints.is_empty(), "--cluster-name: Invalid value: {name:?}: {}", complaints.join(","));
-    let reports = given.list("report-secrets");
+    let reports = flags.list("report-secrets");
     if let Some(other) = reports.iter().find(|it| !["KubeCredentials", "KubeImpersonator", "None"].contains(*it)) {
         anyhow::bail!("--report-secrets: {other:?} is not KubeCredentials, KubeImpersonator or None");
     }
@@ -88,7 +88,7 @@ fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registratio
         proxy_url: text("proxy-server-address"),
         provider: text("cluster-provider"),
         region: text("cluster-region"),
-        zones: given.list("cluster-zones").into_iter().map(str::to_owned).collect(),
+        zones: flags.list("cluster-zones").into_iter().map(str::to_owned).collect(),
         insecure,
         reports_credentials: reported("KubeCredentials"),
         reports_impersonator: reported("KubeImpersonator"),
@@ -96,14 +96,14 @@ fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registratio
 }
 
 /// Runs the agent. With `--enable-tunnel` (`has_tunnel`) the control plane reaches the member through it.
-pub async fn agent(given: &Given<'_>, settings: Settings, has_tunnel: bool) -> anyhow::Result<()> {
+pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool) -> anyhow::Result<()> {
     // Flags and addresses are checked before the cluster is registered.
-    let selection = selection(&given.list("controllers"), is_of_agents);
-    registration(given, false)?;
-    let probes = super::addresses(given)?.bind()?;
-    let control = control_plane(given, Arc::clone(&settings.rotation.kubeconfig)).await?;
-    let near = member(given).await?;
-    let registration = registration(given, near.insecure)?;
+    let selection = selection(&flags.list("controllers"), is_of_agents);
+    registration(flags, false)?;
+    let probes = super::addresses(flags)?.bind()?;
+    let control = control_plane(flags, Arc::clone(&settings.rotation.kubeconfig)).await?;
+    let near = member(flags).await?;
+    let registration = registration(flags, near.insecure)?;
     let kept = register(&control, &near.client, &registration).await?;
     let name = registration.name.clone();
     if !kept.is_empty() {
@@ -123,7 +123,7 @@ pub async fn agent(given: &Given<'_>, settings: Settings, has_tunnel: bool) -> a
             tokio::spawn(agent.run(&around.registry, around.stop.clone()));
         }
     };
-    run_over(control, probes, given, Some(&lease), open_tunnel, async move |around| {
+    run_over(control, probes, flags, Some(&lease), open_tunnel, async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
         let own = (name.clone(), near.client);
         let context = Context::agent(around.client.clone(), around.world.clone(), own, settings, around.stop.clone());
@@ -143,13 +143,13 @@ mod tests {
 
     #[test]
     fn controllers_are_selected_by_upstreams_names() {
-        for (given, expected) in [
+        for (requested, expected) in [
             (vec!["*"], vec!["*"]),
             (vec!["*", "-execution", "-serviceExport", "nothing"], vec!["*", "-execution", "-serviceExport"]),
             (vec!["*", "certRotation", "binding"], vec!["*", "certRotation"]),
             (vec!["serviceExport", "endpointsliceCollect"], vec!["serviceExport", "endpointsliceCollect"]),
         ] {
-            assert_eq!(selection(&given, is_of_agents), expected);
+            assert_eq!(selection(&requested, is_of_agents), expected);
         }
     }
 }

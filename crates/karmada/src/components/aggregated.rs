@@ -13,7 +13,7 @@ use world::World;
 use super::behind::{Behind, Front, FrontSocket, front_proxy, kept, store};
 use crate::cluster_admission::ClusterAdmission;
 use crate::engine::Engine;
-use crate::flags::Given;
+use crate::flags::FlagValues;
 use fleet_api::proxy::{ClusterProxy, EndsTunnels};
 
 const GROUP: &str = "cluster.karmada.io";
@@ -49,13 +49,13 @@ async fn open(
     Ok(behind)
 }
 
-pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
+pub async fn aggregated_apiserver(flags: &FlagValues<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
     let world = World::system();
-    let socket = FrontSocket::bind(given, &world)?;
-    let control = super::connect("karmada-aggregated-apiserver", given).await?;
-    let Front { proxy: front, following } = front_proxy(given, &control, &world).await?;
-    let (engine, data) = kept(store(given)?, &data_dir, SERVICE, &world).await?;
-    let resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+    let socket = FrontSocket::bind(flags, &world)?;
+    let control = super::connect("karmada-aggregated-apiserver", flags).await?;
+    let Front { proxy: front, following } = front_proxy(flags, &control, &world).await?;
+    let (engine, data) = kept(store(flags)?, &data_dir, SERVICE, &world).await?;
+    let resource_models = flags.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
     let opened = open(control, front, engine, Served { resource_models, allow_http }, &world).await?;
     opened.serve("aggregated API server", socket, following, &data).await
 }

@@ -24,7 +24,7 @@ use crate::certificates::{Keeper, Served};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::external::Settings;
-use crate::flags::Given;
+use crate::flags::FlagValues;
 use crate::reach::Listen;
 use crate::serving::OwnCertificate;
 use crate::sockets::Bound;
@@ -136,8 +136,8 @@ impl Behind {
 ///
 /// # Errors
 /// The invalid flag.
-pub fn store(given: &Given<'_>) -> anyhow::Result<Kind> {
-    Ok(Settings::given(given)?.map_or(Kind::Embedded, |settings| Kind::Etcd(settings.into())))
+pub fn store(flags: &FlagValues<'_>) -> anyhow::Result<Kind> {
+    Ok(Settings::from_flags(flags)?.map_or(Kind::Embedded, |settings| Kind::Etcd(settings.into())))
 }
 
 /// The store and the certificates of such a server. A data directory with certificates had a store: a missing one is
@@ -150,9 +150,9 @@ pub async fn kept(store: Kind, data_dir: &Path, service: &str, world: &World) ->
 }
 
 /// The client certificates that may name users: by flags, or as the API server in front publishes them.
-pub async fn front_proxy(given: &Given<'_>, control: &Client, world: &World) -> anyhow::Result<Front> {
-    let file = given.text("requestheader-client-ca-file");
-    let of_flags = || given.list("requestheader-allowed-names").into_iter().map(str::to_owned).collect();
+pub async fn front_proxy(flags: &FlagValues<'_>, control: &Client, world: &World) -> anyhow::Result<Front> {
+    let file = flags.text("requestheader-client-ca-file");
+    let of_flags = || flags.list("requestheader-allowed-names").into_iter().map(str::to_owned).collect();
     let (Published { authority, names }, origin) = if file.is_empty() {
         (front_authority::read(control).await?, Origin::Published(control.clone()))
     } else {
@@ -162,7 +162,7 @@ pub async fn front_proxy(given: &Given<'_>, control: &Client, world: &World) -> 
     };
     let authority = ClientAuthority::from_pem(&authority).context("reading the authority of the front proxy")?;
     let following = Following { origin, authority: authority.clone(), world: world.clone() };
-    let lower = |name: &str| given.list(name).into_iter().map(str::to_lowercase).collect::<Vec<_>>();
+    let lower = |name: &str| flags.list(name).into_iter().map(str::to_lowercase).collect::<Vec<_>>();
     let mut front = FrontProxy::new(authority, names);
     for (flag, names) in [
         ("requestheader-username-headers", &mut front.user_headers),
@@ -170,9 +170,9 @@ pub async fn front_proxy(given: &Given<'_>, control: &Client, world: &World) -> 
         ("requestheader-uid-headers", &mut front.uid_headers),
         ("requestheader-extra-headers-prefix", &mut front.extra_prefixes),
     ] {
-        let given = lower(flag);
-        if !given.is_empty() {
-            *names = given;
+        let values = lower(flag);
+        if !values.is_empty() {
+            *names = values;
         }
     }
     Ok(Front { proxy: front, following })
@@ -195,9 +195,9 @@ pub struct FrontSocket {
 impl FrontSocket {
     /// # Errors
     /// A certificate that cannot be used, or an address that cannot be bound.
-    pub fn bind(given: &Given<'_>, world: &World) -> anyhow::Result<Self> {
-        let file = |name| Some(Path::new(given.text(name))).filter(|path| !path.as_os_str().is_empty());
-        let only_13 = match given.text("tls-min-version") {
+    pub fn bind(flags: &FlagValues<'_>, world: &World) -> anyhow::Result<Self> {
+        let file = |name| Some(Path::new(flags.text(name))).filter(|path| !path.as_os_str().is_empty());
+        let only_13 = match flags.text("tls-min-version") {
             "" | "VersionTLS12" => false,
             "VersionTLS13" => true,
             other => anyhow::bail!("--tls-min-version: {other:?} is neither VersionTLS12 nor VersionTLS13"),
@@ -205,8 +205,8 @@ impl FrontSocket {
         let protocol = Protocol { only_13, suites: Vec::new() };
         let (certificate, key) = (file("tls-cert-file"), file("tls-private-key-file"));
         let certificate = OwnCertificate::from_files(certificate, key, &protocol, world)?;
-        let address: IpAddr = given.parsed("bind-address")?;
-        let address = SocketAddr::new(address, given.parsed("secure-port")?);
+        let address: IpAddr = flags.parsed("bind-address")?;
+        let address = SocketAddr::new(address, flags.parsed("secure-port")?);
         let bound = Bound::new(address, "--bind-address, --secure-port")?;
         Ok(Self { bound, certificate, protocol })
     }

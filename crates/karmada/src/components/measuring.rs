@@ -18,7 +18,7 @@ use world::World;
 use super::behind::{Behind, Front, FrontSocket, front_proxy};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
-use crate::flags::Given;
+use crate::flags::FlagValues;
 use crate::listed_metrics::{self, Offered};
 use crate::probes::Addresses;
 
@@ -43,16 +43,16 @@ async fn open(members: Members, front: FrontProxy, engine: Engine, world: &World
     Ok(behind)
 }
 
-pub async fn metrics_adapter(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
+pub async fn metrics_adapter(flags: &FlagValues<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
     let world = World::system();
-    let metrics = super::flags::plain_address(given, "metrics-bind-address")?;
+    let metrics = super::flags::plain_address(flags, "metrics-bind-address")?;
     let probes = Addresses { metrics, health: None }.bind()?;
-    let socket = FrontSocket::bind(given, &world)?;
-    let control = super::connect("karmada-metrics-adapter", given).await?;
-    let Front { proxy: front, following } = front_proxy(given, &control, &world).await?;
+    let socket = FrontSocket::bind(flags, &world)?;
+    let control = super::connect("karmada-metrics-adapter", flags).await?;
+    let Front { proxy: front, following } = front_proxy(flags, &control, &world).await?;
     let engine = Engine::open(Kind::Memory, &data_dir, false, &world).await?;
     let data = DataDir::open(&data_dir, &[SERVICE.to_owned()], &world)?;
-    let settings = settings(given, allow_http)?;
+    let settings = settings(flags, allow_http)?;
     let stop = CancellationToken::new();
     let members = Members::follow(control, world.clone(), &settings, stop.clone());
     let opened = open(members, front, engine, &world).await?;
@@ -63,11 +63,11 @@ pub async fn metrics_adapter(given: &Given<'_>, data_dir: PathBuf, allow_http: b
     served
 }
 
-fn settings(given: &Given<'_>, allow_http: bool) -> anyhow::Result<Settings> {
-    let member_burst = given.parsed("cluster-api-burst")?;
+fn settings(flags: &FlagValues<'_>, allow_http: bool) -> anyhow::Result<Settings> {
+    let member_burst = flags.parsed("cluster-api-burst")?;
     let mut settings = Settings { member_burst, allow_http_endpoints: allow_http, ..Settings::default() };
-    if given.is_given("cluster-api-qps") {
-        settings.member_qps = given.parsed("cluster-api-qps")?;
+    if flags.is_set("cluster-api-qps") {
+        settings.member_qps = flags.parsed("cluster-api-qps")?;
     }
     Ok(settings)
 }

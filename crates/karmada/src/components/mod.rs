@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use crate::flags::Given;
+use crate::flags::FlagValues;
 use crate::probes::{BoundProbes, Probes};
 
 pub use agent::agent;
@@ -69,12 +69,12 @@ pub struct Begun {
 /// The component cannot start, or the Lease was lost.
 pub async fn run(
     name: &str,
-    given: &Given<'_>,
+    flags: &FlagValues<'_>,
     lease: Option<&str>,
     begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
 ) -> anyhow::Result<()> {
-    let probes = addresses(given)?.bind()?;
-    run_over(connect(name, given).await?, probes, given, lease, |_| (), begin).await
+    let probes = addresses(flags)?.bind()?;
+    run_over(connect(name, flags).await?, probes, flags, lease, |_| (), begin).await
 }
 
 /// As [`run`], for a component that does not connect by `--kubeconfig`. `beside` starts the tasks of every replica, with or
@@ -82,7 +82,7 @@ pub async fn run(
 async fn run_over(
     client: Client,
     probes: BoundProbes,
-    given: &Given<'_>,
+    flags: &FlagValues<'_>,
     lease: Option<&str>,
     beside: impl FnOnce(&Surroundings),
     begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
@@ -94,14 +94,14 @@ async fn run_over(
     let probes = probes.open(&registry, &probed)?;
     let around = Surroundings { client, world, registry, stop };
     beside(&around);
-    let worked = work(given, lease, &around, &probes, begin).await;
+    let worked = work(flags, lease, &around, &probes, begin).await;
     probed.cancel();
     probes.ended().await;
     worked
 }
 
 async fn work(
-    given: &Given<'_>,
+    flags: &FlagValues<'_>,
     lease: Option<&str>,
     around: &Surroundings,
     probes: &Probes,
@@ -111,8 +111,8 @@ async fn work(
     tokio::pin!(ended);
     let ended_lease = CancellationToken::new();
     let mut leading = None;
-    if let Some(lease) = lease.filter(|_| given.is_true("leader-elect").unwrap_or(true)) {
-        let election = election(given, lease, &around.world)?;
+    if let Some(lease) = lease.filter(|_| flags.is_true("leader-elect").unwrap_or(true)) {
+        let election = election(flags, lease, &around.world)?;
         around.registry.gauges(&LEADING).set(&[lease], 0.0);
         let acquired = tokio::select! {
             acquired = election.acquire(&around.client, &around.world, &ended_lease) => acquired,
@@ -171,11 +171,11 @@ async fn lost(leading: &mut Option<JoinHandle<bool>>) -> anyhow::Error {
 ///
 /// # Errors
 /// The invalid flag.
-pub fn up_election(given: &Given<'_>, is_shared: bool, world: &World) -> anyhow::Result<Option<LeaderElection>> {
-    if is_shared && given.is_true("leader-elect")? {
-        return election(given, "karmada-up", world).map(Some);
+pub fn up_election(flags: &FlagValues<'_>, is_shared: bool, world: &World) -> anyhow::Result<Option<LeaderElection>> {
+    if is_shared && flags.is_true("leader-elect")? {
+        return election(flags, "karmada-up", world).map(Some);
     }
-    for name in LEASE_FLAGS.iter().filter(|name| !is_shared && given.is_given(name)) {
+    for name in LEASE_FLAGS.iter().filter(|name| !is_shared && flags.is_set(name)) {
         eprintln!(
             "notice: --{name} has no effect here: one process holds the store, so there is no Lease to elect a leader with"
         );
@@ -183,12 +183,12 @@ pub fn up_election(given: &Given<'_>, is_shared: bool, world: &World) -> anyhow:
     Ok(None)
 }
 
-fn election(given: &Given<'_>, lease: &str, world: &World) -> anyhow::Result<LeaderElection> {
+fn election(flags: &FlagValues<'_>, lease: &str, world: &World) -> anyhow::Result<LeaderElection> {
     let election = LeaderElection {
-        lease_duration: given.duration("leader-elect-lease-duration")?,
-        renew_deadline: given.duration("leader-elect-renew-deadline")?,
-        retry_period: given.duration("leader-elect-retry-period")?,
-        ..LeaderElection::new(given.text("leader-elect-resource-namespace"), lease, world)
+        lease_duration: flags.duration("leader-elect-lease-duration")?,
+        renew_deadline: flags.duration("leader-elect-renew-deadline")?,
+        retry_period: flags.duration("leader-elect-retry-period")?,
+        ..LeaderElection::new(flags.text("leader-elect-resource-namespace"), lease, world)
     };
     let LeaderElection { lease_duration, renew_deadline, retry_period, .. } = &election;
     anyhow::ensure!(lease_duration > renew_deadline, "leaseDuration must be greater than renewDeadline");
@@ -202,11 +202,11 @@ fn election(given: &Given<'_>, lease: &str, world: &World) -> anyhow::Result<Lea
 
 /// Connects to the API server of `--kubeconfig` or `KUBECONFIG`, at the address of `--master` if set; in a pod without
 /// them, to that of its cluster. Requests are limited only if a flag sets a limit.
-async fn connect(name: &str, given: &Given<'_>) -> anyhow::Result<Client> {
-    let places = places(given);
-    let master = Some(given.text("master")).filter(|server| !server.is_empty());
+async fn connect(name: &str, flags: &FlagValues<'_>) -> anyhow::Result<Client> {
+    let places = places(flags);
+    let master = Some(flags.text("master")).filter(|server| !server.is_empty());
     anyhow::ensure!(places.any() || master.is_some(), "--kubeconfig or KUBECONFIG must name the API server");
-    limited(connect_to(places, master).await?.with_user_agent(name), given)
+    limited(connect_to(places, master).await?.with_user_agent(name), flags)
 }
 
 /// As [`Client::from_flags`]; the client reconnects when its kubeconfig changes.
@@ -224,15 +224,15 @@ pub(crate) async fn connect_to(places: Places, master: Option<&str>) -> anyhow::
 }
 
 /// `--kubeconfig`, `$KUBECONFIG` or the service account of the pod, in this order.
-pub(crate) fn places(given: &Given<'_>) -> Places {
-    let file = Some(given.text("kubeconfig")).filter(|path| !path.is_empty());
+pub(crate) fn places(flags: &FlagValues<'_>) -> Places {
+    let file = Some(flags.text("kubeconfig")).filter(|path| !path.is_empty());
     Places::of_component("--kubeconfig", file.map(Into::into))
 }
 
-fn limited(client: Client, given: &Given<'_>) -> anyhow::Result<Client> {
-    if !given.is_given("kube-api-qps") {
+fn limited(client: Client, flags: &FlagValues<'_>) -> anyhow::Result<Client> {
+    if !flags.is_set("kube-api-qps") {
         return Ok(client);
     }
-    let bucket = TokenBucket::new(given.parsed("kube-api-qps")?, given.parsed("kube-api-burst")?);
+    let bucket = TokenBucket::new(flags.parsed("kube-api-qps")?, flags.parsed("kube-api-burst")?);
     Ok(client.with_limit(bucket.map(std::sync::Arc::new)))
 }

@@ -6,18 +6,18 @@ use anyhow::Context as _;
 use controllers::{CONTROLLERS, Context, Controller, Settings};
 
 use super::{Begun, run};
-use crate::flags::Given;
+use crate::flags::FlagValues;
 
 /// The controllers of `here` that `--controllers` selects. As upstream, unknown names are ignored.
-pub(super) fn selection(given: &[&str], here: impl Fn(&Controller) -> bool) -> Vec<String> {
+pub(super) fn selection(requested: &[&str], here: impl Fn(&Controller) -> bool) -> Vec<String> {
     let is_here = |name: &str| CONTROLLERS.iter().any(|controller| controller.name == name && here(controller));
     let known = |word: &&&str| **word == "*" || is_here(word.trim_start_matches('-'));
-    given.iter().filter(known).map(|word| (*word).to_owned()).collect()
+    requested.iter().filter(known).map(|word| (*word).to_owned()).collect()
 }
 
-pub async fn controller_manager(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> {
-    let selection = selection(&given.list("controllers"), |_| true);
-    run("karmada-controller-manager", given, Some("karmada-controller-manager"), async move |around| {
+pub async fn controller_manager(flags: &FlagValues<'_>, settings: Settings) -> anyhow::Result<()> {
+    let selection = selection(&flags.list("controllers"), |_| true);
+    run("karmada-controller-manager", flags, Some("karmada-controller-manager"), async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
         // This process runs no members.
         let connector: controllers::Connector = Arc::new(|_| None);
@@ -38,13 +38,13 @@ mod tests {
 
     #[test]
     fn controllers_are_selected_by_upstreams_names() {
-        for (given, expected) in [
+        for (requested, expected) in [
             (vec!["*"], vec!["*"]),
             (vec!["*", "-binding", "-multiclusterservice", "nothing"], vec!["*", "-binding", "-multiclusterservice"]),
             (vec!["*", "hpaScaleTargetMarker"], vec!["*", "hpaScaleTargetMarker"]),
             (vec!["cluster", "execution"], vec!["cluster", "execution"]),
         ] {
-            assert_eq!(selection(&given, |_| true), expected);
+            assert_eq!(selection(&requested, |_| true), expected);
         }
         let upstream =
             "endpointSlice endpointsliceCollect endpointsliceDispatch multiclusterservice serviceExport serviceImport";

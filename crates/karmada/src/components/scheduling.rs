@@ -9,7 +9,7 @@ use estimator::{Connections, Estimators, MemberEstimator, Settings};
 
 use super::flags::{descheduler_options, estimator_settings, estimator_tls, scheduler_options, switches};
 use super::{Begun, Surroundings, run};
-use crate::flags::Given;
+use crate::flags::FlagValues;
 use crate::sockets::Bound;
 
 /// Over gRPC alone: the caches of other processes are not available.
@@ -19,11 +19,11 @@ fn estimators(around: &Surroundings, settings: Settings) -> anyhow::Result<Estim
     Ok(Estimators::new(None, Some(connections), timeout))
 }
 
-pub async fn scheduler(given: &Given<'_>) -> anyhow::Result<()> {
-    let mut options = scheduler_options(given)?;
-    let settings = if given.is_true("enable-scheduler-estimator")? { Some(estimator_settings(given)?) } else { None };
-    let lease = given.text("leader-elect-resource-name");
-    run("karmada-scheduler", given, Some(lease), async move |around| {
+pub async fn scheduler(flags: &FlagValues<'_>) -> anyhow::Result<()> {
+    let mut options = scheduler_options(flags)?;
+    let settings = if flags.is_true("enable-scheduler-estimator")? { Some(estimator_settings(flags)?) } else { None };
+    let lease = flags.text("leader-elect-resource-name");
+    run("karmada-scheduler", flags, Some(lease), async move |around| {
         options.metrics = around.registry.clone();
         options.estimators = settings.map(|settings| estimators(around, settings)).transpose()?;
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
@@ -36,9 +36,9 @@ pub async fn scheduler(given: &Given<'_>) -> anyhow::Result<()> {
     .await
 }
 
-pub async fn descheduler(given: &Given<'_>) -> anyhow::Result<()> {
-    let (options, settings) = (descheduler_options(given)?, estimator_settings(given)?);
-    run("karmada-descheduler", given, Some("karmada-descheduler"), async move |around| {
+pub async fn descheduler(flags: &FlagValues<'_>) -> anyhow::Result<()> {
+    let (options, settings) = (descheduler_options(flags)?, estimator_settings(flags)?);
+    run("karmada-descheduler", flags, Some("karmada-descheduler"), async move |around| {
         let estimators = estimators(around, settings)?;
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
         let (client, world, stop) = (around.client.clone(), around.world.clone(), around.stop.clone());
@@ -51,15 +51,15 @@ pub async fn descheduler(given: &Given<'_>) -> anyhow::Result<()> {
     .await
 }
 
-pub async fn scheduler_estimator(given: &Given<'_>) -> anyhow::Result<()> {
-    let cluster = given.text("cluster-name");
+pub async fn scheduler_estimator(flags: &FlagValues<'_>) -> anyhow::Result<()> {
+    let cluster = flags.text("cluster-name");
     anyhow::ensure!(!cluster.is_empty(), "clusterName cannot be empty; give --cluster-name");
-    let tls = estimator_tls(given)?;
+    let tls = estimator_tls(flags)?;
     let tls = tls.as_ref().map(estimator::ServerTls::config).transpose().context("setting up TLS")?;
-    let bound = estimator_address(given.parsed("server-port")?)?;
-    run("karmada-scheduler-estimator", given, None, async move |around| {
+    let bound = estimator_address(flags.parsed("server-port")?)?;
+    run("karmada-scheduler-estimator", flags, None, async move |around| {
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
-        let member = MemberEstimator::follow_alone(cluster, &informers, switches(given));
+        let member = MemberEstimator::follow_alone(cluster, &informers, switches(flags));
         anyhow::ensure!(member.synced().await, "the estimator ended before it knew the nodes and pods");
         let address = bound.address();
         let listener = bound.listen()?;

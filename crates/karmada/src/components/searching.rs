@@ -15,7 +15,7 @@ use world::World;
 
 use super::behind::{Behind, Front, FrontSocket, front_proxy, kept, store};
 use crate::engine::Engine;
-use crate::flags::Given;
+use crate::flags::FlagValues;
 use fleet_api::proxy::ClusterProxy;
 use fleet_api::search::{Offers, Search};
 
@@ -45,18 +45,18 @@ async fn open(
     Behind::open(front, engine, (resources, Vec::new()), routes, world).await
 }
 
-pub async fn search(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
+pub async fn search(flags: &FlagValues<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
     let world = World::system();
-    let socket = FrontSocket::bind(given, &world)?;
-    let control = super::connect("karmada-search", given).await?;
-    let Front { proxy: front, following } = front_proxy(given, &control, &world).await?;
-    let (engine, data) = kept(store(given)?, &data_dir, SERVICE, &world).await?;
-    let member_burst = given.parsed("cluster-api-burst")?;
+    let socket = FrontSocket::bind(flags, &world)?;
+    let control = super::connect("karmada-search", flags).await?;
+    let Front { proxy: front, following } = front_proxy(flags, &control, &world).await?;
+    let (engine, data) = kept(store(flags)?, &data_dir, SERVICE, &world).await?;
+    let member_burst = flags.parsed("cluster-api-burst")?;
     let mut settings = Settings { member_burst, allow_http_endpoints: allow_http, ..Settings::default() };
-    if given.is_given("cluster-api-qps") {
-        settings.member_qps = given.parsed("cluster-api-qps")?;
+    if flags.is_set("cluster-api-qps") {
+        settings.member_qps = flags.parsed("cluster-api-qps")?;
     }
-    let offers = Offers { search: !given.is_true("disable-search")?, proxying: !given.is_true("disable-proxy")? };
+    let offers = Offers { search: !flags.is_true("disable-search")?, proxying: !flags.is_true("disable-proxy")? };
     let stop = CancellationToken::new();
     let members = Members::follow(control.clone(), world.clone(), &settings, stop.clone());
     let opened = open(control, members, front, engine, offers, allow_http, &world).await?;

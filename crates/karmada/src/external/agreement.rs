@@ -117,10 +117,10 @@ async fn name(store: &dyn Store, world: &World) -> anyhow::Result<String> {
     if let Some(found) = store.get(NAME.into(), None).await.context(failed)? {
         return Ok(String::from_utf8_lossy(&found.value).into_owned());
     }
-    let given = world.uuid();
-    let ops = vec![Op::Put { key: NAME.into(), value: given.clone().into(), lease: None }];
+    let identifier = world.uuid();
+    let ops = vec![Op::Put { key: NAME.into(), value: identifier.clone().into(), lease: None }];
     match store.txn(Txn { guards: vec![Guard::Absent(NAME.into())], ops }).await.context("naming an etcd")? {
-        TxnOutcome::Committed { .. } => Ok(given),
+        TxnOutcome::Committed { .. } => Ok(identifier),
         TxnOutcome::Failed { current, .. } => {
             let found = current.into_iter().flatten().next().context(failed)?;
             Ok(String::from_utf8_lossy(&found.value).into_owned())

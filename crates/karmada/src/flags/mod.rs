@@ -157,14 +157,14 @@ pub fn extend(command: Command) -> Command {
 }
 
 /// The flags on the command line.
-pub struct Given<'a> {
+pub struct FlagValues<'a> {
     matches: &'a ArgMatches,
     pub gates: Gates,
     /// Accepted values without an effect, each with the reason.
     pub notices: Vec<String>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> FlagValues<'a> {
     /// Checks the flags of a command: a value that would be ignored is refused or announced.
     pub fn read(matches: &'a ArgMatches, command: &str) -> anyhow::Result<Self> {
         let mut notices = Vec::new();
@@ -202,8 +202,8 @@ impl<'a> Given<'a> {
     }
 
     /// Whether the flag is on the command line.
-    pub fn is_given(&self, name: &str) -> bool {
-        is_given(self.matches, name)
+    pub fn is_set(&self, name: &str) -> bool {
+        is_set(self.matches, name)
     }
 
     pub fn is_true(&self, name: &str) -> anyhow::Result<bool> {
@@ -243,7 +243,7 @@ impl<'a> Given<'a> {
 fn is_changed(matches: &ArgMatches, name: &str) -> bool {
     let value = text(matches, name);
     let mut defaults = named(name).flat_map(|flag| flag.defaults.iter().map(|(_, default)| (flag.type_, *default)));
-    is_given(matches, name) && !defaults.any(|(type_, default)| is_same(type_, default, value))
+    is_set(matches, name) && !defaults.any(|(type_, default)| is_same(type_, default, value))
 }
 
 /// Whether a command already behaves as the value requires.
@@ -269,7 +269,7 @@ fn is_same(type_: &str, one: &str, other: &str) -> bool {
     same_boolean || items(one) == items(other) || duration(one).is_some_and(|it| duration(other) == Some(it))
 }
 
-fn is_given(matches: &ArgMatches, name: &str) -> bool {
+fn is_set(matches: &ArgMatches, name: &str) -> bool {
     matches.value_source(&id(name)) == Some(ValueSource::CommandLine)
 }
 
@@ -283,15 +283,15 @@ mod tests {
 
     use super::*;
 
-    fn given(args: &[&str]) -> Result<String, String> {
+    fn parsed(args: &[&str]) -> Result<String, String> {
         let command = with_flags(Command::new("up"), UP);
         let matches = command.try_get_matches_from(args).map_err(|error| error.to_string())?;
-        let given = Given::read(&matches, "up").map_err(|error| error.to_string())?;
-        let allowed = given.is_true("allow-no-execute-taint-policy").map_err(|error| error.to_string())?;
-        let threshold = given.duration("cluster-failure-threshold").map_err(|error| error.to_string())?;
-        let affinity = given.gates.is_open(gates::WORKLOAD_AFFINITY);
-        let namespaces = given.list("skipped-propagating-namespaces");
-        Ok(format!("{allowed} {threshold:?} {affinity} {namespaces:?} {}", given.text("scheduler-name")))
+        let flags = FlagValues::read(&matches, "up").map_err(|error| error.to_string())?;
+        let allowed = flags.is_true("allow-no-execute-taint-policy").map_err(|error| error.to_string())?;
+        let threshold = flags.duration("cluster-failure-threshold").map_err(|error| error.to_string())?;
+        let affinity = flags.gates.is_open(gates::WORKLOAD_AFFINITY);
+        let namespaces = flags.list("skipped-propagating-namespaces");
+        Ok(format!("{allowed} {threshold:?} {affinity} {namespaces:?} {}", flags.text("scheduler-name")))
     }
 
     #[test]
@@ -304,8 +304,8 @@ mod tests {
         ] {
             let command = with_flags(Command::new("up"), UP);
             let matches = command.try_get_matches_from([&["up"], args].concat()).expect("known flags");
-            let given = Given::read(&matches, "up").map_err(|error| error.to_string());
-            assert_eq!(given.map(|given| given.notices), Ok(Vec::new()), "{args:?}");
+            let flags = FlagValues::read(&matches, "up").map_err(|error| error.to_string());
+            assert_eq!(flags.map(|flags| flags.notices), Ok(Vec::new()), "{args:?}");
         }
     }
 
@@ -314,10 +314,10 @@ mod tests {
         let command = with_flags(Command::new("up"), UP);
         let matches = command.try_get_matches_from(["up", "--leader-elect=false", "--leader-elect-resource-name=x"]);
         let matches = matches.expect("known flags");
-        let given = Given::read(&matches, "up").expect("accepted");
+        let flags = FlagValues::read(&matches, "up").expect("accepted");
         let expected = "--leader-elect-resource-name=x has no effect here: one process holds the store, so there is no \
                         Lease to elect a leader with";
-        assert_eq!(given.notices, [expected]);
+        assert_eq!(flags.notices, [expected]);
     }
 
     #[test]
@@ -438,7 +438,7 @@ mod tests {
                 ),
             ),
         ] {
-            let found = given(&args);
+            let found = parsed(&args);
             assert_eq!(found.as_deref().map_err(String::as_str), expected, "{args:?}");
         }
     }

@@ -229,8 +229,8 @@ mod tests {
     use super::line::tests::Written;
     use super::*;
 
-    fn read(given: &[(&str, &'static str)]) -> Result<Logging, String> {
-        let text = |name: &str| given.iter().find(|(other, _)| *other == name).map_or("", |(_, text)| *text);
+    fn read(values: &[(&str, &'static str)]) -> Result<Logging, String> {
+        let text = |name: &str| values.iter().find(|(other, _)| *other == name).map_or("", |(_, text)| *text);
         Logging::read(text).map_err(|error| format!("{error:#}"))
     }
 
@@ -248,7 +248,7 @@ mod tests {
         for (path, verbosity) in [("a/queue.rs", 8), ("crates/b/estimates.rs", 2), ("pass.rs", 4), ("", 4)] {
             assert_eq!(expected.verbosity_of(path), verbosity, "{path}");
         }
-        for (given, expected) in [
+        for (values, expected) in [
             (("v", "much"), "--v: \"much\" is no verbosity such as 4: invalid digit found in string"),
             (("vmodule", "queue"), "--vmodule: \"queue\" is no pattern=N"),
             (("logging-format", "xml"), "--logging-format: \"xml\" is neither text nor json"),
@@ -257,7 +257,7 @@ mod tests {
                 "--logtostderr=false: logs go to standard error; redirect that to a file instead",
             ),
         ] {
-            assert_eq!(read(&[given]).unwrap_err(), expected);
+            assert_eq!(read(&[values]).unwrap_err(), expected);
         }
     }
 

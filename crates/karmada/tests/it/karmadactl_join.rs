@@ -173,8 +173,8 @@ async fn in_the_control_plane(control: &Client, member: &Client, url: &str) {
     ] {
         let secret = there(control, &secrets(), ObjectKey::namespaced(NS, name)).await;
         assert_eq!((&secret["type"], keys(&secret["data"])), (&json!("Opaque"), fields.to_vec()));
-        let given = there(member, &secrets(), ObjectKey::namespaced(NS, source)).await;
-        assert_eq!(secret["data"]["token"], given["data"]["token"]);
+        let original = there(member, &secrets(), ObjectKey::namespaced(NS, source)).await;
+        assert_eq!(secret["data"]["token"], original["data"]["token"]);
         let owner = json!([{"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "name": "member1",
             "uid": cluster["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}]);
         assert_eq!(secret["metadata"]["ownerReferences"], owner);

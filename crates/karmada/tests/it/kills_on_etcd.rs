@@ -255,11 +255,11 @@ async fn stored_and_propagated(
 ) {
     let client = Client::from_kubeconfig(&planes.kubeconfigs[0], None).await.expect("a client");
     let list = client.list(&services(), None, &ListOptions::default()).await.expect("the server answers");
-    let (mut given, mut stored) = (BTreeMap::new(), BTreeMap::new());
+    let (mut owners, mut stored) = (BTreeMap::new(), BTreeMap::new());
     for service in &list.items {
         let allocated = allocations(&service.to_value().expect("JSON"));
         for allocation in allocated.iter().filter(|it| *it != "null") {
-            let other = given.insert(allocation.clone(), service.name().to_owned());
+            let other = owners.insert(allocation.clone(), service.name().to_owned());
             assert_eq!(other, None, "{} has {allocation} as well", service.name());
         }
         stored.insert(service.name().to_owned(), allocated);
