@@ -8,7 +8,9 @@ use cel::authorization::{Authorize, Check, Decision};
 use cel::budget::Meter;
 use cel::types::ANY;
 use cel::{EvalError, Program, Value as CelValue};
-use kubernetes_api::expressions::{CONDITIONS_BUDGET, EXPRESSION_BUDGET, NAMESPACE, REQUEST, Scope, Wanted, slot};
+use kubernetes_api::expressions::{
+    CONDITIONS_BUDGET, EXPRESSION_BUDGET, NAMESPACE, REQUEST, RequiredType, Scope, slot,
+};
 use serde_json::Value;
 use transport::Identity;
 
@@ -26,7 +28,7 @@ pub struct Expression {
 }
 
 impl Expression {
-    pub fn new(scope: &Scope, source: &str, wanted: Wanted) -> Self {
+    pub fn new(scope: &Scope, source: &str, wanted: RequiredType) -> Self {
         Self { source: source.to_owned(), program: scope.compile(source, wanted) }
     }
 
@@ -182,7 +184,7 @@ impl Conditions {
         let scope = Scope::new(has_params);
         let conditions = parent["matchConditions"].as_array().into_iter().flatten();
         let source = |condition: &Value| condition["expression"].as_str().unwrap_or_default().to_owned();
-        Self(conditions.map(|condition| Expression::new(&scope, &source(condition), Wanted::Bool)).collect())
+        Self(conditions.map(|condition| Expression::new(&scope, &source(condition), RequiredType::Bool)).collect())
     }
 
     pub fn is_empty(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use apimachinery::StatusReason;
 use cel::Value as CelValue;
-use kubernetes_api::expressions::{BUDGET, Scope, Wanted};
+use kubernetes_api::expressions::{BUDGET, RequiredType, Scope};
 use serde_json::Value;
 
 use crate::computed::to_json;
@@ -92,7 +92,7 @@ impl Policy {
             if has_mutations { Scope::new(params.is_some()).with_mutations() } else { Scope::new(params.is_some()) };
         let mut variables = Vec::new();
         for variable in items(spec, "variables") {
-            let expression = Expression::new(&scope, text(variable, "expression"), Wanted::Any);
+            let expression = Expression::new(&scope, text(variable, "expression"), RequiredType::Any);
             scope.declare(text(variable, "name"), expression.program());
             variables.push((text(variable, "name").to_owned(), expression));
         }
@@ -100,7 +100,7 @@ impl Policy {
         let validations = items(spec, "validations").map(|it| Validation::of(it, &scope, &of_messages)).collect();
         let annotations = items(spec, "auditAnnotations").map(|annotation| {
             let key = format!("{name}/{}", text(annotation, "key"));
-            (key, Expression::new(&scope, text(annotation, "valueExpression"), Wanted::StringOrNull))
+            (key, Expression::new(&scope, text(annotation, "valueExpression"), RequiredType::StringOrNull))
         });
         Self {
             fails_closed: spec["failurePolicy"] != "Ignore",
@@ -170,9 +170,9 @@ impl Mutation {
     fn of(mutation: &Value, scope: &Scope) -> Self {
         let source = |field: &str| text(&mutation[field], "expression");
         if mutation["patchType"] == "JSONPatch" {
-            return Self::Patch(Expression::new(scope, source("jsonPatch"), Wanted::Patches));
+            return Self::Patch(Expression::new(scope, source("jsonPatch"), RequiredType::Patches));
         }
-        Self::Configuration(Expression::new(scope, source("applyConfiguration"), Wanted::Object))
+        Self::Configuration(Expression::new(scope, source("applyConfiguration"), RequiredType::Object))
     }
 }
 
@@ -180,9 +180,9 @@ impl Validation {
     fn of(validation: &Value, scope: &Scope, of_messages: &Scope) -> Self {
         let message = Some(text(validation, "messageExpression")).filter(|source| !source.trim().is_empty());
         Self {
-            expression: Expression::new(scope, text(validation, "expression"), Wanted::Bool),
+            expression: Expression::new(scope, text(validation, "expression"), RequiredType::Bool),
             message: text(validation, "message").trim().to_owned(),
-            message_expression: message.map(|source| Expression::new(of_messages, source, Wanted::String)),
+            message_expression: message.map(|source| Expression::new(of_messages, source, RequiredType::String)),
             reason: StatusReason::parse(text(validation, "reason")).unwrap_or(StatusReason::Invalid),
         }
     }

@@ -33,7 +33,7 @@ const UNDECLARED: &str = "";
 
 /// The required type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequiredType {
     /// A condition or validation.
     Bool,
     /// A message.
@@ -48,7 +48,7 @@ pub enum Wanted {
     Patches,
 }
 
-impl Wanted {
+impl RequiredType {
     fn accepts(self, found: &Type) -> bool {
         match self {
             Self::Bool => matches!(found, Type::Bool),
@@ -129,7 +129,7 @@ impl Scope {
     ///
     /// # Errors
     /// The error with kube-apiserver's text.
-    pub fn compile(&self, source: &str, wanted: Wanted) -> Result<Program, String> {
+    pub fn compile(&self, source: &str, wanted: RequiredType) -> Result<Program, String> {
         let either = |is_declared: bool, name: &'static str| if is_declared { name } else { UNDECLARED };
         let document = |env: Env, name: &str, shape: &Option<Arc<Shape>>| match shape {
             Some(shape) => env.with_document(name, shape, false),
@@ -226,22 +226,27 @@ mod tests {
     #[test]
     fn scopes_have_their_variables() {
         let mut scope = Scope::new(true);
-        let limit = scope.compile("params.limit > 3 ? 1 : 2", Wanted::Any).expect("an expression");
+        let limit = scope.compile("params.limit > 3 ? 1 : 2", RequiredType::Any).expect("an expression");
         scope.declare("limit", Some(&limit));
         for (scope, source, wanted, expected) in [
-            (&scope, "object.spec.replicas <= variables.limit", Wanted::Bool, ""),
-            (&scope, "variables.limit.x == 1", Wanted::Bool, "type 'int' does not support field selection"),
-            (&scope, "variables.other == 1", Wanted::Bool, "undefined field 'other'"),
-            (&scope, "request.userInfo.groups.exists(g, g == 'a') && request.namespace == 'b'", Wanted::Bool, ""),
-            (&scope, "request.nope == 'a'", Wanted::Bool, "undefined field 'nope'"),
-            (&scope, "namespaceObject.metadata.labels['a'] == request.name", Wanted::Bool, ""),
-            (&scope, "request.options.dryRun == ['All']", Wanted::Bool, ""),
-            (&scope, "authorizer.requestResource.check('get').allowed()", Wanted::Bool, ""),
-            (&scope.without_authorizer(), "authorizer.path('/').check('get').reason()", Wanted::String, "undeclared"),
-            (&Scope::new(false), "params.x", Wanted::Any, "undeclared reference to 'params' (in container '')"),
-            (&Scope::new(false), "object.x", Wanted::Bool, "must evaluate to bool"),
-            (&Scope::new(false), "1", Wanted::StringOrNull, "must evaluate to one of [string null_type]"),
-            (&Scope::new(false), "1 +", Wanted::Any, "compilation failed: ERROR: <input>:1:4: Syntax error"),
+            (&scope, "object.spec.replicas <= variables.limit", RequiredType::Bool, ""),
+            (&scope, "variables.limit.x == 1", RequiredType::Bool, "type 'int' does not support field selection"),
+            (&scope, "variables.other == 1", RequiredType::Bool, "undefined field 'other'"),
+            (&scope, "request.userInfo.groups.exists(g, g == 'a') && request.namespace == 'b'", RequiredType::Bool, ""),
+            (&scope, "request.nope == 'a'", RequiredType::Bool, "undefined field 'nope'"),
+            (&scope, "namespaceObject.metadata.labels['a'] == request.name", RequiredType::Bool, ""),
+            (&scope, "request.options.dryRun == ['All']", RequiredType::Bool, ""),
+            (&scope, "authorizer.requestResource.check('get').allowed()", RequiredType::Bool, ""),
+            (
+                &scope.without_authorizer(),
+                "authorizer.path('/').check('get').reason()",
+                RequiredType::String,
+                "undeclared",
+            ),
+            (&Scope::new(false), "params.x", RequiredType::Any, "undeclared reference to 'params' (in container '')"),
+            (&Scope::new(false), "object.x", RequiredType::Bool, "must evaluate to bool"),
+            (&Scope::new(false), "1", RequiredType::StringOrNull, "must evaluate to one of [string null_type]"),
+            (&Scope::new(false), "1 +", RequiredType::Any, "compilation failed: ERROR: <input>:1:4: Syntax error"),
         ] {
             let found = scope.compile(source, wanted).map_or_else(|why| why, |_| String::new());
             assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{source}: {found}");

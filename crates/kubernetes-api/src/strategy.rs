@@ -109,8 +109,8 @@ impl Strategy for BuiltIn {
     }
 
     fn validate_status(&self, _stored: &Object, old: &Value, new: &Value) -> Option<ErrorList> {
-        let is_judged_alone = self.conversion.is_none() && habits::has_status_alone(&self.group, &self.kind);
-        is_judged_alone.then(|| validation::status::update(&self.group, &self.kind, old, new))
+        let validates_status_only = self.conversion.is_none() && habits::has_status_alone(&self.group, &self.kind);
+        validates_status_only.then(|| validation::status::update(&self.group, &self.kind, old, new))
     }
 
     fn leaves_metadata_alone(&self, _stored: &Object) -> bool {

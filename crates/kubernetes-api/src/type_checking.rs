@@ -10,7 +10,7 @@ use apimachinery::{GroupVersionKind, GroupVersionResource};
 use cel::Shape;
 use serde_json::{Value, json};
 
-use crate::expressions::{Scope, Wanted};
+use crate::expressions::{RequiredType, Scope};
 pub use openapi::Document;
 
 /// The maximum number of checked kinds of a rule, as in kube-apiserver.
@@ -86,7 +86,7 @@ pub fn check(policy: &Value, types: &Types) -> Value {
     let warnings = |source: &Value| -> Option<String> {
         let source = source.as_str().filter(|source| !source.is_empty())?;
         let failed = scopes.iter().filter_map(|(kind, scope)| {
-            let why = scope.compile(source, Wanted::Any).err()?;
+            let why = scope.compile(source, RequiredType::Any).err()?;
             Some(format!("{kind}: {why}\n"))
         });
         let failed: Vec<String> = failed.collect();
@@ -109,7 +109,7 @@ fn scope(policy: &Value, object: &Arc<Shape>, types: &Types) -> Scope {
     let mut scope = Scope::typed(Arc::clone(object), types.params.clone());
     for variable in policy["spec"]["variables"].as_array().into_iter().flatten() {
         let text = |field: &str| variable[field].as_str().unwrap_or_default();
-        let program = scope.compile(text("expression"), Wanted::Any);
+        let program = scope.compile(text("expression"), RequiredType::Any);
         scope.declare(text("name"), program.as_ref().ok());
     }
     scope

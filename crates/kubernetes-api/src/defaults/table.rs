@@ -44,10 +44,10 @@ pub(super) enum Rule {
 
 pub(super) struct Condition {
     pub path: Vec<&'static str>,
-    pub wanted: Wanted,
+    pub wanted: Requirement,
 }
 
-pub(super) enum Wanted {
+pub(super) enum Requirement {
     Present,
     Absent,
     Text(&'static str),
@@ -122,9 +122,9 @@ fn set(rule: &'static str) -> Option<Rule> {
 
 fn condition(text: &'static str) -> Condition {
     let (path, wanted) = match (text.split_once('='), text.strip_prefix('!')) {
-        (Some((path, wanted)), _) => (path, Wanted::Text(wanted)),
-        (None, Some(path)) => (path, Wanted::Absent),
-        (None, None) => (text, Wanted::Present),
+        (Some((path, wanted)), _) => (path, Requirement::Text(wanted)),
+        (None, Some(path)) => (path, Requirement::Absent),
+        (None, None) => (text, Requirement::Present),
     };
     Condition { path: path.split('.').collect(), wanted }
 }
@@ -172,9 +172,9 @@ pub(super) fn holds(conditions: &[Condition], map: &Map<String, Value>) -> bool 
     conditions.iter().all(|condition| {
         let found = lookup(map, &condition.path);
         match condition.wanted {
-            Wanted::Present => found.is_some(),
-            Wanted::Absent => found.is_none(),
-            Wanted::Text(text) => found.and_then(Value::as_str) == Some(text),
+            Requirement::Present => found.is_some(),
+            Requirement::Absent => found.is_none(),
+            Requirement::Text(text) => found.and_then(Value::as_str) == Some(text),
         }
     })
 }

@@ -67,7 +67,7 @@ fn envelope<'i>(json: &[u8], items: impl Iterator<Item = &'i [u8]>, out: &mut Ve
         let field = message.named(b"items").map(|place| &message.fields[usize::from(place)]);
         let mut tape = Tape::default();
         for item in items {
-            let field = field.ok_or(MISFIT)?;
+            let field = field.ok_or(TYPE_MISMATCH)?;
             Encoder { out, found: &mut found }.value(field, tape.read(item)?, 0)?;
         }
         Ok(())
@@ -132,7 +132,7 @@ fn end(start: usize, out: &mut Vec<u8>) {
     out[start + more - 1] &= 0x7f;
 }
 
-const MISFIT: ProtobufError = ProtobufError::Malformed("a value does not have the type of its field");
+const TYPE_MISMATCH: ProtobufError = ProtobufError::Malformed("a value does not have the type of its field");
 
 struct Encoder<'o> {
     out: &'o mut Vec<u8>,
@@ -218,15 +218,15 @@ impl Encoder<'_> {
             (Type::Int, Kind::Number) => integer(number, whole(value)?, self.out),
             (Type::Double, Kind::Number) => {
                 varint(u64::from(number) << 3 | 1, self.out);
-                let double = value.number()?.as_f64().ok_or(MISFIT)?;
+                let double = value.number()?.as_f64().ok_or(TYPE_MISMATCH)?;
                 self.out.extend_from_slice(&double.to_le_bytes());
             }
             (Type::Bytes, Kind::Text) => {
                 let engine = base64::engine::general_purpose::STANDARD;
-                let bytes = engine.decode(&*value.text()?).map_err(|_| MISFIT)?;
+                let bytes = engine.decode(&*value.text()?).map_err(|_| TYPE_MISMATCH)?;
                 delimited(number, &bytes, self.out);
             }
-            _ => return Err(MISFIT),
+            _ => return Err(TYPE_MISMATCH),
         }
         Ok(())
     }
@@ -236,12 +236,12 @@ impl Encoder<'_> {
         match (messages().get(id).form, value.kind()) {
             (Form::Embedded, _) => nested(1, self.out, |out| value.write(out))?,
             (Form::Time | Form::MicroTime, Kind::Text) => {
-                let at = jiff::Timestamp::from_str(text(&value.text()?)?).map_err(|_| MISFIT)?;
+                let at = jiff::Timestamp::from_str(text(&value.text()?)?).map_err(|_| TYPE_MISMATCH)?;
                 integer(1, at.as_second(), self.out);
                 integer(2, i64::from(at.subsec_nanosecond()), self.out);
             }
             (Form::Duration, Kind::Text) => {
-                let duration: Duration = text(&value.text()?)?.parse().map_err(|_| MISFIT)?;
+                let duration: Duration = text(&value.text()?)?.parse().map_err(|_| TYPE_MISMATCH)?;
                 integer(1, duration.as_nanos(), self.out);
             }
             (Form::Quantity, Kind::Text) => delimited(1, &value.text()?, self.out),
@@ -264,16 +264,16 @@ impl Encoder<'_> {
             (Form::SchemaOrSchemas | Form::SchemaOrNames, _) => self.single(id, b"schema", value, depth)?,
             (_, Kind::List) => self.single(id, b"items", value, depth)?,
             (_, Kind::Map) => self.message(id, value, depth)?,
-            _ => return Err(MISFIT),
+            _ => return Err(TYPE_MISMATCH),
         }
         Ok(())
     }
 }
 
 fn whole(value: Node<'_>) -> Result<i64, ProtobufError> {
-    value.number()?.as_i64().ok_or(MISFIT)
+    value.number()?.as_i64().ok_or(TYPE_MISMATCH)
 }
 
 fn text(bytes: &[u8]) -> Result<&str, ProtobufError> {
-    std::str::from_utf8(bytes).map_err(|_| MISFIT)
+    std::str::from_utf8(bytes).map_err(|_| TYPE_MISMATCH)
 }

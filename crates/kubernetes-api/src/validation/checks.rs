@@ -17,11 +17,11 @@ pub(super) enum Check {
     Required(&'static str),
     In(Vec<&'static str>),
     /// As `In`, but an absent value is an error like any other.
-    GivenIn(Vec<&'static str>),
+    AlwaysIn(Vec<&'static str>),
     /// Text of a certain form; the function returns the errors.
     Shape(fn(&str) -> Vec<String>),
     /// As `Shape`, but an absent value is an empty text.
-    GivenShape(fn(&str) -> Vec<String>),
+    AlwaysShape(fn(&str) -> Vec<String>),
     NotNegative,
     Positive,
     Between(i64, i64),
@@ -30,13 +30,13 @@ pub(super) enum Check {
     /// As `Positive`, with the messages of quantities and of scaling.
     AboveZero,
     /// As `AboveZero`, but an absent value is zero.
-    GivenAboveZero,
+    AlwaysAboveZero,
     /// The weight of a preference.
     Weight,
     /// A number or a name.
     Port,
     /// As `Port`, but an absent value is zero.
-    GivenPort,
+    AlwaysPort,
     /// A number or a percentage, not negative.
     Share,
     /// A number or percentage of at most 100 %.
@@ -61,9 +61,9 @@ impl Check {
         Some(match name {
             "required" => Self::Required(rest),
             "in" => Self::In(rest.split(' ').collect()),
-            "given-in" => Self::GivenIn(rest.split(' ').collect()),
-            "given-subdomain" => Self::GivenShape(names::is_dns1123_subdomain),
-            "given-label" => Self::GivenShape(names::is_dns1123_label),
+            "given-in" => Self::AlwaysIn(rest.split(' ').collect()),
+            "given-subdomain" => Self::AlwaysShape(names::is_dns1123_subdomain),
+            "given-label" => Self::AlwaysShape(names::is_dns1123_label),
             "label" => Self::Shape(names::is_dns1123_label),
             "label1035" => Self::Shape(names::is_dns1035_label),
             "subdomain" => Self::Shape(names::is_dns1123_subdomain),
@@ -80,10 +80,10 @@ impl Check {
             }
             "mode" => Self::Mode,
             "above-zero" => Self::AboveZero,
-            "given-above-zero" => Self::GivenAboveZero,
+            "given-above-zero" => Self::AlwaysAboveZero,
             "weight" => Self::Weight,
             "port" => Self::Port,
-            "given-port" => Self::GivenPort,
+            "given-port" => Self::AlwaysPort,
             "share" => Self::Share,
             "at-most-all" => Self::AtMostAll,
             "unique" => Self::Unique(rest),
@@ -105,9 +105,9 @@ impl Check {
             // An empty list that does not count as absent is reported as missing, too.
             Self::Required(detail) if value.as_array().is_some_and(Vec::is_empty) => required(errors, at, detail),
             Self::Required(_) => {}
-            Self::In(allowed) | Self::GivenIn(allowed) => supported(value, allowed, at, errors),
-            Self::Shape(complaints) | Self::GivenShape(complaints) => shape(value, *complaints, at, errors),
-            Self::AboveZero | Self::GivenAboveZero => at_least(value, 1, "must be greater than zero", at, errors),
+            Self::In(allowed) | Self::AlwaysIn(allowed) => supported(value, allowed, at, errors),
+            Self::Shape(complaints) | Self::AlwaysShape(complaints) => shape(value, *complaints, at, errors),
+            Self::AboveZero | Self::AlwaysAboveZero => at_least(value, 1, "must be greater than zero", at, errors),
             Self::Weight => {
                 if value.as_i64().is_some_and(|weight| !(1..=100).contains(&weight)) {
                     invalid(errors, at, value, "must be in the range 1-100");
@@ -125,7 +125,7 @@ impl Check {
                     invalid(errors, at, value, "must be a number between 0 and 0777 (octal), both inclusive");
                 }
             }
-            Self::Port | Self::GivenPort => port(value, at, errors),
+            Self::Port | Self::AlwaysPort => port(value, at, errors),
             Self::Share => share(value, at, errors),
             Self::AtMostAll => {
                 if percent(value).is_some_and(|share| share > 100) {
@@ -151,10 +151,10 @@ impl Check {
         let zero = Value::from(0);
         match self {
             Self::Required(detail) => required(errors, at, detail),
-            Self::GivenIn(allowed) => supported(&"".into(), allowed, at, errors),
-            Self::GivenShape(complaints) => shape(&"".into(), *complaints, at, errors),
-            Self::GivenPort => port(&zero, at, errors),
-            Self::GivenAboveZero => at_least(&zero, 1, "must be greater than zero", at, errors),
+            Self::AlwaysIn(allowed) => supported(&"".into(), allowed, at, errors),
+            Self::AlwaysShape(complaints) => shape(&"".into(), *complaints, at, errors),
+            Self::AlwaysPort => port(&zero, at, errors),
+            Self::AlwaysAboveZero => at_least(&zero, 1, "must be greater than zero", at, errors),
             Self::Weight => invalid(errors, at, &zero, "must be in the range 1-100"),
             _ => {}
         }

@@ -11,7 +11,7 @@ use super::checks::{selector, shape, supported};
 use super::cluster::admission_rule;
 use super::table::Function;
 use super::{Object, forbidden, invalid, list, object, required, text};
-use crate::expressions::{Scope, Wanted};
+use crate::expressions::{RequiredType, Scope};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("audit_annotations", audit_annotations),
@@ -103,12 +103,18 @@ fn match_conditions(parent: &Object, at: &At<'_>, errors: &mut ErrorList) {
         }
         let source = condition["expression"].as_str().unwrap_or_default().trim();
         let scope = Scope::new(parent.contains_key("paramKind"));
-        compile(&scope, source, Wanted::Bool, &at.index(index).child("expression"), errors);
+        compile(&scope, source, RequiredType::Bool, &at.index(index).child("expression"), errors);
     }
 }
 
 /// Adds the error in an expression; other rules report an empty one.
-fn compile(scope: &Scope, source: &str, wanted: Wanted, at: &At<'_>, errors: &mut ErrorList) -> Option<cel::Program> {
+fn compile(
+    scope: &Scope,
+    source: &str,
+    wanted: RequiredType,
+    at: &At<'_>,
+    errors: &mut ErrorList,
+) -> Option<cel::Program> {
     if source.trim().is_empty() {
         return None;
     }
@@ -123,22 +129,23 @@ fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at_variables = at.child("variables");
     for (index, variable) in list(spec, "variables").iter().enumerate() {
         let at = at_variables.index(index);
-        let program = compile(&scope, &source(variable, "expression"), Wanted::Any, &at.child("expression"), errors);
+        let program =
+            compile(&scope, &source(variable, "expression"), RequiredType::Any, &at.child("expression"), errors);
         scope.declare(variable["name"].as_str().unwrap_or_default(), program.as_ref());
     }
     let at_validations = at.child("validations");
     for (index, validation) in list(spec, "validations").iter().enumerate() {
         let at = at_validations.index(index);
-        compile(&scope, &source(validation, "expression"), Wanted::Bool, &at.child("expression"), errors);
+        compile(&scope, &source(validation, "expression"), RequiredType::Bool, &at.child("expression"), errors);
         let (message, at) = (source(validation, "messageExpression"), at.child("messageExpression"));
-        compile(&scope.without_authorizer(), &message, Wanted::String, &at, errors);
+        compile(&scope.without_authorizer(), &message, RequiredType::String, &at, errors);
     }
     let at_mutations = at.child("mutations");
     for (index, mutation) in list(spec, "mutations").iter().enumerate() {
         let at = at_mutations.index(index);
         let (field, wanted) = match mutation["patchType"].as_str() {
-            Some("ApplyConfiguration") => ("applyConfiguration", Wanted::Object),
-            Some("JSONPatch") => ("jsonPatch", Wanted::Patches),
+            Some("ApplyConfiguration") => ("applyConfiguration", RequiredType::Object),
+            Some("JSONPatch") => ("jsonPatch", RequiredType::Patches),
             _ => continue,
         };
         let at = at.child(field);
@@ -148,7 +155,7 @@ fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
         let at = at_annotations.index(index);
         let value = source(annotation, "valueExpression");
-        compile(&scope, &value, Wanted::StringOrNull, &at.child("valueExpression"), errors);
+        compile(&scope, &value, RequiredType::StringOrNull, &at.child("valueExpression"), errors);
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) enum UpdateOrder {
 struct Section {
     rules: Vec<Rule>,
     order: Vec<&'static str>,
-    unjudged: Vec<&'static str>,
+    unvalidated: Vec<&'static str>,
     update: UpdateOrder,
 }
 
@@ -103,7 +103,7 @@ fn node(schema: &Schema, section: Section) -> Node {
         fields: schema
             .properties
             .iter()
-            .filter(|(name, _)| !section.unjudged.contains(&&***name))
+            .filter(|(name, _)| !section.unvalidated.contains(&&***name))
             .map(|(name, property)| (name.clone(), property.schema))
             .collect(),
     }
@@ -136,7 +136,7 @@ fn sections() -> HashMap<String, Section> {
                 let section = sections.entry(current.clone()).or_default();
                 match (text.strip_prefix("< "), text) {
                     (Some(fields), _) => section.order.extend(fields.split(' ')),
-                    (None, text) if text.starts_with("! ") => section.unjudged.extend(text[2..].split(' ')),
+                    (None, text) if text.starts_with("! ") => section.unvalidated.extend(text[2..].split(' ')),
                     (None, "~ first") => section.update = UpdateOrder::First,
                     (None, "~ only") => section.update = UpdateOrder::Only,
                     (None, text) => section.rules.extend(rule(text)),
