@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 
 /// The type that an expression must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RequiredType {
     Bool,
     String,
     /// A string or a list of strings.
     Strings,
 }
 
-impl Wanted {
+impl RequiredType {
     fn accepts(self, found: &Type) -> bool {
         let is_text = |type_: &Type| matches!(type_, Type::String) || type_.is_dyn();
         match (self, found) {
@@ -56,7 +56,7 @@ pub(crate) struct Expression {
 impl Expression {
     /// # Errors
     /// Why it does not compile, or has another type.
-    pub fn compile(source: &str, variable: Variable, wanted: Wanted) -> Result<Self, String> {
+    pub fn compile(source: &str, variable: Variable, wanted: RequiredType) -> Result<Self, String> {
         let env = match variable {
             Variable::Claims => Env::new().with("claims", Type::map(Type::String, Type::Dyn)),
             Variable::User => Env::new().with_document("user", &USER, false),

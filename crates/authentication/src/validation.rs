@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use apimachinery::field::{Error, ErrorList, Path};
 
 use crate::document::{self, Anonymous, Document, IssuerDocument, Jwt, Mapping};
-use crate::expressions::{Expression, Variable, Wanted};
+use crate::expressions::{Expression, RequiredType, Variable};
 use crate::issuer::{ClaimRule, Issuer, Source};
 use crate::jwks::Algorithm;
 
@@ -60,16 +60,16 @@ fn issuer_at(jwt: Jwt, path: &Path, disallowed: &[String], errors: &mut ErrorLis
     let claim_rules = claim_rules(&jwt.claim_validation_rules, &path.child("claimValidationRules"), errors);
     let mappings = path.child("claimMappings");
     let of = |name: &str| mappings.child(name);
-    let username = mapping(&jwt.claim_mappings.username, &of("username"), Wanted::String, errors);
+    let username = mapping(&jwt.claim_mappings.username, &of("username"), RequiredType::String, errors);
     if username.is_none() && jwt.claim_mappings.username.is_empty() {
         errors.push(Error::required(&of("username"), "claim or expression is required"));
     }
-    let groups = mapping(&jwt.claim_mappings.groups, &of("groups"), Wanted::Strings, errors);
+    let groups = mapping(&jwt.claim_mappings.groups, &of("groups"), RequiredType::Strings, errors);
     // A UID has no prefix, which a claim otherwise requires.
     let uid = &jwt.claim_mappings.uid;
     let prefix = (!uid.claim.is_empty()).then(String::new);
     let uid = Mapping { claim: uid.claim.clone(), expression: uid.expression.clone(), prefix };
-    let uid = mapping(&uid, &of("uid"), Wanted::String, errors);
+    let uid = mapping(&uid, &of("uid"), RequiredType::String, errors);
     let extra = extra(&jwt.claim_mappings.extra, &of("extra"), errors);
     let user_rules = user_rules(&jwt.user_validation_rules, &path.child("userValidationRules"), errors);
     check_email(username.as_ref(), &extra, &claim_rules, &of("username").child("expression"), errors);
@@ -163,7 +163,7 @@ fn check_url(text: &str, path: &Path, errors: &mut ErrorList) {
 fn compiled(
     source: &str,
     variable: Variable,
-    wanted: Wanted,
+    wanted: RequiredType,
     path: &Path,
     errors: &mut ErrorList,
 ) -> Option<Expression> {
@@ -197,7 +197,7 @@ fn claim_rules(rules: &[document::ClaimRule], path: &Path, errors: &mut ErrorLis
                 if !expressions.insert(source) {
                     errors.push(Error::duplicate(&place, source));
                 }
-                let compiled = compiled(source, Variable::Claims, Wanted::Bool, &place, errors);
+                let compiled = compiled(source, Variable::Claims, RequiredType::Bool, &place, errors);
                 let message = rule.message.clone();
                 found.extend(compiled.map(|expression| ClaimRule::Expression { expression, message }));
             }
@@ -213,7 +213,7 @@ impl Mapping {
     }
 }
 
-fn mapping(mapping: &Mapping, path: &Path, wanted: Wanted, errors: &mut ErrorList) -> Option<Source> {
+fn mapping(mapping: &Mapping, path: &Path, wanted: RequiredType, errors: &mut ErrorList) -> Option<Source> {
     let prefix = path.child("prefix");
     match (mapping.claim.as_str(), mapping.expression.as_str()) {
         ("", "") => {
@@ -264,7 +264,7 @@ fn extra(extra: &[document::Extra], path: &Path, errors: &mut ErrorList) -> Vec<
             errors.push(Error::required(&place, "valueExpression is required"));
             continue;
         }
-        let compiled = compiled(&item.value_expression, Variable::Claims, Wanted::Strings, &place, errors);
+        let compiled = compiled(&item.value_expression, Variable::Claims, RequiredType::Strings, &place, errors);
         found.extend(compiled.map(|expression| (item.key.clone(), expression)));
     }
     found
@@ -309,7 +309,7 @@ fn user_rules(rules: &[document::UserRule], path: &Path, errors: &mut ErrorList)
         if !seen.insert(&rule.expression) {
             errors.push(Error::duplicate(&place, rule.expression.clone()));
         }
-        let compiled = compiled(&rule.expression, Variable::User, Wanted::Bool, &place, errors);
+        let compiled = compiled(&rule.expression, Variable::User, RequiredType::Bool, &place, errors);
         found.extend(compiled.map(|expression| (expression, rule.message.clone())));
     }
     found
