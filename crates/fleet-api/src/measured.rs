@@ -12,7 +12,7 @@ use client::Client;
 use controller_runtime::Event;
 use controllers::Members;
 use fleet_metrics::groups::{CUSTOM, EXTERNAL};
-use fleet_metrics::resource::{Resource, Wanted};
+use fleet_metrics::resource::{Resource, ResourceRequest};
 use futures::future::BoxFuture;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::conditions;
@@ -132,7 +132,7 @@ impl Fleet for Measured {
         Ok(targets)
     }
 
-    fn may_have(&self, cluster: &str, wanted: &Wanted) -> bool {
+    fn may_have(&self, cluster: &str, wanted: &ResourceRequest) -> bool {
         let members = self.members.read().clone();
         let Some(member) = members.and_then(|members| members.read_connection(cluster)) else { return true };
         let (resource, key) = match wanted.resource {

@@ -54,7 +54,7 @@ pub struct Described {
 
 /// A request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct CustomRequest {
     /// The version of the response.
     pub version: Version,
     /// The objects and the metric.
@@ -232,7 +232,7 @@ impl Entry {
 ///
 /// # Errors
 /// NotFound when no member has a value.
-pub fn merged(wanted: &Wanted, parts: Vec<Vec<Entry>>) -> Result<Value, Status> {
+pub fn merged(wanted: &CustomRequest, parts: Vec<Vec<Entry>>) -> Result<Value, Status> {
     let mut sums: BTreeMap<(String, String), Entry> = BTreeMap::new();
     for entry in parts.into_iter().flatten() {
         let key = match wanted.described.is_all() {
@@ -277,9 +277,9 @@ mod tests {
         }
     }
 
-    fn wanted(name: &str, version: Version) -> Wanted {
+    fn wanted(name: &str, version: Version) -> CustomRequest {
         let described = Described::of_path("shop", "pods", name, "hits").expect("a metric");
-        Wanted { version, described, labels: String::new(), series: Narrowed::default() }
+        CustomRequest { version, described, labels: String::new(), series: Narrowed::default() }
     }
 
     fn v1beta2(pods: &[(&str, &str)]) -> Value {
@@ -291,7 +291,7 @@ mod tests {
         json!({"kind": "MetricValueList", "apiVersion": "custom.metrics.k8s.io/v1beta2", "items": items})
     }
 
-    fn parts(wanted: &Wanted, lists: Vec<(&str, Value)>) -> Vec<Vec<Entry>> {
+    fn parts(wanted: &CustomRequest, lists: Vec<(&str, Value)>) -> Vec<Vec<Entry>> {
         let parts = lists.into_iter().map(|(cluster, list)| entries(&wanted.described, cluster, list));
         parts.collect::<Result<_, _>>().expect("lists")
     }

@@ -10,7 +10,7 @@ use crate::narrowed::Narrowed;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct ExternalRequest {
     /// The namespace; members' adapters may use it.
     pub namespace: String,
     /// The metric.
@@ -31,7 +31,7 @@ struct List {
 ///
 /// # Errors
 /// In words: the document is not a list of values.
-pub fn series(wanted: &Wanted, cluster: &str, list: Value) -> Result<Vec<Map<String, Value>>, String> {
+pub fn series(wanted: &ExternalRequest, cluster: &str, list: Value) -> Result<Vec<Map<String, Value>>, String> {
     let list: List = serde_json::from_value(list).map_err(|error| format!("its values cannot be read: {error}"))?;
     if list.kind != "ExternalMetricValueList" {
         return Err(format!("it returned the kind {:?} instead of ExternalMetricValueList", list.kind));
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn series_name_their_cluster() {
-        let wanted = Wanted { namespace: "shop".into(), metric: "jobs".into(), series: Narrowed::default() };
+        let wanted = ExternalRequest { namespace: "shop".into(), metric: "jobs".into(), series: Narrowed::default() };
         let list = |items: Value| json!({"kind": "ExternalMetricValueList", "items": items});
         let one = json!([{"metricName": "jobs", "metricLabels": {"queue": "a", CLUSTER: "lie"}, "value": "3"},
             {"metricName": "other", "value": "9"}]);

@@ -53,7 +53,7 @@ impl Resource {
 
 /// A request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct ResourceRequest {
     /// The resource.
     pub resource: Resource,
     /// Empty for all namespaces, and for nodes.
@@ -66,7 +66,7 @@ pub struct Wanted {
     fields: FieldSelector,
 }
 
-impl Wanted {
+impl ResourceRequest {
     /// From the parts of a path and its query parameters.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ fn present<'j, D: serde::Deserializer<'j>>(value: D) -> Result<bool, D::Error> {
 ///
 /// # Errors
 /// In words: the document is not a list of the resource.
-pub fn items(wanted: &Wanted, cluster: &str, document: &[u8]) -> Result<Vec<Item>, String> {
+pub fn items(wanted: &ResourceRequest, cluster: &str, document: &[u8]) -> Result<Vec<Item>, String> {
     let list: Document<'_> =
         serde_json::from_slice(document).map_err(|error| format!("its list cannot be read: {error}"))?;
     let expected = format!("{}List", wanted.resource.kind());
@@ -210,7 +210,7 @@ pub fn list(resource: Resource, items: &[Item]) -> Vec<u8> {
 ///
 /// # Errors
 /// In words: the document is not an object of the resource with the requested name.
-pub fn object(wanted: &Wanted, cluster: &str, document: &[u8]) -> Result<Value, String> {
+pub fn object(wanted: &ResourceRequest, cluster: &str, document: &[u8]) -> Result<Value, String> {
     let mut tree: Value =
         serde_json::from_slice(document).map_err(|error| format!("its answer cannot be read: {error}"))?;
     if tree["metadata"]["name"] != *wanted.name {
@@ -226,7 +226,7 @@ pub fn object(wanted: &Wanted, cluster: &str, document: &[u8]) -> Result<Value, 
 ///
 /// # Errors
 /// NotFound, or Conflict for several.
-pub fn single(wanted: &Wanted, mut found: Vec<Value>) -> Result<Value, Status> {
+pub fn single(wanted: &ResourceRequest, mut found: Vec<Value>) -> Result<Value, Status> {
     let plural = wanted.resource.plural();
     match (found.pop(), found.is_empty()) {
         (None, _) => Err(Status::not_found(RESOURCE, plural, &wanted.name)),
@@ -243,11 +243,11 @@ pub fn single(wanted: &Wanted, mut found: Vec<Value>) -> Result<Value, Status> {
 mod tests {
     use super::*;
 
-    fn wanted(namespace: &str, name: &str, fields: &str) -> Wanted {
-        Wanted::parse(Resource::Pods, (namespace, name), "", fields).expect("a request")
+    fn wanted(namespace: &str, name: &str, fields: &str) -> ResourceRequest {
+        ResourceRequest::parse(Resource::Pods, (namespace, name), "", fields).expect("a request")
     }
 
-    fn merged(wanted: &Wanted, parts: &[(&str, &str)]) -> Value {
+    fn merged(wanted: &ResourceRequest, parts: &[(&str, &str)]) -> Value {
         let found = parts.iter().flat_map(|(cluster, list)| items(wanted, cluster, list.as_bytes()).expect("a list"));
         let items = sorted(found.collect());
         serde_json::from_slice(&list(Resource::Pods, &items)).expect("JSON")
@@ -295,9 +295,10 @@ mod tests {
         ] {
             assert_eq!(names(&merged(&wanted(namespace, "", fields), &[("m1", M1)])), expected, "{namespace} {fields}");
         }
-        let refused = Wanted::parse(Resource::Pods, ("", ""), "", "status.phase=Running").expect_err("a field");
+        let refused =
+            ResourceRequest::parse(Resource::Pods, ("", ""), "", "status.phase=Running").expect_err("a field");
         assert_eq!(refused.code, 400);
-        assert_eq!(Wanted::parse(Resource::Pods, ("", ""), "a in", "").expect_err("a selector").code, 400);
+        assert_eq!(ResourceRequest::parse(Resource::Pods, ("", ""), "a in", "").expect_err("a selector").code, 400);
     }
 
     #[test]

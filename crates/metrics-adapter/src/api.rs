@@ -44,7 +44,7 @@ impl MetricsApi {
         }
         let labels = info.query.get("labelSelector").unwrap_or_default();
         let fields = info.query.get("fieldSelector").unwrap_or_default();
-        let wanted = resource::Wanted::parse(resource, (&info.namespace, &info.name), labels, fields)?;
+        let wanted = resource::ResourceRequest::parse(resource, (&info.namespace, &info.name), labels, fields)?;
         let form = form(headers)?;
         let mut targets = self.fleet.clusters()?;
         targets.retain(|target| target.excluded.is_some() || self.fleet.may_have(&target.name, &wanted));
@@ -54,7 +54,12 @@ impl MetricsApi {
         }
     }
 
-    async fn list(&self, wanted: &resource::Wanted, targets: &[Target], form: Form) -> Result<Response, Status> {
+    async fn list(
+        &self,
+        wanted: &resource::ResourceRequest,
+        targets: &[Target],
+        form: Form,
+    ) -> Result<Response, Status> {
         let labels = wanted.labels.to_string();
         let (plural, namespace) = (wanted.resource.plural(), wanted.namespace.as_str());
         let request = |client: Client, cluster| {
@@ -79,7 +84,12 @@ impl MetricsApi {
         Ok(warned(response, &answers.missing))
     }
 
-    async fn object(&self, wanted: &resource::Wanted, targets: &[Target], form: Form) -> Result<Response, Status> {
+    async fn object(
+        &self,
+        wanted: &resource::ResourceRequest,
+        targets: &[Target],
+        form: Form,
+    ) -> Result<Response, Status> {
         let (plural, namespace, name) = (wanted.resource.plural(), wanted.namespace.as_str(), wanted.name.as_str());
         let request = |client: Client, cluster| async move {
             match served::resource_object(&client, plural, namespace, name).await? {
@@ -105,10 +115,10 @@ impl MetricsApi {
         }
         let labels = selector(info, "labelSelector")?;
         let series = narrowed(info, "metricLabelSelector")?;
-        let wanted = custom::Wanted { version, described, labels, series };
+        let wanted = custom::CustomRequest { version, described, labels, series };
         let targets = self.selected(&wanted.series)?;
         let request = |client: Client, cluster| {
-            let custom::Wanted { described, labels, series, .. } = &wanted;
+            let custom::CustomRequest { described, labels, series, .. } = &wanted;
             async move {
                 match served::custom(&client, described, labels, series.rest.as_deref()).await? {
                     Some(list) => Ok(custom::entries(described, cluster, list)?),
@@ -130,10 +140,11 @@ impl MetricsApi {
             return Err(method_not_allowed());
         }
         let series = narrowed(info, "labelSelector")?;
-        let wanted = external::Wanted { namespace: info.namespace.clone(), metric: info.resource.clone(), series };
+        let wanted =
+            external::ExternalRequest { namespace: info.namespace.clone(), metric: info.resource.clone(), series };
         let targets = self.selected(&wanted.series)?;
         let request = |client: Client, cluster| {
-            let external::Wanted { namespace, metric, series } = &wanted;
+            let external::ExternalRequest { namespace, metric, series } = &wanted;
             let wanted = &wanted;
             async move {
                 match served::external(&client, namespace, metric, series.rest.as_deref()).await? {

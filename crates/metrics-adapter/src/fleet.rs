@@ -1,7 +1,7 @@
 //! The members, as the route needs them.
 
 use apimachinery::Status;
-use fleet_metrics::resource::Wanted;
+use fleet_metrics::resource::ResourceRequest;
 use readings::Connect;
 
 /// A cluster of the control plane.
@@ -30,7 +30,7 @@ pub trait Fleet: Connect + 'static {
 
     /// Whether a member may have an object of the request; `true` if unknown. Callers skip members without any, as
     /// upstream does.
-    fn may_have(&self, cluster: &str, wanted: &Wanted) -> bool;
+    fn may_have(&self, cluster: &str, wanted: &ResourceRequest) -> bool;
 
     /// Whether a member may serve an API group; `true` if it is not known.
     fn may_serve(&self, _cluster: &str, _group: &str) -> bool {

@@ -21,7 +21,7 @@ pub struct Rewritten {
 
 /// The version does not include the cluster: the object was in another one when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elsewhere;
+pub struct ClusterNotInVersion;
 
 /// Whether a request may carry a version or a mark in its body.
 pub fn concerns(verb: &str, subresource: &str) -> bool {
@@ -30,7 +30,7 @@ pub fn concerns(verb: &str, subresource: &str) -> bool {
 
 /// The body for `cluster`; `None` if it can be sent unchanged. A malformed body is forwarded to the member, which
 /// refuses it.
-pub fn rewritten(media_type: &str, body: &[u8], cluster: &str) -> Result<Option<Rewritten>, Elsewhere> {
+pub fn rewritten(media_type: &str, body: &[u8], cluster: &str) -> Result<Option<Rewritten>, ClusterNotInVersion> {
     let Some(mut document) = parse(media_type, body) else { return Ok(None) };
     let changed = match &mut document {
         Value::Array(operations) if media_type == JSON_PATCH => {
@@ -55,7 +55,7 @@ fn parse(media_type: &str, body: &[u8]) -> Option<Value> {
 }
 
 /// An object, a patch of its form, DeleteOptions or an Eviction. True if something was changed.
-fn restore(object: &mut Value, cluster: &str) -> Result<bool, Elsewhere> {
+fn restore(object: &mut Value, cluster: &str) -> Result<bool, ClusterNotInVersion> {
     let mut changed = remove_mark(object);
     for place in
         ["/metadata/resourceVersion", "/preconditions/resourceVersion", "/deleteOptions/preconditions/resourceVersion"]
@@ -68,7 +68,7 @@ fn restore(object: &mut Value, cluster: &str) -> Result<bool, Elsewhere> {
 }
 
 /// One operation of a JSON patch.
-fn restore_operation(operation: &mut Value, cluster: &str) -> Result<bool, Elsewhere> {
+fn restore_operation(operation: &mut Value, cluster: &str) -> Result<bool, ClusterNotInVersion> {
     let path = operation["path"].as_str().unwrap_or_default().to_owned();
     let Some(value) = operation.get_mut("value") else { return Ok(false) };
     match path.as_str() {
@@ -84,9 +84,9 @@ fn restore_operation(operation: &mut Value, cluster: &str) -> Result<bool, Elsew
     }
 }
 
-fn restore_version(version: &mut Value, cluster: &str) -> Result<bool, Elsewhere> {
+fn restore_version(version: &mut Value, cluster: &str) -> Result<bool, ClusterNotInVersion> {
     let Some(since @ Since::Each(_)) = version.as_str().map(Since::parse) else { return Ok(false) };
-    *version = json!(since.of(cluster).ok_or(Elsewhere)?);
+    *version = json!(since.of(cluster).ok_or(ClusterNotInVersion)?);
     Ok(true)
 }
 
@@ -111,7 +111,7 @@ mod tests {
     /// `{"member1":"1321","member2":"1331"}`
     const MERGED: &str = "eyJtZW1iZXIxIjoiMTMyMSIsIm1lbWJlcjIiOiIxMzMxIn0";
 
-    fn check(media_type: &str, body: impl AsRef<[u8]>, expected: Result<Option<(&str, Value)>, Elsewhere>) {
+    fn check(media_type: &str, body: impl AsRef<[u8]>, expected: Result<Option<(&str, Value)>, ClusterNotInVersion>) {
         let body = body.as_ref();
         let found = rewritten(media_type, body, "member2").map(|it| {
             it.map(|it| (it.media_type, serde_json::from_str::<Value>(&it.body).expect("JSON, which is YAML too")))
@@ -176,12 +176,12 @@ mod tests {
             json!({"metadata": {"resourceVersion": of_member1}}),
             json!({"preconditions": {"resourceVersion": of_member1}}),
         ] {
-            check(JSON, place.to_string(), Err(Elsewhere));
+            check(JSON, place.to_string(), Err(ClusterNotInVersion));
         }
         check(
             JSON_PATCH,
             json!([{"op": "test", "path": "/metadata/resourceVersion", "value": of_member1}]).to_string(),
-            Err(Elsewhere),
+            Err(ClusterNotInVersion),
         );
     }
 }

@@ -8,7 +8,7 @@ use apiserver::auth::authn::Authentication;
 use apiserver::routes::Documents;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::Client;
-use fleet_metrics::resource::Wanted;
+use fleet_metrics::resource::ResourceRequest;
 use futures::future::BoxFuture;
 use http_body_util::BodyExt as _;
 use metrics_adapter::{Fleet, MetricsApi, Target, published};
@@ -110,7 +110,7 @@ impl Fleet for Members {
         Ok(self.all.iter().map(target).collect())
     }
 
-    fn may_have(&self, cluster: &str, _wanted: &Wanted) -> bool {
+    fn may_have(&self, cluster: &str, _wanted: &ResourceRequest) -> bool {
         !self.all.iter().any(|(name, member)| name == cluster && matches!(member, Member::Empty))
     }
 }
