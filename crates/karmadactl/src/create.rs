@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::apply::annotated;
 use crate::error::Error;
 use crate::objects::flags::{self, DryRun, Files, Printing};
-use crate::objects::{self, Wanted};
+use crate::objects::{self, ObjectSelection};
 use crate::printing::Printer;
 use crate::requests::{self, WriteOptions};
 use crate::{Context, edit};
@@ -62,7 +62,7 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
             validation: flags::validation(&args.validate)?,
         };
         let client = context.control_plane().await?;
-        let wanted = Wanted::files(&args.files, args.namespace.as_deref(), Some(&args.selector));
+        let wanted = ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector));
         let found = objects::find(context, &client, wanted).await?;
         if found.items.is_empty() && found.errors.is_empty() {
             return Err(Error::message("no objects passed to create"));

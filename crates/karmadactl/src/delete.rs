@@ -14,7 +14,7 @@ use transport::WatchEvent;
 
 use crate::error::Error;
 use crate::objects::flags::{self, DryRun, Files};
-use crate::objects::{self, Found, Item, Wanted};
+use crate::objects::{self, Found, Item, ObjectSelection};
 use crate::{Context, requests};
 
 #[derive(Args)]
@@ -124,8 +124,8 @@ impl DeleteArgs {
         })
     }
 
-    fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+    fn wanted(&self) -> ObjectSelection<'_> {
+        ObjectSelection {
             files: &self.files,
             args: &self.args,
             namespace: self.namespace.as_deref(),

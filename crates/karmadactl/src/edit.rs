@@ -10,7 +10,7 @@ use crate::apply::{LAST_APPLIED, annotated, three_way_patch};
 use crate::error::Error;
 use crate::get::hide_managed_fields;
 use crate::objects::flags::{self, DryRun, Files, Printing};
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 use crate::printing::Printer;
 use crate::requests::{self, Patch, WriteOptions};
 use crate::{Context, editor};
@@ -133,7 +133,10 @@ pub fn run<'a>(context: &'a Context, args: &'a EditArgs) -> BoxFuture<'a, Result
         };
         let mut printer = Printer::new(&printing, DryRun::None)?;
         let client = context.control_plane().await?;
-        let wanted = Wanted { args: &args.args, ..Wanted::files(&args.files, args.namespace.as_deref(), None) };
+        let wanted = ObjectSelection {
+            args: &args.args,
+            ..ObjectSelection::files(&args.files, args.namespace.as_deref(), None)
+        };
         let found = objects::find(context, &client, wanted).await?;
         Error::of_all(found.errors)?;
         if found.items.is_empty() {

@@ -219,21 +219,21 @@ pub(crate) async fn impersonator_secret(member: &Client, ns: &str, name: &str) -
     })
 }
 
-type Wanted = (&'static ApiResource, Value);
+type DesiredObject = (&'static ApiResource, Value);
 
 /// The namespace of the accounts in the member.
-pub(crate) fn namespace(ns: &str) -> Wanted {
+pub(crate) fn namespace(ns: &str) -> DesiredObject {
     let object =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns, "labels": {SYSTEM_LABEL: "true"}}});
     (&resources::NAMESPACE, object)
 }
 
-fn service_account(ns: &str, account: &str) -> Wanted {
+fn service_account(ns: &str, account: &str) -> DesiredObject {
     let metadata = json!({"name": account, "namespace": ns, "labels": {SYSTEM_LABEL: "true"}});
     (&resources::SERVICE_ACCOUNT, json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}))
 }
 
-fn token(ns: &str, account: &str) -> Wanted {
+fn token(ns: &str, account: &str) -> DesiredObject {
     let object = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": {
         "name": account, "namespace": ns, "labels": {SYSTEM_LABEL: "true"},
         "annotations": {"kubernetes.io/service-account.name": account}}});
@@ -241,12 +241,12 @@ fn token(ns: &str, account: &str) -> Wanted {
 }
 
 /// The objects in the member for its impersonator, in the order of creation.
-pub(crate) fn impersonator_objects(ns: &str) -> Vec<Wanted> {
+pub(crate) fn impersonator_objects(ns: &str) -> Vec<DesiredObject> {
     vec![service_account(ns, IMPERSONATOR), token(ns, IMPERSONATOR)]
 }
 
 /// The objects in the member for the control plane's own account, in the order of creation.
-pub(crate) fn account_objects(ns: &str, name: &str, account: &str) -> Vec<Wanted> {
+pub(crate) fn account_objects(ns: &str, name: &str, account: &str) -> Vec<DesiredObject> {
     let rbac_name = format!("karmada-controller-manager:karmada-{name}");
     vec![
         service_account(ns, account),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::Context;
 use crate::error::Error;
 use crate::objects::flags::{DryRun, Files, Printing};
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 use crate::printing::Printer;
 use crate::requests::{self, Patch, WriteOptions};
 
@@ -132,7 +132,7 @@ fn run<'a>(
             return local(context, subject, args, &changes, &mut printer).await;
         }
         let client = context.control_plane().await?;
-        let wanted = Wanted {
+        let wanted = ObjectSelection {
             files: &args.files,
             args: &resources,
             namespace: args.namespace.as_deref(),

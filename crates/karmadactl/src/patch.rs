@@ -10,7 +10,7 @@ use crate::Context;
 use crate::apply::locally;
 use crate::error::Error;
 use crate::objects::flags::{DryRun, Files, Printing};
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 use crate::printing::Printer;
 use crate::requests::{self, Patch, WriteOptions};
 
@@ -68,7 +68,10 @@ pub fn run<'a>(context: &'a Context, args: &'a PatchArgs) -> BoxFuture<'a, Resul
             return local(context, args, content_type, &patch, &mut printer).await;
         }
         let client = context.control_plane().await?;
-        let wanted = Wanted { args: &args.args, ..Wanted::files(&args.files, args.namespace.as_deref(), None) };
+        let wanted = ObjectSelection {
+            args: &args.args,
+            ..ObjectSelection::files(&args.files, args.namespace.as_deref(), None)
+        };
         let found = objects::find(context, &client, wanted).await?;
         let mut errors = found.errors;
         if found.items.is_empty() && errors.is_empty() {

@@ -3,14 +3,14 @@
 
 pub mod advice;
 mod explain;
+pub mod explanation;
+#[cfg(test)]
+mod explanation_tests;
 mod forecast;
 pub mod live;
 pub mod places;
 pub mod selecting;
 pub mod source;
-pub mod story;
-#[cfg(test)]
-mod story_tests;
 pub mod subject;
 
 use clap::Args;

@@ -79,7 +79,7 @@ struct AssignCase {
     #[serde(default)]
     weights: Vec<Weight>,
     #[serde(default)]
-    clusters: Vec<GivenCluster>,
+    clusters: Vec<CaseCluster>,
     #[serde(default)]
     previous: Vec<(String, i32)>,
     #[serde(default)]
@@ -93,7 +93,7 @@ struct Weight {
 }
 
 #[derive(Deserialize)]
-struct GivenCluster {
+struct CaseCluster {
     name: String,
     allocatable: i64,
     #[serde(default)]
@@ -125,14 +125,14 @@ struct Spread {
 #[derive(Deserialize)]
 struct RegionCase {
     #[serde(default)]
-    groups: Vec<GivenGroup>,
+    groups: Vec<CaseGroup>,
     min: usize,
     max: usize,
     target: usize,
 }
 
 #[derive(Deserialize)]
-struct GivenGroup {
+struct CaseGroup {
     name: String,
     value: usize,
     weight: i64,
@@ -158,9 +158,9 @@ struct EstimateCase {
     #[serde(default)]
     models: Vec<Model>,
     #[serde(default)]
-    comps: Vec<GivenComponent>,
+    comps: Vec<CaseComponent>,
     #[serde(default)]
-    assumed: Vec<Vec<GivenComponent>>,
+    assumed: Vec<Vec<CaseComponent>>,
 }
 
 #[derive(Deserialize)]
@@ -171,7 +171,7 @@ struct Model {
 }
 
 #[derive(Deserialize)]
-struct GivenComponent {
+struct CaseComponent {
     #[serde(default)]
     n: String,
     r: i64,
@@ -265,9 +265,9 @@ fn assign(case: AssignCase, gates: &Gates) -> Option<Value> {
 }
 
 /// The output of a case: the selected clusters unless selection failed, and the result.
-type Given = (Option<Vec<String>>, Result<Vec<TargetCluster>, ScheduleError>);
+type CaseResult = (Option<Vec<String>>, Result<Vec<TargetCluster>, ScheduleError>);
 
-fn run(case: &AssignCase, binding: &Binding, gates: &Gates) -> Option<Given> {
+fn run(case: &AssignCase, binding: &Binding, gates: &Gates) -> Option<CaseResult> {
     let snapshot = Snapshot::of_clusters(case.clusters.iter().map(|given| {
         let mut cluster = Cluster::default();
         cluster.metadata.name.clone_from(&given.name);
@@ -280,7 +280,7 @@ fn run(case: &AssignCase, binding: &Binding, gates: &Gates) -> Option<Given> {
     let problem = Problem::of(binding)?;
     let gates = Gates { empty_workload: case.empty_propagation, ..*gates };
     let previous = Previous::of(&binding.spec.clusters, &snapshot);
-    let candidate = |given: &GivenCluster| {
+    let candidate = |given: &CaseCluster| {
         let place = snapshot.place_of(&given.name)?;
         let number = u32::try_from(place).ok()?;
         Some(Candidate {
@@ -317,8 +317,8 @@ fn regions(case: RegionCase) -> Value {
     chosen.into_iter().filter_map(|index| groups.get(index)).map(|it| it.name.clone()).collect::<Vec<_>>().into()
 }
 
-fn components(given: &[GivenComponent]) -> Vec<Component> {
-    let component = |it: &GivenComponent| {
+fn components(given: &[CaseComponent]) -> Vec<Component> {
+    let component = |it: &CaseComponent| {
         let value = json!({"name": it.n, "replicas": it.r, "replicaRequirements": {"resourceRequest": it.q}});
         serde_json::from_value(value).ok()
     };

@@ -32,7 +32,7 @@ pub struct Departure<'a> {
 
 /// The prediction for one binding of the cluster.
 #[derive(Debug)]
-pub struct Fate<'a> {
+pub struct BindingForecast<'a> {
     /// The binding.
     pub binding: &'a Binding,
     /// Its scheduling priority.
@@ -74,7 +74,7 @@ pub fn evacuate<'a>(
     clusters: &[Arc<Cluster>],
     departure: Departure<'_>,
     gates: &Gates,
-) -> Vec<Fate<'a>> {
+) -> Vec<BindingForecast<'a>> {
     let tainted = clusters.iter().map(|cluster| match cluster.metadata.name == departure.cluster {
         true => {
             let mut tainted = Cluster::clone(cluster);
@@ -89,12 +89,12 @@ pub fn evacuate<'a>(
     let priority = |it: &Binding| it.spec.schedule_priority.as_ref().map_or(0, |it| it.priority);
     here.sort_by_key(|it| (Reverse(priority(it)), it.scope, &it.metadata.namespace, &it.metadata.name));
     let mut taken = Taken::default();
-    let fate = |binding| Fate {
+    let forecast = |binding| BindingForecast {
         binding,
         priority: priority(binding),
         outcome: outcome(binding, departure, &snapshot, gates, &mut taken),
     };
-    here.into_iter().map(fate).collect()
+    here.into_iter().map(forecast).collect()
 }
 
 fn outcome(
@@ -184,15 +184,15 @@ mod tests {
         let departure = Departure { cluster: "m1", taints: &taints, options, now };
         // m2 fits three pods: the most important workload and half of the next.
         let clusters = [cluster("m1", 100), cluster("m2", 3)];
-        let fates = evacuate(&bindings, &clusters, departure, &Gates::default());
-        let shown: Vec<String> = fates
+        let forecasts = evacuate(&bindings, &clusters, departure, &Gates::default());
+        let shown: Vec<String> = forecasts
             .iter()
-            .map(|fate| {
-                let name = &fate.binding.metadata.name;
-                match &fate.outcome {
+            .map(|forecast| {
+                let name = &forecast.binding.metadata.name;
+                match &forecast.outcome {
                     Outcome::Stays(why) => format!("{name} stays: {why}"),
                     Outcome::Leaves { after, report, .. } => {
-                        let there = fate
+                        let there = forecast
                             .outcome
                             .targets()
                             .map_or("no room".to_owned(), |it| format!("{}:{}", it[0].name, it[0].replicas));

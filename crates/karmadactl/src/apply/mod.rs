@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::objects::flags::{self, DryRun, Files, Printing};
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 use crate::printing::Printer;
 use crate::requests::{self, Patch, WriteOptions};
 use crate::{Context, resources};
@@ -130,7 +130,7 @@ pub fn run<'a>(context: &'a Context, program: &'static str, args: &'a ApplyArgs)
             grace_period: (args.grace_period >= 0).then_some(args.grace_period),
         };
         let selector = Some(args.selector.as_str());
-        let wanted = Wanted::files(&args.files, args.namespace.as_deref(), selector);
+        let wanted = ObjectSelection::files(&args.files, args.namespace.as_deref(), selector);
         let found = objects::find(context, &client, wanted).await?;
         if found.items.is_empty() && found.errors.is_empty() {
             return Err(Error::message("no objects passed to apply"));

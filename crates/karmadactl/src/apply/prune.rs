@@ -11,7 +11,7 @@ use crate::Context;
 use crate::error::Error;
 use crate::get::targets::Target;
 use crate::objects::flags::{DryRun, Files};
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 
 /// The kinds that kubectl prunes without an allowlist: group, version, kind.
 const DEFAULT: [(&str, &str, &str); 16] = [
@@ -124,7 +124,7 @@ async fn candidates(
     let mut items = Vec::new();
     let files = Files::default();
     for namespace in places {
-        let mut wanted = Wanted::files(&files, namespace, pruning.selector.as_deref());
+        let mut wanted = ObjectSelection::files(&files, namespace, pruning.selector.as_deref());
         wanted.all = true;
         let found = objects::of_targets(context, client, discovery, &target, wanted).await?;
         Error::of_all(found.errors)?;

@@ -20,7 +20,7 @@ const MAX_NAMES: usize = 500;
 
 /// The type of completion at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum CompletionKind {
     /// Words with their meaning.
     Words(Vec<(String, String)>),
     Files,
@@ -36,8 +36,8 @@ enum Wanted {
 
 /// The question at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Question {
-    wanted: Wanted,
+struct Completion {
+    kind: CompletionKind,
     /// Printed before each candidate, such as `--cluster=` or `deployments/`.
     before: String,
     /// The prefix of candidates.
@@ -51,15 +51,15 @@ struct Question {
 
 /// The candidates as lines: the word, and its meaning after a tab.
 pub fn lines(tree: &clap::Command, words: Vec<String>) -> BoxFuture<'static, String> {
-    let question = question_of(tree, words);
+    let completion = question_of(tree, words);
     Box::pin(async move {
-        let found = tokio::time::timeout(PATIENCE, answer(&question)).await.unwrap_or_default();
+        let found = tokio::time::timeout(PATIENCE, answer(&completion)).await.unwrap_or_default();
         let mut text = String::new();
-        for (word, meaning) in found.into_iter().filter(|(word, _)| word.starts_with(&question.prefix)) {
+        for (word, meaning) in found.into_iter().filter(|(word, _)| word.starts_with(&completion.prefix)) {
             let gap = if meaning.is_empty() { "" } else { "\t" };
-            text.push_str(&format!("{}{word}{gap}{meaning}\n", question.before));
+            text.push_str(&format!("{}{word}{gap}{meaning}\n", completion.before));
         }
-        if question.wanted == Wanted::Files {
+        if completion.kind == CompletionKind::Files {
             text.push_str(":files\n");
         }
         text
@@ -67,14 +67,14 @@ pub fn lines(tree: &clap::Command, words: Vec<String>) -> BoxFuture<'static, Str
 }
 
 /// The words before the cursor, the last one being completed.
-fn question_of(tree: &clap::Command, words: Vec<String>) -> Question {
+fn question_of(tree: &clap::Command, words: Vec<String>) -> Completion {
     let (mut words, bash) = joined(words);
     let current = words.pop().unwrap_or_default();
     let mut read = Read { command: tree, path: Vec::new(), arguments: Vec::new(), flags: Vec::new(), pending: None };
     words.iter().for_each(|word| read.word(word));
     let flag = |name: &str| read.flags.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    let mut question = Question {
-        wanted: Wanted::Nothing,
+    let mut completion = Completion {
+        kind: CompletionKind::Nothing,
         before: String::new(),
         prefix: current.clone(),
         kubeconfig: flag("kubeconfig"),
@@ -88,18 +88,18 @@ fn question_of(tree: &clap::Command, words: Vec<String>) -> Question {
     };
     let assigned = current.strip_prefix("--").and_then(|rest| rest.split_once('='));
     if let Some(name) = read.pending.clone() {
-        question.value(tree, &read, &name, &current);
+        completion.value(tree, &read, &name, &current);
     } else if let Some((name, value)) = assigned {
-        question.value(tree, &read, name, value);
+        completion.value(tree, &read, name, value);
         if !bash {
-            question.before = format!("--{name}={}", question.before);
+            completion.before = format!("--{name}={}", completion.before);
         }
     } else if current.starts_with('-') {
-        question.wanted = Wanted::Words(read.flag_words(tree));
+        completion.kind = CompletionKind::Words(read.flag_words(tree));
     } else {
-        read.argument(&mut question, &current);
+        read.argument(&mut completion, &current);
     }
-    question
+    completion
 }
 
 /// Bash splits `--name=value` into three words.
@@ -189,7 +189,7 @@ impl<'t> Read<'t> {
     }
 
     /// The candidates for an argument.
-    fn argument(&self, question: &mut Question, current: &str) {
+    fn argument(&self, completion: &mut Completion, current: &str) {
         let subcommands: Vec<(String, String)> = self
             .command
             .get_subcommands()
@@ -197,57 +197,59 @@ impl<'t> Read<'t> {
             .map(|it| (it.get_name().to_owned(), help::about(it)))
             .collect();
         if !subcommands.is_empty() {
-            question.wanted = Wanted::Words(subcommands);
+            completion.kind = CompletionKind::Words(subcommands);
             return;
         }
-        let words =
-            |words: &[&str]| Wanted::Words(words.iter().map(|word| ((*word).to_owned(), String::new())).collect());
+        let words = |words: &[&str]| {
+            CompletionKind::Words(words.iter().map(|word| ((*word).to_owned(), String::new())).collect())
+        };
         let count = self.arguments.len();
-        question.wanted = match (self.path.first().copied().unwrap_or_default(), count) {
-            ("cordon" | "uncordon" | "unjoin" | "unregister", 0) | ("resume", _) => Wanted::Clusters,
+        completion.kind = match (self.path.first().copied().unwrap_or_default(), count) {
+            ("cordon" | "uncordon" | "unjoin" | "unregister", 0) | ("resume", _) => CompletionKind::Clusters,
             ("taint", 0) => words(&["cluster", "clusters"]),
-            ("taint", _) => Wanted::Clusters,
+            ("taint", _) => CompletionKind::Clusters,
             ("completion", 0) => words(&["bash", "zsh", "fish", "powershell"]),
-            ("explain", 0) => Wanted::Types,
-            ("logs" | "exec" | "attach", 0) => Wanted::Names("pods".into()),
+            ("explain", 0) => CompletionKind::Types,
+            ("logs" | "exec" | "attach", 0) => CompletionKind::Names("pods".into()),
             (
                 "get" | "delete" | "describe" | "edit" | "patch" | "label" | "annotate" | "promote"
                 | "explain-placement" | "wait" | "rollout" | "why" | "diff" | "tree",
                 _,
-            ) => self.object(question, current),
-            _ => Wanted::Nothing,
+            ) => self.object(completion, current),
+            _ => CompletionKind::Nothing,
         };
     }
 
     /// `TYPE`, `TYPE NAME...` or `TYPE/NAME...`
-    fn object(&self, question: &mut Question, current: &str) -> Wanted {
+    fn object(&self, completion: &mut Completion, current: &str) -> CompletionKind {
         if let Some((type_, name)) = current.split_once('/') {
-            question.before = format!("{type_}/");
-            question.prefix = name.to_owned();
-            return Wanted::Names(type_.to_owned());
+            completion.before = format!("{type_}/");
+            completion.prefix = name.to_owned();
+            return CompletionKind::Names(type_.to_owned());
         }
         match self.arguments.first() {
-            None => Wanted::Types,
-            Some(first) if first.contains('/') => Wanted::Types,
-            Some(type_) => Wanted::Names(type_.clone()),
+            None => CompletionKind::Types,
+            Some(first) if first.contains('/') => CompletionKind::Types,
+            Some(type_) => CompletionKind::Names(type_.clone()),
         }
     }
 }
 
-impl Question {
+impl Completion {
     /// The value of a flag.
     fn value(&mut self, tree: &clap::Command, read: &Read<'_>, name: &str, value: &str) {
         // The last item of a comma-separated list.
         let (done, part) = value.rsplit_once(',').map_or(("", value), |(done, part)| (&value[..=done.len()], part));
         (self.before, self.prefix) = (done.to_owned(), part.to_owned());
-        let words =
-            |words: &[&str]| Wanted::Words(words.iter().map(|word| ((*word).to_owned(), String::new())).collect());
+        let words = |words: &[&str]| {
+            CompletionKind::Words(words.iter().map(|word| ((*word).to_owned(), String::new())).collect())
+        };
         let known = read.find(|arg| arg.get_long() == Some(name));
         let known = known.or_else(|| tree.get_arguments().find(|arg| arg.get_long() == Some(name)));
-        self.wanted = match name {
-            "cluster" | "clusters" | "without-cluster" => Wanted::Clusters,
-            "namespace" => Wanted::Namespaces,
-            "karmada-context" => Wanted::Contexts,
+        self.kind = match name {
+            "cluster" | "clusters" | "without-cluster" => CompletionKind::Clusters,
+            "namespace" => CompletionKind::Namespaces,
+            "karmada-context" => CompletionKind::Contexts,
             "operation-scope" => words(&["karmada", "members", "all"]),
             "for" => words(&["create", "delete", "propagated", "condition=", "jsonpath="]),
             "dry-run" => words(&["none", "client", "server"]),
@@ -255,8 +257,8 @@ impl Question {
             "validate" => words(&["strict", "warn", "ignore"]),
             "type" => words(&["strategic", "merge", "json"]),
             "output" => words(&["json", "yaml", "name", "wide", "jsonpath=", "go-template=", "custom-columns="]),
-            _ if known.is_some_and(names_file) => Wanted::Files,
-            _ => Wanted::Nothing,
+            _ if known.is_some_and(names_file) => CompletionKind::Files,
+            _ => CompletionKind::Nothing,
         };
     }
 }
@@ -267,18 +269,18 @@ fn names_file(arg: &clap::Arg) -> bool {
 }
 
 /// The candidates; empty if the server is needed and does not respond.
-fn answer(question: &Question) -> BoxFuture<'_, Vec<(String, String)>> {
+fn answer(completion: &Completion) -> BoxFuture<'_, Vec<(String, String)>> {
     Box::pin(async move {
         let context = Context {
-            kubeconfig: question.kubeconfig.clone().map(Into::into),
-            karmada_context: question.context.clone(),
+            kubeconfig: completion.kubeconfig.clone().map(Into::into),
+            karmada_context: completion.context.clone(),
             ..Context::default()
         };
-        match &question.wanted {
-            Wanted::Words(words) => words.clone(),
-            Wanted::Nothing | Wanted::Files => Vec::new(),
-            Wanted::Contexts => contexts(&context).into_iter().map(plain).collect(),
-            wanted => live(&context, question, wanted).await.unwrap_or_default().into_iter().map(plain).collect(),
+        match &completion.kind {
+            CompletionKind::Words(words) => words.clone(),
+            CompletionKind::Nothing | CompletionKind::Files => Vec::new(),
+            CompletionKind::Contexts => contexts(&context).into_iter().map(plain).collect(),
+            kind => live(&context, completion, kind).await.unwrap_or_default().into_iter().map(plain).collect(),
         }
     })
 }
@@ -291,18 +293,18 @@ fn contexts(context: &Context) -> Vec<String> {
     context.contexts()
 }
 
-async fn live(context: &Context, question: &Question, wanted: &Wanted) -> Option<Vec<String>> {
+async fn live(context: &Context, completion: &Completion, kind: &CompletionKind) -> Option<Vec<String>> {
     let control = context.control_plane().await.ok()?;
-    let client = match question.cluster.as_deref().and_then(|name| name.split(',').next()) {
-        Some(cluster) if !matches!(wanted, Wanted::Clusters) => {
+    let client = match completion.cluster.as_deref().and_then(|name| name.split(',').next()) {
+        Some(cluster) if !matches!(kind, CompletionKind::Clusters) => {
             servers::one(&control, OperationScope::Members, cluster).await.ok()?
         }
         _ => control.clone(),
     };
-    match wanted {
-        Wanted::Clusters => names(context, &control, &resources::CLUSTER, None).await,
-        Wanted::Namespaces => names(context, &client, &resources::NAMESPACE, None).await,
-        Wanted::Types => {
+    match kind {
+        CompletionKind::Clusters => names(context, &control, &resources::CLUSTER, None).await,
+        CompletionKind::Namespaces => names(context, &client, &resources::NAMESPACE, None).await,
+        CompletionKind::Types => {
             let discovery = client.discovery().await.ok()?;
             let mut types: Vec<String> = discovery
                 .preferred()
@@ -314,10 +316,10 @@ async fn live(context: &Context, question: &Question, wanted: &Wanted) -> Option
             types.dedup();
             Some(types)
         }
-        Wanted::Names(type_) => {
+        CompletionKind::Names(type_) => {
             let discovery = client.discovery().await.ok()?;
             let resource = targets::resolve(type_, &discovery.resources).first()?.resource.clone();
-            let namespace = question.namespace.clone().unwrap_or_else(|| context.namespace());
+            let namespace = completion.namespace.clone().unwrap_or_else(|| context.namespace());
             names(context, &client, &resource, Some(&namespace)).await
         }
         _ => None,
@@ -343,16 +345,17 @@ mod tests {
 
     fn check(line: &str, expected: &str) {
         let words = line.split(' ').map(str::to_owned).collect();
-        let question = question_of(&super::super::tree(), words);
-        let wanted = match question.wanted {
-            Wanted::Words(words) => {
-                let fitting = words.iter().map(|(word, _)| word.as_str()).filter(|it| it.starts_with(&question.prefix));
+        let completion = question_of(&super::super::tree(), words);
+        let kind = match completion.kind {
+            CompletionKind::Words(words) => {
+                let fitting =
+                    words.iter().map(|(word, _)| word.as_str()).filter(|it| it.starts_with(&completion.prefix));
                 fitting.take(3).collect::<Vec<_>>().join(" ")
             }
             other => format!("{other:?}"),
         };
-        let cluster = question.cluster.map(|name| format!(" of {name}")).unwrap_or_default();
-        assert_eq!(format!("{wanted} {}|{}{cluster}", question.before, question.prefix), expected, "{line}");
+        let cluster = completion.cluster.map(|name| format!(" of {name}")).unwrap_or_default();
+        assert_eq!(format!("{kind} {}|{}{cluster}", completion.before, completion.prefix), expected, "{line}");
     }
 
     #[test]

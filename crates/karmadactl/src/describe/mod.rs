@@ -16,7 +16,7 @@ use world::World;
 use crate::error::Error;
 use crate::get::targets;
 use crate::objects::flags::Files;
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 use crate::{Context, requests, servers};
 
 #[derive(Args)]
@@ -84,11 +84,11 @@ pub fn run<'a>(context: &'a Context, args: &'a DescribeArgs) -> BoxFuture<'a, Re
 }
 
 async fn items(context: &Context, client: &Client, args: &DescribeArgs) -> Result<(Vec<Item>, Vec<Error>), Error> {
-    let mut wanted = Wanted {
+    let mut wanted = ObjectSelection {
         args: &args.args,
         all: args.selector.is_empty(),
         all_namespaces: args.all_namespaces,
-        ..Wanted::files(&args.files, args.namespace.as_deref(), Some(&args.selector))
+        ..ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector))
     };
     if !args.files.is_empty() {
         let found = objects::find(context, client, wanted).await?;
@@ -113,7 +113,7 @@ async fn expanded(
     client: &Client,
     discovery: &Discovery,
     item: Item,
-    wanted: Wanted<'_>,
+    wanted: ObjectSelection<'_>,
 ) -> Result<Vec<Item>, Error> {
     if item.object.is_some() {
         return Ok(vec![item]);
@@ -128,7 +128,7 @@ async fn expanded(
         group => format!("{}.{}.{group}", item.resource.plural, item.resource.version),
     };
     let target = targets::Target { type_, names: Vec::new() };
-    let all = Wanted { all: true, selector: None, ..wanted };
+    let all = ObjectSelection { all: true, selector: None, ..wanted };
     let found = objects::of_targets(context, client, discovery, &[target], all).await?;
     let named: Vec<Item> = found.items.into_iter().filter(|it| it.key.name.starts_with(&*item.key.name)).collect();
     if named.is_empty() {

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 /// The inputs of rendering besides the template.
 #[derive(Debug)]
-pub struct Surroundings {
+pub struct RenderInputs {
     pub clusters: BTreeMap<ClusterName, Arc<Cluster>>,
     pub policies: Vec<Policy>,
     pub overrides: Vec<Override>,
@@ -55,7 +55,7 @@ pub struct Plan {
 }
 
 /// `preview`: the template or a policy is not applied yet, so that policies are matched and clusters chosen again.
-pub fn plan(source: &Source, around: &Surroundings, preview: bool) -> Plan {
+pub fn plan(source: &Source, around: &RenderInputs, preview: bool) -> Plan {
     let template = Template(&source.template);
     let mut plan = Plan::default();
     if template.kind() == "Namespace" && template.api_version() == "v1" {
@@ -88,7 +88,7 @@ pub fn plan(source: &Source, around: &Surroundings, preview: bool) -> Plan {
     plan
 }
 
-fn of_namespace(plan: &mut Plan, source: &Source, around: &Surroundings) {
+fn of_namespace(plan: &mut Plan, source: &Source, around: &RenderInputs) {
     let template = Template(&source.template);
     if !namespaces::is_propagated(template, |_| false) {
         plan.notes.push(format!("namespace {} is not propagated", template.name()));
@@ -127,7 +127,7 @@ impl Plan {
 }
 
 /// The binding, existing or predicted.
-fn binding(source: &Source, around: &Surroundings, preview: bool, plan: &mut Plan) -> Option<Binding> {
+fn binding(source: &Source, around: &RenderInputs, preview: bool, plan: &mut Plan) -> Option<Binding> {
     let template = Template(&source.template);
     let name = format!("{} {}", template.kind(), template.key());
     let existing = source.binding.as_ref();

@@ -24,9 +24,9 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::objects::flags::Files;
-use crate::why::read::{There, object_in};
+use crate::why::read::{MemberObject, object_in};
 use crate::{Context, servers};
-use desired::{Copy, Surroundings};
+use desired::{Copy, RenderInputs};
 use read::Subject;
 
 #[derive(Args)]
@@ -131,7 +131,7 @@ async fn compare(context: &Context, args: &DiffArgs) -> Result<(bool, Vec<Error>
         })
         .collect();
     // In the order of the objects, not of the responses.
-    let found: Vec<There> = stream::iter(reads).buffered(args.concurrency.max(1)).collect().await;
+    let found: Vec<MemberObject> = stream::iter(reads).buffered(args.concurrency.max(1)).collect().await;
     let mut compared = Vec::new();
     for ((subject, copy), there) in wanted.iter().zip(found) {
         match one(subject, copy, there, &around) {
@@ -149,16 +149,16 @@ async fn compare(context: &Context, args: &DiffArgs) -> Result<(bool, Vec<Error>
     Ok((differs, errors))
 }
 
-fn observed(member: Client, resource: ApiResource, key: ObjectKey) -> BoxFuture<'static, There> {
+fn observed(member: Client, resource: ApiResource, key: ObjectKey) -> BoxFuture<'static, MemberObject> {
     Box::pin(async move { object_in(&member, &resource, &key).await })
 }
 
 /// The sides of one object, where they differ.
-fn one(subject: &Subject, copy: &Copy, there: There, around: &Surroundings) -> Result<Option<Compared>, String> {
+fn one(subject: &Subject, copy: &Copy, there: MemberObject, around: &RenderInputs) -> Result<Option<Compared>, String> {
     let observed = match there {
-        There::Unknown(why) => return Err(why),
-        There::Absent => None,
-        There::Found(observed) => Some(observed),
+        MemberObject::Unknown(why) => return Err(why),
+        MemberObject::Absent => None,
+        MemberObject::Found(observed) => Some(observed),
     };
     let desired: Option<Value> = match (&copy.manifest, &observed) {
         (None, None) => return Ok(None),

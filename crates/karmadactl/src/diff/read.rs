@@ -17,10 +17,10 @@ use propagation::template::Template;
 use serde_json::Value;
 
 use super::DiffArgs;
-use super::desired::{Source, Surroundings};
+use super::desired::{RenderInputs, Source};
 use super::preview::preview;
 use crate::error::Error;
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 use crate::placement::source::{bindings, clusters, list, matching};
 use crate::{Context, interpreting};
 
@@ -65,18 +65,18 @@ impl Subject {
     }
 }
 
-type Found = (Vec<Subject>, Surroundings, Vec<Error>);
+type Found = (Vec<Subject>, RenderInputs, Vec<Error>);
 
 /// The templates of the command line, with policies and overrides of its files in place of those on the server.
 pub async fn subjects(context: &Context, client: &Client, args: &DiffArgs) -> Result<Found, Error> {
-    let wanted = Wanted {
+    let wanted = ObjectSelection {
         args: &args.args,
-        ..Wanted::files(&args.files, args.namespace.as_deref(), Some(args.selector.as_str()))
+        ..ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(args.selector.as_str()))
     };
     let found = objects::find(context, client, wanted).await?;
     let mut errors = found.errors;
     let discovery = objects::discovery(client).await?;
-    let mut around = surroundings(client).await?;
+    let mut around = render_inputs(client).await?;
     let mut changed = Changed::default();
     let mut subjects = Vec::new();
     for item in found.items {
@@ -96,14 +96,14 @@ pub async fn subjects(context: &Context, client: &Client, args: &DiffArgs) -> Re
     Ok((subjects, around, errors))
 }
 
-async fn surroundings(client: &Client) -> Result<Surroundings, Error> {
+async fn render_inputs(client: &Client) -> Result<RenderInputs, Error> {
     let clusters = clusters(client).await?;
     let (mut policies, mut overrides) = (Vec::new(), Vec::new());
     for scope in Scope::ALL {
         policies.extend(list(client, &Policy::api_resource(scope), None, |object| Policy::decode(object)).await?);
         overrides.extend(list(client, &Override::api_resource(scope), None, |object| Override::decode(object)).await?);
     }
-    Ok(Surroundings {
+    Ok(RenderInputs {
         clusters: clusters.into_iter().map(|it| (ClusterName::of(&it), it)).collect(),
         policies,
         overrides,
@@ -158,7 +158,7 @@ impl Changed {
     }
 
     /// Whether the object is a policy or an override, which then takes the place of the one on the server.
-    fn take(&mut self, item: &Item, object: &Value, around: &mut Surroundings) -> Result<bool, Error> {
+    fn take(&mut self, item: &Item, object: &Value, around: &mut RenderInputs) -> Result<bool, Error> {
         if item.resource.group != "policy.karmada.io" {
             return Ok(false);
         }

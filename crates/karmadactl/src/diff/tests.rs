@@ -10,16 +10,16 @@ use karmada_api::scope::{Binding, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
-use super::desired::{Copy, Source, Surroundings, plan};
+use super::desired::{Copy, RenderInputs, Source, plan};
 use super::read::Subject;
 use super::{Compared, one};
-use crate::why::read::There;
+use crate::why::read::MemberObject;
 
 fn template(data: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop", "uid": "u"}, "data": {"k": data}})
 }
 
-fn around() -> Surroundings {
+fn around() -> RenderInputs {
     let cluster = |name: &str| {
         let cluster = json!({"metadata": {"name": name}, "spec": {"syncMode": "Push"}, "status": {
             "apiEnablements": [{"groupVersion": "v1", "resources": [{"kind": "ConfigMap", "name": "configmaps"}]}],
@@ -30,7 +30,7 @@ fn around() -> Surroundings {
         "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "placement": {"clusterAffinity": {"clusterNames": ["m1", "m2"]}}}});
     let over = json!({"metadata": {"name": "o", "namespace": "shop"}, "spec": {"overrideRules": [{"targetCluster": {"clusterNames": ["m2"]},
         "overriders": {"plaintext": [{"path": "/data/k", "operator": "replace", "value": "of m2"}]}}]}});
-    Surroundings {
+    RenderInputs {
         clusters: ["m1", "m2", "m3"].map(cluster).into_iter().collect::<BTreeMap<_, _>>(),
         policies: vec![Policy::from_value(Scope::Namespaced, &policy).expect("a policy")],
         overrides: vec![Override::from_value(Scope::Namespaced, &over).expect("an override")],
@@ -88,7 +88,7 @@ fn desired_copies_follow_binding_and_policy() {
     broken.overrides[0].spec.override_rules[0].overriders.plaintext[0].path = "/nosuch/k".to_owned();
     let partly = plan(&source("1", Some(&["m1", "m2"])), &broken, false);
     assert_eq!((shown(&partly.copies).as_str(), partly.errors.len()), ("m1: 1", 1));
-    let none = plan(&source("1", None), &Surroundings { policies: Vec::new(), ..around() }, true);
+    let none = plan(&source("1", None), &RenderInputs { policies: Vec::new(), ..around() }, true);
     assert_eq!(none.notes, ["ConfigMap shop/c: no policy selects it, and no member gets it"]);
 }
 
@@ -109,9 +109,9 @@ fn differences_of_members_are_listed() {
         object["metadata"]["resourceVersion"] = json!("9");
         object["metadata"]["annotations"]["resume.karmada.io/mark"] = json!("a/b/1");
         object["metadata"]["labels"]["karmada.io/managed"] = json!(managed.to_string());
-        There::Found(object)
+        MemberObject::Found(object)
     };
-    let compare = |copy: &Copy, there: There| one(&subject(), copy, there, &around);
+    let compare = |copy: &Copy, there: MemberObject| one(&subject(), copy, there, &around);
     assert_eq!(compare(&copy, observed("1", true)), Ok(None));
     let text = |it: Result<Option<Compared>, String>| it.expect("compared").expect("differs").text();
     let changed = text(compare(&copy, observed("0", true)));
@@ -124,13 +124,13 @@ fn differences_of_members_are_listed() {
     let lines: Vec<&str> = changed.lines().filter(|line| line.starts_with(['-', '+'])).skip(2).collect();
     assert_eq!(lines.len(), 2, "{changed}");
     assert!(lines[0].contains("k:") && lines[0].contains('0') && lines[1].contains('1'), "{changed}");
-    let created = text(compare(&copy, There::Absent));
+    let created = text(compare(&copy, MemberObject::Absent));
     assert!(created.contains("@@ -0,0 +1,"), "{created}");
     let removed = Copy { manifest: None, ..copy.clone() };
     assert!(text(compare(&removed, observed("1", true))).contains(" +0,0 @@"));
     assert_eq!(compare(&removed, observed("1", false)), Ok(None), "what is not ours stays");
-    assert_eq!(compare(&removed, There::Absent), Ok(None));
+    assert_eq!(compare(&removed, MemberObject::Absent), Ok(None));
     let refused = compare(&copy, observed("1", false)).expect_err("a conflict");
     assert!(refused.contains("already exists in the cluster m1"), "{refused}");
-    assert_eq!(compare(&copy, There::Unknown("no answer".into())), Err("no answer".to_owned()));
+    assert_eq!(compare(&copy, MemberObject::Unknown("no answer".into())), Err("no answer".to_owned()));
 }

@@ -17,7 +17,7 @@ use propagation::failover::brake;
 use propagation::failover::by_taint::{self, Options};
 use propagation::status::set_condition;
 use scheduling::Gates;
-use scheduling::evacuation::{Departure, Fate, Outcome, evacuate};
+use scheduling::evacuation::{BindingForecast, Departure, Outcome, evacuate};
 use serde_json::{Value, json};
 use world::World;
 
@@ -54,8 +54,8 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
     let bindings = in_cluster(&client, name).await?;
     let options = Options { purge_mode, keeps_state: true };
     let departure = Departure { cluster: name, taints: &taints, options, now };
-    let fates = evacuate(&bindings, &all, departure, &Gates::default());
-    let preview = Preview { cluster, all: &all, taints: &taints, fates: &fates };
+    let forecasts = evacuate(&bindings, &all, departure, &Gates::default());
+    let preview = Preview { cluster, all: &all, taints: &taints, forecasts: &forecasts };
     match form {
         Form::Text => context.print(&preview.text(args.limit, context.columns())),
         _ => context.print(&form.encode(&preview.value())?),
@@ -82,8 +82,8 @@ pub async fn with_taints(
     let bindings = in_cluster(client, name).await?;
     let options = Options { purge_mode: ClusterPurgeMode::Gracefully, keeps_state: true };
     let departure = Departure { cluster: name, taints: &taints, options, now };
-    let fates = evacuate(&bindings, &all, departure, &Gates::default());
-    Ok(Preview { cluster, all: &all, taints: &taints, fates: &fates }.text(super::LIMIT, context.columns()))
+    let forecasts = evacuate(&bindings, &all, departure, &Gates::default());
+    Ok(Preview { cluster, all: &all, taints: &taints, forecasts: &forecasts }.text(super::LIMIT, context.columns()))
 }
 
 /// The bindings of both scopes in a cluster. Other bindings are not kept in memory.
@@ -131,7 +131,7 @@ struct Preview<'a> {
     cluster: &'a Cluster,
     all: &'a [Arc<Cluster>],
     taints: &'a [Taint],
-    fates: &'a [Fate<'a>],
+    forecasts: &'a [BindingForecast<'a>],
 }
 
 #[derive(Default)]
@@ -146,14 +146,14 @@ struct Counts {
 impl Preview<'_> {
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for fate in self.fates {
-            match (&fate.outcome, fate.outcome.targets()) {
+        for forecast in self.forecasts {
+            match (&forecast.outcome, forecast.outcome.targets()) {
                 (Outcome::Stays(_), _) => counts.stays += 1,
                 (Outcome::Leaves { report: Some(_), .. }, None) => counts.unplaced += 1,
                 (Outcome::Leaves { .. }, targets) => {
                     counts.moves += 1;
                     for target in targets.into_iter().flatten() {
-                        let had = fate.binding.spec.clusters.iter().find(|it| it.name == target.name);
+                        let had = forecast.binding.spec.clusters.iter().find(|it| it.name == target.name);
                         let more = target.replicas - had.map_or(0, |had| had.replicas);
                         *counts.receivers.entry(target.name.clone()).or_default() += i64::from(more);
                     }
@@ -198,16 +198,17 @@ impl Preview<'_> {
         for note in self.notes() {
             let _ = writeln!(text, "{note}");
         }
-        if self.fates.is_empty() {
+        if self.forecasts.is_empty() {
             return text;
         }
         let most = if limit == 0 { usize::MAX } else { limit };
         let heading = ["WORKLOAD", "PRIORITY", "LEAVES", "NOW", "THEN", "REASON"].map(str::to_owned).to_vec();
         let mut layout = Layout::fitting(columns, &heading);
-        let lines: Vec<Vec<String>> = std::iter::once(heading).chain(self.fates.iter().take(most).map(row)).collect();
+        let lines: Vec<Vec<String>> =
+            std::iter::once(heading).chain(self.forecasts.iter().take(most).map(row)).collect();
         text.push('\n');
         text.push_str(&layout.render(&lines));
-        if let Some(more) = self.fates.len().checked_sub(most).filter(|more| *more > 0) {
+        if let Some(more) = self.forecasts.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(text, "... and {more} more; print all with --limit 0 or -o json");
         }
         text
@@ -220,7 +221,7 @@ impl Preview<'_> {
             "taints": by_taint::evicting(self.taints).collect::<Vec<_>>(),
             "summary": {"moves": moves, "unplaced": unplaced, "stays": stays, "receivers": receivers},
             "notes": self.notes(),
-            "items": self.fates.iter().map(item).collect::<Vec<_>>(),
+            "items": self.forecasts.iter().map(item).collect::<Vec<_>>(),
         })
     }
 }
@@ -243,21 +244,21 @@ fn workload(binding: &Binding) -> String {
     }
 }
 
-fn row(fate: &Fate<'_>) -> Vec<String> {
+fn row(forecast: &BindingForecast<'_>) -> Vec<String> {
     let now: Vec<String> =
-        fate.binding.spec.clusters.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
-    let (leaves, then, reason) = match &fate.outcome {
+        forecast.binding.spec.clusters.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
+    let (leaves, then, reason) = match &forecast.outcome {
         Outcome::Stays(why) => ("no".to_owned(), "-".to_owned(), why.clone()),
         Outcome::Leaves { after, message, report } => {
             let leaves = if after.is_zero() { "now".to_owned() } else { format!("in {}s", after.as_secs()) };
-            match (report, fate.outcome.targets()) {
+            match (report, forecast.outcome.targets()) {
                 (None, _) => (leaves, "-".to_owned(), "follows the workload that requires it".to_owned()),
                 (Some(report), Some(_)) => (leaves, report.result(), message.clone()),
                 (Some(report), None) => (leaves, "no place".to_owned(), shortage(report)),
             }
         }
     };
-    let row = [workload(fate.binding), fate.priority.to_string(), leaves, now.join(" "), then, reason];
+    let row = [workload(forecast.binding), forecast.priority.to_string(), leaves, now.join(" "), then, reason];
     row.map(|cell| printable(&cell)).to_vec()
 }
 
@@ -270,20 +271,20 @@ fn shortage(report: &scheduling::report::Report) -> String {
     }
 }
 
-fn item(fate: &Fate<'_>) -> Value {
-    let resource = &fate.binding.spec.resource;
+fn item(forecast: &BindingForecast<'_>) -> Value {
+    let resource = &forecast.binding.spec.resource;
     let mut value = json!({
         "workload": {"apiVersion": resource.api_version, "kind": resource.kind, "namespace": resource.namespace, "name": resource.name},
-        "priority": fate.priority,
-        "now": fate.binding.spec.clusters,
+        "priority": forecast.priority,
+        "now": forecast.binding.spec.clusters,
     });
-    match &fate.outcome {
+    match &forecast.outcome {
         Outcome::Stays(why) => {
             value["outcome"] = "Stays".into();
             value["reason"] = why.as_str().into();
         }
         Outcome::Leaves { after, message, report } => {
-            let targets = fate.outcome.targets();
+            let targets = forecast.outcome.targets();
             let outcome = match (targets, report) {
                 (None, Some(_)) => "Unplaced",
                 _ => "Moves",
@@ -360,8 +361,8 @@ mod tests {
         let all = [Arc::new(here.clone())];
         let options = Options { purge_mode: ClusterPurgeMode::Gracefully, keeps_state: true };
         let departure = Departure { cluster: "m1", taints: &here.spec.taints, options, now: now() };
-        let fates = evacuate(&bindings, &all, departure, &Gates::default());
-        let preview = Preview { cluster: &here, all: &all, taints: &here.spec.taints, fates: &fates };
+        let forecasts = evacuate(&bindings, &all, departure, &Gates::default());
+        let preview = Preview { cluster: &here, all: &all, taints: &here.spec.taints, forecasts: &forecasts };
         let expected = "Cluster m1 with the taints a:NoExecute\n\
             0 workloads would move, 0 would find no place, 3 would stay\n\
             Nothing leaves while no other cluster is ready\n\n\

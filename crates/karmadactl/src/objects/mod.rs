@@ -71,7 +71,7 @@ impl Item {
 
 /// The objects of a command line.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ObjectSelection<'a> {
     pub files: &'a Files,
     pub args: &'a [String],
     /// `-n`.
@@ -82,7 +82,7 @@ pub struct Wanted<'a> {
     pub field_selector: Option<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ObjectSelection<'a> {
     pub fn files(files: &'a Files, namespace: Option<&'a str>, selector: Option<&'a str>) -> Self {
         Self { files, args: &[], namespace, all: false, all_namespaces: false, selector, field_selector: None }
     }
@@ -105,7 +105,11 @@ pub struct Found {
 ///
 /// # Errors
 /// When files or discovery cannot be read, or the arguments make no sense together.
-pub fn find<'a>(context: &'a Context, client: &'a Client, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Found, Error>> {
+pub fn find<'a>(
+    context: &'a Context,
+    client: &'a Client,
+    wanted: ObjectSelection<'a>,
+) -> BoxFuture<'a, Result<Found, Error>> {
     Box::pin(async move {
         if !wanted.files.is_empty() {
             if !wanted.args.is_empty() {
@@ -127,7 +131,7 @@ pub async fn discovery(client: &Client) -> Result<Discovery, Error> {
     client.discovery().await.map_err(Error::client("read what the server serves"))
 }
 
-async fn of_files(context: &Context, client: &Client, wanted: Wanted<'_>) -> Result<Found, Error> {
+async fn of_files(context: &Context, client: &Client, wanted: ObjectSelection<'_>) -> Result<Found, Error> {
     let manifests = files::read(wanted.files).await?;
     let selector = wanted.selector.filter(|text| !text.is_empty()).map(selector).transpose()?;
     let mut found = Found::default();
@@ -207,7 +211,7 @@ pub fn of_targets<'a>(
     client: &'a Client,
     discovery: &'a Discovery,
     targets: &'a [Target],
-    wanted: Wanted<'a>,
+    wanted: ObjectSelection<'a>,
 ) -> BoxFuture<'a, Result<Found, Error>> {
     Box::pin(async move {
         let mut found = Found::default();
@@ -256,7 +260,7 @@ async fn list(
     client: &Client,
     resource: &ApiResource,
     namespace: Option<&str>,
-    wanted: &Wanted<'_>,
+    wanted: &ObjectSelection<'_>,
 ) -> Result<Vec<Item>, client::Error> {
     let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
     let mut options = ListOptions {

@@ -9,10 +9,10 @@ use karmada_api::scope::{Binding, Policy, Scope};
 use propagation::retain::reports_conflict;
 use scheduling::report::Report;
 
+use super::explanation::{Scheduling, unknown_names};
 use super::live::{Live, Template};
 use super::places::{Obstacle, Row};
 use super::selecting::{Selection, near_misses};
-use super::story::{Scheduling, unknown_names};
 
 /// The maximum number of steps; the most important are first.
 const STEPS: usize = 4;

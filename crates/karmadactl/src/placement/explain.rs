@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::live::{self, Live, Template, one_of};
 use super::source::{Manifests, snapshot};
 use super::subject::{self, Subject};
-use super::{ExplainArgs, print, story};
+use super::{ExplainArgs, explanation, print};
 use crate::Context;
 use crate::error::Error;
 
@@ -43,15 +43,15 @@ pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error>
         binding.spec.clusters.retain(|target| !without.contains(&target.name));
     }
     let report = live.binding.as_ref().and_then(|binding| Report::of(binding, &snapshot, &Gates::default()));
-    let story = story::story_of(&live, report.as_ref());
-    let mut value = story.to_value(&live);
+    let explanation = explanation::explanation_of(&live, report.as_ref());
+    let mut value = explanation.to_value(&live);
     if let Some(report) = &report {
         value["calculation"] = report.to_value();
     }
-    if let Some(record) = live.binding.as_ref().and_then(story::record_of) {
+    if let Some(record) = live.binding.as_ref().and_then(explanation::record_of) {
         value["recorded"] = serde_json::to_value(record).unwrap_or_default();
     }
-    print(context, form, &value, || story.to_text());
+    print(context, form, &value, || explanation.to_text());
     Ok(())
 }
 

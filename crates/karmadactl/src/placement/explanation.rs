@@ -22,7 +22,7 @@ use super::selecting::{Selection, near_misses, selecting};
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Story {
+pub struct Explanation {
     /// With their labels.
     pub lines: Vec<(&'static str, String)>,
     pub rows: Vec<Row>,
@@ -98,7 +98,7 @@ pub fn record_of(binding: &Binding) -> Option<Record> {
 }
 
 /// `report` is the result of a current calculation.
-pub fn story_of(live: &Live, report: Option<&Report>) -> Story {
+pub fn explanation_of(live: &Live, report: Option<&Report>) -> Explanation {
     let selection = selecting(live);
     let mut lines = vec![("Workload", workload(live))];
     lines.push(("Policy", policy(live, &selection)));
@@ -106,7 +106,7 @@ pub fn story_of(live: &Live, report: Option<&Report>) -> Story {
     lines.extend(live.warnings.iter().map(|warning| ("Warning", warning.clone())));
     let Some(binding) = &live.binding else {
         let next = advise(live, &selection, None, &[], report);
-        return Story { lines, rows: Vec::new(), next };
+        return Explanation { lines, rows: Vec::new(), next };
     };
     let scheduling = Scheduling::of(binding);
     lines.push(("Scheduled", scheduled(binding, &scheduling)));
@@ -120,7 +120,7 @@ pub fn story_of(live: &Live, report: Option<&Report>) -> Story {
     );
     let rows = rows(live, binding, &scheduling, report);
     let next = advise(live, &selection, Some((binding, &scheduling)), &rows, report);
-    Story { lines, rows, next }
+    Explanation { lines, rows, next }
 }
 
 pub fn workload(live: &Live) -> String {
@@ -266,7 +266,7 @@ fn unknown_clusters(live: &Live) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-impl Story {
+impl Explanation {
     /// Lines for a terminal, each with its end.
     pub fn to_text(&self) -> String {
         let mut text = String::new();

@@ -10,8 +10,8 @@ use scheduling::report::Report;
 use scheduling::{Gates, Snapshot};
 use serde_json::{Value, json};
 
+use super::explanation::explanation_of;
 use super::live::{Live, Template};
-use super::story::story_of;
 
 /// Two clusters that serve Deployments and have room for ten replicas each.
 fn cluster(name: &str) -> Value {
@@ -46,7 +46,7 @@ fn applied() -> Value {
 }
 
 /// A state: changed by merge patches from one in which all is well.
-struct Given {
+struct Fixture {
     clusters: Vec<Value>,
     binding: Value,
     works: Vec<Value>,
@@ -54,7 +54,7 @@ struct Given {
     policies: Vec<Value>,
 }
 
-impl Default for Given {
+impl Default for Fixture {
     fn default() -> Self {
         let template = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web"}}});
         let policy = json!({"metadata": {"name": "web", "namespace": "shop"},
@@ -69,7 +69,7 @@ impl Default for Given {
     }
 }
 
-impl Given {
+impl Fixture {
     fn binding(mut self, patch: Value) -> Self {
         apimachinery::merge_patch::apply(&mut self.binding, &patch);
         self
@@ -116,7 +116,7 @@ impl Given {
         };
         let snapshot = Snapshot::of_clusters(live.clusters.iter().cloned());
         let report = live.binding.as_ref().and_then(|it| Report::of(it, &snapshot, &Gates::default()));
-        story_of(&live, report.as_ref()).to_text()
+        explanation_of(&live, report.as_ref()).to_text()
     }
 }
 
@@ -132,7 +132,7 @@ fn is_plain(text: &str) {
 
 #[test]
 fn a_converged_workload_needs_no_step() {
-    let text = Given::default().text();
+    let text = Fixture::default().text();
     is_plain(&text);
     expect_test::expect![[r"
         Workload:  Deployment shop/web, 2 replicas
@@ -165,65 +165,65 @@ fn states_and_next_steps() {
         json!([{"type": "Applied", "status": "False", "message": "Failed to apply all manifests (0/1): boom"}]);
     let mut held = work("m1", json!([]));
     held["spec"]["suspendDispatching"] = json!(true);
-    let given = Given::default;
+    let fixture = Fixture::default;
     let unclaimed =
         json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": null}, "annotations": null}});
-    for (what, given, expected) in [
-        ("suspended scheduling", given().binding(json!({"spec": {"suspension": {"scheduling": true}}})),
+    for (what, fixture, expected) in [
+        ("suspended scheduling", fixture().binding(json!({"spec": {"suspension": {"scheduling": true}}})),
             &["Scheduled: suspended", "Next:      resume scheduling: kubectl patch resourcebinding web-deployment -n shop"][..]),
-        ("another scheduler", given().binding(json!({"spec": {"schedulerName": "mine"}})),
+        ("another scheduler", fixture().binding(json!({"spec": {"schedulerName": "mine"}})),
             &["Scheduled: by the scheduler \"mine\"", "Next:      run the scheduler \"mine\""]),
-        ("not decided yet", given().binding(json!({"metadata": {"generation": 3}, "spec": {"replicas": 3}})),
+        ("not decided yet", fixture().binding(json!({"metadata": {"generation": 3}, "spec": {"replicas": 3}})),
             &["Scheduled: not yet in its newest generation 3, the last one decided is 2", "Recheck:   a calculation gives m1:3 now; the scheduler has not decided", "Next:      repeat this in a few seconds"]),
-        ("no condition yet", given().binding(json!({"spec": {"clusters": []}, "status": null})).works(vec![]),
+        ("no condition yet", fixture().binding(json!({"spec": {"clusters": []}, "status": null})).works(vec![]),
             &["Scheduled: not yet\n", "Assigned:  no cluster"]),
-        ("a name that is no cluster's", given().binding(no_fit()).binding(json!({"spec": {"placement": {"clusterAffinity": {"clusterNames": ["m9"]}}}})).works(vec![]),
+        ("a name that is no cluster's", fixture().binding(no_fit()).binding(json!({"spec": {"placement": {"clusterAffinity": {"clusterNames": ["m9"]}}}})).works(vec![]),
             &["Scheduled: False, NoClusterFit: 0/2", "clusters that do not exist: m9", "m9        -          -      there is no such cluster",
                 "Next:      correct the cluster names in the policy (there are: m1, m2), or join the missing: karmadactl join m9"]),
-        ("cordoned", given().binding(no_fit()).cluster(0, taint("cluster.karmada.io/unschedulable", "")).works(vec![]),
+        ("cordoned", fixture().binding(no_fit()).cluster(0, taint("cluster.karmada.io/unschedulable", "")).works(vec![]),
             &["cordoned\n", "Next:      let it back into m1: karmadactl uncordon m1"]),
-        ("another taint", given().binding(no_fit()).cluster(0, taint("gpu", "only")).works(vec![]),
+        ("another taint", fixture().binding(no_fit()).cluster(0, taint("gpu", "only")).works(vec![]),
             &["its taint gpu=only:NoSchedule is not tolerated by the policy", "Next:      tolerate the taints of m1"]),
-        ("not ready", given().binding(no_fit()).cluster(0, away.clone()).cluster(0, taint("cluster.karmada.io/not-ready", "")).works(vec![]),
+        ("not ready", fixture().binding(no_fit()).cluster(0, away.clone()).cluster(0, taint("cluster.karmada.io/not-ready", "")).works(vec![]),
             &["the cluster is not ready: cluster is not reachable (ClusterNotReachable)", "Next:      see why m1 does not answer: kubectl describe cluster m1"]),
-        ("not served", given().binding(no_fit()).cluster(0, json!({"status": {"apiEnablements": []}})).works(vec![]),
+        ("not served", fixture().binding(no_fit()).cluster(0, json!({"status": {"apiEnablements": []}})).works(vec![]),
             &["it does not serve apps/v1 Deployment", "Next:      make apps/v1 Deployment available in m1"]),
-        ("no room", given().binding(failed("Unschedulable", "failed to assign replicas: failed to scale up: Clusters available replicas 10 are not enough to schedule.")).binding(json!({"spec": {"replicas": 20}})).works(vec![]),
+        ("no room", fixture().binding(failed("Unschedulable", "failed to assign replicas: failed to scale up: Clusters available replicas 10 are not enough to schedule.")).binding(json!({"spec": {"replicas": 20}})).works(vec![]),
             &["Scheduled: False, Unschedulable: failed to assign", "Retry:     when a cluster has more room", "not enough room", "20 wanted, the clusters that the policy admits have room for 10"]),
-        ("the scheduler counts more", given().binding(failed("Unschedulable", "failed to assign replicas: failed to scale up: Clusters available replicas 0 are not enough to schedule.")).works(vec![]),
+        ("the scheduler counts more", fixture().binding(failed("Unschedulable", "failed to assign replicas: failed to scale up: Clusters available replicas 0 are not enough to schedule.")).works(vec![]),
             &["Scheduled: False, Unschedulable: failed to assign", "Recheck:   a calculation gives m1:2 now; the clusters have changed since, or the scheduler counts what this command does not see: workloads that are assigned and not running yet"]),
-        ("not applied", given().works(vec![work("m1", not_applied)]).binding(json!({"status": {"aggregatedStatus": null}})),
+        ("not applied", fixture().works(vec![work("m1", not_applied)]).binding(json!({"status": {"aggregatedStatus": null}})),
             &["not applied: Failed to apply all manifests (0/1): boom", "Next:      correct the cause named for m1"]),
-        ("an override", given().binding(json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "appliedMessage": "Apply override policy(shop/o) for cluster(m1) failed: replace /x: no such path"}]}})).works(vec![work("m1", applied())]),
+        ("an override", fixture().binding(json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "appliedMessage": "Apply override policy(shop/o) for cluster(m1) failed: replace /x: no such path"}]}})).works(vec![work("m1", applied())]),
             &["not applied: Apply override policy(shop/o) for cluster(m1) failed: replace /x", "Next:      correct the cause named for m1"]),
-        ("held back", given().works(vec![held]).binding(json!({"status": {"aggregatedStatus": null}})),
+        ("held back", fixture().works(vec![held]).binding(json!({"status": {"aggregatedStatus": null}})),
             &["dispatching is suspended, nothing was applied", "Next:      resume dispatching to m1"]),
-        ("away", given().cluster(0, away),
+        ("away", fixture().cluster(0, away),
             &["applied, state unknown: the cluster is not ready: cluster is not reachable", "Next:      see why m1 does not answer"]),
-        ("in flight", given().works(vec![work("m1", json!([]))]).binding(json!({"status": {"aggregatedStatus": null}})),
+        ("in flight", fixture().works(vec![work("m1", json!([]))]).binding(json!({"status": {"aggregatedStatus": null}})),
             &["being applied", "Next:      repeat this in a few seconds: it is being applied"]),
-        ("unhealthy", given().binding(json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "applied": true, "health": "Unhealthy"}]}})),
+        ("unhealthy", fixture().binding(json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "applied": true, "health": "Unhealthy"}]}})),
             &["applied, not healthy", "Next:      look at it in m1: karmadactl get deployment web -n shop --operation-scope=members --clusters=m1"]),
-        ("the policy is gone", Given { policies: vec![], ..given() }.binding(unclaimed.clone()),
+        ("the policy is gone", Fixture { policies: vec![], ..fixture() }.binding(unclaimed.clone()),
             &["Policy:    none selects it", "Scheduled: no more: no policy selects it", "Next:      create a policy that selects it"]),
-        ("needed by others", given().binding(unclaimed).binding(json!({"spec": {"placement": null, "clusters": [], "requiredBy": [{"namespace": "shop", "name": "front-deployment"}]}})).works(vec![]),
+        ("needed by others", fixture().binding(unclaimed).binding(json!({"spec": {"placement": null, "clusters": [], "requiredBy": [{"namespace": "shop", "name": "front-deployment"}]}})).works(vec![]),
             &["Scheduled: follows what needs it: shop/front-deployment", "karmadactl explain-placement front-deployment -n shop"]),
-        ("the workload is gone", Given { template: Value::Null, ..given() },
+        ("the workload is gone", Fixture { template: Value::Null, ..fixture() },
             &["Workload:  Deployment shop/web, 2 replicas, deleted", "remove them with: kubectl delete resourcebinding web-deployment -n shop"]),
-        ("no policy", given().unbound(json!({"spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web2"}]}})),
+        ("no policy", fixture().unbound(json!({"spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web2"}]}})),
             &["Policy:    none selects it", "Not by:    PropagationPolicy shop/web: it selects the name web2", "Next:      correct the policy above, or create a PropagationPolicy in namespace shop"]),
-        ("a policy elsewhere", given().unbound(json!({"metadata": {"namespace": "default"}})),
+        ("a policy elsewhere", fixture().unbound(json!({"metadata": {"namespace": "default"}})),
             &["Not by:    PropagationPolicy default/web: it is in namespace default"]),
-        ("other labels", given().unbound(json!({"spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"app": "db"}}}]}})),
+        ("other labels", fixture().unbound(json!({"spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"app": "db"}}}]}})),
             &["its labelSelector does not match the labels of the workload"]),
-        ("a policy that waits", given().unbound(json!({"spec": {"dependentOverrides": ["first"]}})),
+        ("a policy that waits", fixture().unbound(json!({"spec": {"dependentOverrides": ["first"]}})),
             &["PropagationPolicy shop/web, which has not taken effect", "Next:      create the OverridePolicy shop/first"]),
-        ("a lazy policy", given().unbound(json!({"spec": {"activationPreference": "Lazy"}})),
+        ("a lazy policy", fixture().unbound(json!({"spec": {"activationPreference": "Lazy"}})),
             &["Next:      change the workload"]),
-        ("a policy that has just come", given().unbound(json!({})),
+        ("a policy that has just come", fixture().unbound(json!({})),
             &["Next:      repeat this in a few seconds"]),
     ] {
-        let text = given.text();
+        let text = fixture.text();
         is_plain(&text);
         for words in expected {
             assert!(text.contains(words), "{what}: {words}\n{text}");

@@ -14,7 +14,7 @@ use crate::Context;
 use crate::error::Error;
 
 /// The forecast for one workload.
-struct Fate {
+struct WorkloadForecast {
     what: String,
     /// The policy that takes it, for templates.
     policy: String,
@@ -56,24 +56,26 @@ pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Erro
     let urgency = |binding: &Binding| binding.spec.schedule_priority.as_ref().map_or(0, |it| it.priority);
     running.sort_by_key(|it| (std::cmp::Reverse(urgency(it)), it.metadata.namespace.clone(), it.metadata.name.clone()));
     let mut taken = Taken::default();
-    let fates: Vec<Fate> = if manifests.templates.is_empty() {
+    let forecasts: Vec<WorkloadForecast> = if manifests.templates.is_empty() {
         running.iter().filter_map(|binding| survivor(binding, &snapshot, without, &mut taken)).collect()
     } else {
         let templates = manifests.templates.iter();
         templates.map(|it| newcomer(it, &default, &manifests, &running, &snapshot, without, &mut taken)).collect()
     };
-    let items: Vec<&Value> = fates.iter().map(|fate| &fate.value).collect();
-    print(context, form, &json!({"items": items}), || shown(&fates));
+    let items: Vec<&Value> = forecasts.iter().map(|workload| &workload.value).collect();
+    print(context, form, &json!({"items": items}), || shown(&forecasts));
     Ok(())
 }
 
-fn shown(fates: &[Fate]) -> String {
-    if fates.is_empty() {
+fn shown(forecasts: &[WorkloadForecast]) -> String {
+    if forecasts.is_empty() {
         return "Nothing would change.\n".to_owned();
     }
     let head = ["WORKLOAD", "POLICY", "NOW", "THEN"].map(str::to_owned).to_vec();
-    let row = |fate: &Fate| vec![fate.what.clone(), fate.policy.clone(), fate.now.clone(), fate.then.clone()];
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(fates.iter().map(row)).collect();
+    let row = |workload: &WorkloadForecast| {
+        vec![workload.what.clone(), workload.policy.clone(), workload.now.clone(), workload.then.clone()]
+    };
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(forecasts.iter().map(row)).collect();
     crate::table::Layout::default().render(&lines)
 }
 
@@ -88,7 +90,7 @@ fn named(kind: &str, namespace: &str, name: &str) -> String {
 }
 
 /// The fate of a running binding that is rescheduled without the clusters.
-fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String], taken: &mut Taken) -> Option<Fate> {
+fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String], taken: &mut Taken) -> Option<WorkloadForecast> {
     let hit = binding.spec.clusters.iter().any(|target| without.contains(&target.name));
     if !hit {
         return None;
@@ -101,7 +103,7 @@ fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String], taken: &
     let then = report.as_ref().map_or_else(|| "follows what requires it".to_owned(), Report::result);
     let value = report.map_or_else(|| json!({"binding": {"name": binding.metadata.name}}), |report| report.to_value());
     let what = named(&resource.kind, &resource.namespace, &resource.name);
-    Some(Fate { what, policy: "-".to_owned(), now, then, value })
+    Some(WorkloadForecast { what, policy: "-".to_owned(), now, then, value })
 }
 
 fn newcomer(
@@ -112,7 +114,7 @@ fn newcomer(
     snapshot: &Snapshot,
     without: &[String],
     taken: &mut Taken,
-) -> Fate {
+) -> WorkloadForecast {
     let mut template = template.clone();
     let policies = &manifests.policies;
     let text = |template: &Value, field: &str| template["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -134,14 +136,14 @@ fn newcomer(
     let found = foresee(&template, policies, existing.as_ref(), snapshot, &interpreter, &Gates::default(), taken);
     let resource = json!({"kind": kind, "namespace": namespace, "name": name});
     match found {
-        Forecast::Unclaimed => Fate {
+        Forecast::Unclaimed => WorkloadForecast {
             what,
             policy: "none".to_owned(),
             now,
             then: "stays in the control plane: no policy selects it".to_owned(),
             value: json!({"resource": resource, "policy": null}),
         },
-        Forecast::Broken { policy, error } => Fate {
+        Forecast::Broken { policy, error } => WorkloadForecast {
             what,
             now,
             then: error.to_string(),
@@ -151,7 +153,7 @@ fn newcomer(
         Forecast::Placed { policy, report, .. } => {
             let mut value = report.to_value();
             value["policy"] = policy.as_str().into();
-            Fate { what, policy, now, then: report.result(), value }
+            WorkloadForecast { what, policy, now, then: report.result(), value }
         }
     }
 }

@@ -16,8 +16,8 @@ use scheduling::estimate::UNLIMITED;
 use scheduling::report::Report;
 use serde_json::{Value, json};
 
+use super::explanation::{Scheduling, unknown_names};
 use super::live::{List, Live};
-use super::story::{Scheduling, unknown_names};
 
 /// The obstacle in a cluster, for the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]

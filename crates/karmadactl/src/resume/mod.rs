@@ -44,7 +44,7 @@ pub struct ResumeArgs {
 
 /// A member that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Held {
+pub struct HeldMember {
     cluster: String,
     /// The time of the condition, as in the object.
     since: String,
@@ -55,13 +55,13 @@ pub struct Held {
 }
 
 /// Whether a Cluster is held.
-fn held(cluster: &Value) -> Option<Held> {
+fn held(cluster: &Value) -> Option<HeldMember> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let conditions = cluster["status"]["conditions"].as_array()?;
     let condition = conditions.iter().find(|it| it["type"] == RESUME_PENDING && it["status"] == "True")?;
     let since = text(&condition["lastTransitionTime"]);
     let confirmed = cluster["metadata"]["annotations"][RESUME_CONFIRMED] == condition["lastTransitionTime"];
-    Some(Held {
+    Some(HeldMember {
         cluster: text(&cluster["metadata"]["name"]),
         since,
         reason: text(&condition["reason"]),
@@ -78,7 +78,7 @@ pub async fn run(context: &Context, args: &ResumeArgs) -> Result<(), Error> {
     let control = context.control_plane().await?;
     let clusters =
         read::list(&control, &resources::CLUSTER, None, None).await.map_err(Error::client("list clusters"))?;
-    let all: Vec<Held> = clusters.iter().filter_map(held).collect();
+    let all: Vec<HeldMember> = clusters.iter().filter_map(held).collect();
     if !args.all && args.args.is_empty() {
         context.print(&form.members(&all, context.columns())?);
         return Ok(());
@@ -113,7 +113,7 @@ pub async fn run(context: &Context, args: &ResumeArgs) -> Result<(), Error> {
 }
 
 /// The held ones among those that are named.
-fn chosen(context: &Context, named: &[String], clusters: &[Value]) -> Result<Vec<Held>, Error> {
+fn chosen(context: &Context, named: &[String], clusters: &[Value]) -> Result<Vec<HeldMember>, Error> {
     let mut chosen = Vec::new();
     for name in named {
         let Some(cluster) = clusters.iter().find(|it| it["metadata"]["name"] == name.as_str()) else {
@@ -133,11 +133,17 @@ fn chosen(context: &Context, named: &[String], clusters: &[Value]) -> Result<Vec
 #[derive(Serialize)]
 struct Item {
     #[serde(flatten)]
-    held: Held,
+    held: HeldMember,
     plan: Plan,
 }
 
-async fn resume(context: &Context, control: &Client, held: Held, args: &ResumeArgs, form: Form) -> Result<Item, Error> {
+async fn resume(
+    context: &Context,
+    control: &Client,
+    held: HeldMember,
+    args: &ResumeArgs,
+    form: Form,
+) -> Result<Item, Error> {
     let cluster = held.cluster.as_str();
     let namespace = names::execution_namespace(cluster);
     let works = read::works(control, cluster, &namespace).await?;
@@ -157,7 +163,7 @@ async fn resume(context: &Context, control: &Client, held: Held, args: &ResumeAr
     if args.yes || (form == Form::Text && agreed(context, &format!("Resume {cluster} with this plan? [y/N] "))) {
         confirm(control, &held).await?;
         context.log(&format!("cluster {cluster} is resumed\n"));
-        return Ok(Item { held: Held { confirmed: true, ..held }, plan });
+        return Ok(Item { held: HeldMember { confirmed: true, ..held }, plan });
     }
     context.log(&format!("cluster {cluster} stays as it is\n"));
     Ok(Item { held, plan })
@@ -171,7 +177,7 @@ fn agreed(context: &Context, question: &str) -> bool {
 }
 
 /// Confirms the state that was shown: a member that is held again later has another time, and waits again.
-async fn confirm(control: &Client, held: &Held) -> Result<(), Error> {
+async fn confirm(control: &Client, held: &HeldMember) -> Result<(), Error> {
     let patch = json!({"metadata": {"annotations": {RESUME_CONFIRMED: held.since}}});
     let key = ObjectKey::cluster(held.cluster.as_str());
     let patched = control.patch(&resources::CLUSTER, &key, &Patch::Merge(patch), &PatchOptions::default()).await;

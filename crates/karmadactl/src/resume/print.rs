@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::Held;
+use super::HeldMember;
 use super::plan::{Id, Overwritten, Plan};
 use crate::error::Error;
 use crate::table::{Layout, printable};
@@ -44,7 +44,7 @@ impl Form {
     }
 
     /// The members that are held.
-    pub fn members(self, held: &[Held], columns: Option<usize>) -> Result<String, Error> {
+    pub fn members(self, held: &[HeldMember], columns: Option<usize>) -> Result<String, Error> {
         if self != Self::Text {
             return self.encode(&json!({ "items": held }));
         }
@@ -53,7 +53,7 @@ impl Form {
         }
         let heading = ["NAME", "SINCE", "REASON", "CONFIRMED", "MESSAGE"].map(str::to_owned).to_vec();
         let mut layout = Layout::fitting(columns, &heading);
-        let row = |it: &Held| {
+        let row = |it: &HeldMember| {
             let confirmed = if it.confirmed { "yes" } else { "no" };
             [&it.cluster, &it.since, &it.reason, confirmed, &it.message].map(printable).to_vec()
         };
@@ -64,7 +64,7 @@ impl Form {
 }
 
 /// Prints a plan. `delete` is the URL of the first object to delete manually.
-pub fn plan(held: &Held, plan: &Plan, delete: Option<&str>, diff: bool) -> String {
+pub fn plan(held: &HeldMember, plan: &Plan, delete: Option<&str>, diff: bool) -> String {
     let mut out = format!("Cluster {} is held since {}: {}\n", held.cluster, held.since, printable(&held.message));
     let shown = if diff { usize::MAX } else { OBJECTS };
     // Writing to a String cannot fail.
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_plan_names_each_change() {
-        let held = Held {
+        let held = HeldMember {
             cluster: "m1".to_owned(),
             since: "2026-11-23T00:00:00Z".to_owned(),
             reason: "StoreOlderThanMember".to_owned(),

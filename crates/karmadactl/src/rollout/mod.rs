@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use crate::Context;
 use crate::error::Error;
 use crate::objects::flags::{Files, Printing};
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 
 #[derive(Args)]
 pub struct RolloutArgs {
@@ -74,10 +74,10 @@ struct Named {
 impl Named {
     async fn find(&self, context: &Context, client: &Client) -> Result<Vec<Item>, Error> {
         let is_type_alone = matches!(self.args.as_slice(), [only] if !only.contains('/')) && self.selector.is_empty();
-        let wanted = Wanted {
+        let wanted = ObjectSelection {
             args: &self.args,
             all: is_type_alone,
-            ..Wanted::files(&self.files, self.namespace.as_deref(), Some(&self.selector))
+            ..ObjectSelection::files(&self.files, self.namespace.as_deref(), Some(&self.selector))
         };
         let found = objects::find(context, client, wanted).await?;
         Error::of_all(found.errors)?;

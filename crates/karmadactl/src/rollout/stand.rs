@@ -178,24 +178,24 @@ fn of_item(template: &Value, target: &TargetCluster, item: &AggregatedStatusItem
 
 /// The overall state.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Whole {
+pub enum OverallState {
     Waiting,
     Done,
     /// One line for each that failed.
     Failed(Vec<String>),
 }
 
-pub fn whole(report: &Report) -> Whole {
+pub fn whole(report: &Report) -> OverallState {
     let failed = |(who, step): &(String, Step)| match step {
         Step::Failed(why) => Some(format!("cluster({who}): {why}")),
         _ => None,
     };
     let failures: Vec<String> = report.iter().filter_map(failed).collect();
     if !failures.is_empty() {
-        return Whole::Failed(failures);
+        return OverallState::Failed(failures);
     }
     let is_done = |(_, step): &(String, Step)| matches!(step, Step::Done(_));
-    if report.iter().all(is_done) { Whole::Done } else { Whole::Waiting }
+    if report.iter().all(is_done) { OverallState::Done } else { OverallState::Waiting }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::StatusArgs;
 use super::kinds::{self, Step};
-use super::stand::{self, Copy, Goal, Report, Seen, Whole};
+use super::stand::{self, Copy, Goal, OverallState, Report, Seen};
 use crate::Context;
 use crate::error::Error;
 use crate::follow::{self, State};
@@ -135,10 +135,10 @@ pub fn follow<'a>(
             let report = stand::report(&following.seen, aim.clusters, aim.goal);
             following.print(&report, print);
             match stand::whole(&report) {
-                Whole::Done => return Ok(true),
-                Whole::Failed(lines) => return Err(Error::Several(lines)),
-                Whole::Waiting if !aim.watches && following.has_read_all() => return Ok(false),
-                Whole::Waiting => {}
+                OverallState::Done => return Ok(true),
+                OverallState::Failed(lines) => return Err(Error::Several(lines)),
+                OverallState::Waiting if !aim.watches && following.has_read_all() => return Ok(false),
+                OverallState::Waiting => {}
             }
         }
     }

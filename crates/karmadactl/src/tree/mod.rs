@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::placement::live::{self, Rights, Template};
 use crate::placement::subject;
 use crate::resume::Form;
-use crate::why::read::{AT_ONCE, There, attached, object_in};
+use crate::why::read::{AT_ONCE, MemberObject, attached, object_in};
 use crate::{Context, objects, servers};
 use nodes::Branch;
 
@@ -107,12 +107,12 @@ fn read(
     cluster: String,
     resource: Option<ApiResource>,
     key: ObjectKey,
-) -> BoxFuture<'static, (String, There)> {
+) -> BoxFuture<'static, (String, MemberObject)> {
     let member = servers::member(client, &cluster);
     Box::pin(async move {
         let there = match resource {
             Some(resource) => object_in(&member, &resource, &key).await,
-            None => There::Unknown("the control plane does not serve its kind".to_owned()),
+            None => MemberObject::Unknown("the control plane does not serve its kind".to_owned()),
         };
         (cluster, there)
     })

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::table::{Layout, printable};
-use crate::why::read::There;
+use crate::why::read::MemberObject;
 use crate::why::summary;
 
 /// One line of the tree.
@@ -41,7 +41,7 @@ pub struct Node {
 pub struct Branch {
     pub binding: Binding,
     pub works: Vec<Work>,
-    pub members: Vec<(String, There)>,
+    pub members: Vec<(String, MemberObject)>,
 }
 
 /// `template` is `None` if the control plane does not have it.
@@ -105,19 +105,19 @@ fn of_work(branch: &Branch, work: &Work) -> Node {
     let there = branch.members.iter().find(|(name, _)| name == cluster).map(|(_, there)| there);
     let resource = &branch.binding.spec.resource;
     let found = match there {
-        Some(There::Found(object)) => Some(object),
+        Some(MemberObject::Found(object)) => Some(object),
         _ => None,
     };
     let mut member = object(resource, found, cluster);
     member.state = match there {
-        Some(There::Found(_)) => {
+        Some(MemberObject::Found(_)) => {
             let items = &branch.binding.status.aggregated_status;
             let item = items.iter().find(|item| item.cluster_name == cluster);
             let health = item.and_then(|item| item.health).and_then(|it| serde_json::to_value(it).ok());
             health.as_ref().and_then(Value::as_str).unwrap_or("-").to_owned()
         }
-        Some(There::Absent) => "absent".to_owned(),
-        Some(There::Unknown(why)) => format!("unknown: {why}"),
+        Some(MemberObject::Absent) => "absent".to_owned(),
+        Some(MemberObject::Unknown(why)) => format!("unknown: {why}"),
         None => "-".to_owned(),
     };
     node.children.push(member);
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    fn branch(kind: &str, name: &str, members: Vec<(&str, There)>) -> Branch {
+    fn branch(kind: &str, name: &str, members: Vec<(&str, MemberObject)>) -> Branch {
         let binding = json!({"metadata": {"name": format!("{name}-{}", kind.to_lowercase()), "namespace": "shop",
                 "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"resource": {"apiVersion": "v1", "kind": kind, "namespace": "shop", "name": name}},
@@ -212,9 +212,9 @@ mod tests {
         let own = branch(
             "Deployment",
             "web",
-            vec![("m2", There::Unknown("no connection".to_owned())), ("m1", There::Found(deployment(2)))],
+            vec![("m2", MemberObject::Unknown("no connection".to_owned())), ("m1", MemberObject::Found(deployment(2)))],
         );
-        let config = branch("ConfigMap", "settings", vec![("m1", There::Absent)]);
+        let config = branch("ConfigMap", "settings", vec![("m1", MemberObject::Absent)]);
         let resource = own.binding.spec.resource.clone();
         let now = "2026-01-01T00:10:00Z".parse().expect("a time");
         let template = deployment(1);

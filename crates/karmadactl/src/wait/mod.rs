@@ -13,7 +13,7 @@ use crate::Context;
 use crate::error::Error;
 use crate::follow;
 use crate::objects::flags::{DryRun, Files, Printing};
-use crate::objects::{self, Item, Wanted};
+use crate::objects::{self, Item, ObjectSelection};
 use crate::printing::Printer;
 use crate::rollout::stand::Goal;
 use crate::rollout::status::{self, Aim};
@@ -67,8 +67,8 @@ pub struct WaitArgs {
 }
 
 impl WaitArgs {
-    fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+    fn wanted(&self) -> ObjectSelection<'_> {
+        ObjectSelection {
             files: &self.files,
             args: &self.args,
             namespace: self.namespace.as_deref(),

@@ -9,16 +9,21 @@ use propagation::template::Template as Tree;
 use serde_json::json;
 
 use super::page::Page;
-use super::read::There;
+use super::read::MemberObject;
 use super::template::reference;
 use super::works;
 
 /// The page of an object without a template and a binding; `None` if there is no trace of it.
-pub fn page(it: &ObjectReference, left: &[Work], members: &[(String, There)], unknown: &[String]) -> Option<Page> {
+pub fn page(
+    it: &ObjectReference,
+    left: &[Work],
+    members: &[(String, MemberObject)],
+    unknown: &[String],
+) -> Option<Page> {
     let found: Vec<(&str, bool, &serde_json::Value)> = members
         .iter()
         .filter_map(|(cluster, there)| match there {
-            There::Found(object) => Some((cluster.as_str(), is_managed(Tree(object)), object)),
+            MemberObject::Found(object) => Some((cluster.as_str(), is_managed(Tree(object)), object)),
             _ => None,
         })
         .collect();
@@ -43,7 +48,7 @@ pub fn page(it: &ObjectReference, left: &[Work], members: &[(String, There)], un
     page.next = next(it, left, &ours, &foreign);
     page.unknown = unknown.to_vec();
     let unread = members.iter().filter_map(|(cluster, there)| match there {
-        There::Unknown(why) => Some(format!("{cluster}: {why}")),
+        MemberObject::Unknown(why) => Some(format!("{cluster}: {why}")),
         _ => None,
     });
     page.unknown.extend(unread);

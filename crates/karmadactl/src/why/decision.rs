@@ -7,8 +7,8 @@ use karmada_api::scope::Binding;
 use scheduling::report::Report;
 use serde_json::{Value, json};
 
+use crate::placement::explanation::record_of;
 use crate::placement::places::{Obstacle, Row};
-use crate::placement::story::record_of;
 
 /// The numbers behind one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

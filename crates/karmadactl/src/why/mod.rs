@@ -31,7 +31,7 @@ use karmada_api::work::v1alpha2::ObjectReference;
 use crate::error::Error;
 use crate::get::targets;
 use crate::objects::flags::Files;
-use crate::objects::{self, Wanted};
+use crate::objects::{self, ObjectSelection};
 use crate::placement::live::{self, Live, Rights, Template};
 use crate::placement::subject::{self, Subject};
 use crate::resume::Form;
@@ -69,7 +69,7 @@ pub fn run<'a>(context: &'a Context, args: &'a WhyArgs) -> BoxFuture<'a, Result<
         let (mut pages, mut errors) = (Vec::new(), Vec::new());
         let mut subjects: Vec<(Subject, String)> = named.into_iter().map(|it| (it, namespace.clone())).collect();
         if !args.files.is_empty() {
-            let wanted = Wanted::files(&args.files, args.namespace.as_deref(), None);
+            let wanted = ObjectSelection::files(&args.files, args.namespace.as_deref(), None);
             let found = objects::find(context, &client, wanted).await?;
             errors = found.errors;
             subjects.extend(found.items.into_iter().map(|item| {

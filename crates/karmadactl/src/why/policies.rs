@@ -6,13 +6,13 @@ use propagation::selection::{Strength, preempts, priority, strongest};
 use propagation::template::Template as Tree;
 use serde_json::{Value, json};
 
+use crate::placement::explanation::{claim_name, claim_of};
 use crate::placement::live::{Live, Template};
 use crate::placement::selecting::Selection;
-use crate::placement::story::{claim_name, claim_of};
 
 /// One policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct PolicyRow {
     pub policy: String,
     /// `applies`, `goes first`, `does not apply` or `deleted`
     pub outcome: &'static str,
@@ -21,7 +21,7 @@ pub struct Standing {
     pub why: String,
 }
 
-impl Standing {
+impl PolicyRow {
     pub fn cells(&self) -> [String; 5] {
         let outcome = self.outcome.to_owned();
         [self.policy.clone(), outcome, self.priority.clone(), self.selects_by.to_owned(), self.why.clone()]
@@ -34,7 +34,7 @@ impl Standing {
 }
 
 /// The policy that applies is first, followed by the others in their order.
-pub fn standings(live: &Live, selection: &Selection<'_>) -> Vec<Standing> {
+pub fn policy_rows(live: &Live, selection: &Selection<'_>) -> Vec<PolicyRow> {
     let claim = claim_of(live);
     let holder = claim
         .as_ref()
@@ -50,7 +50,7 @@ pub fn standings(live: &Live, selection: &Selection<'_>) -> Vec<Standing> {
             let why = of_holder(holder, live, selection, template);
             rows.push(row(holder, "applies", template, why));
         }
-        (Some(claim), None) => rows.push(Standing {
+        (Some(claim), None) => rows.push(PolicyRow {
             policy: claim_name(claim),
             outcome: "deleted",
             priority: "-".to_owned(),
@@ -80,13 +80,13 @@ pub fn standings(live: &Live, selection: &Selection<'_>) -> Vec<Standing> {
     rows
 }
 
-fn row(policy: &Policy, outcome: &'static str, template: Tree<'_>, why: String) -> Standing {
+fn row(policy: &Policy, outcome: &'static str, template: Tree<'_>, why: String) -> PolicyRow {
     let selects_by = match strongest(&policy.spec.resource_selectors, template) {
         Some(strength) => by(strength),
         None => "-",
     };
     let name = format!("{} {}", Policy::kind(policy.scope), policy.key());
-    Standing { policy: name, outcome, priority: priority(policy).to_string(), selects_by, why }
+    PolicyRow { policy: name, outcome, priority: priority(policy).to_string(), selects_by, why }
 }
 
 fn by(strength: Strength) -> &'static str {

@@ -100,7 +100,7 @@ pub async fn cluster(client: &Client, name: &str) -> Result<cluster::Facts, Erro
 
 /// An object in a member.
 #[derive(Debug)]
-pub enum There {
+pub enum MemberObject {
     Absent,
     Found(Value),
     /// Why it is not known.
@@ -112,26 +112,26 @@ pub async fn in_members(
     client: &Client,
     resource: &apimachinery::ApiResource,
     key: &ObjectKey,
-) -> Result<Vec<(String, There)>, Error> {
+) -> Result<Vec<(String, MemberObject)>, Error> {
     let names: Vec<String> = clusters(client).await?.iter().map(|it| it.metadata.name.clone()).collect();
     let reads = names.into_iter().map(|name| {
         let member = servers::member(client, &name);
         let (resource, key) = (resource.clone(), key.clone());
         async move { (name, object_in(&member, &resource, &key).await) }
     });
-    let mut found: Vec<(String, There)> =
+    let mut found: Vec<(String, MemberObject)> =
         stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect().await;
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(found)
 }
 
-pub async fn object_in(member: &Client, resource: &apimachinery::ApiResource, key: &ObjectKey) -> There {
+pub async fn object_in(member: &Client, resource: &apimachinery::ApiResource, key: &ObjectKey) -> MemberObject {
     match member.get_opt(resource, key).await {
         Ok(Some(object)) => match object.to_value() {
-            Ok(tree) => There::Found(tree),
-            Err(error) => There::Unknown(error.to_string()),
+            Ok(tree) => MemberObject::Found(tree),
+            Err(error) => MemberObject::Unknown(error.to_string()),
         },
-        Ok(None) => There::Absent,
-        Err(error) => There::Unknown(servers::reason(&error)),
+        Ok(None) => MemberObject::Absent,
+        Err(error) => MemberObject::Unknown(servers::reason(&error)),
     }
 }

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::page::Page;
 use super::{decision, overrides, policies, waits, works};
 use crate::placement::advice::advise;
+use crate::placement::explanation::{Scheduling, places, recheck, workload};
 use crate::placement::live::{List, Live};
 use crate::placement::places::{Obstacle, Row, rows, targets};
 use crate::placement::selecting::{Selection, near_misses, selecting};
-use crate::placement::story::{Scheduling, places, recheck, workload};
 
 /// The inputs of a page.
 #[derive(Clone, Debug)]
@@ -159,12 +159,12 @@ fn is_paused(cluster: &karmada_api::cluster::v1alpha1::Cluster, binding: &Bindin
 }
 
 fn of_policies(page: &mut Page, live: &Live, selection: &Selection<'_>) {
-    let standings = policies::standings(live, selection);
+    let policy_rows = policies::policy_rows(live, selection);
     page.table(
         ["POLICY", "OUTCOME", "PRIORITY", "SELECTS BY", "WHY"],
-        standings.iter().map(policies::Standing::cells).collect(),
+        policy_rows.iter().map(policies::PolicyRow::cells).collect(),
     );
-    page.fact("policies", standings.iter().map(policies::Standing::to_value).collect::<Vec<_>>());
+    page.fact("policies", policy_rows.iter().map(policies::PolicyRow::to_value).collect::<Vec<_>>());
 }
 
 fn of_scheduling(page: &mut Page, binding: &Binding, scheduling: &Scheduling, report: Option<&Report>) {

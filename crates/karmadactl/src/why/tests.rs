@@ -14,7 +14,7 @@ use karmada_api::work::v1alpha2::ObjectReference;
 use serde_json::{Value, json};
 
 use super::page::Page;
-use super::read::There;
+use super::read::MemberObject;
 use super::template::Facts;
 use super::{absent, template};
 use crate::placement::live::{List, Live, Template, Unknown};
@@ -35,7 +35,7 @@ fn work(cluster: &str, applied: Option<(&str, &str)>) -> Value {
 
 /// A state, changed from one in which all is well.
 #[derive(Clone)]
-struct Given {
+struct Fixture {
     clusters: Vec<Value>,
     binding: Value,
     works: Vec<Value>,
@@ -53,7 +53,7 @@ fn policy(name: &str, namespace: &str, spec: Value) -> Value {
     policy
 }
 
-fn given() -> Given {
+fn fixture() -> Fixture {
     let binding = json!({"metadata": {"name": "web-deployment", "namespace": "shop", "generation": 2,
             "labels": {"propagationpolicy.karmada.io/permanent-id": "id", "resourcebinding.karmada.io/permanent-id": "b"},
             "annotations": {"propagationpolicy.karmada.io/name": "web", "propagationpolicy.karmada.io/namespace": "shop"}},
@@ -66,7 +66,7 @@ fn given() -> Given {
                 {"type": "FullyApplied", "status": "True", "reason": "FullyAppliedSuccess", "message": "applied"}],
             "aggregatedStatus": [{"clusterName": "m1", "applied": true, "health": "Healthy"},
                 {"clusterName": "m2", "applied": true, "health": "Healthy"}]}});
-    Given {
+    Fixture {
         clusters: vec![cluster_of("m1"), cluster_of("m2"), cluster_of("m3")],
         binding,
         works: vec![work("m1", Some(("True", ""))), work("m2", Some(("True", "")))],
@@ -83,7 +83,7 @@ fn scope(object: &Value) -> Scope {
     Scope::of(&ObjectKey::namespaced(object["metadata"]["namespace"].as_str().unwrap_or_default(), "x"))
 }
 
-impl Given {
+impl Fixture {
     fn binding(mut self, patch: Value) -> Self {
         apimachinery::merge_patch::apply(&mut self.binding, &patch);
         self
@@ -143,7 +143,7 @@ impl Given {
 
 #[test]
 fn a_complete_explanation() {
-    let mut given = given().policies(vec![
+    let mut fixture = fixture().policies(vec![
         policy("web", "shop", json!({})),
         policy("all", "shop", json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]})),
         policy("everywhere", "", json!({"priority": 9})),
@@ -152,7 +152,7 @@ fn a_complete_explanation() {
         json!({"overrideRules": [{"targetCluster": {"clusterNames": clusters},
             "overriders": {"imageOverrider": [{"component": "Registry", "operator": "replace", "value": image}]}}]})
     };
-    given.overrides = vec![
+    fixture.overrides = vec![
         json!({"metadata": {"name": "b", "namespace": "shop"}, "spec": rule(json!(["m2"]), "b.io")}),
         json!({"metadata": {"name": "a"}, "spec": rule(json!(["m2"]), "a.io")}),
         json!({"metadata": {"name": "c", "namespace": "shop"}, "spec": rule(json!(["m9"]), "c.io")}),
@@ -186,7 +186,7 @@ fn a_complete_explanation() {
         WORK                  APPLIED   DISPATCHING   HEALTH   MEMBER   MESSAGE
         karmada-es-m1/web-1   True      -             -        -        -
         karmada-es-m2/web-1   True      -             -        -        -
-    "#]].assert_eq(&given.page().to_text(None));
+    "#]].assert_eq(&fixture.page().to_text(None));
 }
 
 /// Each state with its answer, the first thing that is waited for, and the first step.
@@ -210,15 +210,15 @@ fn each_state_has_an_explanation_and_a_next_step() {
     let eviction = json!({"spec": {"gracefulEvictionTasks": [{"fromCluster": "m3", "reason": "TaintUntolerated", "message": "why",
         "producer": "TaintManager", "gracePeriodSeconds": 600, "creationTimestamp": "2026-01-01T00:00:00Z"}]}});
     let both = |second: (&str, &str)| vec![work("m1", Some(("True", ""))), work("m2", Some(second))];
-    for (what, given, expected) in [
+    for (what, fixture, expected) in [
         (
             "all is well",
-            given(),
+            fixture(),
             ["applied and healthy in 2 of 2 clusters", "-", "nothing to do, it is where it is to be"],
         ),
         (
             "no policy",
-            given().unbound().policies(vec![]),
+            fixture().unbound().policies(vec![]),
             [
                 "no policy selects it, so it stays in the control plane",
                 "a policy that selects it",
@@ -227,7 +227,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "a policy that has just come",
-            given().unbound(),
+            fixture().unbound(),
             [
                 "PropagationPolicy shop/web selects it and has not taken effect",
                 "the policy to take effect",
@@ -236,7 +236,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "policies are unknown",
-            Given { unknown: vec![Unknown { list: List::Policies, why: "forbidden".into() }], ..given() }
+            Fixture { unknown: vec![Unknown { list: List::Policies, why: "forbidden".into() }], ..fixture() }
                 .unbound()
                 .policies(vec![]),
             [
@@ -247,7 +247,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "no cluster",
-            given().binding(failed("NoClusterFit", "0/3 clusters are available")).works(vec![]),
+            fixture().binding(failed("NoClusterFit", "0/3 clusters are available")).works(vec![]),
             [
                 "in no cluster: it cannot be scheduled",
                 "the scheduler: 0/3 clusters are available (NoClusterFit); it tries again when a cluster changes",
@@ -256,7 +256,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "no room",
-            given().binding(failed("Unschedulable", "not enough")).works(vec![]),
+            fixture().binding(failed("Unschedulable", "not enough")).works(vec![]),
             [
                 "in no cluster: it cannot be scheduled",
                 "the scheduler: not enough (Unschedulable); it tries again when a cluster has more room",
@@ -265,7 +265,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "quota",
-            given().binding(failed("QuotaExceeded", "FederatedResourceQuota shop/q exceeded")).works(vec![]),
+            fixture().binding(failed("QuotaExceeded", "FederatedResourceQuota shop/q exceeded")).works(vec![]),
             [
                 "in no cluster: it cannot be scheduled",
                 "the scheduler: FederatedResourceQuota shop/q exceeded (QuotaExceeded)",
@@ -274,7 +274,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "not decided",
-            given().binding(json!({"metadata": {"generation": 3}})),
+            fixture().binding(json!({"metadata": {"generation": 3}})),
             [
                 "the newest change is not scheduled yet; applied and healthy in 2 of 2 clusters",
                 "the scheduler: it has not decided about generation 3",
@@ -283,7 +283,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "scheduling suspended",
-            given().binding(json!({"spec": {"suspension": {"scheduling": true}}})),
+            fixture().binding(json!({"spec": {"suspension": {"scheduling": true}}})),
             [
                 "its scheduling is suspended; applied and healthy in 2 of 2 clusters",
                 "scheduling: spec.suspension.scheduling",
@@ -292,7 +292,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "dispatching suspended",
-            given().binding(json!({"spec": {"suspension": {"dispatchingOnClusters": {"clusterNames": ["m2"]}}}})),
+            fixture().binding(json!({"spec": {"suspension": {"dispatchingOnClusters": {"clusterNames": ["m2"]}}}})),
             [
                 "as wanted in 1 of 2 clusters, not in m2",
                 "m2: dispatching is suspended, the cluster keeps an earlier state",
@@ -301,7 +301,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "a wrong override",
-            given().binding(item("m2", "Apply override policy(shop/o) for cluster(m2) failed")),
+            fixture().binding(item("m2", "Apply override policy(shop/o) for cluster(m2) failed")),
             [
                 "as wanted in 1 of 2 clusters, not in m2",
                 "m2: not applied: Apply override policy(shop/o)",
@@ -310,7 +310,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "a conflict",
-            given().works(both(("False", conflict))).binding(item("m2", conflict)),
+            fixture().works(both(("False", conflict))).binding(item("m2", conflict)),
             [
                 "as wanted in 1 of 2 clusters, not in m2",
                 "m2: not applied: resource(kind=Deployment, shop/web) already exists",
@@ -319,7 +319,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "no namespace there",
-            Given { namespace_stays: true, ..given() }.binding(item("m2", "namespaces \"shop\" not found")),
+            Fixture { namespace_stays: true, ..fixture() }.binding(item("m2", "namespaces \"shop\" not found")),
             [
                 "as wanted in 1 of 2 clusters, not in m2",
                 "m2: not applied: namespaces",
@@ -328,7 +328,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "held",
-            given().works(vec![work("m1", Some(("True", ""))), held]),
+            fixture().works(vec![work("m1", Some(("True", ""))), held]),
             [
                 "as wanted in 1 of 2 clusters, not in m2",
                 "m2: held: Cluster m2 is newer",
@@ -337,7 +337,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "a member is down",
-            given().cluster(1, away),
+            fixture().cluster(1, away),
             [
                 "as wanted in 1 of 2 clusters, not in m2",
                 "m2: applied, state unknown: the cluster is not ready: cluster is not reachable",
@@ -346,12 +346,12 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "not healthy",
-            given().binding(item("m2", "")),
+            fixture().binding(item("m2", "")),
             ["as wanted in 1 of 2 clusters, not in m2", "m2: applied, not healthy", "look at it in m2"],
         ),
         (
             "failover",
-            given().binding(eviction),
+            fixture().binding(eviction),
             [
                 "applied and healthy in 2 of 2 clusters",
                 "m3: the copy is being evicted by TaintManager (TaintUntolerated: why); it leaves when the new copies are healthy (m1:2, m2:2), at the latest 600s after",
@@ -360,7 +360,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "the brake",
-            given().cluster(0, paused),
+            fixture().cluster(0, paused),
             [
                 "applied and healthy in 2 of 2",
                 "m1: evictions from it are paused",
@@ -369,25 +369,25 @@ fn each_state_has_an_explanation_and_a_next_step() {
         ),
         (
             "a copy that leaves",
-            given().works(vec![work("m1", Some(("True", ""))), work("m2", Some(("True", ""))), work("m3", None)]),
+            fixture().works(vec![work("m1", Some(("True", ""))), work("m2", Some(("True", ""))), work("m3", None)]),
             ["applied and healthy in 2 of 2", "m3: its copy is being removed", ""],
         ),
         (
             "the template is gone",
-            Given { template: Value::Null, ..given() },
+            Fixture { template: Value::Null, ..fixture() },
             ["it was deleted; applied and healthy in 2 of 2", "-", "the workload was deleted and left its copies"],
         ),
         (
             "clusters are unknown",
-            Given {
+            Fixture {
                 unknown: vec![Unknown { list: List::Clusters, why: "forbidden".into() }],
                 clusters: vec![],
-                ..given()
+                ..fixture()
             },
             ["applied and healthy in 2 of 2", "-", ""],
         ),
     ] {
-        let page = given.page();
+        let page = fixture.page();
         let text = page.to_text(None);
         let first = |list: &[String]| list.first().cloned().unwrap_or_else(|| "-".to_owned());
         let found = [page.answer.clone(), first(&page.waiting), first(&page.next)];
@@ -395,7 +395,7 @@ fn each_state_has_an_explanation_and_a_next_step() {
             assert!(found.starts_with(expected), "{what}: {expected:?} is not how {found:?} begins\n{text}");
         }
         assert!(!page.next.is_empty(), "{what}");
-        assert!(!text.contains("there is no such cluster") || given.unknown.is_empty(), "{what}: {text}");
+        assert!(!text.contains("there is no such cluster") || fixture.unknown.is_empty(), "{what}: {text}");
     }
 }
 
@@ -433,42 +433,43 @@ fn losing_policies_are_listed_with_reasons() {
         ),
         (policy("zzz", "shop", json!({})), false, "same priority and kind of selector; the name web goes first"),
     ] {
-        let mut given = given().policies(vec![other.clone(), policy("web", "shop", json!({}))]);
+        let mut fixture = fixture().policies(vec![other.clone(), policy("web", "shop", json!({}))]);
         if !claimed {
-            given = given.unbound();
+            fixture = fixture.unbound();
         }
-        let page = given.page();
+        let page = fixture.page();
         let rows = page.facts["policies"].as_array().expect("rows");
         let outcome = if claimed { "applies" } else { "goes first" };
         assert_eq!((&rows[0]["policy"], &rows[0]["outcome"]), (&json!("PropagationPolicy shop/web"), &json!(outcome)));
         assert_eq!(rows[1]["outcome"], "does not apply");
         assert!(rows[1]["why"].as_str().unwrap().starts_with(expected), "{expected}: {}", rows[1]["why"]);
     }
-    let gone = given().policies(vec![]).page();
+    let gone = fixture().policies(vec![]).page();
     assert_eq!(gone.facts["policies"][0]["outcome"], "deleted");
 }
 
 #[test]
 fn values_of_secrets_are_not_shown() {
-    let mut given = given();
-    given.template = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web", "namespace": "shop"}, "data": {"k": "MQ=="}});
-    given.overrides = vec![json!({"metadata": {"name": "b", "namespace": "shop"}, "spec": {"overrideRules": [
+    let mut fixture = fixture();
+    fixture.template = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web", "namespace": "shop"}, "data": {"k": "MQ=="}});
+    fixture.overrides = vec![json!({"metadata": {"name": "b", "namespace": "shop"}, "spec": {"overrideRules": [
         {"overriders": {"plaintext": [{"path": "/data/k", "operator": "replace", "value": "Mg=="}]}}]}})];
-    let page = given.page();
+    let page = fixture.page();
     let text = page.to_text(None) + &page.to_value().to_string();
     assert!(text.contains("data.k: ***") && !text.contains("MQ==") && !text.contains("Mg=="), "{text}");
 }
 
 #[test]
 fn objects_that_the_control_plane_does_not_have() {
-    let it = given().facts().live.workload;
-    let object =
-        |managed: bool| There::Found(json!({"metadata": {"labels": {"karmada.io/managed": managed.to_string()}}}));
-    let members = |list: Vec<(&str, There)>| -> Vec<(String, There)> {
+    let it = fixture().facts().live.workload;
+    let object = |managed: bool| {
+        MemberObject::Found(json!({"metadata": {"labels": {"karmada.io/managed": managed.to_string()}}}))
+    };
+    let members = |list: Vec<(&str, MemberObject)>| -> Vec<(String, MemberObject)> {
         list.into_iter().map(|(name, there)| (name.to_owned(), there)).collect()
     };
-    assert_eq!(absent::page(&it, &[], &members(vec![("m1", There::Absent)]), &[]), None);
-    let foreign = members(vec![("m1", object(false)), ("m2", There::Unknown("no answer".into()))]);
+    assert_eq!(absent::page(&it, &[], &members(vec![("m1", MemberObject::Absent)]), &[]), None);
+    let foreign = members(vec![("m1", object(false)), ("m2", MemberObject::Unknown("no answer".into()))]);
     let page = absent::page(&it, &[], &foreign, &[]).expect("a page");
     assert_eq!(page.answer, "it is not in the control plane; m1 has one that Karmada does not manage");
     assert_eq!(page.next, ["let Karmada manage it: karmadactl promote deployment web -n shop -C m1"]);

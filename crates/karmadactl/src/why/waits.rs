@@ -7,10 +7,10 @@ use karmada_api::scope::{Binding, Policy};
 use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceHealth};
 use propagation::failover::brake;
 
+use crate::placement::explanation::{Scheduling, places, retry};
 use crate::placement::live::{List, Live, Template};
 use crate::placement::places::{Row, targets};
 use crate::placement::selecting::Selection;
-use crate::placement::story::{Scheduling, places, retry};
 
 /// The summary of `live`, for a workload without a binding.
 pub fn unbound(live: &Live, selection: &Selection<'_>) -> String {

@@ -4,21 +4,21 @@ use serde_json::{Value, json};
 use world::World;
 
 use super::super::template;
-use super::{Given, given, work};
+use super::{Fixture, fixture, work};
 
 /// A random, possibly inconsistent state.
-fn random(world: &World) -> Given {
+fn random(world: &World) -> Fixture {
     let below = |n: u64| world.random_u64() % n;
-    let mut given = given();
+    let mut fixture = fixture();
     let names = ["m1", "m2", "m3", "m4"];
     let some = |odds: u64| names.iter().copied().filter(|_| below(odds) == 0).collect::<Vec<_>>();
     let targets: Vec<Value> = some(2).iter().map(|name| json!({"name": name, "replicas": below(3)})).collect();
-    given.binding["spec"]["clusters"] = json!(targets);
-    given.binding["metadata"]["generation"] = json!(2 + below(2));
+    fixture.binding["spec"]["clusters"] = json!(targets);
+    fixture.binding["metadata"]["generation"] = json!(2 + below(2));
     let reasons = ["Success", "NoClusterFit", "Unschedulable", "QuotaExceeded"];
     let reason = reasons[usize::try_from(below(4)).unwrap()];
     let status = if reason == "Success" { "True" } else { "False" };
-    given.binding["status"]["conditions"] = match below(5) {
+    fixture.binding["status"]["conditions"] = match below(5) {
         0 => Value::Null,
         _ => json!([{"type": "Scheduled", "status": status, "reason": reason, "message": format!("because {reason}")}]),
     };
@@ -26,8 +26,8 @@ fn random(world: &World) -> Given {
         let health = ["Healthy", "Unhealthy", "Unknown"][usize::try_from(below(3)).unwrap()];
         json!({"clusterName": name, "applied": below(2) == 0, "appliedMessage": if below(2) == 0 { "boom" } else { "" }, "health": health})
     });
-    given.binding["status"]["aggregatedStatus"] = json!(items.collect::<Vec<_>>());
-    given.works = some(2)
+    fixture.binding["status"]["aggregatedStatus"] = json!(items.collect::<Vec<_>>());
+    fixture.works = some(2)
         .into_iter()
         .map(|name| {
             let applied = [None, Some(("True", "")), Some(("False", "no luck"))][usize::try_from(below(3)).unwrap()];
@@ -40,23 +40,23 @@ fn random(world: &World) -> Given {
         })
         .collect();
     let tasks = some(4).into_iter().map(|name| json!({"fromCluster": name, "reason": "R", "producer": "P"}));
-    given.binding["spec"]["gracefulEvictionTasks"] = json!(tasks.collect::<Vec<_>>());
+    fixture.binding["spec"]["gracefulEvictionTasks"] = json!(tasks.collect::<Vec<_>>());
     if below(6) == 0 {
-        given.binding["spec"]["suspension"] = json!({"scheduling": below(2) == 0, "dispatching": below(2) == 0});
+        fixture.binding["spec"]["suspension"] = json!({"scheduling": below(2) == 0, "dispatching": below(2) == 0});
     }
     if below(6) == 0 {
-        given.template = Value::Null;
+        fixture.template = Value::Null;
     }
     if below(6) == 0 {
-        given.policies.clear();
+        fixture.policies.clear();
     }
     for index in 0..3 {
         if below(4) == 0 {
-            given = given.cluster(index, json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "X", "message": "away"}]}}));
+            fixture = fixture.cluster(index, json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "X", "message": "away"}]}}));
         }
     }
-    given.clusters.truncate(usize::try_from(below(4)).unwrap());
-    given
+    fixture.clusters.truncate(usize::try_from(below(4)).unwrap());
+    fixture
 }
 
 /// In every state, the page agrees with the binding and its Works.
@@ -65,12 +65,12 @@ fn pages_never_contradict_the_binding() {
     let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let world = World::simulated("2026-01-01T00:00:00Z".parse().expect("a time"), seed);
     for round in 0..2000 {
-        let given = random(&world);
-        let facts = given.facts();
+        let fixture = random(&world);
+        let facts = fixture.facts();
         let binding = facts.live.binding.as_ref().expect("a binding");
         let page = template::page(&facts);
         let text = page.to_text(None);
-        let context = format!("seed {seed}, round {round}\n{}\n{text}", given.binding);
+        let context = format!("seed {seed}, round {round}\n{}\n{text}", fixture.binding);
         let rows = page.facts["clusters"].as_array().expect("rows");
         let assigned: Vec<&str> =
             rows.iter().filter(|row| row["assigned"] == true).filter_map(|row| row["name"].as_str()).collect();
