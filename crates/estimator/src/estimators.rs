@@ -15,7 +15,7 @@ use crate::metrics::{Counted, Stopwatch};
 use crate::server::Estimate;
 
 /// The members whose state this process watches.
-pub trait Near: Send + Sync + 'static {
+pub trait LocalMembers: Send + Sync + 'static {
     /// `None` for all others.
     fn member(&self, cluster: &str) -> Option<MemberEstimator>;
 }
@@ -25,8 +25,8 @@ pub trait Near: Send + Sync + 'static {
 pub struct Estimators(Arc<Inner>);
 
 struct Inner {
-    near: Option<Arc<dyn Near>>,
-    far: Option<Connections>,
+    local: Option<Arc<dyn LocalMembers>>,
+    remote: Option<Connections>,
     timeout: Duration,
     counted: Option<Counted>,
     /// Members that did not sync within a whole query: later queries do not wait for them.
@@ -35,10 +35,10 @@ struct Inner {
 
 impl std::fmt::Debug for Estimators {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Inner { near, far, timeout, .. } = &*self.0;
+        let Inner { local, remote, timeout, .. } = &*self.0;
         f.debug_struct("Estimators")
-            .field("near", &near.is_some())
-            .field("far", far)
+            .field("local", &local.is_some())
+            .field("remote", remote)
             .field("timeout", timeout)
             .finish_non_exhaustive()
     }
@@ -46,47 +46,47 @@ impl std::fmt::Debug for Estimators {
 
 impl Estimators {
     /// `timeout` applies to all clusters that are queried together.
-    pub fn new(near: Option<Arc<dyn Near>>, far: Option<Connections>, timeout: Duration) -> Self {
-        Self(Arc::new(Inner { near, far, timeout, counted: None, slow: Mutex::default() }))
+    pub fn new(local: Option<Arc<dyn LocalMembers>>, remote: Option<Connections>, timeout: Duration) -> Self {
+        Self(Arc::new(Inner { local, remote, timeout, counted: None, slow: Mutex::default() }))
     }
 
     /// Counts estimates of this process as a separate estimator would.
     #[must_use]
     pub fn counting(self, registry: &metrics::Registry) -> Self {
-        let Inner { near, far, timeout, .. } = &*self.0;
+        let Inner { local, remote, timeout, .. } = &*self.0;
         let counted = Some(Counted::new(registry));
-        let (near, far, timeout) = (near.clone(), far.clone(), *timeout);
-        Self(Arc::new(Inner { near, far, timeout, counted, slow: Mutex::default() }))
+        let (local, remote, timeout) = (local.clone(), remote.clone(), *timeout);
+        Self(Arc::new(Inner { local, remote, timeout, counted, slow: Mutex::default() }))
     }
 
     /// Queries all clusters concurrently.
     pub fn query<'a>(&'a self, targets: Vec<Target>, query: &'a Query) -> BoxFuture<'a, BTreeMap<String, Answer>> {
         Box::pin(async move {
             let deadline = Instant::now() + self.0.timeout;
-            let (mut near, mut far) = (Vec::new(), Vec::new());
+            let (mut local, mut remote) = (Vec::new(), Vec::new());
             for target in targets {
-                match self.0.near.as_ref().and_then(|near| near.member(&target.cluster)) {
-                    Some(member) => near.push((target, member)),
-                    None => far.push(target),
+                match self.0.local.as_ref().and_then(|local| local.member(&target.cluster)) {
+                    Some(member) => local.push((target, member)),
+                    None => remote.push(target),
                 }
             }
-            let near = join_all(near.into_iter().map(async |(target, member)| {
-                let answer = self.near(&target, &member, query, deadline).await;
+            let local = join_all(local.into_iter().map(async |(target, member)| {
+                let answer = self.local(&target, &member, query, deadline).await;
                 (target.cluster, answer)
             }));
-            let far = async {
-                match &self.0.far {
-                    Some(connections) if !far.is_empty() => connections.query(far, query).await,
+            let remote = async {
+                match &self.0.remote {
+                    Some(connections) if !remote.is_empty() => connections.query(remote, query).await,
                     _ => BTreeMap::new(),
                 }
             };
-            let (near, mut answers) = join(near, far).await;
-            answers.extend(near);
+            let (local, mut answers) = join(local, remote).await;
+            answers.extend(local);
             answers
         })
     }
 
-    async fn near(&self, target: &Target, member: &MemberEstimator, query: &Query, deadline: Instant) -> Answer {
+    async fn local(&self, target: &Target, member: &MemberEstimator, query: &Query, deadline: Instant) -> Answer {
         let cluster = &target.cluster;
         if !member.has_synced() {
             let waits = !self.0.slow.lock().contains(cluster);
@@ -121,8 +121,8 @@ impl Estimators {
     /// Removes the state of a removed cluster.
     pub fn forget(&self, cluster: &str) {
         self.0.slow.lock().remove(cluster);
-        if let Some(far) = &self.0.far {
-            far.forget(cluster);
+        if let Some(remote) = &self.0.remote {
+            remote.forget(cluster);
         }
     }
 }

@@ -18,7 +18,7 @@ pub mod wire;
 pub use address::{ServiceError, addresses};
 pub use breaker::Breaker;
 pub use client::{Answer, Connections, Query, Settings, Target};
-pub use estimators::{Estimators, Near};
+pub use estimators::{Estimators, LocalMembers};
 pub use member::MemberEstimator;
 pub use server::{Estimate, serve};
 pub use tls::{ClientTls, ServerTls, TlsError};

@@ -125,7 +125,7 @@ pub struct Socket {
 }
 
 /// The context of a socket besides its server.
-pub struct Around<'a> {
+pub struct SocketContext<'a> {
     /// Has all rights.
     pub client: Client,
     pub registry: &'a Registry,
@@ -140,7 +140,7 @@ impl Socket {
         limits: Limits,
         data: &DataDir,
         listen: &Listen,
-        around: Around<'_>,
+        around: SocketContext<'_>,
     ) -> anyhow::Result<Self> {
         let address = bound.address();
         let tls = match &listen.certificate {

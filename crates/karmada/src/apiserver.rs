@@ -139,7 +139,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let rules = Rules::new(world.clone(), options.admission);
     let identity = options.identity.open(&options.service_accounts.issuers).await?;
     let tokens = options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
-    let around = Around { data: &data, identity: &identity, rules: &rules, tokens: tokens.clone(), world };
+    let around = ServerContext { data: &data, identity: &identity, rules: &rules, tokens: tokens.clone(), world };
     let store = engine.readable(identity.store(engine.store(), engine.places()));
     if let Kind::Etcd(settings) = &options.store {
         let obstacle = adoption::installation::obstacle(&*store).await.context("reading the store")?;
@@ -354,7 +354,7 @@ impl Opened {
     pub async fn socket(&self, bound: Bound, listen: &Listen) -> anyhow::Result<Socket> {
         let shared = self.server.shared();
         let around =
-            access::Around { client: self.client("apiserver"), registry: &shared.metrics, world: &shared.world };
+            access::SocketContext { client: self.client("apiserver"), registry: &shared.metrics, world: &shared.world };
         let limits = self.operation.limits(self.server.limits(), &shared.world);
         Socket::open(bound, self.server.service(), limits, &self.data, listen, around).await
     }
@@ -443,7 +443,7 @@ fn client_of(server: &ApiServer, component: &str) -> Client {
 }
 
 /// The context of a server's configuration besides its options.
-struct Around<'a> {
+struct ServerContext<'a> {
     data: &'a DataDir,
     identity: &'a identity::Opened,
     rules: &'a Arc<Rules>,
@@ -456,9 +456,9 @@ fn server_config(
     options: &Options,
     served: Served,
     store: Arc<dyn Store>,
-    around: Around<'_>,
+    around: ServerContext<'_>,
 ) -> anyhow::Result<ServerConfig> {
-    let Around { data, identity, rules, tokens, world } = around;
+    let ServerContext { data, identity, rules, tokens, world } = around;
     let version = access::version();
     let audiences = options.identity.authentication.audiences(&options.service_accounts.issuers);
     let accepted = access::Accepted {

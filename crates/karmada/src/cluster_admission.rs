@@ -25,8 +25,11 @@ impl ClusterAdmission {
     }
 
     /// For a server behind the API server of the control plane, which `control` reaches.
-    pub fn behind(control: &Client, allow_http: bool) -> Self {
-        Self { tokens: MemberTokens::behind(control.clone(), allow_http), ids: ClusterIds::behind(control.clone()) }
+    pub fn with_control_plane(control: &Client, allow_http: bool) -> Self {
+        Self {
+            tokens: MemberTokens::with_control_plane(control.clone(), allow_http),
+            ids: ClusterIds::with_control_plane(control.clone()),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub struct ClusterIds {
 
 impl ClusterIds {
     /// For a server behind the API server of the control plane, which `control` reaches.
-    pub fn behind(control: Client) -> Self {
+    pub fn with_control_plane(control: Client) -> Self {
         Self { ids: Mutex::default(), control: Some(control) }
     }
 

@@ -12,7 +12,7 @@ use simulator::{Access, Member, MemberOptions};
 use transport::ApiService;
 use world::World;
 
-use crate::access::{self, Around, Socket};
+use crate::access::{self, Socket, SocketContext};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::outage::Outage;
@@ -69,7 +69,7 @@ impl RunningMember {
         // The server does not listen yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
         let service = behind(outage.as_ref(), member.service());
-        let around = Around { client: member.client().clone(), registry: &Registry::default(), world };
+        let around = SocketContext { client: member.client().clone(), registry: &Registry::default(), world };
         let socket = Socket::open(bound, service, Limits::default(), &data, &listen, around).await?;
         Ok(Self { member, engine, socket, outage })
     }

@@ -22,7 +22,7 @@ impl MemberTokens {
     }
 
     /// For a server behind the API server of the control plane, which `control` reaches.
-    pub fn behind(control: Client, allow_http: bool) -> Self {
+    pub fn with_control_plane(control: Client, allow_http: bool) -> Self {
         Self { allow_http, control: Some(control) }
     }
 

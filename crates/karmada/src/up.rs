@@ -19,7 +19,7 @@ use world::World;
 
 use crate::access::Socket;
 use crate::apiserver::{self, Opened};
-use crate::components::{LEADING, NearMembers};
+use crate::components::{LEADING, WatchedMembers};
 use crate::engine::Kind;
 use crate::simulated::SimulatedMembers;
 use crate::sockets::Bound;
@@ -412,10 +412,10 @@ fn estimators(
     options: &Options,
     settings: &estimator::Settings,
 ) -> anyhow::Result<Estimators> {
-    let near = NearMembers::new(context.members().clone(), options.switches);
+    let watched_members = WatchedMembers::new(context.members().clone(), options.switches);
     let far = Connections::new(opened.client("karmada-scheduler"), settings.clone());
     let far = far.context("setting up TLS to estimators")?;
-    Ok(Estimators::new(Some(near), Some(far), settings.timeout).counting(&opened.server.shared().metrics))
+    Ok(Estimators::new(Some(watched_members), Some(far), settings.timeout).counting(&opened.server.shared().metrics))
 }
 
 fn descheduler(
@@ -431,9 +431,9 @@ fn descheduler(
     let estimators = match &options.estimators {
         Some(settings) => estimators(opened, context, options, settings)?,
         None => {
-            let near = NearMembers::new(context.members().clone(), options.switches);
+            let watched_members = WatchedMembers::new(context.members().clone(), options.switches);
             let timeout = estimator::Settings::default().timeout;
-            Estimators::new(Some(near), None, timeout).counting(&opened.server.shared().metrics)
+            Estimators::new(Some(watched_members), None, timeout).counting(&opened.server.shared().metrics)
         }
     };
     let client = opened.client("karmada-descheduler").with_user_agent("karmada-descheduler");

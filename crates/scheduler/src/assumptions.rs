@@ -99,12 +99,12 @@ impl Assumptions {
     }
 
     /// The assumed replicas of all other bindings; expired ones are dropped.
-    pub fn others(&mut self, own: &BindingKey, now: Moment) -> Others {
+    pub fn others(&mut self, own: &BindingKey, now: Moment) -> OtherAssumptions {
         self.bindings.retain(|_, known| {
             known.retain(|_, assumed| assumed.until > now);
             !known.is_empty()
         });
-        let mut others = Others::default();
+        let mut others = OtherAssumptions::default();
         for (key, known) in self.bindings.iter().filter(|(key, _)| *key != own) {
             for (cluster, assumed) in known {
                 let there = others.0.entry(cluster.clone()).or_default();
@@ -118,25 +118,25 @@ impl Assumptions {
 
 /// The assumed replicas of each cluster.
 #[derive(Debug, Default)]
-pub struct Others(HashMap<ClusterName, There>);
+pub struct OtherAssumptions(HashMap<ClusterName, AssumedInCluster>);
 
 /// Two lists of the same length.
 #[derive(Debug, Default)]
-struct There {
+struct AssumedInCluster {
     namespaces: Vec<String>,
     components: Vec<Vec<Component>>,
 }
 
-impl Others {
+impl OtherAssumptions {
     /// In the form that estimators take.
     pub fn workloads(&self, cluster: &str) -> Vec<AssumedWorkload> {
-        let Some(There { namespaces, components }) = self.0.get(cluster) else { return Vec::new() };
+        let Some(AssumedInCluster { namespaces, components }) = self.0.get(cluster) else { return Vec::new() };
         let both = namespaces.iter().cloned().zip(components.iter().cloned());
         both.map(|(namespace, components)| AssumedWorkload { namespace, components }).collect()
     }
 }
 
-impl Estimates for Others {
+impl Estimates for OtherAssumptions {
     fn at_most(&self, _: &str) -> Option<i64> {
         None
     }

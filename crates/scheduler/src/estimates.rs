@@ -9,7 +9,7 @@ use karmada_api::work::v1alpha2::Component;
 use scheduling::estimate::Demand;
 use scheduling::{Estimates, Gates, Problem, Snapshot};
 
-use crate::assumptions::Others;
+use crate::assumptions::OtherAssumptions;
 use crate::metrics::Counted;
 use crate::peers::Neighbours;
 use crate::writes;
@@ -32,7 +32,7 @@ impl Source<'_> {
         self,
         binding: &Binding,
         neighbours: &Neighbours,
-        others: &Others,
+        others: &OtherAssumptions,
         snapshot: &Snapshot,
         gates: &Gates,
     ) -> Answers {
@@ -87,7 +87,7 @@ fn query_of(
 /// Both kinds of estimates, as input of a decision.
 pub(crate) struct Known<'a> {
     pub answers: &'a Answers,
-    pub others: Option<Others>,
+    pub others: Option<OtherAssumptions>,
 }
 
 impl Estimates for Known<'_> {

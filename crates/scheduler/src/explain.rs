@@ -6,9 +6,9 @@ use karmada_api::scope::Binding;
 use scheduling::{Decision, Estimates, Problem, ScheduleType, Snapshot, Verdict};
 
 use crate::peers::Neighbours;
-use crate::queue::Standing;
+use crate::queue::KeyState;
 use crate::shared::Options;
-use crate::triggers::{self, LeftAlone};
+use crate::triggers::{self, IgnoreReason};
 use crate::writes;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -16,8 +16,8 @@ pub struct Explanation {
     pub key: BindingKey,
     pub generation: i64,
     /// Whether and when the scheduler processes it again; times count from now.
-    pub standing: Standing,
-    pub findings: Result<Findings, LeftAlone>,
+    pub key_state: KeyState,
+    pub findings: Result<Findings, IgnoreReason>,
 }
 
 /// The result that a pass would have now.
@@ -33,16 +33,16 @@ pub struct Findings {
 pub(crate) fn explain(
     object: &Object,
     binding: &Binding,
-    standing: Standing,
+    key_state: KeyState,
     neighbours: &Neighbours,
     estimates: &dyn Estimates,
     snapshot: &Snapshot,
     options: &Options,
 ) -> Explanation {
     let peers = neighbours.peers();
-    let findings = match triggers::left_alone(object, binding, &options.name) {
+    let findings = match triggers::ignore_reason(object, binding, &options.name) {
         Some(why) => Err(why),
-        None => Problem::of(binding).ok_or(LeftAlone::Unplaced).map(|problem| {
+        None => Problem::of(binding).ok_or(IgnoreReason::Unplaced).map(|problem| {
             let problem = Problem { peers: Some(&peers), estimates, ..problem };
             let needed = scheduling::needed(binding, snapshot, &options.gates);
             let (decision, clusters) = scheduling::explain(&problem, snapshot, &options.gates);
@@ -50,5 +50,5 @@ pub(crate) fn explain(
             Findings { needed: needed.or(again), decision, clusters }
         }),
     };
-    Explanation { key: BindingKey::of(object), generation: object.generation(), standing, findings }
+    Explanation { key: BindingKey::of(object), generation: object.generation(), key_state, findings }
 }

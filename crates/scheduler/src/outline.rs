@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::triggers::{Requirements, Stance};
+use crate::triggers::{Requirements, SchedulingState};
 
 /// A binding's spec, in part.
 #[derive(Debug, Default, Deserialize)]
@@ -56,8 +56,8 @@ impl<'j> Outline<'j> {
         Ok(spec.transpose()?.flatten().unwrap_or_default())
     }
 
-    pub fn stance(&self) -> Stance<'_> {
-        Stance {
+    pub fn scheduling_state(&self) -> SchedulingState<'_> {
+        SchedulingState {
             scheduler: self.scheduler_name.as_deref().unwrap_or_default(),
             suspended: self.suspension.as_ref().and_then(|it| it.scheduling) == Some(true),
             placed: self.placement.is_some(),
@@ -105,7 +105,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::triggers::{DEFAULT_SCHEDULER, LeftAlone, left_alone};
+    use crate::triggers::{DEFAULT_SCHEDULER, IgnoreReason, ignore_reason};
 
     /// An outline determines the owner of a binding as the decoded binding does.
     #[test]
@@ -114,22 +114,22 @@ mod tests {
             (json!({}), None),
             (json!({"spec": {"schedulerName": "default-scheduler", "suspension": {"scheduling": false}}}), None),
             (json!({"spec": {"suspension": {"dispatching": true}}}), None),
-            (json!({"spec": {"schedulerName": "other"}}), Some(LeftAlone::OtherScheduler("other".into()))),
-            (json!({"spec": {"suspension": {"scheduling": true}}}), Some(LeftAlone::Suspended)),
-            (json!({"spec": {"placement": null}}), Some(LeftAlone::Unplaced)),
-            (json!({"metadata": {"deletionTimestamp": "2026-11-21T00:00:00Z"}}), Some(LeftAlone::Deleting)),
-            (json!({"metadata": {"labels": null}}), Some(LeftAlone::Unclaimed)),
-            (json!({"metadata": {"labels": null}, "spec": {"placement": null}}), Some(LeftAlone::Unplaced)),
+            (json!({"spec": {"schedulerName": "other"}}), Some(IgnoreReason::OtherScheduler("other".into()))),
+            (json!({"spec": {"suspension": {"scheduling": true}}}), Some(IgnoreReason::Suspended)),
+            (json!({"spec": {"placement": null}}), Some(IgnoreReason::Unplaced)),
+            (json!({"metadata": {"deletionTimestamp": "2026-11-21T00:00:00Z"}}), Some(IgnoreReason::Deleting)),
+            (json!({"metadata": {"labels": null}}), Some(IgnoreReason::Unclaimed)),
+            (json!({"metadata": {"labels": null}, "spec": {"placement": null}}), Some(IgnoreReason::Unplaced)),
         ] {
             let mut value =
                 json!({"metadata": {"name": "a", "labels": {labels::POLICY_ID: "p"}}, "spec": {"placement": {}}});
             apimachinery::merge_patch::apply(&mut value, &change);
             let object = Object::from_value(&value).expect("an object");
             let binding = Binding::decode(&object).expect("a binding");
-            assert_eq!(left_alone(&object, &binding, DEFAULT_SCHEDULER), expected, "{change}");
+            assert_eq!(ignore_reason(&object, &binding, DEFAULT_SCHEDULER), expected, "{change}");
             let json = object.json();
             let outline = Outline::of(&json).expect("a binding");
-            assert_eq!(left_alone(&object, outline.stance(), DEFAULT_SCHEDULER), expected, "{change}");
+            assert_eq!(ignore_reason(&object, outline.scheduling_state(), DEFAULT_SCHEDULER), expected, "{change}");
         }
     }
 }

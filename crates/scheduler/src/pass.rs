@@ -13,14 +13,14 @@ use scheduling::record::Record;
 use scheduling::{Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
 use serde_json::Value;
 
-use crate::assumptions::{AssumedReplicas, Others};
+use crate::assumptions::{AssumedReplicas, OtherAssumptions};
 use crate::estimates::{Answers, Known, Source};
 use crate::metrics::{Counted, Stopwatch};
 use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
-use crate::roster::Lack;
+use crate::roster::MissingResource;
 use crate::shared::{Shared, involved};
-use crate::triggers::{self, LeftAlone};
+use crate::triggers::{self, IgnoreReason};
 use crate::writes;
 
 /// How often a binding is read again after a conflict. Others write a binding a few times after each change; after this
@@ -33,16 +33,16 @@ pub(crate) struct Ended {
     pub outcome: Outcome,
     /// The version of the binding up to which everything was dealt with.
     pub version: u64,
-    pub lacks: Option<Lack>,
+    pub missing: Option<MissingResource>,
 }
 
 impl Ended {
     fn done(version: u64) -> Self {
-        Self { outcome: Outcome::Done, version, lacks: None }
+        Self { outcome: Outcome::Done, version, missing: None }
     }
 
     pub(crate) fn retry() -> Self {
-        Self { outcome: Outcome::Retry, version: 0, lacks: None }
+        Self { outcome: Outcome::Retry, version: 0, missing: None }
     }
 }
 
@@ -106,11 +106,11 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     let done = Ended::done(object.revision());
     let Ok(binding) = Binding::decode(object) else { return Ok(done) };
     // It may have changed hands while it waited.
-    match triggers::left_alone(object, &binding, &shared.options.name) {
+    match triggers::ignore_reason(object, &binding, &shared.options.name) {
         // As upstream, changes of clusters also apply to bindings without a claim: a cluster in deletion stays until no
         // replicas are assigned to it.
-        None | Some(LeftAlone::Unclaimed) => {}
-        Some(LeftAlone::Deleting) => {
+        None | Some(IgnoreReason::Unclaimed) => {}
+        Some(IgnoreReason::Deleting) => {
             let metadata = &binding.metadata;
             let text = outcome::deleting_event(binding.scope, &metadata.namespace, &metadata.name);
             shared.warn(object, &binding, text);
@@ -129,7 +129,7 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
         Some(estimators) => {
             let others = match shared.options.overcommit_protection {
                 true => shared.assumptions.lock().others(&binding.key(), shared.queue.now()),
-                false => Others::default(),
+                false => OtherAssumptions::default(),
             };
             let spare_pull = shared.options.spare_pull_estimators;
             let source = Source { estimators, spare_pull, counted: &shared.counted };
@@ -302,8 +302,8 @@ async fn commit(
     if written || turned || fresh {
         record_events(shared, object, binding, decision, &outcome.message);
     }
-    let (outcome, lacks) = next(decision.error(), !refused.is_empty());
-    Ok(Ended { outcome, version: end, lacks })
+    let (outcome, missing) = next(decision.error(), !refused.is_empty());
+    Ok(Ended { outcome, version: end, missing })
 }
 
 pub(crate) fn verdict<'a>(
@@ -367,12 +367,12 @@ fn write_error(error: &client::Error) -> WriteError {
 
 /// Only failed writes are retried. A decision does not change until its inputs do, so an unschedulable binding waits
 /// for such a change, and is retried after five minutes in case one was missed.
-fn next(error: Option<&ScheduleError>, refused: bool) -> (Outcome, Option<Lack>) {
+fn next(error: Option<&ScheduleError>, refused: bool) -> (Outcome, Option<MissingResource>) {
     match error {
         _ if refused => (Outcome::Retry, None),
         None => (Outcome::Done, None),
-        Some(error) if error.waits_for_capacity() => (Outcome::Unschedulable, Some(Lack::Room)),
-        Some(_) => (Outcome::Unschedulable, Some(Lack::Clusters)),
+        Some(error) if error.waits_for_capacity() => (Outcome::Unschedulable, Some(MissingResource::Capacity)),
+        Some(_) => (Outcome::Unschedulable, Some(MissingResource::Clusters)),
     }
 }
 

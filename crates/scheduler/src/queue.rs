@@ -49,7 +49,7 @@ pub struct Depths {
 
 /// The state of a key in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum KeyState {
     /// The change needs no further pass.
     Settled,
     Active,
@@ -235,13 +235,13 @@ impl<K: Ord + Clone> Queue<K> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    pub fn standing(&self, key: &K) -> Standing {
+    pub fn key_state(&self, key: &K) -> KeyState {
         match self.items.get(key).map(|item| &item.place) {
-            None => Standing::Settled,
-            Some(Place::Active { .. }) => Standing::Active,
-            Some(Place::Processing { .. }) => Standing::Processing,
-            Some(Place::Backoff { until }) => Standing::Backoff { until: *until },
-            Some(Place::Waiting { until, .. }) => Standing::Waiting { until: *until },
+            None => KeyState::Settled,
+            Some(Place::Active { .. }) => KeyState::Active,
+            Some(Place::Processing { .. }) => KeyState::Processing,
+            Some(Place::Backoff { until }) => KeyState::Backoff { until: *until },
+            Some(Place::Waiting { until, .. }) => KeyState::Waiting { until: *until },
         }
     }
 
@@ -453,9 +453,9 @@ mod tests {
         queue.pop(now).expect("a key");
         assert_eq!(queue.depths(), Depths { active: 1, backoff: 1, unschedulable: 1, processing: 1 });
         assert_eq!(queue.next_due(), Some(Duration::from_secs(1)));
-        let standings = ["a", "b", "c", "d", "e"].map(|key| queue.standing(&key));
-        let waiting = Standing::Waiting { until: Duration::from_secs(300) };
-        let backoff = Standing::Backoff { until: Duration::from_secs(1) };
-        assert_eq!(standings, [backoff, waiting, Standing::Processing, Standing::Active, Standing::Settled]);
+        let states = ["a", "b", "c", "d", "e"].map(|key| queue.key_state(&key));
+        let waiting = KeyState::Waiting { until: Duration::from_secs(300) };
+        let backoff = KeyState::Backoff { until: Duration::from_secs(1) };
+        assert_eq!(states, [backoff, waiting, KeyState::Processing, KeyState::Active, KeyState::Settled]);
     }
 }

@@ -8,7 +8,7 @@ use apimachinery::Object;
 use karmada_api::identity::BindingKey;
 
 use crate::outline::Outline;
-use crate::triggers::{self, Change, LeftAlone, Reaction, Requirements};
+use crate::triggers::{self, Change, IgnoreReason, Reaction, Requirements};
 
 /// Bounded by the number of bindings.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ struct Entry {
     /// The version of the binding up to which all changes are processed.
     handled: u64,
     /// Why the last pass failed, if it did.
-    lacks: Option<Lack>,
+    missing: Option<MissingResource>,
 }
 
 #[derive(Debug)]
@@ -37,8 +37,8 @@ struct Group {
 
 /// The missing resource of a binding that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
-    Room,
+pub enum MissingResource {
+    Capacity,
     Clusters,
 }
 
@@ -56,7 +56,7 @@ pub enum Step {
 
 /// The consequence of a change of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
+pub struct AffectedBindings {
     /// Bindings whose last decision failed.
     pub push: Vec<(BindingKey, i32)>,
     /// All others that the change may concern.
@@ -105,9 +105,9 @@ impl Roster {
                 tracing::warn!(binding = %object.key(), err = %error, "Binding cannot be decoded and is not scheduled");
             })
             .ok()
-            .filter(|outline| match triggers::left_alone(object, outline.stance(), &self.scheduler) {
+            .filter(|outline| match triggers::ignore_reason(object, outline.scheduling_state(), &self.scheduler) {
                 // Its last pass found it in deletion.
-                None | Some(LeftAlone::Deleting | LeftAlone::Unclaimed) => true,
+                None | Some(IgnoreReason::Deleting | IgnoreReason::Unclaimed) => true,
                 Some(_) => false,
             })?;
         let name = outline.group()?;
@@ -138,7 +138,7 @@ impl Roster {
             self.join(&group, key);
             return handled;
         }
-        let entry = Entry { group: group.clone(), priority, handled: 0, lacks: None };
+        let entry = Entry { group: group.clone(), priority, handled: 0, missing: None };
         self.entries.insert(key.clone(), entry);
         self.join(&group, key);
         0
@@ -165,8 +165,8 @@ impl Roster {
         }
     }
 
-    pub fn cluster(&self, change: &Change<'_>) -> Touched {
-        let mut touched = Touched::default();
+    pub fn cluster(&self, change: &Change<'_>) -> AffectedBindings {
+        let mut affected = AffectedBindings::default();
         for group in self.groups.values() {
             let reaction = change.reaction(&group.requirements);
             let members = group.keys.iter().filter_map(|key| Some((key, self.entries.get(key)?)));
@@ -174,32 +174,32 @@ impl Roster {
                 Reaction::None => {}
                 Reaction::Push => {
                     for (key, entry) in members {
-                        let failed = entry.lacks.is_some();
-                        let to = if failed { &mut touched.push } else { &mut touched.recheck };
+                        let failed = entry.missing.is_some();
+                        let to = if failed { &mut affected.push } else { &mut affected.recheck };
                         to.push((key.clone(), entry.priority));
                     }
                 }
                 Reaction::Wake | Reaction::WakeForRoom => {
-                    let helped = members.filter(|(_, entry)| match entry.lacks {
-                        Some(Lack::Room) => true,
-                        Some(Lack::Clusters) => reaction == Reaction::Wake,
+                    let helped = members.filter(|(_, entry)| match entry.missing {
+                        Some(MissingResource::Capacity) => true,
+                        Some(MissingResource::Clusters) => reaction == Reaction::Wake,
                         None => false,
                     });
-                    touched.wake.extend(helped.map(|(key, _)| key.clone()));
+                    affected.wake.extend(helped.map(|(key, _)| key.clone()));
                 }
             }
         }
-        touched.push.sort();
-        touched.recheck.sort();
-        touched.wake.sort();
-        touched
+        affected.push.sort();
+        affected.recheck.sort();
+        affected.wake.sort();
+        affected
     }
 
     /// A pass ended that has dealt with the binding up to `version`.
-    pub fn handled(&mut self, key: &BindingKey, version: u64, lacks: Option<Lack>) {
+    pub fn handled(&mut self, key: &BindingKey, version: u64, missing: Option<MissingResource>) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.handled = entry.handled.max(version);
-            entry.lacks = lacks;
+            entry.missing = missing;
         }
     }
 
@@ -288,15 +288,15 @@ mod tests {
         let (old, new) = (cluster(1, json!({})), cluster(2, json!({})));
         let change = Change::between(Some(&old), Some(&new)).expect("it matters");
         assert_eq!(roster.cluster(&change).recheck, [(key("x"), 0), (key("y"), 0)]);
-        roster.handled(&key("y"), 2, Some(Lack::Clusters));
-        let expected = Touched { push: vec![(key("y"), 0)], recheck: vec![(key("x"), 0)], wake: vec![] };
+        roster.handled(&key("y"), 2, Some(MissingResource::Clusters));
+        let expected = AffectedBindings { push: vec![(key("y"), 0)], recheck: vec![(key("x"), 0)], wake: vec![] };
         assert_eq!(roster.cluster(&change), expected, "a failed one is not part of the backlog");
         // More room wakes bindings that failed for lack of it.
         let roomier = cluster(1, json!({"resourceSummary": {"allocatable": {"cpu": "1"}}}));
         let change = Change::between(Some(&old), Some(&roomier)).expect("it matters");
-        roster.handled(&key("x"), 2, Some(Lack::Room));
-        roster.handled(&key("y"), 2, Some(Lack::Clusters));
-        roster.handled(&key("z"), 2, Some(Lack::Room));
-        assert_eq!(roster.cluster(&change), Touched { wake: vec![key("x")], ..Touched::default() });
+        roster.handled(&key("x"), 2, Some(MissingResource::Capacity));
+        roster.handled(&key("y"), 2, Some(MissingResource::Clusters));
+        roster.handled(&key("z"), 2, Some(MissingResource::Capacity));
+        assert_eq!(roster.cluster(&change), AffectedBindings { wake: vec![key("x")], ..AffectedBindings::default() });
     }
 }

@@ -115,9 +115,9 @@ impl Scheduler {
     pub fn explain(&self, key: &BindingKey) -> Option<Explanation> {
         let object = self.0.newest(key)?;
         let binding = Binding::decode(&object).ok()?;
-        let (standing, neighbours) = (self.0.queue.standing(key), self.0.neighbours(&binding));
+        let (key_state, neighbours) = (self.0.queue.key_state(key), self.0.neighbours(&binding));
         let others = self.0.assumptions.lock().others(key, self.0.queue.now());
-        Some(explain::explain(&object, &binding, standing, &neighbours, &others, &self.0.snapshot(), &self.0.options))
+        Some(explain::explain(&object, &binding, key_state, &neighbours, &others, &self.0.snapshot(), &self.0.options))
     }
 
     /// How many bindings wait where.
@@ -162,7 +162,7 @@ impl Shared {
             self.journal.panicked(key, &text);
             Ended::retry()
         });
-        self.roster.lock().handled(key, ended.version, ended.lacks);
+        self.roster.lock().handled(key, ended.version, ended.missing);
         if ended.outcome != Outcome::Done {
             self.counted.queued("ScheduleAttemptFailure");
             self.steps.get().iter().for_each(|steps| steps.retried());
@@ -250,16 +250,16 @@ impl Shared {
 
     /// Called while the clusters are locked, so that a pass that starts now waits for them.
     fn spread(&self, change: &Change<'_>) {
-        let touched = self.roster.lock().cluster(change);
-        for (key, priority) in touched.push {
+        let affected = self.roster.lock().cluster(change);
+        for (key, priority) in affected.push {
             self.counted.queued("ClusterChanged");
             self.queue.push(key, priority, ANY_VERSION);
         }
         // A cluster may concern each of a million bindings; changes of users must not wait for all of them.
-        for (key, priority) in touched.recheck {
+        for (key, priority) in affected.recheck {
             self.counted.queued("ClusterChanged");
             self.queue.recheck(key, priority, ANY_VERSION);
         }
-        self.queue.wake(&touched.wake);
+        self.queue.wake(&affected.wake);
     }
 }

@@ -29,14 +29,14 @@ fn claims() -> [&'static str; 3] {
 
 /// Whether the scheduler of this name is responsible for a binding that is about to be created.
 pub fn is_decided_first(binding: &Binding, scheduler: &str) -> bool {
-    let (stance, given) = (Stance::from(binding), &binding.metadata.labels);
+    let (scheduling_state, given) = (SchedulingState::from(binding), &binding.metadata.labels);
     let is_claimed = claims().iter().any(|label| given.get(*label).is_some_and(|value| !value.is_empty()));
-    stance.named() == scheduler && !stance.suspended && stance.placed && is_claimed
+    scheduling_state.named() == scheduler && !scheduling_state.suspended && scheduling_state.placed && is_claimed
 }
 
 /// Why a scheduler ignores a binding.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LeftAlone {
+pub enum IgnoreReason {
     #[error("no policy made it: it follows the bindings in its spec.requiredBy")]
     Unclaimed,
     #[error("its spec.schedulerName is {0:?}")]
@@ -51,14 +51,14 @@ pub enum LeftAlone {
 
 /// The scheduling state that the binding records.
 #[derive(Clone, Copy, Debug)]
-pub struct Stance<'b> {
+pub struct SchedulingState<'b> {
     /// Empty: the default one.
     pub scheduler: &'b str,
     pub suspended: bool,
     pub placed: bool,
 }
 
-impl<'b> From<&'b Binding> for Stance<'b> {
+impl<'b> From<&'b Binding> for SchedulingState<'b> {
     fn from(binding: &'b Binding) -> Self {
         let suspension = binding.spec.suspension.as_ref();
         Self {
@@ -69,22 +69,26 @@ impl<'b> From<&'b Binding> for Stance<'b> {
     }
 }
 
-impl<'b> Stance<'b> {
+impl<'b> SchedulingState<'b> {
     fn named(&self) -> &'b str {
         if self.scheduler.is_empty() { DEFAULT_SCHEDULER } else { self.scheduler }
     }
 }
 
 /// `None` if the scheduler of this name is responsible for the binding.
-pub fn left_alone<'b>(object: &Object, binding: impl Into<Stance<'b>>, scheduler: &str) -> Option<LeftAlone> {
-    let stance = binding.into();
-    let named = stance.named();
+pub fn ignore_reason<'b>(
+    object: &Object,
+    binding: impl Into<SchedulingState<'b>>,
+    scheduler: &str,
+) -> Option<IgnoreReason> {
+    let scheduling_state = binding.into();
+    let named = scheduling_state.named();
     match () {
-        () if named != scheduler => Some(LeftAlone::OtherScheduler(named.to_owned())),
-        () if stance.suspended => Some(LeftAlone::Suspended),
-        () if object.is_deleting() => Some(LeftAlone::Deleting),
-        () if !stance.placed => Some(LeftAlone::Unplaced),
-        () if !is_claimed(object) => Some(LeftAlone::Unclaimed),
+        () if named != scheduler => Some(IgnoreReason::OtherScheduler(named.to_owned())),
+        () if scheduling_state.suspended => Some(IgnoreReason::Suspended),
+        () if object.is_deleting() => Some(IgnoreReason::Deleting),
+        () if !scheduling_state.placed => Some(IgnoreReason::Unplaced),
+        () if !is_claimed(object) => Some(IgnoreReason::Unclaimed),
         () => None,
     }
 }

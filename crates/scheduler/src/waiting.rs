@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::pacing::{Moment, Pacing};
-use crate::queue::{Depths, Outcome, Queue, Standing, Taken};
+use crate::queue::{Depths, KeyState, Outcome, Queue, Taken};
 
 /// Dropping a waiting future loses no key.
 pub struct WaitingQueue<K> {
@@ -57,12 +57,12 @@ impl<K: Ord + Clone> WaitingQueue<K> {
     }
 
     /// With the times counted from now.
-    pub fn standing(&self, key: &K) -> Standing {
+    pub fn key_state(&self, key: &K) -> KeyState {
         let now = self.now();
         let left = |until: Moment| until.saturating_sub(now);
-        match self.state.lock().standing(key) {
-            Standing::Backoff { until } => Standing::Backoff { until: left(until) },
-            Standing::Waiting { until } => Standing::Waiting { until: left(until) },
+        match self.state.lock().key_state(key) {
+            KeyState::Backoff { until } => KeyState::Backoff { until: left(until) },
+            KeyState::Waiting { until } => KeyState::Waiting { until: left(until) },
             other => other,
         }
     }

@@ -33,9 +33,9 @@ pub fn read(data_dir: &Path) -> anyhow::Result<Vec<Attachment>> {
 
 /// The treatment of a file of the backup by a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RestoreAction {
     /// The file is missing and restored.
-    Put,
+    Restore,
     /// The same file exists.
     Same,
     /// A different file, or a different other half of its pair, exists and is kept.
@@ -46,7 +46,7 @@ pub enum Fate {
 ///
 /// # Errors
 /// For a file name that no key or certificate has.
-pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec<(Attachment, Fate)>> {
+pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec<(Attachment, RestoreAction)>> {
     let find = |files: &[Attachment], name: &str| files.iter().find(|it| it.name == name).map(|it| it.content.clone());
     let mut planned = Vec::new();
     for file in backup {
@@ -59,13 +59,13 @@ pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec
         let relative = |it: &&Attachment| family(&it.name) == family(&file.name);
         let differs = |it: &Attachment| find(backup, &it.name).is_some_and(|content| content != it.content);
         let foreign = foreign || present.iter().filter(relative).any(differs);
-        let fate = match find(present, &file.name) {
-            Some(content) if content == file.content => Fate::Same,
-            Some(_) => Fate::Kept,
-            None if foreign => Fate::Kept,
-            None => Fate::Put,
+        let action = match find(present, &file.name) {
+            Some(content) if content == file.content => RestoreAction::Same,
+            Some(_) => RestoreAction::Kept,
+            None if foreign => RestoreAction::Kept,
+            None => RestoreAction::Restore,
         };
-        planned.push((file.clone(), fate));
+        planned.push((file.clone(), action));
     }
     Ok(planned)
 }
@@ -93,12 +93,12 @@ pub fn present(data_dir: &Path) -> anyhow::Result<Vec<Attachment>> {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn put_back(data_dir: &Path, planned: &[(Attachment, Fate)]) -> anyhow::Result<()> {
-    if planned.iter().all(|(_, fate)| *fate != Fate::Put) {
+pub fn put_back(data_dir: &Path, planned: &[(Attachment, RestoreAction)]) -> anyhow::Result<()> {
+    if planned.iter().all(|(_, action)| *action != RestoreAction::Restore) {
         return Ok(());
     }
     pki::files::private_directory(&data_dir.join(DIRECTORY))?;
-    for (file, _) in planned.iter().filter(|(_, fate)| *fate == Fate::Put) {
+    for (file, _) in planned.iter().filter(|(_, action)| *action == RestoreAction::Restore) {
         let is_public = file.name.ends_with(".crt") || file.name.ends_with(".pub");
         let access = if is_public { Access::Public } else { Access::Private };
         pki::files::create_new(&data_dir.join(&file.name), &file.content, access)?;
@@ -121,15 +121,21 @@ mod tests {
         };
         let backup = files(&[("pki/ca.crt", "A"), ("pki/ca.key", "a"), ("pki/sa.key", "s")]);
         for (present, expected) in [
-            (files(&[]), [Fate::Put, Fate::Put, Fate::Put]),
-            (files(&[("pki/ca.crt", "A"), ("pki/ca.key", "a")]), [Fate::Same, Fate::Same, Fate::Put]),
-            (files(&[("pki/ca.crt", "B"), ("pki/ca.key", "b")]), [Fate::Kept, Fate::Kept, Fate::Put]),
-            (files(&[("pki/ca.crt", "A")]), [Fate::Same, Fate::Put, Fate::Put]),
-            (files(&[("pki/ca.crt", "B")]), [Fate::Kept, Fate::Kept, Fate::Put]),
-            (files(&[("pki/sa.key", "t")]), [Fate::Put, Fate::Put, Fate::Kept]),
+            (files(&[]), [RestoreAction::Restore, RestoreAction::Restore, RestoreAction::Restore]),
+            (
+                files(&[("pki/ca.crt", "A"), ("pki/ca.key", "a")]),
+                [RestoreAction::Same, RestoreAction::Same, RestoreAction::Restore],
+            ),
+            (
+                files(&[("pki/ca.crt", "B"), ("pki/ca.key", "b")]),
+                [RestoreAction::Kept, RestoreAction::Kept, RestoreAction::Restore],
+            ),
+            (files(&[("pki/ca.crt", "A")]), [RestoreAction::Same, RestoreAction::Restore, RestoreAction::Restore]),
+            (files(&[("pki/ca.crt", "B")]), [RestoreAction::Kept, RestoreAction::Kept, RestoreAction::Restore]),
+            (files(&[("pki/sa.key", "t")]), [RestoreAction::Restore, RestoreAction::Restore, RestoreAction::Kept]),
         ] {
             let planned = plan(&backup, &present).expect("plain names");
-            assert_eq!(planned.iter().map(|(_, fate)| *fate).collect::<Vec<_>>(), expected, "{present:?}");
+            assert_eq!(planned.iter().map(|(_, action)| *action).collect::<Vec<_>>(), expected, "{present:?}");
         }
         let backup = files(&[
             ("pki/ca-2.pem", "B"),
@@ -138,14 +144,23 @@ mod tests {
             ("pki/sa-x.pub", "p"),
         ]);
         for (present, expected) in [
-            (files(&[("pki/ca.crt", "A")]), [Fate::Put, Fate::Same, Fate::Put, Fate::Put]),
+            (
+                files(&[("pki/ca.crt", "A")]),
+                [RestoreAction::Restore, RestoreAction::Same, RestoreAction::Restore, RestoreAction::Restore],
+            ),
             // The successor of another authority is not restored.
-            (files(&[("pki/ca.crt", "C"), ("pki/sa.key", "t")]), [Fate::Kept, Fate::Kept, Fate::Put, Fate::Put]),
-            (files(&[("pki/ca-2.pem", "C")]), [Fate::Kept, Fate::Kept, Fate::Put, Fate::Put]),
-            (files(&[("pki/ca-3.pem", "C")]), [Fate::Put; 4]),
+            (
+                files(&[("pki/ca.crt", "C"), ("pki/sa.key", "t")]),
+                [RestoreAction::Kept, RestoreAction::Kept, RestoreAction::Restore, RestoreAction::Restore],
+            ),
+            (
+                files(&[("pki/ca-2.pem", "C")]),
+                [RestoreAction::Kept, RestoreAction::Kept, RestoreAction::Restore, RestoreAction::Restore],
+            ),
+            (files(&[("pki/ca-3.pem", "C")]), [RestoreAction::Restore; 4]),
         ] {
             let planned = plan(&backup, &present).expect("plain names");
-            assert_eq!(planned.iter().map(|(_, fate)| *fate).collect::<Vec<_>>(), expected, "{present:?}");
+            assert_eq!(planned.iter().map(|(_, action)| *action).collect::<Vec<_>>(), expected, "{present:?}");
         }
         for name in ["../etc/passwd", "pki/../a", "pki/", "pki/.a", "ca.key", "pki/a/b"] {
             plan(&files(&[(name, "")]), &[]).expect_err(name);

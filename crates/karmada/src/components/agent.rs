@@ -15,7 +15,7 @@ use world::Level;
 
 use super::reconciling::selection;
 use super::reconnect::{Connect, following};
-use super::{Begun, Surroundings, limited, places, run_over};
+use super::{ComponentContext, StartedComponent, limited, places, run_over};
 use crate::flags::FlagValues;
 
 /// Whether an agent runs it.
@@ -46,7 +46,7 @@ async fn control_plane(flags: &FlagValues<'_>, rotated: Arc<Level<Option<Arc<str
 }
 
 /// The agent's connection to its member.
-struct Near {
+struct MemberConnection {
     client: Client,
     /// The member's certificate is not verified.
     insecure: bool,
@@ -54,7 +54,7 @@ struct Near {
 }
 
 /// `--kubeconfig` or `KUBECONFIG`; in a pod without them, the cluster of the pod.
-async fn member(flags: &FlagValues<'_>) -> anyhow::Result<Near> {
+async fn member(flags: &FlagValues<'_>) -> anyhow::Result<MemberConnection> {
     let places = places(flags);
     anyhow::ensure!(places.any(), "--kubeconfig or KUBECONFIG must name the member cluster");
     let failed = "error building kubeconfig of member cluster";
@@ -62,7 +62,7 @@ async fn member(flags: &FlagValues<'_>) -> anyhow::Result<Near> {
     let egress = Egress::to(connection.facts.server(), connection.facts.proxy_url()).context(failed)?;
     let (client, insecure) =
         (connection.client.with_user_agent("karmada-agent"), connection.facts.skips_verification());
-    Ok(Near { client, insecure, egress })
+    Ok(MemberConnection { client, insecure, egress })
 }
 
 /// The destinations that the control plane may reach over the tunnel of this agent.
@@ -102,9 +102,9 @@ pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool)
     registration(flags, false)?;
     let probes = super::addresses(flags)?.bind()?;
     let control = control_plane(flags, Arc::clone(&settings.rotation.kubeconfig)).await?;
-    let near = member(flags).await?;
-    let registration = registration(flags, near.insecure)?;
-    let kept = register(&control, &near.client, &registration).await?;
+    let member_connection = member(flags).await?;
+    let registration = registration(flags, member_connection.insecure)?;
+    let kept = register(&control, &member_connection.client, &registration).await?;
     let name = registration.name.clone();
     if !kept.is_empty() {
         let fields = kept.join(", ");
@@ -115,8 +115,8 @@ pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool)
         );
     }
     let lease = format!("{}{name}", leases::AGENT_PREFIX);
-    let (member, cluster) = (served(near.egress, &registration.api_endpoint), name.clone());
-    let open_tunnel = |around: &Surroundings| {
+    let (member, cluster) = (served(member_connection.egress, &registration.api_endpoint), name.clone());
+    let open_tunnel = |around: &ComponentContext| {
         if has_tunnel {
             let (control, world) = (around.client.clone(), around.world.clone());
             let agent = tunnel::Agent { cluster, control, member, world };
@@ -125,14 +125,14 @@ pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool)
     };
     run_over(control, probes, flags, Some(&lease), open_tunnel, async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
-        let own = (name.clone(), near.client);
+        let own = (name.clone(), member_connection.client);
         let context = Context::agent(around.client.clone(), around.world.clone(), own, settings, around.stop.clone());
         let tasks = controllers::start(&context, &selection).context("--controllers")?;
         anyhow::ensure!(context.synced().await, "the agent ended before it knew what there is");
         let names: Vec<&str> =
             CONTROLLERS.iter().filter(|it| is_of_agents(it)).map(|controller| controller.name).collect();
         let ready = format!("The agent of cluster {name} is ready ({} of {})", tasks.len(), names.join(", "));
-        Ok(Begun { ready, tasks })
+        Ok(StartedComponent { ready, tasks })
     })
     .await
 }

@@ -10,7 +10,7 @@ use client::Client;
 use karmada_api::gates;
 use world::World;
 
-use super::behind::{Behind, Front, FrontSocket, front_proxy, kept, store};
+use super::aggregated_server::{AggregatedServer, Front, FrontSocket, front_proxy, kept, store};
 use crate::cluster_admission::ClusterAdmission;
 use crate::engine::Engine;
 use crate::flags::FlagValues;
@@ -36,17 +36,19 @@ async fn open(
     engine: Engine,
     Served { resource_models, allow_http }: Served,
     world: &World,
-) -> anyhow::Result<Behind> {
+) -> anyhow::Result<AggregatedServer> {
     let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None), allow_http));
     let tunnels = proxy.tunnels().clone();
-    let admission: Vec<Arc<dyn Admission>> =
-        vec![Arc::new(ClusterAdmission::behind(&control, allow_http)), Arc::new(EndsTunnels(tunnels.clone()))];
+    let admission: Vec<Arc<dyn Admission>> = vec![
+        Arc::new(ClusterAdmission::with_control_plane(&control, allow_http)),
+        Arc::new(EndsTunnels(tunnels.clone())),
+    ];
     proxy.control_plane(control);
     let routes: Vec<Arc<dyn Route>> = vec![proxy];
     let resources = crate::resources::resources_of(GROUP, resource_models);
-    let behind = Behind::open(front, engine, (resources, admission), routes, world).await?;
-    tunnels.count_in(&behind.server.shared().metrics);
-    Ok(behind)
+    let aggregated_server = AggregatedServer::open(front, engine, (resources, admission), routes, world).await?;
+    tunnels.count_in(&aggregated_server.server.shared().metrics);
+    Ok(aggregated_server)
 }
 
 pub async fn aggregated_apiserver(flags: &FlagValues<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {

@@ -30,12 +30,12 @@ use crate::serving::OwnCertificate;
 use crate::sockets::Bound;
 
 /// Such a server without its socket.
-pub struct Behind {
+pub struct AggregatedServer {
     pub server: ApiServer,
     engine: Engine,
 }
 
-impl Behind {
+impl AggregatedServer {
     /// `routes` are served in addition to the resources, whose writes pass the plugins.
     pub async fn open(
         front: FrontProxy,

@@ -15,7 +15,7 @@ use metrics_adapter::{Fleet, MetricsApi, published};
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use super::behind::{Behind, Front, FrontSocket, front_proxy};
+use super::aggregated_server::{AggregatedServer, Front, FrontSocket, front_proxy};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::flags::FlagValues;
@@ -26,13 +26,13 @@ use crate::probes::Addresses;
 const SERVICE: &str = "karmada-metrics-adapter.karmada-system.svc";
 
 /// `members` are those of the control plane in front.
-async fn open(members: Members, front: FrontProxy, engine: Engine, world: &World) -> anyhow::Result<Behind> {
+async fn open(members: Members, front: FrontProxy, engine: Engine, world: &World) -> anyhow::Result<AggregatedServer> {
     let measured = Arc::new(Measured::default());
     measured.connect(members);
     let api = Arc::new(MetricsApi::new(Arc::clone(&measured) as Arc<dyn Fleet>));
     let routes: Vec<Arc<dyn Route>> = vec![Arc::clone(&api) as Arc<dyn Route>];
-    let behind = Behind::open(front, engine, (Vec::new(), Vec::new()), routes, world).await?;
-    let server = Arc::clone(behind.server.shared());
+    let aggregated_server = AggregatedServer::open(front, engine, (Vec::new(), Vec::new()), routes, world).await?;
+    let server = Arc::clone(aggregated_server.server.shared());
     let stop = server.ending();
     let publish = move |offered: &Offered| {
         let generation = server.apis.load().generation + 1;
@@ -40,7 +40,7 @@ async fn open(members: Members, front: FrontProxy, engine: Engine, world: &World
     };
     publish(&Offered::default());
     tokio::spawn(listed_metrics::follow(api, measured, world.clone(), stop, publish));
-    Ok(behind)
+    Ok(aggregated_server)
 }
 
 pub async fn metrics_adapter(flags: &FlagValues<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {

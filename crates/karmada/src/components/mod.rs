@@ -3,15 +3,15 @@
 
 mod agent;
 mod aggregated;
-mod behind;
+mod aggregated_server;
 mod flags;
 mod front_authority;
 mod measuring;
-mod near;
 mod reconciling;
 mod reconnect;
 mod scheduling;
 mod searching;
+mod watched_members;
 
 use client::kubeconfig::Places;
 use client::{Client, TokenBucket};
@@ -28,10 +28,10 @@ pub use agent::agent;
 pub use aggregated::aggregated_apiserver;
 pub use flags::{addresses, descheduler_options, estimator_settings, scheduler_options, switches};
 pub use measuring::metrics_adapter;
-pub use near::NearMembers;
 pub use reconciling::controller_manager;
 pub use scheduling::{descheduler, scheduler, scheduler_estimator};
 pub use searching::search;
+pub use watched_members::WatchedMembers;
 
 /// Whether this replica holds the Lease; client-go's name.
 pub const LEADING: Description =
@@ -48,7 +48,7 @@ const LEASE_FLAGS: [&str; 4] = [
 ];
 
 /// The context of a component.
-pub struct Surroundings {
+pub struct ComponentContext {
     /// To the API server of `--kubeconfig`.
     pub client: Client,
     pub world: World,
@@ -57,7 +57,7 @@ pub struct Surroundings {
 }
 
 /// A running component.
-pub struct Begun {
+pub struct StartedComponent {
     /// A line for the user.
     pub ready: String,
     pub tasks: Vec<JoinHandle<()>>,
@@ -71,7 +71,7 @@ pub async fn run(
     name: &str,
     flags: &FlagValues<'_>,
     lease: Option<&str>,
-    begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
+    begin: impl AsyncFnOnce(&ComponentContext) -> anyhow::Result<StartedComponent>,
 ) -> anyhow::Result<()> {
     let probes = addresses(flags)?.bind()?;
     run_over(connect(name, flags).await?, probes, flags, lease, |_| (), begin).await
@@ -84,15 +84,15 @@ async fn run_over(
     probes: BoundProbes,
     flags: &FlagValues<'_>,
     lease: Option<&str>,
-    beside: impl FnOnce(&Surroundings),
-    begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
+    beside: impl FnOnce(&ComponentContext),
+    begin: impl AsyncFnOnce(&ComponentContext) -> anyhow::Result<StartedComponent>,
 ) -> anyhow::Result<()> {
     let world = World::system();
     let (registry, stop, probed) = (Registry::default(), CancellationToken::new(), CancellationToken::new());
     crate::metrics::of_process(&registry);
     let client = client.counted_in(&registry);
     let probes = probes.open(&registry, &probed)?;
-    let around = Surroundings { client, world, registry, stop };
+    let around = ComponentContext { client, world, registry, stop };
     beside(&around);
     let worked = work(flags, lease, &around, &probes, begin).await;
     probed.cancel();
@@ -103,9 +103,9 @@ async fn run_over(
 async fn work(
     flags: &FlagValues<'_>,
     lease: Option<&str>,
-    around: &Surroundings,
+    around: &ComponentContext,
     probes: &Probes,
-    begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
+    begin: impl AsyncFnOnce(&ComponentContext) -> anyhow::Result<StartedComponent>,
 ) -> anyhow::Result<()> {
     let ended = crate::cli::ended();
     tokio::pin!(ended);

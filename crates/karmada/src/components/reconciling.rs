@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use controllers::{CONTROLLERS, Context, Controller, Settings};
 
-use super::{Begun, run};
+use super::{StartedComponent, run};
 use crate::flags::FlagValues;
 
 /// The controllers of `here` that `--controllers` selects. As upstream, unknown names are ignored.
@@ -27,7 +27,7 @@ pub async fn controller_manager(flags: &FlagValues<'_>, settings: Settings) -> a
         anyhow::ensure!(context.synced().await, "the controllers ended before they knew what there is");
         let names: Vec<&str> = CONTROLLERS.iter().map(|controller| controller.name).collect();
         let ready = format!("The controllers are ready ({} of {})", tasks.len(), names.join(", "));
-        Ok(Begun { ready, tasks })
+        Ok(StartedComponent { ready, tasks })
     })
     .await
 }

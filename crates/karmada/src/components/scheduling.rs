@@ -8,12 +8,12 @@ use controller_runtime::InformerSet;
 use estimator::{Connections, Estimators, MemberEstimator, Settings};
 
 use super::flags::{descheduler_options, estimator_settings, estimator_tls, scheduler_options, switches};
-use super::{Begun, Surroundings, run};
+use super::{ComponentContext, StartedComponent, run};
 use crate::flags::FlagValues;
 use crate::sockets::Bound;
 
 /// Over gRPC alone: the caches of other processes are not available.
-fn estimators(around: &Surroundings, settings: Settings) -> anyhow::Result<Estimators> {
+fn estimators(around: &ComponentContext, settings: Settings) -> anyhow::Result<Estimators> {
     let timeout = settings.timeout;
     let connections = Connections::new(around.client.clone(), settings).context("setting up TLS to estimators")?;
     Ok(Estimators::new(None, Some(connections), timeout))
@@ -31,7 +31,7 @@ pub async fn scheduler(flags: &FlagValues<'_>) -> anyhow::Result<()> {
         let name = options.name.clone();
         let (scheduler, task) = scheduler::start(&informers, &around.client, world, options, stop);
         anyhow::ensure!(scheduler.synced().await, "the scheduler ended before it knew all bindings and clusters");
-        Ok(Begun { ready: format!("The scheduler {name} is ready"), tasks: vec![task] })
+        Ok(StartedComponent { ready: format!("The scheduler {name} is ready"), tasks: vec![task] })
     })
     .await
 }
@@ -46,7 +46,7 @@ pub async fn descheduler(flags: &FlagValues<'_>) -> anyhow::Result<()> {
         let task = tokio::spawn(async move {
             scheduler::deschedule(&informers, &client, world, estimators, options, stop).await;
         });
-        Ok(Begun { ready: "The descheduler is ready".to_owned(), tasks: vec![task] })
+        Ok(StartedComponent { ready: "The descheduler is ready".to_owned(), tasks: vec![task] })
     })
     .await
 }
@@ -65,7 +65,7 @@ pub async fn scheduler_estimator(flags: &FlagValues<'_>) -> anyhow::Result<()> {
         let listener = bound.listen()?;
         let serving = estimator::serve(listener, tls, Arc::new(member), around.registry.clone(), around.stop.clone());
         let ready = format!("The estimator of cluster {cluster} is ready on {address}");
-        Ok(Begun { ready, tasks: vec![tokio::spawn(serving)] })
+        Ok(StartedComponent { ready, tasks: vec![tokio::spawn(serving)] })
     })
     .await
 }

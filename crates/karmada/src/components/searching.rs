@@ -13,7 +13,7 @@ use controllers::{Members, Settings};
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use super::behind::{Behind, Front, FrontSocket, front_proxy, kept, store};
+use super::aggregated_server::{AggregatedServer, Front, FrontSocket, front_proxy, kept, store};
 use crate::engine::Engine;
 use crate::flags::FlagValues;
 use fleet_api::proxy::ClusterProxy;
@@ -32,7 +32,7 @@ async fn open(
     offers: Offers,
     allow_http: bool,
     world: &World,
-) -> anyhow::Result<Behind> {
+) -> anyhow::Result<AggregatedServer> {
     let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None), allow_http));
     proxy.clusters_in(members.clusters());
     proxy.control_plane(control.clone());
@@ -42,7 +42,7 @@ async fn open(
     let mut resources = crate::resources::resources_of(GROUP, true);
     resources.retain(|it| offers.has(&it.info.resource.plural));
     let routes: Vec<Arc<dyn Route>> = vec![search];
-    Behind::open(front, engine, (resources, Vec::new()), routes, world).await
+    AggregatedServer::open(front, engine, (resources, Vec::new()), routes, world).await
 }
 
 pub async fn search(flags: &FlagValues<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {

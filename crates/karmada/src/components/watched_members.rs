@@ -4,24 +4,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use controllers::{Member, Members};
-use estimator::{MemberEstimator, Near};
+use estimator::{LocalMembers, MemberEstimator};
 use parking_lot::Mutex;
 use scheduling::accurate::Switches;
 
 /// One for each connected member, created at its first estimate, and recreated with the connection.
-pub struct NearMembers {
+pub struct WatchedMembers {
     members: Members,
     switches: Switches,
     kept: Mutex<HashMap<String, (Weak<Member>, MemberEstimator)>>,
 }
 
-impl NearMembers {
+impl WatchedMembers {
     pub fn new(members: Members, switches: Switches) -> Arc<Self> {
         Arc::new(Self { members, switches, kept: Mutex::default() })
     }
 }
 
-impl Near for NearMembers {
+impl LocalMembers for WatchedMembers {
     fn member(&self, cluster: &str) -> Option<MemberEstimator> {
         let mut kept = self.kept.lock();
         let Some(member) = self.members.connected(cluster) else {

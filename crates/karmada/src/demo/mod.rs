@@ -3,7 +3,7 @@
 
 mod observed;
 mod screen;
-mod story;
+mod steps;
 mod view;
 
 use std::future::Future;
@@ -23,7 +23,7 @@ use crate::reach::Listen;
 use crate::simulated::SimulatedMembers;
 use crate::up::{self, ControlPlane};
 pub use screen::Screen;
-use story::Story;
+use steps::Steps;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -108,7 +108,7 @@ async fn show(
     screen: &mut Screen,
     world: &World,
 ) -> anyhow::Result<()> {
-    Story::new(plane, screen, begun, options.timeout).play(world).await?;
+    Steps::new(plane, screen, begun, options.timeout).play(world).await?;
     screen.text(NOTE);
     if options.exit {
         return Ok(());

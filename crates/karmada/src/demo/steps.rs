@@ -20,7 +20,7 @@ const REPLICAS: i64 = 4;
 const DRIFTED: i64 = 5;
 
 /// The story so far.
-pub struct Story<'a> {
+pub struct Steps<'a> {
     plane: &'a ControlPlane,
     screen: &'a mut Screen,
     begun: Instant,
@@ -29,7 +29,7 @@ pub struct Story<'a> {
     observed: Option<Observed>,
 }
 
-impl<'a> Story<'a> {
+impl<'a> Steps<'a> {
     pub fn new(plane: &'a ControlPlane, screen: &'a mut Screen, begun: Instant, patience: Duration) -> Self {
         Self { plane, screen, begun, patience, observed: None }
     }

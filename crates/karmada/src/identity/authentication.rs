@@ -10,7 +10,7 @@ use ::identity::{Methods, Reviewer, Version, WebhookTokens};
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 
-use super::reload::{Followed, Held, Kind};
+use super::reload::{Followed, Kind, LoadedContent};
 use super::{kubeconfig, read};
 
 const CONFIGURATION: &str = "--authentication-config";
@@ -119,7 +119,7 @@ struct File {
     file: PathBuf,
     settings: Settings,
     own_issuers: Vec<String>,
-    held: Held,
+    loaded: LoadedContent,
 }
 
 /// The issuers follow their file.
@@ -129,8 +129,8 @@ pub(super) fn followed(
     settings: Settings,
     own_issuers: Vec<String>,
 ) -> Box<dyn Followed> {
-    let held = Held::new(std::fs::read(file).unwrap_or_default());
-    Box::new(File { methods, file: file.to_owned(), settings, own_issuers, held })
+    let loaded = LoadedContent::new(std::fs::read(file).unwrap_or_default());
+    Box::new(File { methods, file: file.to_owned(), settings, own_issuers, loaded })
 }
 
 impl Followed for File {
@@ -145,7 +145,7 @@ impl Followed for File {
     fn reload(&mut self) -> BoxFuture<'_, anyhow::Result<bool>> {
         Box::pin(async move {
             let content = read(CONFIGURATION, &self.file)?;
-            if !self.held.takes(&content) {
+            if !self.loaded.takes(&content) {
                 return Ok(false);
             }
             self.methods.replace(self.settings.parse(&content, &self.file, &self.own_issuers)?);

@@ -11,7 +11,7 @@ use ::identity::{Chain, Entry, Reviewer, Version};
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 
-use super::reload::{Followed, Held, Kind};
+use super::reload::{Followed, Kind, LoadedContent};
 use super::{kubeconfig, read};
 
 const CONFIGURATION: &str = "--authorization-config";
@@ -181,13 +181,13 @@ impl Open {
 struct File {
     open: Open,
     file: PathBuf,
-    held: Held,
+    loaded: LoadedContent,
 }
 
 /// The authorizers follow their file.
 pub(super) fn followed(open: Open, file: &Path) -> Box<dyn Followed> {
-    let held = Held::new(std::fs::read(file).unwrap_or_default());
-    Box::new(File { open, file: file.to_owned(), held })
+    let loaded = LoadedContent::new(std::fs::read(file).unwrap_or_default());
+    Box::new(File { open, file: file.to_owned(), loaded })
 }
 
 impl Followed for File {
@@ -202,7 +202,7 @@ impl Followed for File {
     fn reload(&mut self) -> BoxFuture<'_, anyhow::Result<bool>> {
         Box::pin(async move {
             let content = read(CONFIGURATION, &self.file)?;
-            if !self.held.takes(&content) {
+            if !self.loaded.takes(&content) {
                 return Ok(false);
             }
             let connected = connected(parse(&content, &self.file)?).await?;

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use futures::future::BoxFuture;
 
 use super::read;
-use super::reload::{Followed, Held, Kind};
+use super::reload::{Followed, Kind, LoadedContent};
 
 const CONFIGURATION: &str = "--encryption-provider-config";
 
@@ -39,7 +39,7 @@ impl Settings {
 /// The providers of a server, and the file that they are from.
 pub struct Open {
     pub providers: Arc<Encryption>,
-    held: Held,
+    loaded: LoadedContent,
 }
 
 impl Open {
@@ -49,7 +49,7 @@ impl Open {
         let (content, configuration) = settings.read()?;
         let providers = Encryption::start(configuration).await.map_err(anyhow::Error::msg);
         let providers = providers.with_context(|| format!("{CONFIGURATION} {}", settings.file.display()))?;
-        Ok(Self { providers: Arc::new(providers), held: Held::new(content) })
+        Ok(Self { providers: Arc::new(providers), loaded: LoadedContent::new(content) })
     }
 }
 
@@ -76,7 +76,7 @@ impl Followed for File {
     fn reload(&mut self) -> BoxFuture<'_, anyhow::Result<bool>> {
         Box::pin(async move {
             let content = read(CONFIGURATION, &self.settings.file)?;
-            if !self.open.held.takes(&content) {
+            if !self.open.loaded.takes(&content) {
                 return Ok(false);
             }
             let configuration = self.settings.parse(&content)?;

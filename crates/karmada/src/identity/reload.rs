@@ -101,9 +101,9 @@ pub async fn follow(mut followed: Vec<Box<dyn Followed>>, registry: Registry, st
 
 /// The content of a file at the last attempt: an unchanged file is not tried again.
 #[derive(Default)]
-pub struct Held(Option<Vec<u8>>);
+pub struct LoadedContent(Option<Vec<u8>>);
 
-impl Held {
+impl LoadedContent {
     pub fn new(content: Vec<u8>) -> Self {
         Self(Some(content))
     }

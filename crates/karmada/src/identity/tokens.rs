@@ -7,19 +7,19 @@ use anyhow::Context as _;
 use futures::future::BoxFuture;
 
 use super::read;
-use super::reload::{Followed, Held, Kind};
+use super::reload::{Followed, Kind, LoadedContent};
 
 const FLAG: &str = "--token-auth-file";
 
 struct File {
     file: PathBuf,
     tokens: StaticTokens,
-    held: Held,
+    loaded: LoadedContent,
 }
 
 /// `tokens` are those that the file had at the start.
 pub(super) fn followed(file: PathBuf, tokens: StaticTokens) -> Box<dyn Followed> {
-    Box::new(File { file, tokens, held: Held::default() })
+    Box::new(File { file, tokens, loaded: LoadedContent::default() })
 }
 
 impl Followed for File {
@@ -34,7 +34,7 @@ impl Followed for File {
     fn reload(&mut self) -> BoxFuture<'_, anyhow::Result<bool>> {
         Box::pin(async move {
             let content = read(FLAG, &self.file)?;
-            if !self.held.takes(&content) {
+            if !self.loaded.takes(&content) {
                 return Ok(false);
             }
             let attempt = || format!("{FLAG} {}", self.file.display());

@@ -52,7 +52,7 @@ fn without_times(text: &str) -> String {
     times.replace_all(text, "").into_owned()
 }
 
-fn story() -> Expect {
+fn transcript() -> Expect {
     expect![[r#"
         Started   a control plane and 3 simulated member clusters in this process
         Joined    member1, member2, member3: all Ready
@@ -74,7 +74,7 @@ async fn the_demo_reports_each_step() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (error, text) = played(options(), directory.path()).await;
     assert_eq!(error, None, "{text}");
-    story().assert_eq(&text);
+    transcript().assert_eq(&text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ fn the_program_writes_plain_lines_into_a_pipe_and_no_logs() {
     assert!(output.status.success(), "{out}{err}");
     assert_eq!(err, "");
     assert!(out.is_ascii() && !out.contains('\x1b'), "{out}");
-    story().assert_eq(&without_times(&out));
+    transcript().assert_eq(&without_times(&out));
 }
 
 #[test]
@@ -131,8 +131,9 @@ fn the_readme_shows_the_demo() {
     let readme = include_str!("../../../../README.md");
     let block = readme.split("\n\n").find(|block| block.contains("s  Started   a control plane"));
     let shown: String = block.unwrap_or_default().lines().map(|line| format!("{}\n", line.trim_start())).collect();
-    let story = story().data().to_owned();
-    let lines = story.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("The demo"));
+    let transcript = transcript().data().to_owned();
+    let lines =
+        transcript.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("The demo"));
     assert_eq!(without_times(&shown).lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>());
 }
 

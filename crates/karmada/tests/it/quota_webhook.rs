@@ -78,13 +78,13 @@ impl Admission for Calls {
 }
 
 /// An API server with Karmada's kinds but without its rules, with the webhook and the controller.
-struct Beside {
+struct WebhookPlane {
     server: ApiServer,
     client: Client,
     stop: CancellationToken,
 }
 
-impl Beside {
+impl WebhookPlane {
     async fn start() -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 3);
         let rules = Rules::new(
@@ -116,9 +116,9 @@ impl Beside {
         // Some servers create it at their start.
         drop(client.create(&ApiResource::cluster("", "v1", "Namespace", "namespaces"), &namespace).await);
         client.create(&quotas(), &quota).await.expect("a quota");
-        let beside = Self { server, client, stop };
-        beside.until_used("0").await;
-        beside
+        let plane = Self { server, client, stop };
+        plane.until_used("0").await;
+        plane
     }
 
     async fn bind(&self, name: &str, replicas: u32) -> Result<(), client::Error> {
@@ -161,25 +161,25 @@ fn assert_refused(result: Result<(), client::Error>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_webhook_charges_and_the_controllers_release() {
-    let beside = Beside::start().await;
-    beside.bind("a", 3).await.expect("it fits");
-    assert_eq!(beside.used().await, "3", "charged before it was stored");
-    assert_refused(beside.bind("b", 3).await);
-    assert_eq!(beside.used().await, "3");
-    beside.scale("a", 5, None).await.expect("it fits exactly");
-    assert_eq!(beside.used().await, "5");
-    assert_refused(beside.scale("a", 6, None).await);
+    let plane = WebhookPlane::start().await;
+    plane.bind("a", 3).await.expect("it fits");
+    assert_eq!(plane.used().await, "3", "charged before it was stored");
+    assert_refused(plane.bind("b", 3).await);
+    assert_eq!(plane.used().await, "3");
+    plane.scale("a", 5, None).await.expect("it fits exactly");
+    assert_eq!(plane.used().await, "5");
+    assert_refused(plane.scale("a", 6, None).await);
     // Released once it is stored.
-    beside.scale("a", 1, None).await.expect("less always fits");
-    beside.until_used("1").await;
-    beside.bind("b", 3).await.expect("there is room again");
-    assert_eq!(beside.used().await, "4");
-    beside.client.delete(&bindings(), &key("b"), &DeleteOptions::default()).await.expect("deleted");
-    beside.until_used("1").await;
+    plane.scale("a", 1, None).await.expect("less always fits");
+    plane.until_used("1").await;
+    plane.bind("b", 3).await.expect("there is room again");
+    assert_eq!(plane.used().await, "4");
+    plane.client.delete(&bindings(), &key("b"), &DeleteOptions::default()).await.expect("deleted");
+    plane.until_used("1").await;
     // Charged, and never stored.
-    let error = beside.scale("a", 4, Some("1")).await.expect_err("an old version");
+    let error = plane.scale("a", 4, Some("1")).await.expect_err("an old version");
     assert!(error.is_conflict(), "{error}");
-    beside.until_used("1").await;
-    beside.stop.cancel();
-    beside.server.shutdown();
+    plane.until_used("1").await;
+    plane.stop.cancel();
+    plane.server.shutdown();
 }

@@ -156,12 +156,12 @@ async fn the_advertised_address_is_in_the_kubeconfig_and_in_the_service() {
 }
 
 /// A certificate of another authority, in files.
-struct Theirs {
+struct OtherCertificate {
     directory: TempDir,
     root: String,
 }
 
-impl Theirs {
+impl OtherCertificate {
     fn new(dns: &[&str], with_root: bool) -> Self {
         let world = World::system();
         let (authority, root) = Authority::generate("their-ca", &world).expect("an authority");
@@ -202,10 +202,10 @@ async fn the_kubeconfig_fits_a_certificate_of_another_authority() {
         (false, None, Some("api.example.org")),
         (true, Some("api.example.org"), None),
     ] {
-        let theirs = Theirs::new(&["api.example.org"], with_root);
+        let other = OtherCertificate::new(&["api.example.org"], with_root);
         let directory = TempDir::new().expect("a directory");
         let running = serve(directory.path(), |listen| {
-            listen.certificate = theirs.read();
+            listen.certificate = other.read();
             listen.external = external.map(|name| name.parse().expect("a host"));
         })
         .await;
@@ -214,7 +214,7 @@ async fn the_kubeconfig_fits_a_certificate_of_another_authority() {
         let bundle = STANDARD.decode(field(&config, "certificate-authority-data").expect("a bundle")).expect("base64");
         let bundle = String::from_utf8(bundle).expect("PEM");
         assert!(bundle.contains(running.opened.data.pki.authority.certificate()), "{bundle}");
-        assert_eq!(authorities(&bundle).contains(&fingerprint(&theirs.root)), with_root);
+        assert_eq!(authorities(&bundle).contains(&fingerprint(&other.root)), with_root);
         if external.is_none() {
             // As written, from this machine.
             let client = Client::from_kubeconfig(&running.socket.kubeconfig, None).await.expect("a kubeconfig");

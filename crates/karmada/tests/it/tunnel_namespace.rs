@@ -25,16 +25,16 @@ fn is_permitted() -> bool {
 }
 
 /// A child that ends with the test.
-struct Held(Child);
+struct ChildGuard(Child);
 
-impl Drop for Held {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Held {
+impl ChildGuard {
     /// Starts a command and returns its first line, too.
     fn start(mut command: Command) -> (Self, String) {
         let mut child = Self(command.stdout(Stdio::piped()).spawn().expect("the command starts"));
@@ -46,13 +46,13 @@ impl Held {
 }
 
 /// The network of the control plane; the loopback address of this process where there is no other.
-struct Network(Option<Held>);
+struct Network(Option<ChildGuard>);
 
 impl Network {
     /// A namespace that is connected with this one by a pair of interfaces.
     fn apart() -> Self {
         let mut command = Command::new("unshare");
-        let (holder, line) = Held::start({
+        let (holder, line) = ChildGuard::start({
             command.args(["--net", "--", "sh", "-c", "echo ready; exec sleep infinity"]);
             command
         });
@@ -88,10 +88,10 @@ impl Network {
     }
 
     /// `karmada up` in this network.
-    fn control_plane(&self, data_dir: &Path) -> Held {
+    fn control_plane(&self, data_dir: &Path) -> ChildGuard {
         let mut command = self.command(env!("CARGO_BIN_EXE_karmada"));
         command.args(["up", "--secure-port=0", "--allow-http-member-endpoints", "--bind-address", self.address()]);
-        let (held, line) = Held::start({
+        let (held, line) = ChildGuard::start({
             command.arg("--data-dir").arg(data_dir).env("KARMADA_LOG", "error");
             command
         });
@@ -141,7 +141,7 @@ async fn reached_through_the_agent(network: Network) {
         assert!(out.contains(expected), "{line}: {out}");
     }
     let forward = network.kubectl(data_dir, &server, &["port-forward", "pod/web", "0:80"]);
-    let started = tokio::task::spawn_blocking(move || Held::start(forward)).await.expect("no panic");
+    let started = tokio::task::spawn_blocking(move || ChildGuard::start(forward)).await.expect("no panic");
     assert!(started.1.starts_with("Forwarding from 127.0.0.1:"), "{}", started.1);
 }
 

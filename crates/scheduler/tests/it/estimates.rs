@@ -6,7 +6,7 @@ use std::time::Duration;
 use apimachinery::{ApiResource, ObjectKey};
 use client::PatchOptions;
 use controller_runtime::InformerSet;
-use estimator::{Estimators, MemberEstimator, Near};
+use estimator::{Estimators, LocalMembers, MemberEstimator};
 use scheduler::{Gates, Options};
 use scheduling::accurate::Switches;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::harness::{Plane, key, room};
 /// The control plane's own nodes and quotas serve as the member's.
 struct Own(MemberEstimator);
 
-impl Near for Own {
+impl LocalMembers for Own {
     fn member(&self, cluster: &str) -> Option<MemberEstimator> {
         (cluster == "m1").then(|| self.0.clone())
     }

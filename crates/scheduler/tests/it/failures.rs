@@ -7,8 +7,8 @@ use std::time::Duration;
 use client::PatchOptions;
 use karmada_api::scope::{Binding, Scope};
 use scheduler::Options;
-use scheduler::queue::Standing;
-use scheduler::triggers::LeftAlone;
+use scheduler::queue::KeyState;
+use scheduler::triggers::IgnoreReason;
 use serde_json::json;
 use transport::Response;
 
@@ -39,8 +39,8 @@ async fn an_unschedulable_binding_is_retried_after_five_minutes() {
     let web = key("web");
     plane.bind(&web, json!({})).await;
     plane.settle().await;
-    let left = || match plane.scheduler.explain(&web).expect("it exists").standing {
-        Standing::Waiting { until } => until,
+    let left = || match plane.scheduler.explain(&web).expect("it exists").key_state {
+        KeyState::Waiting { until } => until,
         other => panic!("{other:?}"),
     };
     let first = left();
@@ -196,7 +196,7 @@ async fn explanations_name_the_required_change() {
                cluster(s) had untolerated taint {k=v:NoSchedule}.";
     plane.expect(&web, why).await;
     let explanation = plane.scheduler.explain(&web).expect("it exists");
-    assert!(matches!(explanation.standing, Standing::Waiting { .. }), "{:?}", explanation.standing);
+    assert!(matches!(explanation.key_state, KeyState::Waiting { .. }), "{:?}", explanation.key_state);
     let findings = explanation.findings.expect("it is ours");
     let rejected =
         findings.clusters.iter().map(|it| it.rejected_by.as_ref().map(|by| (it.cluster.as_str(), by.plugin)));
@@ -204,13 +204,13 @@ async fn explanations_name_the_required_change() {
     plane.change_cluster("m1", json!({"spec": {"taints": null}})).await;
     plane.expect(&web, "m1:2 | True Success").await;
     let explanation = plane.scheduler.explain(&web).expect("it exists");
-    assert_eq!(explanation.standing, Standing::Settled);
+    assert_eq!(explanation.key_state, KeyState::Settled);
     let findings = explanation.findings.expect("it is ours");
     assert!(findings.clusters[0].chosen && !findings.clusters[1].chosen, "{findings:?}");
     plane.change(&web, json!({"suspension": {"scheduling": true}})).await;
     plane.settle().await;
     let explanation = plane.scheduler.explain(&web).expect("it exists");
-    assert_eq!(explanation.findings, Err(LeftAlone::Suspended));
+    assert_eq!(explanation.findings, Err(IgnoreReason::Suspended));
     plane.shutdown();
 }
 

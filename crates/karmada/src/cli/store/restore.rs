@@ -11,7 +11,7 @@ use world::World;
 
 use super::super::print;
 use super::{DataDirArgs, Progress, count, size, time};
-use crate::backups::keys::{self, Fate};
+use crate::backups::keys::{self, RestoreAction};
 use crate::backups::stamp;
 use crate::data_dir::DataDir;
 
@@ -82,17 +82,17 @@ fn described(file: &Path, contents: &Contents) -> String {
     )
 }
 
-fn keys_shown(planned: &[(Attachment, Fate)], dry_run: bool) -> String {
+fn keys_shown(planned: &[(Attachment, RestoreAction)], dry_run: bool) -> String {
     if planned.is_empty() {
         return "The backup holds no keys. Where the data directory has none, a start makes new ones: clients, agents and \
                 service accounts then need new credentials\n"
             .to_owned();
     }
-    let names = |wanted: Fate| {
-        let names = planned.iter().filter(|(_, fate)| *fate == wanted).map(|(file, _)| file.name.as_str());
+    let names = |wanted: RestoreAction| {
+        let names = planned.iter().filter(|(_, action)| *action == wanted).map(|(file, _)| file.name.as_str());
         names.collect::<Vec<_>>().join(", ")
     };
-    let (put, kept) = (names(Fate::Put), names(Fate::Kept));
+    let (put, kept) = (names(RestoreAction::Restore), names(RestoreAction::Kept));
     let mut text = String::new();
     // Writing to a String cannot fail.
     if !put.is_empty() {
