@@ -55,12 +55,12 @@ impl GenProblems {
 }
 
 /// Clusters, and a binding to place on them.
-pub struct GivenProblem {
+pub struct SchedulingProblem {
     pub clusters: Vec<Arc<Cluster>>,
     pub binding: Binding,
 }
 
-impl GivenProblem {
+impl SchedulingProblem {
     /// A stream of documents that [`solve`] reads.
     pub fn to_yaml(&self) -> anyhow::Result<String> {
         let clusters = self.clusters.iter().map(|cluster| serde_json::to_value(cluster.as_ref()));
@@ -96,13 +96,13 @@ impl SplitMix {
 }
 
 /// A problem that admission accepts, with at most this many clusters.
-pub fn generate(seed: u64, most_clusters: usize) -> GivenProblem {
+pub fn generate(seed: u64, most_clusters: usize) -> SchedulingProblem {
     let mut random = SplitMix(seed);
     let count = random.below(most_clusters + 1);
     let clusters: Vec<Value> = (0..count).map(|index| cluster(&mut random, index)).collect();
     let binding = binding(&mut random, count);
     let decode = |value| Arc::new(serde_json::from_value(value).expect("made of the type's own fields"));
-    GivenProblem {
+    SchedulingProblem {
         clusters: clusters.into_iter().map(decode).collect(),
         binding: Binding::from_value(Scope::Namespaced, &binding).expect("made of the type's own fields"),
     }

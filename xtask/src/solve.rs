@@ -13,7 +13,7 @@ use scheduling::report::Report;
 use scheduling::{Gates, Snapshot};
 use serde_json::Value;
 
-use crate::problems::GivenProblem;
+use crate::problems::SchedulingProblem;
 
 /// Print a document of cases with every `expect` filled in, or the decision for a binding with its reasons, cluster by
 /// cluster.
@@ -67,7 +67,7 @@ impl Solve {
 }
 
 /// Reads a stream of documents.
-pub fn parse(stream: &[u8]) -> anyhow::Result<GivenProblem> {
+pub fn parse(stream: &[u8]) -> anyhow::Result<SchedulingProblem> {
     let mut clusters = Vec::new();
     let mut binding = None;
     for document in apimachinery::yaml::documents(stream).context("reading YAML")? {
@@ -89,7 +89,7 @@ pub fn parse(stream: &[u8]) -> anyhow::Result<GivenProblem> {
             bail!("there is more than one binding");
         }
     }
-    Ok(GivenProblem { clusters, binding: binding.context("there is no binding")? })
+    Ok(SchedulingProblem { clusters, binding: binding.context("there is no binding")? })
 }
 
 fn read_binding(scope: Scope, document: &Value) -> anyhow::Result<Binding> {
@@ -101,15 +101,15 @@ fn read_binding(scope: Scope, document: &Value) -> anyhow::Result<Binding> {
 }
 
 /// The decision in one line.
-pub fn summary(problem: &GivenProblem) -> String {
+pub fn summary(problem: &SchedulingProblem) -> String {
     report_of(problem, &Gates::default()).map_or_else(|| "no placement".to_owned(), |report| report.result())
 }
 
 /// The decision and the result for each cluster.
-pub fn report(problem: &GivenProblem, gates: &Gates) -> anyhow::Result<String> {
+pub fn report(problem: &SchedulingProblem, gates: &Gates) -> anyhow::Result<String> {
     Ok(report_of(problem, gates).context("the binding has no placement")?.to_text())
 }
 
-fn report_of(problem: &GivenProblem, gates: &Gates) -> Option<Report> {
+fn report_of(problem: &SchedulingProblem, gates: &Gates) -> Option<Report> {
     Report::of(&problem.binding, &Snapshot::of_clusters(problem.clusters.iter().cloned()), gates)
 }

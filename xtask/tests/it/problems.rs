@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use karmada_api::policy::v1alpha1::SpreadField;
 use scheduling::{Gates, Problem, Snapshot, Strategy, decide, explain};
-use xtask::problems::{GivenProblem, generate};
+use xtask::problems::{SchedulingProblem, generate};
 use xtask::solve::{parse, report, summary};
 
-fn check(seed: u64, problem: &GivenProblem) {
+fn check(seed: u64, problem: &SchedulingProblem) {
     let snapshot = Snapshot::of_clusters(problem.clusters.iter().cloned());
     let input = Problem::of(&problem.binding).unwrap();
     let gates = Gates::default();
