@@ -155,8 +155,8 @@ pub async fn into_store(source: &dyn Store, target: &dyn Store, progress: Progre
     let revision = source.revision().await?;
     let expected = sum(source, revision, progress).await?;
     let present = match begin(target, &mark(&expected, revision)).await? {
-        Begun::New => HashMap::new(),
-        Begun::Continued => digests(target).await?,
+        CopyStart::New => HashMap::new(),
+        CopyStart::Continued => digests(target).await?,
     };
     raise(target, revision, progress).await?;
     write(source, revision, target, &present, progress).await?;
@@ -185,15 +185,15 @@ fn mark(sum: &Sum, revision: Revision) -> Bytes {
     format!("a copy of revision {revision}, {sum}").into()
 }
 
-enum Begun {
+enum CopyStart {
     New,
     Continued,
 }
 
-async fn begin(target: &dyn Store, mark: &Bytes) -> Result<Begun> {
+async fn begin(target: &dyn Store, mark: &Bytes) -> Result<CopyStart> {
     let key = Bytes::from_static(UNFINISHED.as_bytes());
     match target.get(key.clone(), None).await? {
-        Some(found) if found.value == *mark => return Ok(Begun::Continued),
+        Some(found) if found.value == *mark => return Ok(CopyStart::Continued),
         Some(found) => {
             let other = String::from_utf8_lossy(&found.value).into_owned();
             let why = format!("the target holds an unfinished copy of another state ({other}); empty it and repeat");
@@ -203,7 +203,7 @@ async fn begin(target: &dyn Store, mark: &Bytes) -> Result<Begun> {
     }
     let ops = vec![Op::Put { key: key.clone(), value: mark.clone(), lease: None }];
     match target.txn(Txn { guards: vec![Guard::Absent(key)], ops }).await? {
-        TxnOutcome::Committed { .. } => Ok(Begun::New),
+        TxnOutcome::Committed { .. } => Ok(CopyStart::New),
         TxnOutcome::Failed { .. } => Err(Error::Failed("another copy into this target has begun meanwhile".into())),
     }
 }
