@@ -21,7 +21,7 @@ type Body = BoxBody<Bytes, std::io::Error>;
 
 /// The server; `requests` has the heads of requests below group versions, and whether the peer had a certificate.
 #[derive(Clone, Default)]
-pub struct Odd {
+pub struct FaultyServer {
     pub requests: Arc<Mutex<Vec<http::request::Parts>>>,
 }
 
@@ -30,7 +30,7 @@ fn full(code: u16, text: impl Into<Bytes>) -> Result<Response<Body>, std::io::Er
     Ok(Response::builder().status(code).header("content-type", "application/json").body(body).expect("a response"))
 }
 
-impl Odd {
+impl FaultyServer {
     /// Serves with the certificate of the service `odd`; returns the port.
     pub async fn start(trust: &Trust) -> (Self, u16) {
         let names = pki::ServerNames::api_server("test", &["odd.default.svc".to_owned()]);
@@ -45,17 +45,17 @@ impl Odd {
             .expect("a certificate");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
         let port = listener.local_addr().expect("an address").port();
-        let odd = Self::default();
-        tokio::spawn(odd.clone().serve(listener, TlsAcceptor::from(Arc::new(tls))));
-        (odd, port)
+        let faulty_server = Self::default();
+        tokio::spawn(faulty_server.clone().serve(listener, TlsAcceptor::from(Arc::new(tls))));
+        (faulty_server, port)
     }
 
     async fn serve(self, listener: TcpListener, tls: TlsAcceptor) {
         while let Ok((stream, _)) = listener.accept().await {
-            let (odd, tls) = (self.clone(), tls.clone());
+            let (faulty_server, tls) = (self.clone(), tls.clone());
             tokio::spawn(async move {
                 let Ok(stream) = tls.accept(stream).await else { return };
-                let service = hyper::service::service_fn(move |request| odd.clone().reply(request));
+                let service = hyper::service::service_fn(move |request| faulty_server.clone().reply(request));
                 let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
                 // A reply that breaks off is part of the tests.
                 let _ = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;

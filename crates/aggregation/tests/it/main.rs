@@ -1,6 +1,6 @@
 //! Integration tests of the aggregator.
 
+mod faulty_server;
 mod harness;
-mod odd;
 mod registration;
 mod requests;

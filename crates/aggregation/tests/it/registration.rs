@@ -3,8 +3,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::faulty_server::FaultyServer;
 use crate::harness::{API_SERVICES, Front, Trust, behind};
-use crate::odd::Odd;
 
 const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
@@ -18,7 +18,7 @@ async fn discovered(front: &Front, group: &str) -> Value {
 #[tokio::test]
 async fn conditions_name_the_failure() {
     let trust = Trust::new();
-    let (front, (_odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
+    let (front, (_faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
     front.external("odd").await;
     front.register(&trust, "a.odd", ("nosuch", 443)).await;
     let condition = front.reason("a.odd", "ServiceNotFound").await;
@@ -62,7 +62,7 @@ async fn conditions_name_the_failure() {
 #[tokio::test]
 async fn an_unresponsive_server_is_unavailable_and_blocks_no_other() {
     let trust = Trust::new();
-    let (front, (_odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
+    let (front, (_faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
     front.external("odd").await;
     front.register(&trust, "hanging.odd", ("odd", port)).await;
     front.register(&trust, "a.odd", ("odd", port)).await;
@@ -100,7 +100,7 @@ async fn cluster_services_need_ready_endpoints() {
 #[tokio::test]
 async fn discovery_is_merged_and_turns_stale() {
     let trust = Trust::new();
-    let (front, (_odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
+    let (front, (_faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
     let (server, back) = behind(&trust, "backs", "example.io").await;
     for (service, group, port) in [("backs", "example.io", back), ("odd", "html.odd", port)] {
         front.external(service).await;

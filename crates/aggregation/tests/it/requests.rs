@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use transport::Identity;
 
+use crate::faulty_server::FaultyServer;
 use crate::harness::{API_SERVICES, Front, Trust, behind, send};
-use crate::odd::Odd;
 
 const BOXES: &str = "/apis/example.io/v1/namespaces/default/boxes";
 
@@ -63,7 +63,7 @@ async fn every_verb_reaches_the_aggregated_server() {
 #[tokio::test]
 async fn requests_are_authorized_before_forwarding_and_carry_their_user() {
     let trust = Trust::new();
-    let (front, (odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
+    let (front, (faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
     front.external("odd").await;
     front.register(&trust, "a.odd", ("odd", port)).await;
     front.reason("a.odd", "Passed").await;
@@ -75,7 +75,7 @@ async fn requests_are_authorized_before_forwarding_and_carry_their_user() {
         refused.json()["message"],
         "pretty.a.odd is forbidden: User \"ann\" cannot list resource \"pretty\" in API group \"a.odd\" at the cluster scope"
     );
-    assert!(odd.requests.lock().is_empty(), "nothing was passed on");
+    assert!(faulty_server.requests.lock().is_empty(), "nothing was passed on");
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},
         "rules": [{"apiGroups": ["a.odd"], "resources": ["*"], "verbs": ["*"]}]});
@@ -90,7 +90,7 @@ async fn requests_are_authorized_before_forwarding_and_carry_their_user() {
     assert_eq!(response.status(), 200);
     let body = response.into_body().collect().await.expect("a body").to_bytes();
     assert_eq!(body, r#"{"a":1}"#, "passed on as it came");
-    let head = odd.requests.lock().pop().expect("a request");
+    let head = faulty_server.requests.lock().pop().expect("a request");
     let values = |name: &str| -> Vec<String> {
         head.headers.get_all(name).iter().map(|value| value.to_str().expect("text").to_owned()).collect()
     };
@@ -142,7 +142,7 @@ async fn upgrade(client: &client::Client) {
 #[tokio::test]
 async fn failures_of_aggregated_servers_match_upstreams() {
     let trust = Trust::new();
-    let (front, (_odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
+    let (front, (_faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
     front.external("odd").await;
     front.register(&trust, "a.odd", ("odd", port)).await;
     front.reason("a.odd", "Passed").await;
@@ -167,7 +167,7 @@ async fn failures_of_aggregated_servers_match_upstreams() {
 #[tokio::test]
 async fn requests_have_a_time_limit() {
     let trust = Trust::new();
-    let (front, (_odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
+    let (front, (_faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
     front.external("odd").await;
     front.register(&trust, "a.odd", ("odd", port)).await;
     front.reason("a.odd", "Passed").await;
@@ -220,7 +220,7 @@ async fn a_namespace_with_unknown_content_is_not_empty() {
 #[tokio::test]
 async fn requests_of_this_process_carry_their_user() {
     let trust = Trust::new();
-    let (front, (odd, port)) = (Front::start(&trust).await, Odd::start(&trust).await);
+    let (front, (faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
     front.external("odd").await;
     front.register(&trust, "a.odd", ("odd", port)).await;
     front.reason("a.odd", "Passed").await;
@@ -229,7 +229,7 @@ async fn requests_of_this_process_carry_their_user() {
         Identity { user: "robot".into(), groups, extra: vec![("K/1".into(), vec!["v".into()])], ..Identity::default() };
     let client = client::Client::in_process(front.server.service(), user);
     assert_eq!(send(&client, Method::GET, "/apis/a.odd/v1/pretty", "application/json", &Value::Null).await.code, 200);
-    let head = odd.requests.lock().pop().expect("a request");
+    let head = faulty_server.requests.lock().pop().expect("a request");
     assert_eq!(head.headers["x-remote-user"], "robot");
     assert_eq!(head.headers["x-remote-extra-k%2f1"], "v");
     assert!(!head.headers.contains_key("x-remote-uid"));
