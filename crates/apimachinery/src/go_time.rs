@@ -6,15 +6,15 @@ const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 pub fn rfc3339_error(text: &str) -> Option<String> {
     let mut reader = Reader { rest: text };
     reader.read().err().map(|wrong| match wrong {
-        Wrong::Unreadable { at, wanted } => {
+        TimeError::Unreadable { at, wanted } => {
             format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {at:?} as {wanted:?}")
         }
-        Wrong::OutOfRange(what) => format!("parsing time {text:?}: {what} out of range"),
-        Wrong::Extra(rest) => format!("parsing time {text:?}: extra text: {rest:?}"),
+        TimeError::OutOfRange(what) => format!("parsing time {text:?}: {what} out of range"),
+        TimeError::Extra(rest) => format!("parsing time {text:?}: extra text: {rest:?}"),
     })
 }
 
-enum Wrong<'t> {
+enum TimeError<'t> {
     Unreadable { at: &'t str, wanted: &'static str },
     OutOfRange(&'static str),
     Extra(&'t str),
@@ -25,7 +25,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    fn read(&mut self) -> Result<(), Wrong<'t>> {
+    fn read(&mut self) -> Result<(), TimeError<'t>> {
         let year = self.digits(4, "2006")?;
         self.literal("-")?;
         let month = self.digits(2, "01")?;
@@ -43,20 +43,20 @@ impl<'t> Reader<'t> {
         self.fraction();
         self.zone()?;
         if !self.rest.is_empty() {
-            return Err(Wrong::Extra(self.rest));
+            return Err(TimeError::Extra(self.rest));
         }
         within(1..=days(year, month), day, "day")
     }
 
-    fn digits(&mut self, count: usize, wanted: &'static str) -> Result<u32, Wrong<'t>> {
+    fn digits(&mut self, count: usize, wanted: &'static str) -> Result<u32, TimeError<'t>> {
         let found = self.rest.get(..count).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let number = found.and_then(|text| text.parse().ok()).ok_or(Wrong::Unreadable { at: self.rest, wanted })?;
+        let number = found.and_then(|text| text.parse().ok()).ok_or(TimeError::Unreadable { at: self.rest, wanted })?;
         self.rest = &self.rest[count..];
         Ok(number)
     }
 
-    fn literal(&mut self, wanted: &'static str) -> Result<(), Wrong<'t>> {
-        self.rest = self.rest.strip_prefix(wanted).ok_or(Wrong::Unreadable { at: self.rest, wanted })?;
+    fn literal(&mut self, wanted: &'static str) -> Result<(), TimeError<'t>> {
+        self.rest = self.rest.strip_prefix(wanted).ok_or(TimeError::Unreadable { at: self.rest, wanted })?;
         Ok(())
     }
 
@@ -69,13 +69,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn zone(&mut self) -> Result<(), Wrong<'t>> {
+    fn zone(&mut self) -> Result<(), TimeError<'t>> {
         const WANTED: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(());
         }
-        let unreadable = Wrong::Unreadable { at: self.rest, wanted: WANTED };
+        let unreadable = TimeError::Unreadable { at: self.rest, wanted: WANTED };
         let bytes = self.rest.as_bytes();
         let shaped = matches!(bytes, [b'+' | b'-', h1, h2, b':', m1, m2, ..]
             if [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()));
@@ -90,8 +90,8 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn within<'t>(range: std::ops::RangeInclusive<u32>, number: u32, what: &'static str) -> Result<(), Wrong<'t>> {
-    if range.contains(&number) { Ok(()) } else { Err(Wrong::OutOfRange(what)) }
+fn within<'t>(range: std::ops::RangeInclusive<u32>, number: u32, what: &'static str) -> Result<(), TimeError<'t>> {
+    if range.contains(&number) { Ok(()) } else { Err(TimeError::OutOfRange(what)) }
 }
 
 fn days(year: u32, month: u32) -> u32 {
