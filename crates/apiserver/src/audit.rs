@@ -240,7 +240,7 @@ impl Recording {
         if lasts {
             self.open.lock().event.response_status = Some(Outcome::Code(code));
             let _ = self.reached(Stage::ResponseStarted).await;
-            let body = Lasting { body, recording: Some(self) }.boxed_unsync();
+            let body = StreamedBody { body, recording: Some(self) }.boxed_unsync();
             return Response::from_parts(parts, body);
         }
         let (body, object) = self.response_object(&parts, body).await;
@@ -403,12 +403,12 @@ fn attempted(headers: &HeaderMap, peer: Option<&Peer>) -> String {
 }
 
 /// The body of a response that lasts; its end is recorded, whatever ends it.
-struct Lasting {
+struct StreamedBody {
     body: Body,
     recording: Option<Recording>,
 }
 
-impl http_body::Body for Lasting {
+impl http_body::Body for StreamedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -428,7 +428,7 @@ impl http_body::Body for Lasting {
     }
 }
 
-impl Drop for Lasting {
+impl Drop for StreamedBody {
     fn drop(&mut self) {
         if let (Some(recording), Ok(runtime)) = (self.recording.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move { recording.reached(Stage::ResponseComplete).await });

@@ -7,7 +7,7 @@ use serde_json::Value;
 use transport::{Body, Draft};
 
 use super::Call;
-use super::type_meta::{Misfit, kindless};
+use super::type_meta::{ObjectMismatch, kindless};
 use crate::request::options::FieldValidation;
 use crate::wire::body::{
     MAGIC, PROTOBUF, decode, first_document, json_error, media_type, read, summary, yaml_findings,
@@ -69,17 +69,17 @@ impl Call<'_> {
         let unusable = |given: &str, version: &str, why: &str| {
             Status::bad_request(format!("{given} in version {version:?} cannot be handled as a {kind}: {why}"))
         };
-        if let Some(misfit) = self.misfit(&object) {
+        if let Some(mismatch) = self.mismatch(&object) {
             let document = body.map_or_else(|| object.to_string().into_bytes().into(), Cow::Borrowed);
-            return Err(match misfit {
-                Misfit::Unreadable(why) => self.unreadable(document, &why),
-                Misfit::Kindless if validation == FieldValidation::Ignore => {
+            return Err(match mismatch {
+                ObjectMismatch::Unreadable(why) => self.unreadable(document, &why),
+                ObjectMismatch::Kindless if validation == FieldValidation::Ignore => {
                     unusable(kind, &self.info.version, &kindless(&document))
                 }
-                Misfit::Kindless => self.unreadable(&document, &kindless(&document)),
-                Misfit::Unusable { kind, version, why } => unusable(&kind, &version, &why),
-                Misfit::OtherVersion(given) => self.other_version(&given),
-                Misfit::OtherKind(status) => status,
+                ObjectMismatch::Kindless => self.unreadable(&document, &kindless(&document)),
+                ObjectMismatch::Unusable { kind, version, why } => unusable(&kind, &version, &why),
+                ObjectMismatch::OtherVersion(given) => self.other_version(&given),
+                ObjectMismatch::OtherKind(status) => status,
             });
         }
         self.stamp(&mut object);

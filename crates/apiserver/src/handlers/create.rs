@@ -54,7 +54,7 @@ impl Call<'_> {
     fn adopted(&self, mut object: Value) -> Result<Value, Box<Status>> {
         let refuse = |why: &str| Box::new(Status::bad_request(format!("an object of this process: {why}")));
         strict::adopt(&mut object, &self.resource.info.schema).map_err(|why| refuse(&why.to_string()))?;
-        if self.misfit(&object).is_some() {
+        if self.mismatch(&object).is_some() {
             return Err(refuse("it is of another kind or version"));
         }
         self.stamp(&mut object);

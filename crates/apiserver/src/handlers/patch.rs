@@ -13,7 +13,7 @@ use transport::{Body, Draft, Response};
 
 use super::Call;
 use super::ownership::Proposal;
-use super::type_meta::{Misfit, kindless};
+use super::type_meta::{ObjectMismatch, kindless};
 use super::types::Mismatch;
 use crate::request::options::{FieldValidation, Write, WriteOptions};
 use crate::wire::body;
@@ -146,11 +146,11 @@ impl Call<'_> {
         let mut findings = patch.duplicates.clone();
         findings.extend(strict::prune(&mut new, schema));
         let new = self.patched(new, |_, wrong| match wrong {
-            Wrong::Kind(why) => patch.invalid(old, schema, why),
-            Wrong::Type(wrong) if matches!(patch.document, Document::Strategic(_)) => {
+            PatchedMismatch::Kind(why) => patch.invalid(old, schema, why),
+            PatchedMismatch::Type(wrong) if matches!(patch.document, Document::Strategic(_)) => {
                 patch.invalid(old, schema, wrong.converter)
             }
-            Wrong::Type(wrong) => patch.invalid(old, schema, wrong.decoder),
+            PatchedMismatch::Type(wrong) => patch.invalid(old, schema, wrong.decoder),
         })?;
         match validation {
             FieldValidation::Ignore => Ok((new, Vec::new())),
@@ -166,23 +166,25 @@ impl Call<'_> {
     pub(super) fn patched(
         &self,
         mut new: Value,
-        refuse: impl FnOnce(&Value, Wrong) -> Status,
+        refuse: impl FnOnce(&Value, PatchedMismatch) -> Status,
     ) -> Result<Value, Status> {
-        match self.misfit(&new) {
+        match self.mismatch(&new) {
             None => {}
             // Custom resources of all versions convert to each other.
-            Some(Misfit::OtherVersion(_)) if self.resource.info.custom => {}
-            Some(Misfit::OtherVersion(given)) => return Err(self.other_version(&given)),
-            Some(Misfit::OtherKind(status)) => return Err(status),
-            Some(Misfit::Unreadable(why) | Misfit::Unusable { why, .. }) => return Err(refuse(&new, Wrong::Kind(why))),
-            Some(Misfit::Kindless) => {
+            Some(ObjectMismatch::OtherVersion(_)) if self.resource.info.custom => {}
+            Some(ObjectMismatch::OtherVersion(given)) => return Err(self.other_version(&given)),
+            Some(ObjectMismatch::OtherKind(status)) => return Err(status),
+            Some(ObjectMismatch::Unreadable(why) | ObjectMismatch::Unusable { why, .. }) => {
+                return Err(refuse(&new, PatchedMismatch::Kind(why)));
+            }
+            Some(ObjectMismatch::Kindless) => {
                 let why = kindless(new.to_string().as_bytes());
-                return Err(refuse(&new, Wrong::Kind(why)));
+                return Err(refuse(&new, PatchedMismatch::Kind(why)));
             }
         }
         self.stamp(&mut new);
         if let Some(wrong) = self.mistyped(&mut new) {
-            return Err(refuse(&new, Wrong::Type(wrong)));
+            return Err(refuse(&new, PatchedMismatch::Type(wrong)));
         }
         self.check_name(&mut new)?;
         self.check_namespace(&mut new)?;
@@ -280,7 +282,7 @@ impl Call<'_> {
             self.refuse_foreign_uid(&patch)?;
             let (mut object, owners) = merge(None)?;
             if let Some(wrong) = self.mistyped(&mut object) {
-                return Err(Wrong::Type(wrong).invalid(&object));
+                return Err(PatchedMismatch::Type(wrong).invalid(&object));
             }
             if let Some(metadata) = object["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");
@@ -371,12 +373,12 @@ fn odd_members(duplicates: Vec<String>, document: &[u8]) -> Vec<String> {
 }
 
 /// Why a patched object is not an object of the resource.
-pub(super) enum Wrong {
+pub(super) enum PatchedMismatch {
     Kind(String),
     Type(Mismatch),
 }
 
-impl Wrong {
+impl PatchedMismatch {
     pub(super) fn invalid(self, shown: &Value) -> Status {
         match self {
             Self::Kind(why) => patch_invalid(shown, why),

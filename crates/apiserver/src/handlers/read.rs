@@ -35,7 +35,7 @@ const TOKENS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.w
 const DECODED_AT_ONCE: usize = 64;
 
 /// Go's message for JSON that is not a token.
-fn misfit(json: &[u8]) -> Option<String> {
+fn mismatch(json: &[u8]) -> Option<String> {
     let found: Value = serde_json::from_slice(json).ok()?;
     let Value::Object(fields) = &found else {
         return Some(format!(
@@ -84,7 +84,7 @@ impl Continue {
         let found: Self = serde_json::from_slice(&json).map_err(|error| {
             invalid(
                 apimachinery::go_json::syntax_error(&json)
-                    .or_else(|| misfit(&json))
+                    .or_else(|| mismatch(&json))
                     .unwrap_or_else(|| error.to_string()),
             )
         })?;

@@ -14,7 +14,7 @@ const READ_INTO: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
 /// Why a document is not an object of the resource.
-pub(super) enum Misfit {
+pub(super) enum ObjectMismatch {
     /// Its kind cannot be read.
     Unreadable(String),
     /// A custom resource without a kind.
@@ -33,42 +33,42 @@ pub(super) fn kindless(document: &[u8]) -> String {
 }
 
 impl Call<'_> {
-    pub(super) fn misfit(&self, object: &Value) -> Option<Misfit> {
+    pub(super) fn mismatch(&self, object: &Value) -> Option<ObjectMismatch> {
         let (kind, api_version) = match type_meta_of(object) {
             Ok(found) => found,
-            Err(why) => return Some(Misfit::Unreadable(why)),
+            Err(why) => return Some(ObjectMismatch::Unreadable(why)),
         };
         let (group, version) = match group_version(api_version) {
             Ok(both) => both,
-            Err(why) => return Some(Misfit::Unreadable(why)),
+            Err(why) => return Some(ObjectMismatch::Unreadable(why)),
         };
         let given = GroupVersionKind::new(group, version, kind);
-        if self.resource.info.custom { self.custom_misfit(object, &given) } else { self.built_in_misfit(&given) }
+        if self.resource.info.custom { self.custom_mismatch(object, &given) } else { self.built_in_mismatch(&given) }
     }
 
-    fn custom_misfit(&self, object: &Value, given: &GroupVersionKind) -> Option<Misfit> {
+    fn custom_mismatch(&self, object: &Value, given: &GroupVersionKind) -> Option<ObjectMismatch> {
         let named = &self.resource.info.resource;
         if given.kind.is_empty() {
-            return Some(Misfit::Kindless);
+            return Some(ObjectMismatch::Kindless);
         }
         if given.group != named.group {
             let given_kind = format!("{}/{}, Kind={}", given.group, given.version, given.kind);
             let why =
                 format!("{given_kind} is unstructured and is not suitable for converting to {:?}", named.api_version());
-            return Some(Misfit::Unusable { kind: given.kind.clone(), version: given.version.clone(), why });
+            return Some(ObjectMismatch::Unusable { kind: given.kind.clone(), version: given.version.clone(), why });
         }
         if given.version != named.version {
-            return Some(Misfit::OtherVersion(format!("{}/{}", given.group, given.version)));
+            return Some(ObjectMismatch::OtherVersion(format!("{}/{}", given.group, given.version)));
         }
         if given.kind == named.kind {
             return None;
         }
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let error = FieldError::invalid(&Path::new("kind"), &*given.kind, format!("must be {}", named.kind));
-        Some(Misfit::OtherKind(Status::invalid(&named.group, &given.kind, name, &[error])))
+        Some(ObjectMismatch::OtherKind(Status::invalid(&named.group, &given.kind, name, &[error])))
     }
 
-    fn built_in_misfit(&self, given: &GroupVersionKind) -> Option<Misfit> {
+    fn built_in_mismatch(&self, given: &GroupVersionKind) -> Option<ObjectMismatch> {
         let named = &self.resource.info.resource;
         let mut given = given.clone();
         if given.kind.is_empty() {
@@ -91,9 +91,9 @@ impl Call<'_> {
             let into = go_package(&named.group);
             format!("converting ({}.{}) to ({into}.{}): unknown conversion", given.version, given.kind, named.kind)
         } else {
-            return Some(Misfit::OtherVersion(api_version));
+            return Some(ObjectMismatch::OtherVersion(api_version));
         };
-        Some(Misfit::Unusable { kind: given.kind, version: given.version, why })
+        Some(ObjectMismatch::Unusable { kind: given.kind, version: given.version, why })
     }
 
     /// Fills in the resource's kind and version if absent, and metadata.

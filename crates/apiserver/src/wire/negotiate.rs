@@ -75,11 +75,11 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
         let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}{more}");
         return Err(Status::failure(StatusReason::NotAcceptable, message).with_details(StatusDetails::default()));
     }
-    let servable = |wanted: &Wanted| subject.tables || !matches!(wanted, Wanted::Table);
+    let servable = |wanted: &RequestedForm| subject.tables || !matches!(wanted, RequestedForm::Table);
     let forms = || alternatives.iter().filter_map(Alternative::form).filter(|(_, wanted, _)| servable(wanted));
     let text = forms().find(|(encoding, ..)| *encoding != Encoding::Protobuf);
     match text.or_else(|| forms().next()) {
-        Some((Encoding::Protobuf, Wanted::Whole, _)) if subject.custom => {
+        Some((Encoding::Protobuf, RequestedForm::Whole, _)) if subject.custom => {
             Err(refused(format!("only the following media types are accepted: {TEXTS}")))
         }
         Some((Encoding::Yaml, ..)) if subject.watch => {
@@ -128,7 +128,7 @@ struct Alternative<'a> {
 }
 
 /// The requested representation of an alternative.
-enum Wanted {
+enum RequestedForm {
     Whole,
     Table,
     Metadata,
@@ -161,14 +161,14 @@ impl<'a> Alternative<'a> {
     }
 
     /// The encoding, the shape, and the version of `meta.k8s.io` of the response.
-    fn form(&self) -> Option<(Encoding, Wanted, &'static str)> {
+    fn form(&self) -> Option<(Encoding, RequestedForm, &'static str)> {
         let encoding = self.encoding.filter(|_| self.quality > 0)?;
         let streams = self.stream.is_empty() || (self.stream == "watch" && encoding != Encoding::Yaml);
         if !streams {
             return None;
         }
         if self.kind.is_empty() && self.group.is_empty() && self.version.is_empty() {
-            return Some((encoding, Wanted::Whole, META_V1));
+            return Some((encoding, RequestedForm::Whole, META_V1));
         }
         let meta = match (self.group, self.version) {
             ("meta.k8s.io", "v1") => META_V1,
@@ -177,16 +177,16 @@ impl<'a> Alternative<'a> {
         };
         let wanted = match self.kind {
             // Cells are of any type, which protobuf has no field for.
-            "Table" if encoding != Encoding::Protobuf => Wanted::Table,
-            "PartialObjectMetadata" => Wanted::Metadata,
-            "PartialObjectMetadataList" => Wanted::MetadataList,
+            "Table" if encoding != Encoding::Protobuf => RequestedForm::Table,
+            "PartialObjectMetadata" => RequestedForm::Metadata,
+            "PartialObjectMetadataList" => RequestedForm::MetadataList,
             _ => return None,
         };
         Some((encoding, wanted, meta))
     }
 }
 
-impl Wanted {
+impl RequestedForm {
     fn shape(&self, subject: Subject<'_>) -> Result<Shape, Status> {
         let go_type = || match subject.custom {
             true => "unstructured.Unstructured".to_owned(),
