@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::context::Part;
 use crate::error::{During, Result};
-use crate::identity::{self, Standing};
+use crate::identity::{self, IdentityState};
 use crate::members::Member;
 use crate::{Context, MemberError};
 
@@ -129,9 +129,9 @@ async fn identified(context: &Context, member: &Member, cluster: &Cluster) -> Re
         member.identity.forget();
         return Ok(probe);
     }
-    match identity::standing(context, member, cluster).await {
-        Ok(Standing::Accepted) => Ok(probe),
-        Ok(Standing::Unrecorded(uid)) => match identity::record(context, cluster, &uid).await {
+    match identity::identity_state(context, member, cluster).await {
+        Ok(IdentityState::Accepted) => Ok(probe),
+        Ok(IdentityState::Unrecorded(uid)) => match identity::record(context, cluster, &uid).await {
             Ok(()) => Ok(probe),
             Err(error) if error.is_conflict() => Err(error).during(|| format!("recording the ID of {}", member.name)),
             Err(error) => Ok(Probe::Unrecorded(error.to_string())),

@@ -99,14 +99,14 @@ async fn read_uid(client: &Client) -> Result<Option<String>, String> {
 /// The member cannot be reached, or is not the cluster it should be.
 pub(crate) async fn writable(context: &Context, cluster: &Cluster) -> Result<Arc<Member>, MemberError> {
     let member = context.members.get(&cluster.metadata.name).await?;
-    match standing(context, &member, cluster).await? {
-        Standing::Accepted => Ok(member),
+    match identity_state(context, &member, cluster).await? {
+        IdentityState::Accepted => Ok(member),
         // The Cluster's status controller records it in a moment.
-        Standing::Unrecorded(_) => Err(MemberError::Unrecorded(ClusterName::of(cluster))),
+        IdentityState::Unrecorded(_) => Err(MemberError::Unrecorded(ClusterName::of(cluster))),
     }
 }
 
-pub(crate) enum Standing {
+pub(crate) enum IdentityState {
     Accepted,
     /// The Cluster has no ID; this is to be it.
     Unrecorded(String),
@@ -116,10 +116,14 @@ pub(crate) enum Standing {
 ///
 /// # Errors
 /// If it did not respond, or writes to it are refused.
-pub(crate) async fn standing(context: &Context, member: &Member, cluster: &Cluster) -> Result<Standing, MemberError> {
+pub(crate) async fn identity_state(
+    context: &Context,
+    member: &Member,
+    cluster: &Cluster,
+) -> Result<IdentityState, MemberError> {
     let recorded = &cluster.spec.id;
     if member.identity.is_accepted_for(recorded) {
-        return Ok(Standing::Accepted);
+        return Ok(IdentityState::Accepted);
     }
     let unidentified = |why| MemberError::Unidentified { cluster: ClusterName::of(cluster), why };
     let uid = member.identity.learn(&member.client).await.map_err(unidentified)?;
@@ -133,11 +137,11 @@ pub(crate) async fn standing(context: &Context, member: &Member, cluster: &Clust
         identity::check(&uid, cluster, own, others).map_err(|refusal| refused(cluster, refusal))?;
         // An agent may not write its Cluster; it registered it with the ID.
         if recorded.is_empty() && context.agent_of.is_none() {
-            return Ok(Standing::Unrecorded(uid));
+            return Ok(IdentityState::Unrecorded(uid));
         }
     }
     *member.identity.accepted.lock() = Some(recorded.clone());
-    Ok(Standing::Accepted)
+    Ok(IdentityState::Accepted)
 }
 
 fn refused(cluster: &Cluster, refusal: Refusal) -> MemberError {

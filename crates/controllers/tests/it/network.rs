@@ -40,7 +40,7 @@ pub type Answers = Arc<dyn Fn(&Sent) -> Option<StatusCode> + Send + Sync>;
 
 /// Seeded failures: the same request at the same position of a history has the same fate.
 #[derive(Clone, Copy, Debug)]
-pub struct Weather {
+pub struct NetworkFaults {
     pub seed: u64,
     /// Of a thousand requests, how many fail; as many are executed and their responses lost.
     pub lost: u64,
@@ -55,7 +55,7 @@ pub struct Network {
     cut: Level<BTreeSet<String>>,
     /// Resources of the control plane whose events are withheld.
     held: Level<BTreeSet<String>>,
-    weather: Mutex<Option<Weather>>,
+    faults: Mutex<Option<NetworkFaults>>,
     repeats: Mutex<HashMap<u64, u64>>,
     guard: Mutex<Option<Guard>>,
     answers: Mutex<Option<Answers>>,
@@ -75,10 +75,10 @@ struct Record {
     shown: bool,
 }
 
-enum Fate {
+enum Delivery {
     Arrives,
     Refused,
-    AnswerLost,
+    ResponseLost,
 }
 
 impl Network {
@@ -104,8 +104,8 @@ impl Network {
         self.held.change(|held| held.remove(plural));
     }
 
-    pub fn set_weather(&self, weather: Option<Weather>) {
-        *self.weather.lock() = weather;
+    pub fn set_faults(&self, faults: Option<NetworkFaults>) {
+        *self.faults.lock() = faults;
         self.repeats.lock().clear();
     }
 
@@ -200,8 +200,8 @@ impl Network {
         for part in &parts {
             self.write_down(part, "sent");
         }
-        let fate = self.delay(&sent).await;
-        if self.is_cut(server) || matches!(fate, Fate::Refused) {
+        let delivery = self.delay(&sent).await;
+        if self.is_cut(server) || matches!(delivery, Delivery::Refused) {
             return unavailable();
         }
         let answers = self.answers.lock().clone();
@@ -231,7 +231,7 @@ impl Network {
         if counts && sent.server == CONTROL {
             self.transactions.fetch_add(1, Ordering::Relaxed);
         }
-        if matches!(fate, Fate::AnswerLost) {
+        if matches!(delivery, Delivery::ResponseLost) {
             return unavailable();
         }
         if let Some(Payload::Watch(stream)) = response.extensions().get::<Payload>() {
@@ -245,7 +245,7 @@ impl Network {
                 let stream = stream.then(move |event| {
                     let (network, plural) = (network.clone(), plural.clone());
                     async move {
-                        let lag = network.weather.lock().map(|weather| weather.lag).filter(|lag| !lag.is_zero());
+                        let lag = network.faults.lock().map(|faults| faults.lag).filter(|lag| !lag.is_zero());
                         if let Some(lag) = lag {
                             tokio::time::sleep(lag).await;
                         }
@@ -259,12 +259,12 @@ impl Network {
         response
     }
 
-    async fn delay(&self, sent: &Sent) -> Fate {
+    async fn delay(&self, sent: &Sent) -> Delivery {
         if self.sent.fetch_add(1, Ordering::Relaxed).is_multiple_of(REQUESTS_PER_MILLISECOND) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let Some(weather) = *self.weather.lock() else { return Fate::Arrives };
-        let request = hash(&(weather.seed, &sent.server, sent.method.as_str(), &sent.path));
+        let Some(faults) = *self.faults.lock() else { return Delivery::Arrives };
+        let request = hash(&(faults.seed, &sent.server, sent.method.as_str(), &sent.path));
         let repeat = {
             let mut repeats = self.repeats.lock();
             let count = repeats.entry(request).or_default();
@@ -276,9 +276,9 @@ impl Network {
             tokio::time::sleep(Duration::from_millis(luck / 4 % 60)).await;
         }
         match luck / 1_000 % 1_000 {
-            n if n < weather.lost => Fate::Refused,
-            n if n < 2 * weather.lost => Fate::AnswerLost,
-            _ => Fate::Arrives,
+            n if n < faults.lost => Delivery::Refused,
+            n if n < 2 * faults.lost => Delivery::ResponseLost,
+            _ => Delivery::Arrives,
         }
     }
 }

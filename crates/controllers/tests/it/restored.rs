@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::by_hand::{bindings, config_maps, demo, work_in};
 use crate::harness::{MEMBERS, Plane, get, namespaces};
-use crate::network::{CONTROL, Sent, Weather};
+use crate::network::{CONTROL, NetworkFaults, Sent};
 
 /// Propagates every ConfigMap in `demo` to both members.
 async fn propagate(plane: &Plane) {
@@ -347,7 +347,7 @@ async fn the_marker_of_a_member() {
     }
     let before = plane.network.writes();
     // Requests take up to 60 ms.
-    plane.network.set_weather(Some(Weather { seed: 1, lost: 0, lag: Duration::ZERO }));
+    plane.network.set_faults(Some(NetworkFaults { seed: 1, lost: 0, lag: Duration::ZERO }));
     for n in 0..MANY {
         delete(&plane, &format!("t{n}")).await;
     }
@@ -360,7 +360,7 @@ async fn the_marker_of_a_member() {
     };
     let writes: u64 = plane.network.writes().into_iter().filter_map(marked).sum();
     assert!((1..=15).contains(&writes), "{writes} writes for {MANY} deletions");
-    plane.network.set_weather(None);
+    plane.network.set_faults(None);
     assert!(get(&plane.member("m1"), &namespaces(), &ObjectKey::cluster("karmada-cluster")).await.is_some());
 
     plane.shutdown().await;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::by_hand::{bind, bindings, config_maps, demo, targets, work_in};
 use crate::failures::messages_of;
 use crate::harness::{Plane, get, namespaces};
-use crate::network::{Sent, Weather};
+use crate::network::{NetworkFaults, Sent};
 
 fn uid(object: &Value) -> &Value {
     &object["metadata"]["uid"]
@@ -29,12 +29,12 @@ async fn a_work_that_is_required_again_is_kept() {
     let before = plane.get(&Work::api_resource(), &work_in("m1")).await.expect("the work");
     let copy = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("the copy");
 
-    plane.network.set_weather(Some(Weather { seed: 1, lost: 0, lag: Duration::from_secs(1) }));
+    plane.network.set_faults(Some(NetworkFaults { seed: 1, lost: 0, lag: Duration::from_secs(1) }));
     for members in [&["m2"][..], &["m1", "m2"]] {
         plane.merge(&bindings(), &demo("thing-configmap"), targets(members), PatchOptions::default()).await;
     }
     tokio::time::sleep(Duration::from_secs(30)).await;
-    plane.network.set_weather(None);
+    plane.network.set_faults(None);
     plane.settle().await;
     let after = plane.get(&Work::api_resource(), &work_in("m1")).await.expect("the work");
     assert_eq!(uid(&before), uid(&after));

@@ -23,22 +23,22 @@ const IN_FLIGHT: Duration = Duration::from_millis(250);
 
 /// Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Wants(Arc<Mutex<Since>>);
+pub struct DesiredState(Arc<Mutex<Since>>);
 
-impl Wants {
+impl DesiredState {
     /// Processes every version of every binding of a server, until it shuts down.
     pub fn follow(&self, client: &Client) {
         for scope in Scope::ALL {
-            let (wants, client) = (self.clone(), client.clone());
+            let (desired_state, client) = (self.clone(), client.clone());
             tokio::spawn(async move {
                 let events = client.watch(&Binding::api_resource(scope), None, &WatchOptions::default()).await;
                 let mut events = events.expect("a watch of the bindings");
                 while let Some(event) = events.next().await {
                     match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                            wants.see(&object.to_value().expect("an object"), true);
+                            desired_state.see(&object.to_value().expect("an object"), true);
                         }
-                        WatchEvent::Deleted(object) => wants.see(&object.to_value().expect("an object"), false),
+                        WatchEvent::Deleted(object) => desired_state.see(&object.to_value().expect("an object"), false),
                         WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => {}
                     }
                 }
@@ -47,7 +47,7 @@ impl Wants {
     }
 
     fn see(&self, binding: &Value, exists: bool) {
-        let wanted = |cluster: &str| exists && wants(binding, cluster);
+        let wanted = |cluster: &str| exists && is_desired(binding, cluster);
         let mut since = self.0.lock();
         since.retain(|(of, cluster), _| of != name(binding) || wanted(cluster));
         let leaving = leaving(binding).map(str::to_owned);
@@ -59,11 +59,11 @@ impl Wants {
     /// Whether a binding has required a copy in a cluster for longer than a deletion is in flight.
     pub fn for_long(&self, binding: &Value, cluster: &str) -> bool {
         let key = (name(binding).to_owned(), cluster.to_owned());
-        wants(binding, cluster) && self.0.lock().get(&key).is_some_and(|since| since.elapsed() > IN_FLIGHT)
+        is_desired(binding, cluster) && self.0.lock().get(&key).is_some_and(|since| since.elapsed() > IN_FLIGHT)
     }
 }
 
 /// A copy that is being evicted is required until the eviction ends.
-fn wants(binding: &Value, cluster: &str) -> bool {
+fn is_desired(binding: &Value, cluster: &str) -> bool {
     targets(binding).contains_key(cluster) || leaving(binding).any(|it| it == cluster)
 }

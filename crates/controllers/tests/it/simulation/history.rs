@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use super::MEMBERS;
 use super::kinds::{Kind, Made};
 use super::policies::{NAMES, PolicySpec, Suspends};
-use crate::network::Weather;
+use crate::network::NetworkFaults;
 
 #[derive(Clone, Debug)]
 pub enum Action {
@@ -118,7 +118,7 @@ pub enum Action {
     Restart,
     /// A second process runs beside the first for this long.
     Overlap(Duration),
-    Weather(Weather),
+    NetworkFaults(NetworkFaults),
     Wait(Duration),
     /// A backup of the control plane's store.
     Backup,
@@ -211,7 +211,7 @@ fn action(rng: &mut StdRng, seed: u64, step: usize) -> Action {
         80..82 => Action::Overlap(Duration::from_millis(one(rng, &[0, 30, 500, 20_000]))),
         82..85 => {
             let lag = Duration::from_millis(one(rng, &[0, 0, 20, 300]));
-            Action::Weather(Weather { seed: seed ^ step as u64, lost: one(rng, &[0, 20, 100, 300]), lag })
+            Action::NetworkFaults(NetworkFaults { seed: seed ^ step as u64, lost: one(rng, &[0, 20, 100, 300]), lag })
         }
         85..87 => Action::Hold { kind, n, on: rng.random_range(0..2) == 0 },
         87..88 => Action::DropNamespace,

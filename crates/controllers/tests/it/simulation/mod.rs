@@ -4,6 +4,7 @@
 //! `SEED=7 cargo test -p controllers --test it simulation` runs one history; `SEEDS=20000` runs that many, and
 //! `FROM=5000` starts there. `SEED=7 TRACE=1` prints the steps and every request between them.
 
+mod desired_state;
 mod failing;
 mod history;
 mod kinds;
@@ -15,7 +16,6 @@ mod read;
 mod restored;
 mod run;
 mod state;
-mod wants;
 mod witness;
 
 use std::any::Any;

@@ -184,7 +184,7 @@ impl Action {
             }
             Self::Restart => plane.restart_controllers().await,
             Self::Overlap(time) => plane.overlap_controllers(*time),
-            Self::Weather(weather) => plane.network.set_weather(Some(*weather)),
+            Self::NetworkFaults(faults) => plane.network.set_faults(Some(*faults)),
             Self::Wait(time) => tokio::time::sleep(*time).await,
             // The simulation handles these.
             Self::Backup | Self::Restore { .. } => {}

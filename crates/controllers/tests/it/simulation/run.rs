@@ -273,7 +273,7 @@ impl Simulation {
             }
             Action::Restore { raised } => self.restore(*raised).await,
             Action::Unjoin(_) | Action::Rejoin(_) => self.left_behind = true,
-            Action::Cut(_) | Action::Weather(_) | Action::DropDefinition(_) => self.cut_off = true,
+            Action::Cut(_) | Action::NetworkFaults(_) | Action::DropDefinition(_) => self.cut_off = true,
             Action::Policy { spec, .. } => self.lazy |= spec.is_lazy(),
             // It may write results from outdated state.
             Action::Overlap(_) => {
@@ -306,7 +306,7 @@ impl Simulation {
 
     /// Makes everything reachable, and joins missing members. Returns the obstacles.
     async fn calm(&self) -> Vec<String> {
-        self.plane.network.set_weather(None);
+        self.plane.network.set_faults(None);
         for member in MEMBERS {
             self.plane.network.heal(member);
         }

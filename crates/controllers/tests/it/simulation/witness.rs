@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use world::World;
 
+use super::desired_state::DesiredState;
 use super::history::Action;
 use super::kinds::{Kind, template};
 use super::read::{all, binding_name, execution_space, is_managed, lives, name, overwrites, text};
-use super::wants::Wants;
 use crate::harness::{Plane, get, namespaces};
 use crate::network::{CONTROL, Sent};
 
@@ -59,7 +59,7 @@ impl<'a> Path<'a> {
 pub struct Witness {
     world: World,
     control: Arc<Mutex<Client>>,
-    wants: Wants,
+    desired_state: DesiredState,
     members: Arc<BTreeMap<&'static str, Client>>,
     broken: Arc<Mutex<Vec<String>>>,
     /// Two processes ran concurrently: one may still execute a Work that the other has ended.
@@ -73,15 +73,15 @@ impl Witness {
         let members = members.iter().map(|name| (*name, plane.member(name))).collect();
         let control = Arc::new(Mutex::new(plane.client.clone()));
         let (members, two) = (Arc::new(members), Arc::default());
-        let (world, wants) = (plane.world.clone(), Wants::default());
-        wants.follow(&plane.client);
-        Self { world, control, wants, members, broken: Arc::default(), two, deleted: Arc::default() }
+        let (world, desired_state) = (plane.world.clone(), DesiredState::default());
+        desired_state.follow(&plane.client);
+        Self { world, control, desired_state, members, broken: Arc::default(), two, deleted: Arc::default() }
     }
 
     /// The control plane has another store now.
     pub fn follow(&self, plane: &Plane) {
         *self.control.lock() = plane.client.clone();
-        self.wants.follow(&plane.client);
+        self.desired_state.follow(&plane.client);
     }
 
     fn control(&self) -> Client {
@@ -191,7 +191,10 @@ impl Witness {
             let work = get(&self.control(), &Work::api_resource(), &path.key()).await?;
             let (scope, binding) = binding_name(&work)?;
             let binding = self.binding(scope, binding).await.filter(lives)?;
-            return self.wants.for_long(&binding, member).then(|| format!("binding {} wants it", name(&binding)));
+            return self
+                .desired_state
+                .for_long(&binding, member)
+                .then(|| format!("binding {} wants it", name(&binding)));
         }
         match path.plural {
             "resourcebindings" | "clusterresourcebindings" => {

@@ -10,7 +10,7 @@ use karmada_api::scope::{Binding, Scope};
 use serde_json::Value;
 
 use super::run::{Run, quota, rebalancer};
-use super::steps::Mood;
+use super::steps::HealthBehavior;
 use super::{AGENT, ALL, WORKLOADS, workload};
 use crate::harness::get;
 use crate::simulation::kinds::Kind;
@@ -24,10 +24,10 @@ impl Run {
     /// Heals everything and waits until there are no discrepancies.
     pub async fn converge(&mut self) -> Vec<String> {
         let plane = &self.plane;
-        plane.network.set_weather(None);
+        plane.network.set_faults(None);
         for member in ALL {
             plane.network.heal(member);
-            self.fleet.feels(member, Mood::Truthful);
+            self.fleet.behaves(member, HealthBehavior::Truthful);
         }
         plane.network.heal(AGENT);
         let mut wrong = Vec::new();

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::steps::Mood;
+use super::steps::HealthBehavior;
 use crate::simulation::kinds::Kind;
 use crate::simulation::read::{all, name};
 
@@ -28,7 +28,7 @@ struct Copy {
 
 #[derive(Default)]
 struct State {
-    moods: BTreeMap<&'static str, Mood>,
+    behaviors: BTreeMap<&'static str, HealthBehavior>,
     copies: BTreeMap<(&'static str, String), Copy>,
 }
 
@@ -44,10 +44,10 @@ impl Fleet {
         Self { members: Arc::new(members), state: Arc::default() }
     }
 
-    pub fn feels(&self, member: &'static str, mood: Mood) {
+    pub fn behaves(&self, member: &'static str, behavior: HealthBehavior) {
         let mut state = self.state.lock();
-        state.moods.insert(member, mood);
-        if matches!(mood, Mood::Sick | Mood::Misreporting) {
+        state.behaviors.insert(member, behavior);
+        if matches!(behavior, HealthBehavior::Sick | HealthBehavior::Misreporting) {
             let State { copies, .. } = &mut *state;
             copies.iter_mut().filter(|((of, _), _)| *of == member).for_each(|(_, copy)| copy.ready = 0);
         }
@@ -93,15 +93,15 @@ impl Fleet {
             let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
             let reported = {
                 let mut state = self.state.lock();
-                let mood = state.moods.get(member).copied().unwrap_or(Mood::Truthful);
+                let behavior = state.behaviors.get(member).copied().unwrap_or(HealthBehavior::Truthful);
                 let copy = state.copies.entry((member, name(object).to_owned())).or_default();
-                copy.ready = match mood {
-                    Mood::Truthful => copy.ready + i64::from(copy.ready < wanted),
-                    Mood::Varying => rng.random_range(0..=wanted),
-                    Mood::Sick | Mood::Misreporting => 0,
+                copy.ready = match behavior {
+                    HealthBehavior::Truthful => copy.ready + i64::from(copy.ready < wanted),
+                    HealthBehavior::Varying => rng.random_range(0..=wanted),
+                    HealthBehavior::Sick | HealthBehavior::Misreporting => 0,
                 };
                 copy.ready = copy.ready.min(wanted);
-                let reported = if mood == Mood::Misreporting { wanted } else { copy.ready };
+                let reported = if behavior == HealthBehavior::Misreporting { wanted } else { copy.ready };
                 copy.report(reported);
                 reported
             };

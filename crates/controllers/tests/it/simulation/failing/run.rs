@@ -145,7 +145,7 @@ impl Run {
                     tokio::time::sleep(*time).await;
                 }
             }
-            Step::Feels(member, mood) => self.fleet.feels(member, *mood),
+            Step::Behave(member, behavior) => self.fleet.behaves(member, *behavior),
             Step::Taint(member, effect) => {
                 taint(plane, member, json!([{"key": "user", "value": "x", "effect": effect}])).await;
             }
@@ -190,7 +190,7 @@ impl Run {
                 delete(plane, &resource, &key).await;
             }
             Step::Restart => plane.restart_controllers().await,
-            Step::Weather(weather) => plane.network.set_weather(Some(*weather)),
+            Step::NetworkFaults(faults) => plane.network.set_faults(Some(*faults)),
             Step::Wait(time) => tokio::time::sleep(*time).await,
         }
     }

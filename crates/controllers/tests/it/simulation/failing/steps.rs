@@ -7,11 +7,11 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use super::{AGENT, ALL, WORKLOADS, workload};
-use crate::network::Weather;
+use crate::network::NetworkFaults;
 
 /// The actual state of a member's Deployments, and the state it reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub enum HealthBehavior {
     /// They become ready one by one, and that is reported.
     Truthful,
     /// None becomes ready, and that is reported.
@@ -29,7 +29,7 @@ pub enum Step {
     Heal(&'static str),
     /// Down for this long, and up again, several times.
     Flap(&'static str, Duration),
-    Feels(&'static str, Mood),
+    Behave(&'static str, HealthBehavior),
     Taint(&'static str, &'static str),
     Untaint(&'static str),
     Scale(u8, i64),
@@ -50,7 +50,7 @@ pub enum Step {
     },
     DropQuota,
     Restart,
-    Weather(Weather),
+    NetworkFaults(NetworkFaults),
     Wait(Duration),
 }
 
@@ -126,7 +126,18 @@ fn step(rng: &mut StdRng, seed: u64) -> Step {
         0..8 => Step::Cut(cut),
         8..13 => Step::Heal(cut),
         13..15 => Step::Flap(cut, Duration::from_secs(rng.random_range(5..90))),
-        15..24 => Step::Feels(member, one(rng, &[Mood::Truthful, Mood::Sick, Mood::Misreporting, Mood::Varying])),
+        15..24 => Step::Behave(
+            member,
+            one(
+                rng,
+                &[
+                    HealthBehavior::Truthful,
+                    HealthBehavior::Sick,
+                    HealthBehavior::Misreporting,
+                    HealthBehavior::Varying,
+                ],
+            ),
+        ),
         24..30 => Step::Taint(member, one(rng, &["NoExecute", "NoExecute", "NoSchedule"])),
         30..33 => Step::Untaint(member),
         33..37 => Step::Scale(n, rng.random_range(0..7)),
@@ -143,7 +154,7 @@ fn step(rng: &mut StdRng, seed: u64) -> Step {
         47..49 => Step::Restart,
         49..51 => {
             let lag = Duration::from_millis(one(rng, &[0, 20, 300]));
-            Step::Weather(Weather { seed: seed ^ rng.random::<u64>(), lost: one(rng, &[0, 20, 100]), lag })
+            Step::NetworkFaults(NetworkFaults { seed: seed ^ rng.random::<u64>(), lost: one(rng, &[0, 20, 100]), lag })
         }
         51..54 => Step::Wait(Duration::from_millis(rng.random_range(1..3_000))),
         54..59 => Step::Wait(Duration::from_secs(rng.random_range(3..120))),
