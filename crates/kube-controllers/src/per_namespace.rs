@@ -19,7 +19,7 @@ const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to veri
     distributions of Kubernetes clusters.";
 
 /// An object that every namespace contains.
-struct Wanted {
+struct DesiredObject {
     controller: &'static str,
     resource: &'static ApiResource,
     name: &'static str,
@@ -30,7 +30,7 @@ struct Wanted {
 }
 
 pub(crate) async fn run_default_accounts(context: Context, starting: Starting) {
-    let wanted = Wanted {
+    let wanted = DesiredObject {
         controller: "serviceaccount-controller",
         resource: &SERVICE_ACCOUNTS,
         name: "default",
@@ -42,7 +42,7 @@ pub(crate) async fn run_default_accounts(context: Context, starting: Starting) {
 
 pub(crate) async fn run_root_ca(context: Context, starting: Starting) {
     let Some(root) = context.settings.root_ca_pem.clone() else { return };
-    let wanted = Wanted {
+    let wanted = DesiredObject {
         controller: "root-ca-certificate-publisher-controller",
         resource: &CONFIG_MAPS,
         name: "kube-root-ca.crt",
@@ -57,7 +57,7 @@ pub(crate) async fn run_root_ca(context: Context, starting: Starting) {
     run(context, starting, wanted).await;
 }
 
-async fn run(context: Context, starting: Starting, wanted: Wanted) {
+async fn run(context: Context, starting: Starting, wanted: DesiredObject) {
     let queue: Arc<WorkQueue<Box<str>>> = Arc::new(WorkQueue::new());
     let namespaces = context.informers.informer(&NAMESPACES);
     let keys = queue.clone();
@@ -133,7 +133,7 @@ fn replacement(live: &Value, wanted: &Value) -> Value {
     patch
 }
 
-async fn reconcile(context: &Context, wanted: &Wanted, namespace: &str) -> Result<Next> {
+async fn reconcile(context: &Context, wanted: &DesiredObject, namespace: &str) -> Result<Next> {
     let key = ObjectKey::namespaced(namespace, wanted.name);
     let within = context.informers.informer(&NAMESPACES).cache().get(&ObjectKey::cluster(namespace));
     let live = context.informers.informer(wanted.resource).cache().get(&key);
