@@ -264,12 +264,12 @@ impl Present {
         let now = world.now().as_second();
         let mut all = Vec::new();
         for generations in [&self.authority, &self.front_proxy] {
-            let (standing, validities) = (generations.standing(now), generations.validities());
+            let (authority_state, validities) = (generations.authority_state(now), generations.validities());
             for (at, generation) in generations.iter().enumerate() {
-                let role = match standing.signer {
+                let role = match authority_state.signer {
                     Some(signer) if at == signer => Role::Signs,
                     Some(signer) if at > signer => Role::SignsFrom(rotation::signs_from(&validities, at)),
-                    _ if standing.trusted.contains(&at) => Role::Trusted,
+                    _ if authority_state.trusted.contains(&at) => Role::Trusted,
                     _ => Role::Retired,
                 };
                 all.push(Certificate {

@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authority::{Authority, KeyPairPem};
 use crate::files::{self, Access};
-use crate::rotation::{self, Standing, Validity};
+use crate::rotation::{self, AuthorityState, Validity};
 use crate::{Error, Holder, holder};
 
 pub(crate) struct Generation {
@@ -99,7 +99,7 @@ impl Generations {
         self.all.iter().map(|generation| generation.validity).collect()
     }
 
-    pub fn standing(&self, now: i64) -> Standing {
+    pub fn authority_state(&self, now: i64) -> AuthorityState {
         rotation::authority(&self.validities(), now)
     }
 
@@ -110,21 +110,21 @@ impl Generations {
     /// The signing generation, and the certificates that a server sends after its own so that clients that trust only
     /// an older generation can verify it.
     pub fn signer(&self, now: i64) -> Option<(&Arc<Authority>, String)> {
-        let standing = self.standing(now);
-        let signer = standing.signer?;
-        let trusts = |at: &usize| *at > 0 && standing.trusted.contains(&(at - 1));
+        let authority_state = self.authority_state(now);
+        let signer = authority_state.signer?;
+        let trusts = |at: &usize| *at > 0 && authority_state.trusted.contains(&(at - 1));
         let chain = (0..=signer).rev().take_while(trusts).map(|at| self.all[at].cross.as_str()).collect();
         Some((&self.all[signer].authority, chain))
     }
 
     /// The certificates of all unexpired generations, in PEM.
     pub fn trusted(&self, now: i64) -> String {
-        self.standing(now).trusted.into_iter().map(|at| self.all[at].authority.certificate()).collect()
+        self.authority_state(now).trusted.into_iter().map(|at| self.all[at].authority.certificate()).collect()
     }
 
     /// The end of the generation that signed a certificate, unless it has expired.
     pub fn end_of_issuer(&self, certificate: &str, now: i64) -> Result<Option<i64>, Error> {
-        for at in self.standing(now).trusted {
+        for at in self.authority_state(now).trusted {
             if self.all[at].issued(certificate)? {
                 return Ok(Some(self.all[at].validity.not_after));
             }

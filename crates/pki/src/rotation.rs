@@ -30,7 +30,7 @@ impl Validity {
 
 /// The state of one authority's generations at a time, by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct AuthorityState {
     /// Signs new certificates; `None` when all have expired.
     pub signer: Option<usize>,
     /// Those that have not expired, the oldest first.
@@ -63,7 +63,7 @@ pub fn signs_from(generations: &[Validity], at: usize) -> i64 {
 }
 
 /// `generations` are those of one authority, the oldest first.
-pub fn authority(generations: &[Validity], now: i64) -> Standing {
+pub fn authority(generations: &[Validity], now: i64) -> AuthorityState {
     let trusted: Vec<usize> = (0..generations.len()).filter(|at| !generations[*at].is_over(now)).collect();
     let from = |at: usize| signs_from(generations, at);
     let ready = trusted.iter().rev().copied().find(|at| from(*at) <= now);
@@ -74,7 +74,7 @@ pub fn authority(generations: &[Validity], now: i64) -> Standing {
     let expiries = trusted.iter().map(|at| generations[*at].not_after.saturating_add(1));
     let handovers = trusted.iter().map(|at| from(*at));
     let changes = expiries.chain(handovers).chain(successor_due).filter(|at| *at > now).min();
-    Standing { signer, trusted, make, changes_at: changes.unwrap_or(i64::MAX) }
+    AuthorityState { signer, trusted, make, changes_at: changes.unwrap_or(i64::MAX) }
 }
 
 /// A certificate that an authority issued.
@@ -151,9 +151,9 @@ pub struct Plan {
 pub fn plan(facts: &Facts, now: i64) -> Plan {
     let mut plan = Plan { steps: Vec::new(), due: i64::MAX };
     for (kind, generations) in [(Kind::Clients, &facts.authority), (Kind::FrontProxy, &facts.front_proxy)] {
-        let standing = authority(generations, now);
-        plan.due = plan.due.min(standing.changes_at);
-        if standing.make {
+        let authority_state = authority(generations, now);
+        plan.due = plan.due.min(authority_state.changes_at);
+        if authority_state.make {
             plan.steps.push(Step::Authority(kind));
         }
     }
@@ -223,12 +223,15 @@ mod tests {
             ("0-10 3-13", 3.5, Some(0), vec![0, 1], false, 4.0),
             ("0-10 3-13 3.2-13.2", 4.5, Some(2), vec![0, 1, 2], false, 10.0),
         ] {
-            let standing = authority(&of_years(generations), (years * YEAR as f64) as i64);
-            let found = (standing.signer, standing.trusted, standing.make);
+            let authority_state = authority(&of_years(generations), (years * YEAR as f64) as i64);
+            let found = (authority_state.signer, authority_state.trusted, authority_state.make);
             assert_eq!(found, (signer, trusted, make), "{generations:?} in year {years}");
-            let at = standing.changes_at as f64 / YEAR as f64;
-            let is_close =
-                if changes.is_infinite() { standing.changes_at == i64::MAX } else { (at - changes).abs() < 0.01 };
+            let at = authority_state.changes_at as f64 / YEAR as f64;
+            let is_close = if changes.is_infinite() {
+                authority_state.changes_at == i64::MAX
+            } else {
+                (at - changes).abs() < 0.01
+            };
             assert!(is_close, "{generations:?} in year {years}: {at}, not {changes}");
         }
     }
