@@ -147,8 +147,8 @@ struct To {
 impl Dial for To {
     fn dial(&self, authority: &str) -> Option<BoxFuture<'static, Result<Stream, BoxError>>> {
         let mut connected = self.tunnels.0.lines.connected(&self.cluster);
-        let standings: Vec<_> = connected.iter().map(Tunnel::standing).collect();
-        let order = match decide::way(&standings) {
+        let capacities: Vec<_> = connected.iter().map(Tunnel::capacity).collect();
+        let order = match decide::way(&capacities) {
             Way::Direct => return None,
             Way::Full => {
                 let why = decide::full(&self.cluster, STREAMS);

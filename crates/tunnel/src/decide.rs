@@ -12,7 +12,7 @@ pub const GRACE: Duration = Duration::from_secs(60);
 
 /// A connected tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct TunnelCapacity {
     pub id: u64,
     /// The number of streams that it can still carry.
     pub free: usize,
@@ -30,7 +30,7 @@ pub enum Way {
 }
 
 /// `tunnels` is in the order of arrival. The newest is used first: the older one is more likely dead.
-pub fn way(tunnels: &[Standing]) -> Way {
+pub fn way(tunnels: &[TunnelCapacity]) -> Way {
     if tunnels.is_empty() {
         return Way::Direct;
     }
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn the_newest_tunnel_with_a_free_stream_is_preferred() {
-        let of = |standings: &[(u64, usize)]| {
-            way(&standings.iter().map(|&(id, free)| Standing { id, free }).collect::<Vec<_>>())
+        let of = |capacities: &[(u64, usize)]| {
+            way(&capacities.iter().map(|&(id, free)| TunnelCapacity { id, free }).collect::<Vec<_>>())
         };
         for (tunnels, expected) in [
             (&[][..], Way::Direct),

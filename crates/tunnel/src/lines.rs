@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::STREAMS;
-use crate::decide::{self, Standing};
+use crate::decide::{self, TunnelCapacity};
 
 /// The maximum number of tunnels per cluster; one more replaces the oldest. A cluster has one or two agents, and an
 /// agent that loses its connection silently leaves a dead tunnel for half a minute.
@@ -119,7 +119,7 @@ impl Lines {
 }
 
 impl Tunnel {
-    pub fn standing(&self) -> Standing {
-        Standing { id: self.id, free: self.free.available_permits() }
+    pub fn capacity(&self) -> TunnelCapacity {
+        TunnelCapacity { id: self.id, free: self.free.available_permits() }
     }
 }
