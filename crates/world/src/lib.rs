@@ -28,7 +28,7 @@ struct Inner {
 enum Clock {
     System,
     /// The machine's clock, wrong by so many seconds.
-    Wrong(Arc<AtomicI64>),
+    Skewed(Arc<AtomicI64>),
     /// Wall time is `start` plus the time that tokio's clock has advanced since `origin`.
     Virtual {
         start: jiff::Timestamp,
@@ -49,7 +49,7 @@ impl World {
 
     /// For tests: the machine's clock, wrong by `seconds`, which a test changes at any moment.
     pub fn wrong_by(seconds: Arc<AtomicI64>) -> Self {
-        Self(Arc::new(Inner { clock: Clock::Wrong(seconds), rng: Mutex::new(rand::make_rng()) }))
+        Self(Arc::new(Inner { clock: Clock::Skewed(seconds), rng: Mutex::new(rand::make_rng()) }))
     }
 
     /// For tests: time starts at `start` and advances with tokio's (pausable) clock; randomness is seeded with `seed`.
@@ -63,7 +63,7 @@ impl World {
     pub fn now(&self) -> jiff::Timestamp {
         match self.0.clock {
             Clock::System => jiff::Timestamp::now(),
-            Clock::Wrong(ref seconds) => {
+            Clock::Skewed(ref seconds) => {
                 jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds.load(Relaxed))
             }
             Clock::Virtual { start, origin } => start + origin.elapsed(),
