@@ -8,7 +8,7 @@ mod configurations;
 mod definitions;
 mod documents;
 mod expressions;
-mod foreign;
+mod external;
 mod patches;
 mod server;
 mod texts;
@@ -18,8 +18,8 @@ pub type Target = fn(&[u8]);
 /// Every target by its name, which is also the name of its directory in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("admission_configuration", configurations::admission),
-    ("admission_review", foreign::admission_review),
-    ("api_service", foreign::api_service),
+    ("admission_review", external::admission_review),
+    ("api_service", external::api_service),
     ("apply", patches::apply),
     ("audit", configurations::audit),
     ("authentication_configuration", configurations::authentication),
@@ -33,13 +33,13 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("json", documents::json),
     ("json_patch", patches::json_patch),
     ("merge_patch", patches::merge_patch),
-    ("oidc", foreign::oidc),
+    ("oidc", external::oidc),
     ("protobuf", documents::protobuf),
     ("selectors", texts::selectors),
     ("server", server::server),
     ("stored", documents::stored),
     ("strategic", patches::strategic),
-    ("token_review", foreign::token_review),
+    ("token_review", external::token_review),
     ("tracing", configurations::tracing),
     ("values", texts::values),
     ("yaml", documents::yaml),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::Shared;
-use apiserver::documents::openapi::ForeignSpec;
+use apiserver::documents::openapi::ExternalSpec;
 use bytes::Bytes;
 use client::{Client, Patch, PatchOptions};
 use futures::FutureExt as _;
@@ -170,7 +170,7 @@ impl Aggregation {
             }
             match document {
                 Ok(Ok(document)) if document.code.is_success() => {
-                    known.v2 = ForeignSpec::new(document.body.to_vec()).ok().map(Arc::new);
+                    known.v2 = ExternalSpec::new(document.body.to_vec()).ok().map(Arc::new);
                     known.v2_tag = document.tag;
                 }
                 Ok(Ok(document)) if document.code.is_client_error() => (known.v2, known.v2_tag) = (None, None),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use apiserver::documents::discovery::{Apis, ForeignVersion, Priority};
-use apiserver::documents::openapi::ForeignSpec;
+use apiserver::documents::discovery::{Apis, ExternalVersion, Priority};
+use apiserver::documents::openapi::ExternalSpec;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Documents {
     /// Whether the last attempt to read the resources succeeded.
     pub is_current: bool,
     pub v3_url: Option<String>,
-    pub v2: Option<Arc<ForeignSpec>>,
+    pub v2: Option<Arc<ExternalSpec>>,
     /// The entity tag of the OpenAPI v2 document.
     pub v2_tag: Option<String>,
 }
@@ -66,19 +66,19 @@ impl Aggregation {
         }
         for target in self.table.load().iter() {
             let known = stored.documents.get(&target.remote.uid).cloned().unwrap_or_default();
-            let foreign = ForeignVersion {
+            let external = ExternalVersion {
                 resources: known.resources,
                 is_current: target.is_available && known.is_current,
                 v3_url: known.v3_url,
                 v2: known.v2,
             };
-            apis.foreign.insert((target.remote.group.clone(), target.remote.version.clone()), foreign);
+            apis.external.insert((target.remote.group.clone(), target.remote.version.clone()), external);
         }
         for routed in self.routed.load().iter() {
             let Some(documents) = routed.listing.documents() else { continue };
             let key = (routed.group.clone(), routed.version.clone());
             apis.priorities.entry(key.clone()).or_insert(routed.priority);
-            apis.foreign.entry(key).or_insert_with(|| documents.clone());
+            apis.external.entry(key).or_insert_with(|| documents.clone());
         }
         let present = server.apis.load();
         apis.generation = present.generation;

@@ -24,7 +24,7 @@ use apimachinery::Status;
 use apimachinery::resource::Resource;
 use apiserver::Shared;
 use apiserver::cache::Event;
-use apiserver::documents::discovery::{ForeignVersion, Priority};
+use apiserver::documents::discovery::{ExternalVersion, Priority};
 use apiserver::forwarding::Joins;
 use apiserver::{Admission, RequestInfo, Route};
 use arc_swap::ArcSwap;
@@ -84,15 +84,15 @@ pub struct Routed {
 #[derive(Clone)]
 pub enum Listing {
     /// As long as the server runs, with this discovery and OpenAPI.
-    Always(ForeignVersion),
+    Always(ExternalVersion),
     /// At present, with this discovery and OpenAPI.
-    Now(ForeignVersion),
+    Now(ExternalVersion),
     /// It is not known whether there is anything to list: an APIService of an earlier time stays.
     Unknown,
 }
 
 impl Listing {
-    fn documents(&self) -> Option<&ForeignVersion> {
+    fn documents(&self) -> Option<&ExternalVersion> {
         match self {
             Self::Always(documents) | Self::Now(documents) => Some(documents),
             Self::Unknown => None,

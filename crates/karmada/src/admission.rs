@@ -106,7 +106,7 @@ impl Admission for KarmadaAdmission {
         };
         let unreadable = copied.iter().filter(|it| !may_read(it));
         let unreadable: Vec<SecretUse> = unreadable.map(|it| it.by).collect();
-        let written = Written { group, kind, object, old, is_ours: true, unreadable: &unreadable };
+        let written = Written { group, kind, object, old, by_own_server: true, unreadable: &unreadable };
         admission::warnings(&written, &self.0.options)
     }
 

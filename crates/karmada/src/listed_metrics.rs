@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aggregation::{Listing, Routed};
-use apiserver::documents::discovery::{ForeignVersion, Priority};
+use apiserver::documents::discovery::{ExternalVersion, Priority};
 use fleet_api::measured::Measured;
 use fleet_metrics::discovery::Listed;
 use fleet_metrics::groups::{CUSTOM, EXTERNAL, GroupVersion};
@@ -29,7 +29,7 @@ pub struct Offered {
 }
 
 /// The group versions with their documents, without metrics.
-pub struct Versions(Vec<(GroupVersion, Priority, ForeignVersion)>);
+pub struct Versions(Vec<(GroupVersion, Priority, ExternalVersion)>);
 
 impl Default for Versions {
     fn default() -> Self {
@@ -40,7 +40,7 @@ impl Default for Versions {
 impl Versions {
     /// The groups that this server lists.
     pub fn routed(&self, offered: &Offered) -> Vec<Routed> {
-        let routed = |(version, priority, documents): &(GroupVersion, Priority, ForeignVersion)| {
+        let routed = |(version, priority, documents): &(GroupVersion, Priority, ExternalVersion)| {
             let listing = match offered.of(version.group) {
                 None => Listing::Always(documents.clone()),
                 Some(None) => Listing::Unknown,

@@ -18,7 +18,7 @@ pub struct OwnCertificate {
     pub tls: TlsConfig,
     pub files: Files,
     /// The content of the files when they were last usable.
-    held: (String, String),
+    content: (String, String),
 }
 
 /// `--tls-cert-file` and `--tls-private-key-file`.
@@ -46,10 +46,10 @@ impl OwnCertificate {
             (Some(_), None) => bail!("{CERTIFICATE} needs {KEY} with the certificate's key"),
             (None, Some(_)) => bail!("{KEY} needs {CERTIFICATE} with the key's certificate"),
         };
-        let held = files.read()?;
-        let names = files.names(&held, world)?;
-        let tls = TlsConfig::of_protocol(&held.0, &held.1, protocol).map_err(|error| files.refused(error))?;
-        Ok(Some(Self { names, tls, files, held }))
+        let content = files.read()?;
+        let names = files.names(&content, world)?;
+        let tls = TlsConfig::of_protocol(&content.0, &content.1, protocol).map_err(|error| files.refused(error))?;
+        Ok(Some(Self { names, tls, files, content }))
     }
 
     /// Rereads the files; new connections get a changed certificate. Returns whether it changed.
@@ -57,13 +57,13 @@ impl OwnCertificate {
     /// # Errors
     /// As [`Self::from_files`]; the current certificate stays in effect.
     pub fn reload(&mut self, shown: &Certificate, world: &World) -> anyhow::Result<bool> {
-        let held = self.files.read()?;
-        if held == self.held {
+        let content = self.files.read()?;
+        if content == self.content {
             return Ok(false);
         }
-        let names = self.files.names(&held, world)?;
-        shown.replace(&held.0, &held.1).map_err(|error| self.files.refused(error))?;
-        (self.names, self.held) = (names, held);
+        let names = self.files.names(&content, world)?;
+        shown.replace(&content.0, &content.1).map_err(|error| self.files.refused(error))?;
+        (self.names, self.content) = (names, content);
         Ok(true)
     }
 }
@@ -73,9 +73,9 @@ impl Files {
         Ok((read(CERTIFICATE, &self.certificate)?, read(KEY, &self.key)?))
     }
 
-    fn names(&self, held: &(String, String), world: &World) -> anyhow::Result<ServingCertificate> {
+    fn names(&self, content: &(String, String), world: &World) -> anyhow::Result<ServingCertificate> {
         let attempt = || format!("{CERTIFICATE}: {}", shown(&self.certificate));
-        let names = ServingCertificate::from_pem(&held.0).with_context(attempt)?;
+        let names = ServingCertificate::from_pem(&content.0).with_context(attempt)?;
         valid(&names, world.now()).with_context(attempt)?;
         Ok(names)
     }

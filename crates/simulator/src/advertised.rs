@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::Object;
 use apiserver::cache::Event;
-use apiserver::documents::discovery::{Apis, ForeignVersion, Priority};
+use apiserver::documents::discovery::{Apis, ExternalVersion, Priority};
 use apiserver::{Admission, Shared};
 use fleet_metrics::discovery;
 use fleet_metrics::groups::{self, CUSTOM, EXTERNAL};
@@ -54,10 +54,10 @@ fn publish(server: &Shared) {
         let key = (version.group.to_owned(), version.version.to_owned());
         let resources = Arc::new(discovery::aggregated(version, &names));
         apis.priorities.insert(key.clone(), Priority { group: version.priorities.0, version: version.priorities.1 });
-        apis.foreign.insert(key, ForeignVersion { resources, is_current: true, v3_url: None, v2: None });
+        apis.external.insert(key, ExternalVersion { resources, is_current: true, v3_url: None, v2: None });
     }
     let present = server.apis.load();
-    if present.foreign != apis.foreign {
+    if present.external != apis.external {
         apis.generation = present.generation + 1;
         server.apis.store(Arc::new(apis));
     }

@@ -46,9 +46,9 @@ pub async fn local_subject_access_review(
     let spec = &review["spec"];
     let mut errors = attribute_errors(spec);
     let path = Path::new("spec").child("resourceAttributes").child("namespace");
-    let asked = text(&spec["resourceAttributes"], "namespace");
-    if asked != namespace {
-        errors.push(FieldError::invalid(&path, asked, "must match metadata.namespace"));
+    let requested = text(&spec["resourceAttributes"], "namespace");
+    if requested != namespace {
+        errors.push(FieldError::invalid(&path, requested, "must match metadata.namespace"));
     }
     invalid(&errors)?;
     let decision = authz::decide(authorizer, &subject(spec), &attributes(spec)).await;
@@ -115,8 +115,8 @@ pub async fn token_review(authentication: &Authentication, mut review: Value, se
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
     let audiences = strings(&review["spec"]["audiences"]);
-    let asked = (!audiences.is_empty()).then_some(audiences.as_slice());
-    let status = match authentication.token(&token, asked, seconds).await? {
+    let requested = (!audiences.is_empty()).then_some(audiences.as_slice());
+    let status = match authentication.token(&token, requested, seconds).await? {
         Some((user, audiences)) => {
             let mut status = json!({"authenticated": true, "user": user_info(&user)});
             if !audiences.is_empty() {

@@ -185,11 +185,11 @@ fn rules(role: &Value) -> Vec<PolicyRule> {
 }
 
 fn add_rules(next: &mut Value, wanted: &Value) {
-    let (mut held, needed) = (rules(next), rules(wanted));
-    let missing = rbac::missing(&held, &needed);
+    let (mut present, needed) = (rules(next), rules(wanted));
+    let missing = rbac::missing(&present, &needed);
     if !missing.is_empty() {
-        held.extend(missing);
-        next["rules"] = json!(held);
+        present.extend(missing);
+        next["rules"] = json!(present);
     }
 }
 

@@ -9,7 +9,7 @@ mod legacy;
 mod negotiation;
 pub(crate) mod order;
 
-pub use apis::{Apis, ForeignVersion, Priority};
+pub use apis::{Apis, ExternalVersion, Priority};
 pub(crate) use legacy::describe_subresource;
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ struct Version {
     /// By plural name; empty for a foreign version.
     resources: Vec<Resource>,
     /// Set if another server serves it.
-    foreign: Option<ForeignVersion>,
+    external: Option<ExternalVersion>,
 }
 
 /// Discovery documents of one snapshot.
@@ -81,7 +81,7 @@ impl Discovery {
             ["apis", group, version] if !group.is_empty() => {
                 let version = self.version(group, version)?;
                 // The other server answers for itself.
-                if version.foreign.is_some() {
+                if version.external.is_some() {
                     return None;
                 }
                 line(&legacy::resource_list(group, version))
@@ -122,15 +122,15 @@ fn group(resources: impl IntoIterator<Item = Resource>, apis: &Apis) -> Vec<Grou
         let version = grouped.entry(names.group.clone()).or_default().entry(names.version.clone()).or_default();
         version.insert(names.plural.clone(), resource);
     }
-    for (group, version) in apis.foreign.keys() {
+    for (group, version) in apis.external.keys() {
         grouped.entry(group.clone()).or_default().entry(version.clone()).or_default().clear();
     }
     let mut groups: Vec<Group> = grouped
         .into_iter()
         .map(|(group, versions)| {
             let version = |(name, resources): (String, BTreeMap<String, Resource>)| {
-                let foreign = apis.foreign.get(&(group.clone(), name.clone())).cloned();
-                Version { name, resources: resources.into_values().collect(), foreign }
+                let external = apis.external.get(&(group.clone(), name.clone())).cloned();
+                Version { name, resources: resources.into_values().collect(), external }
             };
             let mut versions: Vec<Version> = versions.into_iter().map(version).collect();
             versions.sort_by(|a, b| {

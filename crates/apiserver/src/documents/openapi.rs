@@ -4,7 +4,7 @@
 //! index are computed from the inputs of a document, so that the index does not require rendering all of them.
 
 mod descriptions;
-mod foreign;
+mod external;
 mod paths;
 mod protobuf;
 mod protobuf_v3;
@@ -23,7 +23,7 @@ use sha2::Digest;
 use transport::Response;
 
 use crate::documents::discovery::{Apis, is_current, negotiated};
-pub use foreign::ForeignSpec;
+pub use external::ExternalSpec;
 use rendered::Rendered;
 use schema::{Dialect, Renderer};
 
@@ -35,7 +35,7 @@ pub struct OpenApi {
     /// By the path below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
     groups: BTreeMap<String, GroupDocument>,
     /// By the same path: the documents of other servers.
-    foreign: BTreeMap<String, Foreign>,
+    external: BTreeMap<String, ExternalDocuments>,
     version: String,
     /// The time of the last change of the served resources, in HTTP format.
     modified: String,
@@ -46,9 +46,9 @@ pub struct OpenApi {
 }
 
 /// The documents of a group version that another server serves.
-struct Foreign {
+struct ExternalDocuments {
     v3_url: Option<String>,
-    v2: Option<Arc<ForeignSpec>>,
+    v2: Option<Arc<ExternalSpec>>,
 }
 
 struct GroupDocument {
@@ -74,7 +74,7 @@ impl OpenApi {
         }
         Self {
             groups,
-            foreign: BTreeMap::new(),
+            external: BTreeMap::new(),
             version: version.to_owned(),
             modified: now.strftime(HTTP_DATE).to_string(),
             etag: OnceLock::new(),
@@ -87,9 +87,9 @@ impl OpenApi {
     /// With the documents of other servers.
     #[must_use]
     pub fn beside(mut self, apis: &Apis) -> Self {
-        for ((group, version), foreign) in &apis.foreign {
-            let documents = Foreign { v3_url: foreign.v3_url.clone(), v2: foreign.v2.clone() };
-            self.foreign.insert(format!("apis/{group}/{version}"), documents);
+        for ((group, version), external) in &apis.external {
+            let documents = ExternalDocuments { v3_url: external.v3_url.clone(), v2: external.v2.clone() };
+            self.external.insert(format!("apis/{group}/{version}"), documents);
         }
         self
     }
@@ -110,7 +110,7 @@ impl OpenApi {
     fn etag(&self) -> &str {
         self.etag.get_or_init(|| {
             let mut hashes: Vec<String> = self.groups.values().map(|document| self.hash(document)).collect();
-            hashes.extend(self.foreign.values().filter_map(|it| Some(it.v2.as_ref()?.hash().to_owned())));
+            hashes.extend(self.external.values().filter_map(|it| Some(it.v2.as_ref()?.hash().to_owned())));
             crate::documents::discovery::entity_tag(hashes.concat().as_bytes())
         })
     }
@@ -166,9 +166,9 @@ impl OpenApi {
             "swagger": "2.0", "info": {"title": "Kubernetes", "version": self.version},
             "paths": paths, "definitions": renderer.finish(),
         });
-        for (path, foreign) in &self.foreign {
-            if let Some(other) = foreign.v2.as_ref().and_then(|spec| spec.read()) {
-                foreign::merge(&mut document, other, &format!("/{path}"));
+        for (path, external) in &self.external {
+            if let Some(other) = external.v2.as_ref().and_then(|spec| spec.read()) {
+                external::merge(&mut document, other, &format!("/{path}"));
             }
         }
         document
@@ -179,9 +179,9 @@ impl OpenApi {
             let url = format!("/openapi/v3/{path}?hash={}", self.hash(document));
             (path, url)
         });
-        let foreign = self.foreign.iter().filter_map(|(path, foreign)| Some((path, foreign.v3_url.clone()?)));
+        let external = self.external.iter().filter_map(|(path, external)| Some((path, external.v3_url.clone()?)));
         let entry = |(path, url): (&String, String)| (path.clone(), json!({"serverRelativeURL": url}));
-        let paths: Map<String, Value> = own.chain(foreign).map(entry).collect();
+        let paths: Map<String, Value> = own.chain(external).map(entry).collect();
         // Upstream sets no type here, and Go detects text.
         let body = json!({"paths": paths}).to_string().into();
         let mut response = negotiated(StatusCode::OK, "text/plain; charset=utf-8", body);
@@ -197,8 +197,8 @@ impl OpenApi {
             return Some(response);
         };
         let hash = self.hash(document);
-        let asked = query.split('&').find_map(|pair| pair.strip_prefix("hash="));
-        if asked.is_some_and(|asked| asked != hash) {
+        let requested_hash = query.split('&').find_map(|pair| pair.strip_prefix("hash="));
+        if requested_hash.is_some_and(|requested_hash| requested_hash != hash) {
             let location = format!("/openapi/v3/{path}?hash={hash}");
             let link = format!("<a href=\"{location}\">Moved Permanently</a>.\n\n");
             let mut response = negotiated(StatusCode::MOVED_PERMANENTLY, "text/html; charset=utf-8", link.into());
@@ -220,9 +220,9 @@ impl OpenApi {
         headers.insert(header::ETAG, HeaderValue::from_str(&etag).ok()?);
         headers.append(header::VARY, HeaderValue::from_static("Accept"));
         // With the hash in its address the document cannot change.
-        let caching = if asked.is_some() { "public, immutable" } else { "no-cache, private" };
+        let caching = if requested_hash.is_some() { "public, immutable" } else { "no-cache, private" };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
-        if asked.is_some() {
+        if requested_hash.is_some() {
             headers.insert(header::EXPIRES, HeaderValue::from_static(NEVER));
         }
         self.date(&mut response);
@@ -258,18 +258,18 @@ const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
 const NEVER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
 /// The client's preferred one of the two forms; `None`: neither is acceptable.
-fn wants_protobuf(headers: &http::HeaderMap, ours: &str) -> Option<bool> {
+fn wants_protobuf(headers: &http::HeaderMap, media_type: &str) -> Option<bool> {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.trim().is_empty() {
         return Some(false);
     }
     // Older clients write the version with an `@`.
-    let is_ours = |name: &str| name.replacen('@', ".", 1) == ours;
+    let is_same_type = |name: &str| name.replacen('@', ".", 1) == media_type;
     let mut best: Option<(f32, bool)> = None;
     for alternative in accept.split(',') {
         let mut parts = alternative.split(';').map(str::trim);
         let form = match parts.next().unwrap_or_default() {
-            name if is_ours(name) => true,
+            name if is_same_type(name) => true,
             "application/json" | "application/*" | "*/*" => false,
             _ => continue,
         };

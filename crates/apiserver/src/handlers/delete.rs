@@ -202,7 +202,7 @@ impl Call<'_> {
             _ => {}
         }
         let grace = strategy.grace_seconds(old, options.grace_period_seconds).map_or(0, |it| it.min(MAX_GRACE));
-        if finalizers.is_empty() && grace == 0 && !(self.kind.is_held)(old) {
+        if finalizers.is_empty() && grace == 0 && !(self.kind.blocks_deletion)(old) {
             return None;
         }
         let metadata = new["metadata"].as_object_mut()?;

@@ -40,7 +40,7 @@ pub(crate) struct Kind {
     /// Refuses the deletion of some objects.
     pub may_delete: fn(&ObjectKey) -> Result<(), Status>,
     /// Whether a deleted object stays for another reason than its finalizers.
-    pub is_held: fn(&Value) -> bool,
+    pub blocks_deletion: fn(&Value) -> bool,
     /// Marks the deletion in the object itself.
     pub mark_deleted: fn(&mut Value),
     pub part: Option<AnswerPart>,
@@ -58,7 +58,7 @@ impl Kind {
         prepare_create: |_, _| {},
         restore: |_, _, _, _| {},
         may_delete: |_| Ok(()),
-        is_held: |_| false,
+        blocks_deletion: |_| false,
         mark_deleted: |_| {},
         part: None,
         instead: None,

@@ -93,6 +93,7 @@ fn parts(patch: &Value) -> Option<(&Map<String, Value>, Vec<&'static str>)> {
     let patch = patch.as_object()?;
     let metadata = patch.get("metadata").filter(|_| patch.len() == 1)?.as_object()?;
     let fields: Vec<&'static str> = FIELDS.into_iter().filter(|field| metadata.contains_key(*field)).collect();
-    let is_ours = |name: &String| matches!(name.as_str(), "uid" | "resourceVersion") || FIELDS.contains(&name.as_str());
-    (!fields.is_empty() && metadata.keys().all(is_ours)).then_some((metadata, fields))
+    let is_expected =
+        |name: &String| matches!(name.as_str(), "uid" | "resourceVersion") || FIELDS.contains(&name.as_str());
+    (!fields.is_empty() && metadata.keys().all(is_expected)).then_some((metadata, fields))
 }

@@ -152,10 +152,10 @@ pub(super) fn odd_finalizers(old: Option<&Value>, new: &Value) -> Vec<String> {
         return warnings;
     }
     for name in names_of(listed).difference(&names_of(known)) {
-        let mut tell = |why: &str| warnings.push(format!("metadata.finalizers: {name:?}: {why}"));
-        names::is_qualified_name(name).iter().for_each(|why| tell(why));
+        let mut warn = |why: &str| warnings.push(format!("metadata.finalizers: {name:?}: {why}"));
+        names::is_qualified_name(name).iter().for_each(|why| warn(why));
         if !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion" | "kubernetes") {
-            tell(
+            warn(
                 "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other \
                  finalizer writers",
             );

@@ -279,7 +279,7 @@ impl Call<'_> {
                 return Err(self.not_found(&self.info.name));
             }
             self.check_may_create().await?;
-            self.refuse_foreign_uid(&patch)?;
+            self.reject_other_uid(&patch)?;
             let (mut object, owners) = merge(None)?;
             if let Some(wrong) = self.mistyped(&mut object) {
                 return Err(PatchedMismatch::Type(wrong).invalid(&object));

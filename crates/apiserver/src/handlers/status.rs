@@ -95,9 +95,9 @@ fn parts(patch: &Value) -> Option<(Option<&Map<String, Value>>, &Value)> {
     };
     let is_plain = patch.keys().all(|name| matches!(name.as_str(), "metadata" | "status"));
     let mut names = metadata.into_iter().flat_map(Map::keys);
-    let is_ours = is_plain && names.all(|name| matches!(name.as_str(), "uid" | "resourceVersion"));
+    let is_expected = is_plain && names.all(|name| matches!(name.as_str(), "uid" | "resourceVersion"));
     let change = patch.get("status").filter(|status| status.is_object())?;
-    is_ours.then_some((metadata, change))
+    is_expected.then_some((metadata, change))
 }
 
 /// Whether a patch names the version it is for; `None` when it is for another object or version.
@@ -109,7 +109,7 @@ pub(super) fn named(metadata: Option<&Map<String, Value>>, stored: &Object) -> O
     let (uid, version) = (text("uid")?, text("resourceVersion")?);
     let fits = (uid.is_empty() || uid == stored.uid()) && (version.is_empty() || version == stored.resource_version());
     // An empty uid is an edit of the metadata.
-    let is_said = |name: &str| metadata.is_some_and(|metadata| metadata.contains_key(name));
-    let is_empty = (uid.is_empty() && is_said("uid")) || (version.is_empty() && is_said("resourceVersion"));
+    let is_set = |name: &str| metadata.is_some_and(|metadata| metadata.contains_key(name));
+    let is_empty = (uid.is_empty() && is_set("uid")) || (version.is_empty() && is_set("resourceVersion"));
     (fits && !is_empty).then_some(!version.is_empty())
 }

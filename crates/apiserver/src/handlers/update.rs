@@ -43,7 +43,7 @@ impl Call<'_> {
                 return Err(self.not_found(&self.info.name));
             }
             self.check_may_create().await?;
-            self.refuse_foreign_uid(&object)?;
+            self.reject_other_uid(&object)?;
             let (created, more) = self.create_object(object.into(), dry_run).await?;
             warnings.extend(more);
             let mut response = self.reply(StatusCode::CREATED, &created)?;
@@ -93,7 +93,7 @@ impl Call<'_> {
     }
 
     /// A write that names a uid is for that object, not for a new one.
-    pub(super) fn refuse_foreign_uid(&self, object: &Value) -> Result<(), Status> {
+    pub(super) fn reject_other_uid(&self, object: &Value) -> Result<(), Status> {
         let named = &self.resource.info.resource;
         let Some(uid) = object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) else { return Ok(()) };
         let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
@@ -427,7 +427,7 @@ impl Call<'_> {
         metadata["deletionTimestamp"].is_string()
             && none(&metadata["finalizers"])
             && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
-            && !(self.kind.is_held)(object)
+            && !(self.kind.blocks_deletion)(object)
     }
 }
 

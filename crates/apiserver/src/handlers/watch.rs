@@ -116,7 +116,7 @@ impl Call<'_> {
         let least = self.server.flow.min_request_timeout().as_secs().clamp(1, MAX_TIMEOUT);
         Duration::from_secs(match options.timeout_seconds {
             0 => least + self.server.world.random_u64() % least,
-            asked => asked.min(MAX_TIMEOUT),
+            requested => requested.min(MAX_TIMEOUT),
         })
     }
 

@@ -23,7 +23,7 @@ pub(super) const ROW: Kind = Kind {
     prepare_create: |_, object| prepare_create(object),
     restore: |subresource, old, new, _| restore(subresource, old, new),
     may_delete,
-    is_held: |object| object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()),
+    blocks_deletion: |object| object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()),
     mark_deleted,
     part: Some(finalize),
     ..Kind::ORDINARY
@@ -38,7 +38,7 @@ fn may_delete(key: &ObjectKey) -> Result<(), Status> {
 
 /// A namespace waits for its content, not for a grace period.
 fn mark_deleted(object: &mut Value) {
-    if (ROW.is_held)(object)
+    if (ROW.blocks_deletion)(object)
         && let Some(metadata) = object["metadata"].as_object_mut()
     {
         metadata.remove("deletionGracePeriodSeconds");

@@ -144,8 +144,8 @@ impl Part<'_, '_> {
     async fn evict(&self, body: Body) -> Result<Response, Status> {
         let eviction = content::decode(self.headers, &content::read(body).await?)?;
         self.check_binding(&eviction)?;
-        let asked = serde_json::to_vec(&eviction["deleteOptions"]).map_err(Status::internal)?;
-        let options = self.delete_options(if eviction["deleteOptions"].is_null() { &[] } else { &asked })?;
+        let requested = serde_json::to_vec(&eviction["deleteOptions"]).map_err(Status::internal)?;
+        let options = self.delete_options(if eviction["deleteOptions"].is_null() { &[] } else { &requested })?;
         for _ in 0..TRIES {
             self.server.cache.catch_up().await?;
             let pod = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;

@@ -46,7 +46,7 @@ impl Documents {
         }
         let is_own = |resource: &&Resource| {
             let named = &resource.info.resource;
-            !apis.is_foreign(&named.group, &named.version)
+            !apis.is_external(&named.group, &named.version)
         };
         let own = || served.iter().filter(is_own).cloned();
         let fresh = Arc::new(Snapshot {
@@ -108,8 +108,8 @@ fn paths(served: &Served, apis: &Apis) -> Value {
     let fixed = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
     let mut paths: std::collections::BTreeSet<String> = fixed.map(str::to_owned).into();
     let own = served.iter().map(|resource| resource.info.resource.group_version());
-    let foreign = apis.foreign.keys().map(|(group, version)| GroupVersion::new(group.as_str(), version.as_str()));
-    for group_version in own.chain(foreign) {
+    let external = apis.external.keys().map(|(group, version)| GroupVersion::new(group.as_str(), version.as_str()));
+    for group_version in own.chain(external) {
         paths.insert(group_version.url_prefix());
         paths.insert(format!("/openapi/v3{}", group_version.url_prefix()));
         if !group_version.group.is_empty() {

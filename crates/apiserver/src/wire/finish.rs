@@ -36,7 +36,7 @@ impl Preferences {
         let by_hand = || ["curl", "Wget", "Mozilla/5.0"].iter().any(|agent| text(USER_AGENT).starts_with(agent));
         let by_type = || text(ACCEPT).split([',', ';']).any(|part| part.trim() == "pretty=1");
         let indent = match query.text("pretty") {
-            Some(wish) => matches!(wish, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+            Some(requested) => matches!(requested, "1" | "t" | "T" | "true" | "TRUE" | "True"),
             None => by_hand(),
         };
         let gzip = takes_gzip(headers);

@@ -171,7 +171,7 @@ fn removal_takes_effect_at_once() {
 
 #[test]
 fn users_cannot_grant_permissions_they_lack() {
-    let held = [
+    let granted = [
         PolicyRule::new(&["get", "list"], &["", "apps"], &["pods", "deployments"]),
         PolicyRule::new(&["update"], &["*"], &["*/scale"]),
         PolicyRule::new(&["get"], &[""], &["secrets"]).named(&["s1"]),
@@ -198,7 +198,7 @@ fn users_cannot_grant_permissions_they_lack() {
         (PolicyRule::paths(&["get"], &["*"]), &[r#"{NonResourceURLs:["*"], Verbs:["get"]}"#]),
     ];
     for (wanted, expected) in cases {
-        let missing: Vec<String> = rbac::missing(&held, [&wanted]).iter().map(rbac::describe).collect();
+        let missing: Vec<String> = rbac::missing(&granted, [&wanted]).iter().map(rbac::describe).collect();
         assert_eq!(missing, expected, "{wanted:?}");
     }
 }

@@ -192,9 +192,9 @@ async fn a_definition_is_served_from_creation_to_deletion() {
 
 async fn a_terminating_definition_allows_no_creation() {
     let (_server, client) = server(vec![widget_definition()]).await;
-    let mut held = widget("held", &json!({}));
-    held["metadata"]["finalizers"] = json!(["example.io/hold"]);
-    client.create(&widgets("v1"), &held).await.expect("create");
+    let mut existing = widget("held", &json!({}));
+    existing["metadata"]["finalizers"] = json!(["example.io/hold"]);
+    client.create(&widgets("v1"), &existing).await.expect("create");
     let (definition, key) = (ObjectKey::cluster("widgets.g.example"), ObjectKey::namespaced("default", "held"));
     client.delete(&definitions(), &definition, &DeleteOptions::default()).await.expect("delete");
     until(&client, "widgets.g.example", is("Terminating", "True")).await;

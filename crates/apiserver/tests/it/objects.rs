@@ -139,8 +139,8 @@ async fn stale_updates_conflict_and_finalizers_block_deletion() {
 
     let key = ObjectKey::namespaced("default", "a");
     client.delete(&config_maps(), &key, &DeleteOptions::default()).await.expect("delete");
-    let held = client.get(&config_maps(), &key).await.expect("it waits for its finalizer");
-    assert!(held.is_deleting());
+    let deleting = client.get(&config_maps(), &key).await.expect("it waits for its finalizer");
+    assert!(deleting.is_deleting());
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     client.patch(&config_maps(), &key, &release, &PatchOptions::default()).await.expect("patch");
     assert!(client.get_opt(&config_maps(), &key).await.expect("get").is_none());

@@ -353,8 +353,8 @@ async fn a_flooding_user_does_not_block_another() {
         assert_eq!((list.code, created.code), (200, 201), "{n}: {}", created.body);
         longest = longest.max(begun.elapsed());
         // Unread bytes of clients.
-        let held = rig.limits.budgets.in_flight();
-        assert!(held <= 64 << 20, "{held} bytes");
+        let in_flight = rig.limits.budgets.in_flight();
+        assert!(in_flight <= 64 << 20, "{in_flight} bytes");
     }
     // Each of the two waits at most until requests of the flood end.
     assert!(longest <= 3 * WORK, "{longest:?}");

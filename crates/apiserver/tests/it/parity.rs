@@ -402,7 +402,7 @@ async fn watches_begin_anywhere_in_the_past_and_end_cleanly() {
 /// An admission plugin that counts deletions and refuses one of them.
 #[derive(Default)]
 struct Guard {
-    asked: std::sync::atomic::AtomicUsize,
+    calls: std::sync::atomic::AtomicUsize,
     refused: Option<&'static str>,
 }
 
@@ -413,7 +413,7 @@ impl apiserver::Admission for Guard {
     ) -> futures::future::BoxFuture<'a, Result<(), apimachinery::Status>> {
         Box::pin(async move {
             if request.operation == apiserver::Operation::Delete {
-                self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                self.calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 if self.refused == Some(request.key.name.as_str()) {
                     return Err(apimachinery::Status::forbidden("", "configmaps", &request.key.name, "it is guarded"));
                 }
@@ -445,7 +445,7 @@ async fn a_collection_is_deleted_item_by_item() {
     let deleted = send(&server, "DELETE", CM, &[], "").await;
     assert_eq!(deleted.code, 200);
     assert_eq!(deleted.json()["items"].as_array().map(Vec::len), Some(COUNT));
-    assert_eq!(guard.asked.load(std::sync::atomic::Ordering::Relaxed), COUNT, "admission saw every item once");
+    assert_eq!(guard.calls.load(std::sync::atomic::Ordering::Relaxed), COUNT, "admission saw every item once");
     let left = send(&server, "GET", CM, &[], "").await.json();
     let left = left["items"].as_array().expect("items");
     assert_eq!(left.len(), COUNT / 100);
@@ -457,8 +457,8 @@ async fn a_collection_is_deleted_item_by_item() {
     let mut revisions = Vec::new();
     for line in events.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let event: Value = serde_json::from_slice(line).expect("json");
-        let held = event["object"]["metadata"]["finalizers"].is_array();
-        assert_eq!(event["type"], if held { "MODIFIED" } else { "DELETED" });
+        let has_finalizers = event["object"]["metadata"]["finalizers"].is_array();
+        assert_eq!(event["type"], if has_finalizers { "MODIFIED" } else { "DELETED" });
         let revision =
             event["object"]["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok());
         revisions.push(revision.expect("a revision"));

@@ -136,8 +136,8 @@ async fn a_quota_holds_under_concurrent_writes() {
     let (quotas, key) = (resource("v1", "ResourceQuota"), ObjectKey::namespaced("default", "q"));
     let counted = Patch::Merge(json!({"status": {"hard": {"configmaps": "5"}, "used": {"configmaps": "0"}}}));
     client.patch(&quotas, &key, &counted, &PatchOptions::status()).await.expect("a status");
-    let asked = (0..20).map(|number| create(&client, object("v1", "ConfigMap", &format!("m{number}"), json!({}))));
-    let answers = futures::future::join_all(asked).await;
+    let creates = (0..20).map(|number| create(&client, object("v1", "ConfigMap", &format!("m{number}"), json!({}))));
+    let answers = futures::future::join_all(creates).await;
     let refused: Vec<&String> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
     assert_eq!(refused.len(), 15, "{refused:?}");
     let why = "exceeded quota: q, requested: configmaps=1, used: configmaps=5, limited: configmaps=5";

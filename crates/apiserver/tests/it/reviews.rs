@@ -168,8 +168,8 @@ async fn tokens_are_issued_as_requested_or_refused() {
     }
     let short = Issuer { longest: Some(3600), ..issuer };
     let warning = "requested expiration of 7200 seconds shortened to 3600 seconds";
-    for (asked, expected, text) in [(7200, 3600, Some(warning)), (1800, 1800, None)] {
-        let mut request = json!({"spec": {"expirationSeconds": asked}});
+    for (requested, expected, text) in [(7200, 3600, Some(warning)), (1800, 1800, None)] {
+        let mut request = json!({"spec": {"expirationSeconds": requested}});
         assert_eq!(short.shorten(&mut request).as_deref(), text);
         let reply = short.issue(&account, None, request, &world).expect("a token");
         let claims = verifier.verify(reply["status"]["token"].as_str().expect("a token")).expect("genuine");
@@ -221,35 +221,35 @@ async fn readiness_follows_its_gates() {
     use http_body_util::BodyExt;
     let health = Health::default();
     let gate = health.ready_gate("store");
-    let ask = async |path: &str, query: &str| {
+    let probe = async |path: &str, query: &str| {
         let response = health.answer(path, query).expect("a health path");
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.expect("a body").to_bytes();
         (code, String::from_utf8(body.to_vec()).expect("text"))
     };
-    assert_eq!(ask("/livez", "").await, (200, "ok".into()));
+    assert_eq!(probe("/livez", "").await, (200, "ok".into()));
     let failed = "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n";
-    assert_eq!(ask("/readyz", "").await, (500, failed.into()));
-    assert_eq!(ask("/readyz", "exclude=store").await, (200, "ok".into()));
-    assert_eq!(ask("/readyz/store", "").await.0, 500);
+    assert_eq!(probe("/readyz", "").await, (500, failed.into()));
+    assert_eq!(probe("/readyz", "exclude=store").await, (200, "ok".into()));
+    assert_eq!(probe("/readyz/store", "").await.0, 500);
     gate.set(true);
     assert!(health.is_ready());
-    assert_eq!(ask("/readyz", "verbose").await, (200, "[+]ping ok\n[+]store ok\nreadyz check passed\n".into()));
-    assert_eq!(ask("/readyz/none", "").await.0, 404);
+    assert_eq!(probe("/readyz", "verbose").await, (200, "[+]ping ok\n[+]store ok\nreadyz check passed\n".into()));
+    assert_eq!(probe("/readyz/none", "").await.0, 404);
     // Kube-apiserver's order, whatever the order of registration; names may be percent-encoded.
     let shutdown = health.ready_gate("shutdown");
     health.passed(&["poststarthook/rbac/bootstrap-roles", "etcd"]);
     health.live_gate("a-part");
     let listed = "[+]ping ok\n[+]etcd ok\n[+]poststarthook/rbac/bootstrap-roles ok\n[+]store ok\n[+]a-part ok\n";
     let failed = format!("{listed}[-]shutdown failed: reason withheld\nreadyz check failed\n");
-    assert_eq!(ask("/readyz", "verbose").await, (500, failed));
+    assert_eq!(probe("/readyz", "verbose").await, (500, failed));
     let why = "internal server error: process is shutting down\n";
-    assert_eq!(ask("/readyz/shutdown", "").await, (500, why.into()));
+    assert_eq!(probe("/readyz/shutdown", "").await, (500, why.into()));
     shutdown.set(true);
     let query = "verbose&exclude=poststarthook%2Frbac%2Fbootstrap-roles&exclude=none&exclude=etcd";
     let listed = "[+]ping ok\n[+]etcd excluded: ok\n[+]poststarthook/rbac/bootstrap-roles excluded: ok\n\
                   [+]a-part ok\nwarn: some health checks cannot be excluded: no matches for \"none\"\nlivez check passed\n";
-    assert_eq!(ask("/livez", query).await, (200, listed.into()));
-    assert_eq!(ask("/healthz/ping", "").await, (200, "ok".into()));
+    assert_eq!(probe("/livez", query).await, (200, listed.into()));
+    assert_eq!(probe("/healthz/ping", "").await, (200, "ok".into()));
     assert!(health.answer("/api", "").is_none());
 }

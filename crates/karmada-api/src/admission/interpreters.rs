@@ -132,8 +132,10 @@ fn script<'a>(object: &'a Value, field: &str) -> &'a str {
 pub(super) fn customization(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
     let name = &object["metadata"]["name"];
     for other in request.customizations.iter().filter(|it| it["metadata"]["name"] != *name) {
-        let (ours, theirs) = (&object["spec"]["target"], &other["spec"]["target"]);
-        if text(ours, "apiVersion") != text(theirs, "apiVersion") || text(ours, "kind") != text(theirs, "kind") {
+        let (target, other_target) = (&object["spec"]["target"], &other["spec"]["target"]);
+        if text(target, "apiVersion") != text(other_target, "apiVersion")
+            || text(target, "kind") != text(other_target, "kind")
+        {
             continue;
         }
         let exclusive = SCRIPTS.iter().filter(|(operation, _)| *operation != "InterpretDependency");

@@ -257,7 +257,7 @@ pub struct Written<'a> {
     /// The stored object, on update.
     pub old: Option<&'a Value>,
     /// Whether the API server is ours.
-    pub is_ours: bool,
+    pub by_own_server: bool,
     /// The ways in which the object copies Secrets that its author may not read.
     pub unreadable: &'a [SecretUse],
 }
@@ -265,9 +265,9 @@ pub struct Written<'a> {
 /// The warnings for an object that is created or updated; none for an update of metadata or status only. For kinds
 /// without rows this compares only a few names.
 pub fn warnings(written: &Written<'_>, options: &Options) -> Vec<String> {
-    let Written { group, kind, object, old, is_ours, unreadable } = *written;
+    let Written { group, kind, object, old, by_own_server, unreadable } = *written;
     let rows = WARNINGS.iter().filter(|row| row.group == group && row.kinds.contains(&kind));
-    let rows = rows.filter(|row| (is_ours || row.place == Place::Everywhere) && (row.applies)(object, options));
+    let rows = rows.filter(|row| (by_own_server || row.place == Place::Everywhere) && (row.applies)(object, options));
     let rows = rows.filter(|row| row.copies.is_none_or(|by| unreadable.contains(&by)));
     let texts: Vec<String> = rows
         .map(|row| {
@@ -379,7 +379,7 @@ mod tests {
             let object = json!({ "spec": spec });
             let found = |options: &Options| {
                 let texts = warnings(
-                    &Written { group, kind, object: &object, old: None, is_ours: false, unreadable: &[] },
+                    &Written { group, kind, object: &object, old: None, by_own_server: false, unreadable: &[] },
                     options,
                 );
                 texts.iter().filter_map(|text| text.split(':').next()).collect::<Vec<_>>().join(" ")
@@ -392,7 +392,7 @@ mod tests {
             kind: "ClusterTaintPolicy",
             object: &tainting,
             old: None,
-            is_ours: false,
+            by_own_server: false,
             unreadable: &[],
         };
         let without_flag = warnings(&written, &Options { no_execute_eviction: false, ..OPEN });
@@ -410,8 +410,9 @@ mod tests {
             ("flowcontrol.apiserver.k8s.io", "FlowSchema", json!({}), 0),
         ] {
             let object = json!({ "spec": spec });
-            let count = |is_ours| {
-                warnings(&Written { group, kind, object: &object, old: None, is_ours, unreadable: &[] }, &closed).len()
+            let count = |by_own_server| {
+                warnings(&Written { group, kind, object: &object, old: None, by_own_server, unreadable: &[] }, &closed)
+                    .len()
             };
             assert_eq!((count(true), count(false)), (expected, 0), "{kind}: kube-apiserver acts on it");
         }
@@ -428,7 +429,7 @@ mod tests {
             (&[Dependencies, Selected, Selected], "spec.resourceSelectors spec.propagateDeps"),
         ] {
             let (group, kind, old) = (POLICY, "ClusterPropagationPolicy", None);
-            let written = Written { group, kind, object: &object, old, is_ours: false, unreadable };
+            let written = Written { group, kind, object: &object, old, by_own_server: false, unreadable };
             let texts = warnings(&written, &Options::default());
             assert_eq!(texts.iter().filter_map(|text| text.split(':').next()).collect::<Vec<_>>().join(" "), fields);
         }
@@ -443,7 +444,8 @@ mod tests {
             (json!({"metadata": {"name": "a"}}), 1),
         ] {
             let (group, kind) = ("remedy.karmada.io", "Remedy");
-            let written = Written { group, kind, object: &change, old: Some(&stored), is_ours: true, unreadable: &[] };
+            let written =
+                Written { group, kind, object: &change, old: Some(&stored), by_own_server: true, unreadable: &[] };
             assert_eq!(warnings(&written, &Options::default()).len(), expected, "{change}");
         }
     }

@@ -122,8 +122,8 @@ pub fn webhook(mutating: bool, operation: Operation, group: &str, kind: &str) ->
 
 /// Whether any webhook handles updates of a resource.
 pub fn handles_updates(group: &str, plural: &str) -> bool {
-    let is_asked = |it: &Webhook| it.group == "*" || (it.group == group && it.plural == plural);
-    WEBHOOKS.iter().any(|it| it.operations.contains(&Operation::Update) && is_asked(it))
+    let handles = |it: &Webhook| it.group == "*" || (it.group == group && it.plural == plural);
+    WEBHOOKS.iter().any(|it| it.operations.contains(&Operation::Update) && handles(it))
 }
 
 /// The webhook at a path.

@@ -124,7 +124,7 @@ impl Strategy for ClusterStrategy {
 /// Drops empty optional fields, as upstream's typed objects do.
 fn leave_out_empty(map: &mut Map<String, Value>, required: &[&str]) {
     map.retain(|name, value| {
-        let says_nothing = match value {
+        let is_empty_value = match value {
             Value::Null => true,
             Value::Bool(value) => !*value,
             Value::String(text) => text.is_empty(),
@@ -132,7 +132,7 @@ fn leave_out_empty(map: &mut Map<String, Value>, required: &[&str]) {
             Value::Object(map) => map.is_empty(),
             Value::Number(_) => false,
         };
-        !says_nothing || required.contains(&name.as_str())
+        !is_empty_value || required.contains(&name.as_str())
     });
 }
 

@@ -53,7 +53,7 @@ pub fn with_request<T>(
     object: &Value,
     run: impl FnOnce(&Request<'_>) -> Result<T, admission::Denied>,
 ) -> Result<T, String> {
-    let theirs = json!({"metadata": {"name": "theirs"}, "spec": {"target": {"apiVersion": "example.com/v1", "kind": "Database"},
+    let other = json!({"metadata": {"name": "theirs"}, "spec": {"target": {"apiVersion": "example.com/v1", "kind": "Database"},
         "customizations": {"retention": {"luaScript": "x"}, "dependencyInterpretation": {"luaScript": "x"}}}});
     let request = Request {
         operation,
@@ -62,7 +62,7 @@ pub fn with_request<T>(
         namespace: object["metadata"]["namespace"].as_str().unwrap_or_default(),
         old,
         uuid: "uuid",
-        customizations: &[theirs],
+        customizations: &[other],
         options: Options {
             multiple_pod_templates: true,
             compile_script: Some(|script| {

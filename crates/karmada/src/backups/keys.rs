@@ -54,15 +54,16 @@ pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec
         let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
         anyhow::ensure!(plain, "the backup holds the file {:?}, which does not belong there", file.name);
         let other_half = |it: &&Attachment| stem(&it.name) == stem(&file.name) && it.name != file.name;
-        let foreign = present.iter().filter(other_half).any(|it| find(backup, &it.name).as_ref() != Some(&it.content));
+        let has_other_keys =
+            present.iter().filter(other_half).any(|it| find(backup, &it.name).as_ref() != Some(&it.content));
         // The other generations of an authority, the other keys of tokens.
         let relative = |it: &&Attachment| family(&it.name) == family(&file.name);
         let differs = |it: &Attachment| find(backup, &it.name).is_some_and(|content| content != it.content);
-        let foreign = foreign || present.iter().filter(relative).any(differs);
+        let has_other_keys = has_other_keys || present.iter().filter(relative).any(differs);
         let action = match find(present, &file.name) {
             Some(content) if content == file.content => RestoreAction::Same,
             Some(_) => RestoreAction::Kept,
-            None if foreign => RestoreAction::Kept,
+            None if has_other_keys => RestoreAction::Kept,
             None => RestoreAction::Restore,
         };
         planned.push((file.clone(), action));

@@ -49,13 +49,13 @@ async fn patch(client: &Client, key: &ObjectKey, change: impl Fn(&Value) -> Opti
 /// authority is not changed.
 fn with_trust(kubeconfig: &str, trust: &str) -> Option<String> {
     let mut document = yaml::to_json_value(kubeconfig.as_bytes()).ok()?;
-    let ours = pki::holder::certificates(trust).ok()?;
+    let authorities = pki::holder::certificates(trust).ok()?;
     let mut changed = false;
     for cluster in document.get_mut("clusters")?.as_array_mut()? {
         let present = STANDARD.decode(cluster["cluster"]["certificate-authority-data"].as_str()?).ok()?;
         let present = String::from_utf8(present).ok()?;
-        let is_ours = pki::holder::certificates(&present).ok()?.iter().any(|it| ours.contains(it));
-        if is_ours && present != trust {
+        let is_own = pki::holder::certificates(&present).ok()?.iter().any(|it| authorities.contains(it));
+        if is_own && present != trust {
             cluster["cluster"]["certificate-authority-data"] = STANDARD.encode(trust).into();
             changed = true;
         }

@@ -89,12 +89,12 @@ impl View {
 
     /// `nginx 4/4 ready: member1 2/2, member2 2/2`
     pub fn summary(&self) -> String {
-        let held = self.members.iter().filter_map(|member| {
+        let per_member = self.members.iter().filter_map(|member| {
             let (ready, desired) = member.replicas?;
             Some(format!("{} {ready}/{desired}", member.name))
         });
         let (ready, desired) = self.template.unwrap_or_default();
-        format!("nginx {ready}/{desired} ready: {}", held.collect::<Vec<_>>().join(", "))
+        format!("nginx {ready}/{desired} ready: {}", per_member.collect::<Vec<_>>().join(", "))
     }
 
     pub fn member(&self, name: &str) -> Option<&Member> {

@@ -107,7 +107,7 @@ async fn admit(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
             _ => {
                 let unreadable = rules.unreadable(review, object, &request["userInfo"]).await;
                 let unreadable = &unreadable;
-                let written = Written { group: &group, kind: &kind, object, old, is_ours: false, unreadable };
+                let written = Written { group: &group, kind: &kind, object, old, by_own_server: false, unreadable };
                 admission::warnings(&written, &rules.options)
             }
         };

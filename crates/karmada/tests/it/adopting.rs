@@ -72,16 +72,16 @@ async fn everything(store: &dyn Store) -> Vec<storage::KeyValue> {
 
 /// A kube-apiserver's store with the objects of a control plane here.
 async fn upstreams(store: &Path) -> MemoryStore {
-    let ours = EmbeddedStore::open(store, storage::embedded::Options::default()).await.expect("the store opens");
-    let theirs = MemoryStore::new();
-    for item in everything(&ours).await {
+    let own_store = EmbeddedStore::open(store, storage::embedded::Options::default()).await.expect("the store opens");
+    let upstream_store = MemoryStore::new();
+    for item in everything(&own_store).await {
         let Some(value) = as_upstream_stores(&String::from_utf8_lossy(&item.key), &item.value) else { continue };
         let ops = vec![Op::Put { key: item.key, value, lease: None }];
-        theirs.txn(Txn { guards: Vec::new(), ops }).await.expect("stored");
+        upstream_store.txn(Txn { guards: Vec::new(), ops }).await.expect("stored");
     }
-    upstream::fill(&theirs, upstream::left_behind()).await;
-    ours.close().await.expect("the store closes");
-    theirs
+    upstream::fill(&upstream_store, upstream::left_behind()).await;
+    own_store.close().await.expect("the store closes");
+    upstream_store
 }
 
 fn works() -> ApiResource {
@@ -156,9 +156,9 @@ async fn no_workload_of_a_member_is_written_when_a_control_plane_is_taken_over()
     assert!(works_before.len() >= 3 && bindings_before.len() == 1);
     plane.plane.stop().await.expect("it stops");
 
-    let theirs = ReadableStore::new(Arc::new(upstreams(&old.join("store")).await));
+    let upstream_store = ReadableStore::new(Arc::new(upstreams(&old.join("store")).await));
     let shown = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
-    let survey = reading::survey(&theirs, &shown, &mut |_, _| {}).await.expect("it is read");
+    let survey = reading::survey(&upstream_store, &shown, &mut |_, _| {}).await.expect("it is read");
     assert_eq!(
         (survey.not_understood, survey.can_be_adopted()),
         (0, true),
@@ -169,7 +169,9 @@ async fn no_workload_of_a_member_is_written_when_a_control_plane_is_taken_over()
     let target = Target { seal: &|_, value| Ok(value), opened: &|store| store };
     std::fs::create_dir_all(&new).expect("a directory");
     let place = (false, "then".to_owned());
-    transfer::into_directory(&theirs, &new.join("store"), place, &target, &mut |_, _| {}).await.expect("copied");
+    transfer::into_directory(&upstream_store, &new.join("store"), place, &target, &mut |_, _| {})
+        .await
+        .expect("copied");
     std::fs::rename(old.join("members"), new.join("members")).expect("moved");
 
     let mut options = options(&new);
@@ -272,9 +274,9 @@ fn an_etcd_is_checked_adopted_and_copied_both_ways() {
     // In place: kube-apiserver's values are served, and changed.
     let server = Karmada::apiserver_with(&in_place, &[&servers]);
     assert!(server.ok(&["get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"]).starts_with('0'));
-    let held = server.ok(&["get", "work,cluster,box", "-A", "-o", "name"]);
+    let listing = server.ok(&["get", "work,cluster,box", "-A", "-o", "name"]);
     for name in ["work.work.karmada.io/web-1", "cluster.cluster.karmada.io/m1", "box.example.io/b"] {
-        assert!(held.contains(name), "{name} is not in\n{held}");
+        assert!(listing.contains(name), "{name} is not in\n{listing}");
     }
     server.ok(&["label", "deployment", "web", "taken=over"]);
     let used = refused(&[&to_directory[..], &["--replace"]].concat());

@@ -297,13 +297,13 @@ async fn certificates_survive_steps_of_a_year() {
 async fn changed_files_are_reloaded() {
     let directory = TempDir::new().expect("a directory");
     let world = World::simulated("2026-11-23T00:00:00Z".parse().expect("a time"), 8);
-    let (theirs, _) = pki::Authority::generate("their-ca", &world).expect("an authority");
+    let (other_authority, _) = pki::Authority::generate("their-ca", &world).expect("an authority");
     let names = ServerNames::api_server("theirs", &[]);
-    let issue = || theirs.issue_server(&names, &world).expect("a certificate");
+    let issue = || other_authority.issue_server(&names, &world).expect("a certificate");
     let files = TempDir::new().expect("a directory");
     let (certificate, key) = (files.path().join("tls.crt"), files.path().join("tls.key"));
     let write = |pair: &KeyPairPem| {
-        std::fs::write(&certificate, format!("{}{}", pair.certificate, theirs.certificate())).expect("a file");
+        std::fs::write(&certificate, format!("{}{}", pair.certificate, other_authority.certificate())).expect("a file");
         std::fs::write(&key, &pair.key).expect("a file");
     };
     let shown = async |plane: &Plane| {

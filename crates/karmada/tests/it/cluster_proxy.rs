@@ -222,6 +222,6 @@ async fn all_clusters_are_queried_concurrently() {
     let list = get(&admin, &proxied("*", CONFIG_MAPS)).await.expect("a list");
     let items = list["items"].as_array().expect("a list").iter();
     let names: Vec<&str> = items.filter_map(|it| it["metadata"]["name"].as_str()).collect();
-    let ours: Vec<&str> = names.into_iter().filter(|name| *name != "kube-root-ca.crt").collect();
-    assert_eq!(ours, ["shared", "of-outside", "shared"]);
+    let user_maps: Vec<&str> = names.into_iter().filter(|name| *name != "kube-root-ca.crt").collect();
+    assert_eq!(user_maps, ["shared", "of-outside", "shared"]);
 }

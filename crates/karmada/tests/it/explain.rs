@@ -62,8 +62,8 @@ impl<'a> Document<'a> {
         let mut kinds = BTreeSet::new();
         for model in models.as_object().into_iter().flatten().map(|(_, model)| model) {
             let gvks = model["x-kubernetes-group-version-kind"].as_array().into_iter().flatten();
-            let ours = |group: &str| group.ends_with(".karmada.io") || group == "multicluster.x-k8s.io";
-            for gvk in gvks.filter(|gvk| gvk["group"].as_str().is_some_and(ours)) {
+            let is_karmada_group = |group: &str| group.ends_with(".karmada.io") || group == "multicluster.x-k8s.io";
+            for gvk in gvks.filter(|gvk| gvk["group"].as_str().is_some_and(is_karmada_group)) {
                 let kind = gvk["kind"].as_str().unwrap_or_default();
                 if !kind.ends_with("List") && !kind.ends_with("Options") {
                     let name = format!("{}/{kind}", gvk["version"].as_str().unwrap_or_default());

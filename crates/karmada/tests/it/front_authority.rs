@@ -28,7 +28,7 @@ async fn serve(fleet: &Fleet, command: &str, directory: &std::path::Path, more: 
 
 /// The response code for a user through a front proxy with this certificate, on a new connection.
 async fn code(at: &str, pair: &KeyPairPem, path: &str) -> u16 {
-    Front::connect(at, pair).await.ask("ann", Method::GET, path, None).await.0
+    Front::connect(at, pair).await.request("ann", Method::GET, path, None).await.0
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,11 +55,11 @@ impl Fleet {
         let expected = expected.map(|ready| ready.map_or_else(String::new, |ready| ready.to_string()));
         eventually(&format!("ready replicas {expected:?}"), || {
             let columns = "jsonpath={range .items[*]}{.status.readyReplicas}{end}";
-            let held = [0, 1].map(|at| self.members[at].ok(&["get", "deployments", "-A", "-o", columns]));
-            if held == expected {
+            let found = [0, 1].map(|at| self.members[at].ok(&["get", "deployments", "-A", "-o", columns]));
+            if found == expected {
                 Ok(())
             } else {
-                Err(format!("{held:?}\n{}", self.plane.ok(&["get", "rb,work", "-A"])))
+                Err(format!("{found:?}\n{}", self.plane.ok(&["get", "rb,work", "-A"])))
             }
         });
     }

@@ -182,8 +182,8 @@ fn one_path_reaches_registered_kinds_of_all_members() {
         if found == format!("pod/{pod}\n") { Ok(()) } else { Err(found) }
     });
     // Simulated pods have no kubelet; the member's own response is returned.
-    let [ours, own] = [through.run(&["logs", &pod]), Ran::from(fleet.members[1].kubectl(&["logs", &pod]))];
-    assert_eq!((ours.code, ours.out, ours.err), (own.code, own.out, own.err));
+    let [through_proxy, own] = [through.run(&["logs", &pod]), Ran::from(fleet.members[1].kubectl(&["logs", &pod]))];
+    assert_eq!((through_proxy.code, through_proxy.out, through_proxy.err), (own.code, own.out, own.err));
     assert_eq!(through.ok(&["delete", "pod", &pod]), format!("pod \"{pod}\" deleted\n"));
     assert!(fleet.members[1].refused(&["get", "pod", &pod]).contains("NotFound"));
 

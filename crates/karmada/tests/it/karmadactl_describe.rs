@@ -67,15 +67,15 @@ async fn pages_of_built_in_kinds_are_kubectls() {
     for object in OBJECTS.into_iter().chain(web.lines()) {
         // Until both have read the same state.
         let pages = until(object, async || {
-            let theirs = kubectl(&fleet, &["describe", object]).await.ok();
-            let ours = ["describe", object, "-n", "shop", "-s", "members", "-C", "member1"];
-            let ours = fleet.karmadactl(&ours).await.ok();
+            let from_kubectl = kubectl(&fleet, &["describe", object]).await.ok();
+            let from_karmadactl = ["describe", object, "-n", "shop", "-s", "members", "-C", "member1"];
+            let from_karmadactl = fleet.karmadactl(&from_karmadactl).await.ok();
             let again = kubectl(&fleet, &["describe", object]).await.ok();
-            (theirs == again).then_some((theirs, ours))
+            (from_kubectl == again).then_some((from_kubectl, from_karmadactl))
         });
-        let (theirs, ours) = pages.await;
-        if in_order(object, &theirs) != in_order(object, &ours) {
-            different.push(format!("=== {object}\n--- kubectl\n{theirs}\n--- karmadactl\n{ours}"));
+        let (from_kubectl, from_karmadactl) = pages.await;
+        if in_order(object, &from_kubectl) != in_order(object, &from_karmadactl) {
+            different.push(format!("=== {object}\n--- kubectl\n{from_kubectl}\n--- karmadactl\n{from_karmadactl}"));
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n"));

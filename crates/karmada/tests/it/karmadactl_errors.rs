@@ -365,20 +365,20 @@ async fn servers_that_are_not_reached_are_named() {
     let begin = format!("Unable to connect to the server {name}:6443: lookup {name}: ");
     assert!(printed.starts_with(&begin) && printed.ends_with("\nrc=1\n"), "{printed}");
 
-    let (ours, others) = (authority(&world), authority(&world));
+    let (trusted, untrusted) = (authority(&world), authority(&world));
     let names = |names: &[&str]| ServerNames {
         common_name: "server".into(),
         dns: names.iter().map(|name| (*name).to_owned()).collect(),
         addresses: vec![Ipv4Addr::LOCALHOST.into()],
     };
-    let good = server(&ours.issue_server(&names(&["a.example", "b.example"]), &world).expect("a certificate")).await;
-    files.kubeconfig("other-authority", trusting(&good, others.certificate()), json!({}));
+    let good = server(&trusted.issue_server(&names(&["a.example", "b.example"]), &world).expect("a certificate")).await;
+    files.kubeconfig("other-authority", trusting(&good, untrusted.certificate()), json!({}));
     files.check("cordon m1 --kubeconfig D/other-authority", expect![[r#"
         Unable to connect to the server 127.0.0.1:PORT: tls: failed to verify certificate: x509: certificate signed by unknown authority
         The server is that of context "c" of kubeconfig D/other-authority. The server's certificate is not from the authority that cluster "k" of the kubeconfig trusts: get the kubeconfig of this control plane again, or choose another with --kubeconfig or --karmada-context.
         rc=1
     "#]]).await;
-    let mut cluster = trusting(&good, ours.certificate());
+    let mut cluster = trusting(&good, trusted.certificate());
     cluster["tls-server-name"] = json!("c.example");
     files.kubeconfig("other-name", cluster, json!({}));
     files.check("cordon m1 --kubeconfig D/other-name", expect![[r#"

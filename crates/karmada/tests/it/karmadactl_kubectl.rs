@@ -125,17 +125,17 @@ async fn karmadactl_and_kubectl_print_the_same() {
     }
     let mut differences = String::new();
     for line in LINES {
-        let ours = run(&fleet, fleet.command(&[]), "aaa-ours", line, directory.path()).await;
+        let from_karmadactl = run(&fleet, fleet.command(&[]), "aaa-ours", line, directory.path()).await;
         let mut kubectl = Command::new("kubectl");
         kubectl.env("KUBECONFIG", fleet.kubeconfig()).env("HOME", directory.path());
-        let theirs = run(&fleet, kubectl, "aaa-real", line, directory.path()).await;
+        let from_kubectl = run(&fleet, kubectl, "aaa-real", line, directory.path()).await;
         let get = |text: &str| match line.starts_with("get ") {
             // Upstream names the cluster of an error.
             true => text.replace("cluster(Karmada): ", ""),
             false => text.to_owned(),
         };
-        if get(&ours) != get(&theirs) && !DIFFERENT.contains(line) {
-            differences.push_str(&format!("$ {line}\nours:\n{ours}kubectl:\n{theirs}\n"));
+        if get(&from_karmadactl) != get(&from_kubectl) && !DIFFERENT.contains(line) {
+            differences.push_str(&format!("$ {line}\nours:\n{from_karmadactl}kubectl:\n{from_kubectl}\n"));
         }
     }
     assert!(differences.is_empty(), "{differences}");

@@ -16,7 +16,7 @@ const CLUSTERS: usize = 100;
 
 /// A server for all members. It responds to lists of ConfigMaps when all members have received theirs.
 struct Members {
-    all_asked: Barrier,
+    all_received: Barrier,
     late: AtomicUsize,
 }
 
@@ -24,7 +24,7 @@ impl Members {
     async fn start() -> (SocketAddr, Arc<Self>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
         let address = listener.local_addr().expect("an address");
-        let members = Arc::new(Self { all_asked: Barrier::new(CLUSTERS), late: AtomicUsize::new(0) });
+        let members = Arc::new(Self { all_received: Barrier::new(CLUSTERS), late: AtomicUsize::new(0) });
         let server = members.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -48,7 +48,7 @@ impl Members {
         let (member, path) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
         if path.ends_with("/configmaps") {
             // Long enough for any machine, and short enough for a failing test.
-            let all = tokio::time::timeout(Duration::from_secs(60), self.all_asked.wait()).await;
+            let all = tokio::time::timeout(Duration::from_secs(60), self.all_received.wait()).await;
             self.late.fetch_add(usize::from(all.is_err()), Ordering::SeqCst);
         }
         let body = document(member, path).to_string();

@@ -90,8 +90,8 @@ async fn check(client: &Client, known: &mut Acknowledged, what: &str) {
     let list = list.unwrap_or_else(|error| panic!("{what}: {error}"));
     let revision = list.resource_version;
     // The namespace also has one of the control plane.
-    let ours = list.items.iter().filter(|object| !object.name().starts_with("kube-"));
-    let found: BTreeMap<&str, &Arc<Object>> = ours.map(|object| (object.name(), object)).collect();
+    let user_objects = list.items.iter().filter(|object| !object.name().starts_with("kube-"));
+    let found: BTreeMap<&str, &Arc<Object>> = user_objects.map(|object| (object.name(), object)).collect();
     for (name, (written, n)) in &known.objects {
         let object = found.get(name.as_str()).unwrap_or_else(|| panic!("{what}: {name} was acknowledged and is lost"));
         assert_eq!((object.revision(), content(object)), (*written, *n), "{what}: {name}");

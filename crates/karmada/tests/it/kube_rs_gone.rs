@@ -62,7 +62,7 @@ impl Line {
         let up = self.0.wait_for(Option::is_some).await.expect("the test goes on").clone();
         let mut request = request.map(|body| transport::Body::new(body.map_err(Into::into)));
         request.extensions_mut().insert(Identity::system("test"));
-        let response = ask(up.expect("a server"), request).await;
+        let response = send_to(up.expect("a server"), request).await;
         if !is_watch {
             return response;
         }
@@ -71,7 +71,7 @@ impl Line {
     }
 }
 
-fn ask(server: ApiService, request: Request) -> BoxFuture<'static, Response> {
+fn send_to(server: ApiService, request: Request) -> BoxFuture<'static, Response> {
     server.oneshot(request).map(|Ok(response)| response).boxed()
 }
 

@@ -38,7 +38,7 @@ fn run(command: &mut Command) -> Result<Vec<Value>, String> {
 }
 
 /// An empty patch that is applied on this side prints the objects.
-fn ours(directory: &Path) -> Result<Vec<Value>, String> {
+fn built(directory: &Path) -> Result<Vec<Value>, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_karmada"));
     command.args(["karmadactl", "patch", "--local", "--type=merge", "-p", "{}", "-o", "yaml", "-k"]).arg(directory);
     run(&mut command)
@@ -57,23 +57,23 @@ fn kustomizations_are_built_as_kubectl_builds_them() {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let directory = tempfile::tempdir().expect("a temporary directory");
         let top = unpack(&fs::read_to_string(&path).expect("in UTF-8"), directory.path());
-        let theirs = run(Command::new("kubectl").arg("kustomize").arg(&top));
-        let theirs = theirs.unwrap_or_else(|error| panic!("kubectl kustomize builds {name}: {error}"));
-        match ours(&top) {
-            Ok(ours) => differences.push_str(&difference(&name, &ours, &theirs)),
+        let by_kubectl = run(Command::new("kubectl").arg("kustomize").arg(&top));
+        let by_kubectl = by_kubectl.unwrap_or_else(|error| panic!("kubectl kustomize builds {name}: {error}"));
+        match built(&top) {
+            Ok(built) => differences.push_str(&difference(&name, &built, &by_kubectl)),
             Err(error) => differences.push_str(&format!("{name}: {error}\n")),
         }
     }
     assert!(differences.is_empty(), "{differences}");
 }
 
-fn difference(name: &str, ours: &[Value], theirs: &[Value]) -> String {
+fn difference(name: &str, built: &[Value], by_kubectl: &[Value]) -> String {
     let id = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
     let order = |objects: &[Value]| objects.iter().map(id).collect::<Vec<_>>();
-    if order(ours) != order(theirs) {
-        return format!("{name}: objects\n- {}\n+ {}\n", order(ours).join("\n  "), order(theirs).join("\n  "));
+    if order(built) != order(by_kubectl) {
+        return format!("{name}: objects\n- {}\n+ {}\n", order(built).join("\n  "), order(by_kubectl).join("\n  "));
     }
-    let pairs = ours.iter().zip(theirs).filter(|(our, their)| our != their);
+    let pairs = built.iter().zip(by_kubectl).filter(|(our, their)| our != their);
     pairs
         .map(|(our, their)| format!("{name}: ours\n{}theirs\n{}", yaml::to_string(our), yaml::to_string(their)))
         .collect()

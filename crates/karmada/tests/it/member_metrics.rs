@@ -132,11 +132,11 @@ async fn metrics_are_served_from_a_process_behind_the_api_server() {
     ]);
     let adapter = tokio::task::spawn_blocking(move || Component::start(&own, 1)).await.expect("no panic");
     let front = Front::connect(adapter.text_after("The metrics adapter is ready on "), &pair).await;
-    let (code, body) = front.ask("", Method::GET, PODS, None).await;
+    let (code, body) = front.request("", Method::GET, PODS, None).await;
     assert!(code == 403 && body.contains("system:anonymous"), "{code} {body}");
     let nodes = "/apis/metrics.k8s.io/v1beta1/nodes";
     let found = until("the nodes of both members", async || {
-        let (_, body) = front.ask("ann", Method::GET, nodes, None).await;
+        let (_, body) = front.request("ann", Method::GET, nodes, None).await;
         let found = names(&serde_json::from_str(&body).unwrap_or_default());
         (found.len() == 4).then_some(found)
     })
@@ -151,7 +151,7 @@ async fn metrics_are_served_from_a_process_behind_the_api_server() {
         ("/openapi/v3/apis/custom.metrics.k8s.io/v1beta1", "MetricValueList"),
         ("/openapi/v2", "PodMetrics"),
     ] {
-        let (code, body) = front.ask("ann", Method::GET, path, None).await;
+        let (code, body) = front.request("ann", Method::GET, path, None).await;
         assert!(code == 200 && body.contains(text), "{path}: {code} {body}");
     }
     assert!(adapter.terminate());

@@ -173,10 +173,10 @@ impl Karmada {
 
 /// Retries until there is a result.
 #[expect(clippy::disallowed_methods, reason = "other processes are watched: time is real here")]
-pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<T, String>) -> T {
+pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
-        match ask() {
+        match attempt() {
             Ok(answer) => return answer,
             Err(last) => assert!(Instant::now() < deadline, "{what} did not come true; at last:\n{last}"),
         }

@@ -56,7 +56,7 @@ struct Known {
     clusters: BTreeMap<String, i64>,
     /// Replicas of its single component; those of clusters do not count then.
     component: Option<i64>,
-    held: bool,
+    has_finalizer: bool,
     deleting: bool,
 }
 
@@ -96,7 +96,7 @@ impl Dice {
             known.clusters.insert(format!("m{n}"), self.below(4));
         }
         known.component = (self.below(4) == 0).then(|| self.below(3));
-        known.held = self.below(4) == 0;
+        known.has_finalizer = self.below(4) == 0;
         known
     }
 }
@@ -172,7 +172,7 @@ impl Run {
     }
 
     async fn create(&self, name: &str, new: &Known, dry_run: bool) -> Result<(), client::Error> {
-        let finalizers = if new.held { json!(["test/held"]) } else { json!([]) };
+        let finalizers = if new.has_finalizer { json!(["test/held"]) } else { json!([]) };
         let object = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
             "metadata": {"name": name, "namespace": NAMESPACE, "finalizers": finalizers}, "spec": new.spec()});
         let options = client::WriteOptions { dry_run, ..Default::default() };
@@ -216,7 +216,7 @@ impl Run {
         let key = ObjectKey::namespaced(NAMESPACE, name);
         self.client.delete(&bindings(), &key, &DeleteOptions::default()).await.expect("deleted");
         match self.known.get_mut(name) {
-            Some(known) if known.held => known.deleting = true,
+            Some(known) if known.has_finalizer => known.deleting = true,
             _ => drop(self.known.remove(name)),
         }
     }
@@ -276,7 +276,7 @@ impl Run {
             3..=5 => {
                 let Some(name) = self.any() else { return };
                 // Scaled, moved, or both.
-                let new = Known { held: self.known[&name].held, ..self.dice.binding() };
+                let new = Known { has_finalizer: self.known[&name].has_finalizer, ..self.dice.binding() };
                 let found = self.replace(&name, &new, false).await;
                 self.expect(&name, new, found);
             }

@@ -67,10 +67,10 @@ async fn verified(kubeconfig: &str, server: &str, name: &str) -> Result<(), Stri
     });
     std::fs::write(&path, lines.collect::<String>()).expect("a file");
     let client = Client::from_kubeconfig(&path, None).await.map_err(|error| format!("{error:#}"))?;
-    ask(&client).await
+    request(&client).await
 }
 
-async fn ask(client: &Client) -> Result<(), String> {
+async fn request(client: &Client) -> Result<(), String> {
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     let answer = client.get(&namespaces, &ObjectKey::cluster("default")).await;
     let text = |error: &dyn std::error::Error| {
@@ -218,7 +218,7 @@ async fn the_kubeconfig_fits_a_certificate_of_another_authority() {
         if external.is_none() {
             // As written, from this machine.
             let client = Client::from_kubeconfig(&running.socket.kubeconfig, None).await.expect("a kubeconfig");
-            assert_eq!(ask(&client).await, Ok(()), "{with_root}");
+            assert_eq!(request(&client).await, Ok(()), "{with_root}");
         }
         let local = format!("https://127.0.0.1:{}", running.socket.address.port());
         assert_eq!(verified(&config, &local, "api.example.org").await, Ok(()));

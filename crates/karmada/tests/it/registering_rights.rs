@@ -32,10 +32,10 @@ async fn an_agent_works_with_upstreams_rights_and_logs_missing_ones_once() {
         .await
         .ok();
     // Upstream's `register` grants six objects, and upstream's control plane shows `cluster-info` to anonymous clients only.
-    let ours = agents::grants("m1", "karmada-cluster");
+    let agent_grants = agents::grants("m1", "karmada-cluster");
     let resume: Vec<_> =
-        ours.iter().filter(|grant| grant.object["metadata"]["namespace"] == "karmada-system").collect();
-    assert_eq!((ours.len(), resume.len()), (8, 2));
+        agent_grants.iter().filter(|grant| grant.object["metadata"]["namespace"] == "karmada-system").collect();
+    assert_eq!((agent_grants.len(), resume.len()), (8, 2));
     let bindings = ApiResource::namespaced("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings");
     let public = ObjectKey::namespaced("kube-public", "system:karmada:bootstrap-signer-clusterinfo");
     let only_anonymous = serde_json::json!({"subjects": [

@@ -34,7 +34,7 @@ impl Front {
     }
 
     /// The response for a user.
-    pub async fn ask(&self, user: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, String) {
+    pub async fn request(&self, user: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, String) {
         let mut request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
         if !user.is_empty() {
             request = request.header("x-remote-user", user).header("x-remote-group", "system:masters");
@@ -85,35 +85,37 @@ async fn members_are_searched_from_a_process_behind_the_api_server() {
     let at = search.text_after("The search API server is ready on ");
     let front = Front::connect(at, &pair).await;
 
-    let (code, body) = front.ask("", Method::GET, &format!("{GROUP}/resourceregistries"), None).await;
+    let (code, body) = front.request("", Method::GET, &format!("{GROUP}/resourceregistries"), None).await;
     assert!(code == 403 && body.contains("system:anonymous"), "{code} {body}");
-    let (code, body) = front.ask("ann", Method::GET, GROUP, None).await;
+    let (code, body) = front.request("ann", Method::GET, GROUP, None).await;
     assert!(code == 200 && body.contains("\"proxying\"") && body.contains("\"search\""), "{code} {body}");
     let nodes = format!("{GROUP}/search/cache/api/v1/nodes");
-    assert_eq!(names(&front.ask("ann", Method::GET, &nodes, None).await.1), Vec::<String>::new());
+    assert_eq!(names(&front.request("ann", Method::GET, &nodes, None).await.1), Vec::<String>::new());
 
     let registry = json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": {"name": "nodes"},
         "spec": {"targetCluster": {"clusterNames": ["m1", "m2"]}, "resourceSelectors": [{"apiVersion": "v1", "kind": "Node"}]}});
-    let (code, body) = front.ask("ann", Method::POST, &format!("{GROUP}/resourceregistries"), Some(&registry)).await;
+    let (code, body) =
+        front.request("ann", Method::POST, &format!("{GROUP}/resourceregistries"), Some(&registry)).await;
     assert_eq!(code, 201, "{body}");
     let expected = ["m1/m1-node-1", "m1/m1-node-2", "m2/m2-node-1", "m2/m2-node-2"];
     let found = until("all nodes are found", async || {
-        let found = names(&front.ask("ann", Method::GET, &nodes, None).await.1);
+        let found = names(&front.request("ann", Method::GET, &nodes, None).await.1);
         (found.len() == 4).then_some(found)
     })
     .await;
     assert_eq!(found, expected);
 
     let proxy = format!("{GROUP}/proxying/karmada/proxy");
-    let (code, body) = front.ask("ann", Method::GET, &format!("{proxy}/api/v1/nodes?limit=3"), None).await;
+    let (code, body) = front.request("ann", Method::GET, &format!("{proxy}/api/v1/nodes?limit=3"), None).await;
     assert_eq!((code, names(&body).as_slice()), (200, &expected.map(str::to_owned)[..3]), "{body}");
     // Unregistered resources are requested from the control plane, impersonating the caller.
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "here"}});
     let maps = format!("{proxy}/api/v1/namespaces/default/configmaps");
-    let (code, body) = front.ask("ann", Method::POST, &maps, Some(&map)).await;
+    let (code, body) = front.request("ann", Method::POST, &maps, Some(&map)).await;
     assert_eq!(code, 201, "{body}");
     assert!(fleet.admin().await.request(Method::GET, "/api/v1/namespaces/default/configmaps/here", None).await.is_ok());
-    let (code, body) = front.ask("ann", Method::GET, &format!("{GROUP}/search/cache/apis/foo.io/v1/bars"), None).await;
+    let (code, body) =
+        front.request("ann", Method::GET, &format!("{GROUP}/search/cache/apis/foo.io/v1/bars"), None).await;
     assert!(code == 500 && body.contains("no matches for foo.io/v1, Resource=bars"), "{code} {body}");
     assert!(search.terminate());
 }

@@ -91,12 +91,12 @@ impl Network {
     fn control_plane(&self, data_dir: &Path) -> ChildGuard {
         let mut command = self.command(env!("CARGO_BIN_EXE_karmada"));
         command.args(["up", "--secure-port=0", "--allow-http-member-endpoints", "--bind-address", self.address()]);
-        let (held, line) = ChildGuard::start({
+        let (guard, line) = ChildGuard::start({
             command.arg("--data-dir").arg(data_dir).env("KARMADA_LOG", "error");
             command
         });
         assert!(line.starts_with("The control plane is ready on https://"), "{line}");
-        held
+        guard
     }
 
     /// kubectl in this network, with the member's API behind the proxy as its server.

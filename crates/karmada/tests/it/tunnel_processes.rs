@@ -64,7 +64,7 @@ async fn processes_beside_the_api_server_read_members_in_pull_mode() {
     let adapter = beside("metrics-adapter", &["--metrics-bind-address=0"]).await;
     let front = Front::connect(adapter.text_after("The metrics adapter is ready on "), &pair).await;
     until("the usage of the nodes", async || {
-        let (_, body) = front.ask("ann", Method::GET, "/apis/metrics.k8s.io/v1beta1/nodes", None).await;
+        let (_, body) = front.request("ann", Method::GET, "/apis/metrics.k8s.io/v1beta1/nodes", None).await;
         (count(&body) == 2).then_some(())
     })
     .await;
@@ -74,11 +74,12 @@ async fn processes_beside_the_api_server_read_members_in_pull_mode() {
     let group = "/apis/search.karmada.io/v1alpha1";
     let registry = json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": {"name": "nodes"},
         "spec": {"targetCluster": {}, "resourceSelectors": [{"apiVersion": "v1", "kind": "Node"}]}});
-    let (code, body) = front.ask("ann", Method::POST, &format!("{group}/resourceregistries"), Some(&registry)).await;
+    let (code, body) =
+        front.request("ann", Method::POST, &format!("{group}/resourceregistries"), Some(&registry)).await;
     assert_eq!(code, 201, "{body}");
     for path in ["search/cache/api/v1/nodes", "proxying/karmada/proxy/api/v1/nodes"] {
         until(path, async || {
-            let (_, body) = front.ask("ann", Method::GET, &format!("{group}/{path}"), None).await;
+            let (_, body) = front.request("ann", Method::GET, &format!("{group}/{path}"), None).await;
             (count(&body) == 2).then_some(())
         })
         .await;

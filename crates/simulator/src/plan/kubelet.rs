@@ -41,8 +41,8 @@ pub(crate) fn step(pod: &Pod, pace: Pace, now: jiff::Timestamp) -> Step {
         return Step::Nothing;
     }
     if pod.spec.node_name.is_empty() {
-        let ours = matches!(pod.spec.scheduler_name.as_str(), "" | "default-scheduler");
-        return if ours && pod.spec.scheduling_gates.is_empty() { Step::Place } else { Step::Nothing };
+        let is_default_scheduler = matches!(pod.spec.scheduler_name.as_str(), "" | "default-scheduler");
+        return if is_default_scheduler && pod.spec.scheduling_gates.is_empty() { Step::Place } else { Step::Nothing };
     }
     if pod.status.phase != "Running" {
         let bound = pod.condition("PodScheduled").and_then(|condition| condition.last_transition_time);

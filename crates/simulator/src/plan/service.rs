@@ -75,8 +75,9 @@ pub(crate) fn plan(service: &Service, backends: &[Backend<'_>], slices: &[Value]
     if service.metadata.is_deleting() {
         return Plan::nothing();
     }
-    let ours: Vec<&Value> = slices.iter().filter(|slice| slice["metadata"]["labels"][MANAGED_BY] == MANAGER).collect();
-    let (kept, surplus) = ours.split_at(usize::from(service.selects_any() && !ours.is_empty()));
+    let managed: Vec<&Value> =
+        slices.iter().filter(|slice| slice["metadata"]["labels"][MANAGED_BY] == MANAGER).collect();
+    let (kept, surplus) = managed.split_at(usize::from(service.selects_any() && !managed.is_empty()));
     let mut actions: Vec<Action> = surplus.iter().map(|slice| delete(slice)).collect();
     if service.selects_any() {
         let wanted = wanted(service, backends);

@@ -103,8 +103,8 @@ mod tests {
         let believed = ClientAuthority::from_pem(authority.certificate()).expect("an authority");
         let proxy = FrontProxy::new(believed, vec!["front-proxy-client".to_owned()]);
         let mut headers = HeaderMap::new();
-        let ours = peer(&client(&authority, "front-proxy-client"));
-        assert_eq!(proxy.authenticate(&ours, &headers, seconds), None, "no user is named");
+        let trusted_peer = peer(&client(&authority, "front-proxy-client"));
+        assert_eq!(proxy.authenticate(&trusted_peer, &headers, seconds), None, "no user is named");
         for (name, value) in [
             ("x-remote-user", "ann"),
             ("x-remote-group", "dev"),
@@ -119,13 +119,13 @@ mod tests {
             groups: vec!["dev".into(), "ops".into()],
             extra: vec![("example.com/team".into(), vec!["a".into()])],
         };
-        assert_eq!(proxy.authenticate(&ours, &headers, seconds), Some(ann));
-        let mut foreign = HeaderMap::new();
+        assert_eq!(proxy.authenticate(&trusted_peer, &headers, seconds), Some(ann));
+        let mut other_headers = HeaderMap::new();
         for (name, value) in [("x-remote-user", "josé"), ("x-remote-group", "équipe"), ("x-remote-extra-team", "ä")]
         {
-            foreign.append(name, http::HeaderValue::from_bytes(value.as_bytes()).expect("a header"));
+            other_headers.append(name, http::HeaderValue::from_bytes(value.as_bytes()).expect("a header"));
         }
-        let jose = proxy.authenticate(&ours, &foreign, seconds).expect("a user");
+        let jose = proxy.authenticate(&trusted_peer, &other_headers, seconds).expect("a user");
         assert_eq!((jose.user.as_str(), jose.groups), ("josé", vec!["équipe".to_owned()]));
         assert_eq!(jose.extra, [("team".to_owned(), vec!["ä".to_owned()])]);
         for refused in [client(&authority, "other-client"), client(&other, "front-proxy-client")] {

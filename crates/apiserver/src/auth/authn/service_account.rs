@@ -165,6 +165,6 @@ fn identity(namespace: &str, name: &str, uid: &str) -> Identity {
 fn holds(secret: &Object, token: &str) -> bool {
     use base64::Engine as _;
     let Ok(document) = secret.to_value() else { return false };
-    let held = document["data"]["token"].as_str().unwrap_or_default();
-    held == base64::engine::general_purpose::STANDARD.encode(token)
+    let stored_token = document["data"]["token"].as_str().unwrap_or_default();
+    stored_token == base64::engine::general_purpose::STANDARD.encode(token)
 }

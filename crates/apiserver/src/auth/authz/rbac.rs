@@ -56,11 +56,14 @@ pub fn is_subject(subject: &Subject, namespace: &str, user: &Identity) -> bool {
     }
 }
 
-/// The part of `wanted` that `held` does not grant, as single permissions; empty if all are held. This decides whether
+/// The part of `wanted` that `granted` does not grant, as single permissions; empty if all are held. This decides whether
 /// a user may grant rules (escalation).
-pub fn missing<'a>(held: &[PolicyRule], wanted: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<PolicyRule> {
-    let mut missing: Vec<PolicyRule> =
-        wanted.into_iter().flat_map(breakdown).filter(|single| !held.iter().any(|rule| covers(rule, single))).collect();
+pub fn missing<'a>(granted: &[PolicyRule], wanted: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<PolicyRule> {
+    let mut missing: Vec<PolicyRule> = wanted
+        .into_iter()
+        .flat_map(breakdown)
+        .filter(|single| !granted.iter().any(|rule| covers(rule, single)))
+        .collect();
     missing.sort();
     missing.dedup();
     missing
@@ -89,29 +92,29 @@ fn breakdown(rule: &PolicyRule) -> Vec<PolicyRule> {
 
 /// Whether a rule contains another that is broken down. A wildcard is contained only in a wildcard.
 fn covers(rule: &PolicyRule, single: &PolicyRule) -> bool {
-    let all = |held: &[String], wanted: &[String]| wanted.iter().all(|value| lists(held, value));
+    let all = |granted: &[String], wanted: &[String]| wanted.iter().all(|value| lists(granted, value));
     if !single.non_resource_urls.is_empty() {
-        let url_held = |wanted: &String| {
-            rule.non_resource_urls
-                .iter()
-                .any(|held| held == wanted || held.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix)))
+        let is_url_granted = |wanted: &String| {
+            rule.non_resource_urls.iter().any(|granted| {
+                granted == wanted || granted.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
+            })
         };
-        return all(&rule.verbs, &single.verbs) && single.non_resource_urls.iter().all(url_held);
+        return all(&rule.verbs, &single.verbs) && single.non_resource_urls.iter().all(is_url_granted);
     }
-    let resource_held = |wanted: &String| {
-        rule.resources.iter().any(|held| {
-            held == "*"
-                || held == wanted
-                || matches!((held.strip_prefix("*/"), wanted.split_once('/')), (Some(sub), Some((_, of))) if sub == of)
+    let is_resource_granted = |wanted: &String| {
+        rule.resources.iter().any(|granted| {
+            granted == "*"
+                || granted == wanted
+                || matches!((granted.strip_prefix("*/"), wanted.split_once('/')), (Some(sub), Some((_, of))) if sub == of)
         })
     };
-    let names_held = rule.resource_names.is_empty()
+    let are_names_granted = rule.resource_names.is_empty()
         || (!single.resource_names.is_empty()
             && single.resource_names.iter().all(|name| rule.resource_names.contains(name)));
     all(&rule.verbs, &single.verbs)
         && all(&rule.api_groups, &single.api_groups)
-        && single.resources.iter().all(resource_held)
-        && names_held
+        && single.resources.iter().all(is_resource_granted)
+        && are_names_granted
 }
 
 /// A rule as kube-apiserver prints it in refusals: `{APIGroups:["apps"], Resources:["deployments"], Verbs:["get"]}`.

@@ -98,7 +98,7 @@ impl Table {
     }
 
     /// All rules a user holds in a namespace, or everywhere when it is empty.
-    pub fn rules_held(&self, user: &Identity, namespace: &str) -> Vec<PolicyRule> {
+    pub fn rules_granted(&self, user: &Identity, namespace: &str) -> Vec<PolicyRule> {
         self.bindings_of(user, namespace)
             .flat_map(|(namespace, _, binding)| self.rules_of(&binding.role_ref, namespace))
             .cloned()
@@ -171,7 +171,7 @@ impl Authorizer for Rbac {
     }
 
     fn rules_for(&self, user: &Identity, namespace: &str) -> Option<Vec<PolicyRule>> {
-        let mut rules = self.snapshot.load().rules_held(user, namespace);
+        let mut rules = self.snapshot.load().rules_granted(user, namespace);
         if user.groups.iter().any(|group| group == MASTERS) {
             // Their rights do not depend on a binding.
             for all in [PolicyRule::everything(), PolicyRule::every_path()] {

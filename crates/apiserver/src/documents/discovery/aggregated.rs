@@ -22,11 +22,11 @@ fn group(group: &Group) -> Value {
 }
 
 fn describe_version(version: &Version) -> Value {
-    if let Some(foreign) = &version.foreign {
-        let freshness = if foreign.is_current { "Current" } else { "Stale" };
+    if let Some(external) = &version.external {
+        let freshness = if external.is_current { "Current" } else { "Stale" };
         let mut described = json!({"version": version.name, "freshness": freshness});
-        if foreign.resources.is_array() {
-            described["resources"] = Value::clone(&foreign.resources);
+        if external.resources.is_array() {
+            described["resources"] = Value::clone(&external.resources);
         }
         return described;
     }

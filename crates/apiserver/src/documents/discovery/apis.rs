@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::order;
-use crate::documents::openapi::ForeignSpec;
+use crate::documents::openapi::ExternalSpec;
 
 /// `groupPriorityMinimum` and `versionPriority` of an APIService.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Priority {
 
 /// A group version that another server serves.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ForeignVersion {
+pub struct ExternalVersion {
     /// The `resources` of an `APIVersionDiscovery`: the last ones that the other server listed.
     pub resources: Arc<Value>,
     /// Whether the other server answered the last time.
@@ -27,7 +27,7 @@ pub struct ForeignVersion {
     /// The URL of its OpenAPI v3 document, if it has one.
     pub v3_url: Option<String>,
     /// Its OpenAPI v2 document, if it has one.
-    pub v2: Option<Arc<ForeignSpec>>,
+    pub v2: Option<Arc<ExternalSpec>>,
 }
 
 /// Additions of APIServices to the served resources.
@@ -38,13 +38,13 @@ pub struct Apis {
     /// By group and version.
     pub priorities: BTreeMap<(String, String), Priority>,
     /// By group and version.
-    pub foreign: BTreeMap<(String, String), ForeignVersion>,
+    pub external: BTreeMap<(String, String), ExternalVersion>,
 }
 
 impl Apis {
     /// Whether another server serves the group version.
-    pub fn is_foreign(&self, group: &str, version: &str) -> bool {
-        !self.foreign.is_empty() && self.foreign.contains_key(&(group.to_owned(), version.to_owned()))
+    pub fn is_external(&self, group: &str, version: &str) -> bool {
+        !self.external.is_empty() && self.external.contains_key(&(group.to_owned(), version.to_owned()))
     }
 
     pub(super) fn group_priority(&self, group: &str) -> u32 {

@@ -143,13 +143,13 @@ fn rows(resource: &Resource) -> impl Iterator<Item = Row<'_>> {
 fn subresource_row<'a>(resource: &'a Resource, subresource: &'a Subresource) -> Row<'a> {
     let named = &resource.info.resource;
     let (name, kind, verbs) = describe_subresource(resource, subresource);
-    let foreign = (&kind.group, &kind.version) != (&named.group, &named.version);
+    let differs = (&kind.group, &kind.version) != (&named.group, &named.version);
     Row {
         name: Cow::Owned(format!("{}/{name}", named.plural)),
         singular_name: "",
         namespaced: named.namespaced,
-        group: foreign.then_some(kind.group).filter(|group| !group.is_empty()),
-        version: foreign.then_some(kind.version),
+        group: differs.then_some(kind.group).filter(|group| !group.is_empty()),
+        version: differs.then_some(kind.version),
         kind: Cow::Owned(kind.kind),
         verbs: Cow::Owned(verbs),
         short_names: &[],

@@ -1,6 +1,6 @@
 //! Descriptions of the built-in types and their fields, as upstream's API documents them, for `kubectl explain`. The build
 //! script collects them; they are read where they lie in the program, so that they take no memory until they are used.
-//! Fields that upstream does not describe are described here ([`OURS`]).
+//! Fields that upstream does not describe are described here ([`OWN`]).
 
 /// Lines `definition<unit separator>field<unit separator>description`, in the order of their bytes.
 static LINES: &str = include_str!(concat!(env!("OUT_DIR"), "/descriptions"));
@@ -14,7 +14,7 @@ const JSON_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions
 const DOCUMENTATION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ExternalDocumentation";
 
 /// The fields that upstream does not describe: keywords of JSON Schema and OpenAPI.
-const OURS: &[(&str, &str, &str)] = &[
+const OWN: &[(&str, &str, &str)] = &[
     (DOCUMENTATION, "description", "A short description of the documentation."),
     (DOCUMENTATION, "url", "The URL of the documentation."),
     (JSON_SCHEMA, "$ref", "A reference to another schema. CustomResourceDefinitions must not set it."),
@@ -57,7 +57,7 @@ pub(super) fn of(definition: &str, field: &str) -> Option<String> {
     match find(LINES, &format!("{definition}{SEPARATOR}{field}{SEPARATOR}")) {
         Some(text) => Some(text.replace('\u{1e}', "\n")),
         None => {
-            OURS.iter().find(|(of, name, _)| (*of, *name) == (definition, field)).map(|(.., text)| (*text).to_owned())
+            OWN.iter().find(|(of, name, _)| (*of, *name) == (definition, field)).map(|(.., text)| (*text).to_owned())
         }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn own_descriptions_do_not_hide_upstreams() {
-        for (definition, field, _) in OURS {
+        for (definition, field, _) in OWN {
             let key = format!("{definition}{SEPARATOR}{field}{SEPARATOR}");
             assert_eq!(find(LINES, &key), None, "upstream describes {definition} {field} now: the row is not needed");
         }

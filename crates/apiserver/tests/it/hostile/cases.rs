@@ -494,9 +494,9 @@ fn queries() -> Vec<Case> {
     .iter()
     .map(|url| get(&url.chars().take(58).collect::<String>(), url))
     .collect();
-    for asked in [huge, i64::MIN, 0] {
-        let url = format!("/api/v1/namespaces/n/pods/p?gracePeriodSeconds={asked}");
-        cases.push(with(&format!("a grace of {asked} seconds"), "DELETE", &url, JSON, "", Answered));
+    for requested in [huge, i64::MIN, 0] {
+        let url = format!("/api/v1/namespaces/n/pods/p?gracePeriodSeconds={requested}");
+        cases.push(with(&format!("a grace of {requested} seconds"), "DELETE", &url, JSON, "", Answered));
     }
     for (name, accept) in [
         ("10,000 alternatives", "application/json;q=0.1,".repeat(2_500)),

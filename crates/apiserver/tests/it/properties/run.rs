@@ -200,8 +200,8 @@ impl Run {
         let scope = Scope::random(kind, &self.dice);
         let log = &self.logs[index].0;
         let within = |view: &View, form: Form| -> View {
-            let held = view.iter().filter(|(_, object)| scope.holds(object));
-            held.map(|(key, object)| (key.clone(), form.of(object))).collect()
+            let selected = view.iter().filter(|(_, object)| scope.holds(object));
+            selected.map(|(key, object)| (key.clone(), form.of(object))).collect()
         };
         for form in [Form::Whole, Form::Metadata, Form::Table] {
             let (_, view, _) = self.list(&scope.url(kind), form).await;

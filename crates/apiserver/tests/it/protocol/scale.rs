@@ -145,10 +145,10 @@ async fn a_scale_is_written_in_every_way() {
         let found = if reply.code == 200 { reply.json()["spec"]["replicas"].to_string() } else { reply.shown() };
         assert_eq!(found, expected, "{method} {query} {body}");
     }
-    let foreign = send(&server, "PUT", SCALE, &[("content-type", JSON)], &put(1, json!({"uid": "u"}))).await.shown();
+    let response = send(&server, "PUT", SCALE, &[("content-type", JSON)], &put(1, json!({"uid": "u"}))).await.shown();
     let why = "409 Conflict Operation cannot be fulfilled on deployments/scale.apps \"d\": Precondition failed: UID in \
                precondition: u, UID in object meta: ";
-    assert!(foreign.starts_with(why), "{foreign}");
+    assert!(response.starts_with(why), "{response}");
     let missing = send(&server, "PUT", &SCALE.replace("/d/", "/e/"), &[], &put(1, json!({"name": "e"}))).await;
     assert_eq!(missing.shown(), "404 NotFound deployments.apps \"e\" not found");
 

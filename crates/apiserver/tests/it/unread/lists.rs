@@ -32,8 +32,8 @@ async fn unread_lists_use_bounded_memory_and_are_closed() {
     assert!(open.iter().all(|response| response.status() == 200));
     // Pieces, the objects that each list refers to, the beginnings of tables, and some encoders.
     let referred = 600 * 300 * 8 + 200 * (2 * PIECE + 3000) + 4 * (320 << 10);
-    let held = rig.in_flight();
-    assert!(held > 0 && held <= budget.connection + PIECE + referred, "{held} bytes in flight");
+    let in_flight = rig.in_flight();
+    assert!(in_flight > 0 && in_flight <= budget.connection + PIECE + referred, "{in_flight} bytes in flight");
     for response in open {
         let took = until_cut(response, begun).await;
         // Some have room for a first piece only when the others are cut, and get their time then.

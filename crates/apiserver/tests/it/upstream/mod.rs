@@ -44,10 +44,10 @@ fn version(name: &str, schema: Value) -> Value {
 
 /// Polls until it is so: a change of a definition or a role takes a moment to be effective.
 async fn soon(is_so: impl AsyncFn() -> bool) {
-    let asked = async {
+    let polling = async {
         while !is_so().await {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(10), asked).await.expect("it counts");
+    tokio::time::timeout(std::time::Duration::from_secs(10), polling).await.expect("it counts");
 }

@@ -8,12 +8,12 @@ use super::rendered::Rendered;
 
 /// An OpenAPI v2 document of another server, compressed.
 #[derive(Debug, PartialEq)]
-pub struct ForeignSpec {
+pub struct ExternalSpec {
     document: Rendered,
     hash: String,
 }
 
-impl ForeignSpec {
+impl ExternalSpec {
     /// # Errors
     /// The document is not JSON.
     pub fn new(document: Vec<u8>) -> Result<Self, serde_json::Error> {
@@ -137,7 +137,7 @@ mod tests {
             "paths": {"/api/v1/": 1},
             "definitions": {"meta": {"type": "object"}, "other": {"type": "string", KINDS: [1]}, "other_v2": {}},
         });
-        let foreign = json!({
+        let external = json!({
             "paths": {
                 "/apis/g/v1/xs": {"get": of("x")},
                 "/apis/g/v10/ys": {"get": of("y")},
@@ -150,7 +150,7 @@ mod tests {
                 "other": {"type": "integer"},
             },
         });
-        merge(&mut document, foreign, "/apis/g/v1");
+        merge(&mut document, external, "/apis/g/v1");
         let expected = json!({
             "paths": {"/api/v1/": 1, "/apis/g/v1/xs": {"get": of("x")}},
             "definitions": {
@@ -166,11 +166,11 @@ mod tests {
 
     #[test]
     fn malformed_documents_add_nothing() {
-        for foreign in [json!(3), json!({"paths": []}), json!({"paths": {"/apis/h/v1": {}}, "definitions": 3})] {
+        for external in [json!(3), json!({"paths": []}), json!({"paths": {"/apis/h/v1": {}}, "definitions": 3})] {
             let mut document = json!({"paths": {}, "definitions": {}});
-            merge(&mut document, foreign.clone(), "/apis/g/v1");
-            assert_eq!(document, json!({"paths": {}, "definitions": {}}), "{foreign}");
+            merge(&mut document, external.clone(), "/apis/g/v1");
+            assert_eq!(document, json!({"paths": {}, "definitions": {}}), "{external}");
         }
-        assert!(ForeignSpec::new(b"{".to_vec()).is_err());
+        assert!(ExternalSpec::new(b"{".to_vec()).is_err());
     }
 }

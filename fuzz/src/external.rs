@@ -53,5 +53,5 @@ pub(crate) fn api_service(input: &[u8]) {
     if let Some(url) = aggregation::openapi_url(input, "g.example", "v1") {
         assert!(url.starts_with("/openapi/v3/apis/g.example/v1"), "{url}");
     }
-    apiserver::documents::openapi::ForeignSpec::new(input.to_vec()).ok();
+    apiserver::documents::openapi::ExternalSpec::new(input.to_vec()).ok();
 }
