@@ -221,15 +221,15 @@ fn check_extensions(map: &Map<String, Value>, path: &Path, errors: &mut ErrorLis
     if map.get(PRESERVE) == Some(&Value::Bool(false)) {
         errors.push(Error::invalid(&path.child(PRESERVE), false, "must be true or undefined"));
     }
-    let said = |key: &str| map.get(key).and_then(Value::as_str);
+    let text_of = |key: &str| map.get(key).and_then(Value::as_str);
     let (map_path, list_path) = (path.child("x-kubernetes-map-type"), path.child("x-kubernetes-list-type"));
-    if let Some(map_type) = said("x-kubernetes-map-type") {
+    if let Some(map_type) = text_of("x-kubernetes-map-type") {
         must_be(map, "object", "x-kubernetes-map-type is specified", path, errors);
         if !["atomic", "granular"].contains(&map_type) {
             errors.push(Error::not_supported(&map_path, map_type, &["atomic", "granular"]));
         }
     }
-    let list_type = said("x-kubernetes-list-type");
+    let list_type = text_of("x-kubernetes-list-type");
     let of_list = "x-kubernetes-list-type is specified";
     if list_type.is_some() && must_be(map, "array", of_list, path, errors) && list_type == Some("set") {
         check_set(map, path, errors);

@@ -371,13 +371,13 @@ fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
 /// Errors of values that `scale` could not show: replica counts are 32-bit integers, the selector is text.
 fn scale_errors(scale: &Scale, old: Option<&Value>, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
-    let mut check = |path: &str, judge: &dyn Fn(&Value) -> Option<(Value, String)>| {
+    let mut check = |path: &str, validate: &dyn Fn(&Value) -> Option<(Value, String)>| {
         let found = at(object, path);
         // A value from before the definition had this endpoint may stay.
         if found.is_none() || old.is_some_and(|old| at(old, path) == found) {
             return;
         }
-        if let Some((shown, why)) = found.and_then(judge) {
+        if let Some((shown, why)) = found.and_then(validate) {
             errors.push(Error::invalid(&Path::new(path), shown, why));
         }
     };

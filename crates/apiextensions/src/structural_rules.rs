@@ -273,11 +273,11 @@ fn complete(
     schema: &Map<String, Value>,
     declared: Option<&Map<String, Value>>,
     at: &Path,
-    said_at: &Path,
+    defined_at: &Path,
     errors: &mut ErrorList,
 ) {
-    for (_, _, said_at, inner) in junctors(schema, said_at) {
-        complete_nested(inner, declared, at, &said_at, errors);
+    for (_, _, defined_at, inner) in junctors(schema, defined_at) {
+        complete_nested(inner, declared, at, &defined_at, errors);
     }
 }
 
@@ -285,24 +285,24 @@ fn complete_nested(
     schema: &Map<String, Value>,
     declared: Option<&Map<String, Value>>,
     at: &Path,
-    said_at: &Path,
+    defined_at: &Path,
     errors: &mut ErrorList,
 ) {
     let Some(outer) = declared else {
-        errors.push(Error::required(at, format!("because it is defined in {said_at}")));
+        errors.push(Error::required(at, format!("because it is defined in {defined_at}")));
         return;
     };
-    complete(schema, declared, at, said_at, errors);
+    complete(schema, declared, at, defined_at, errors);
     if let Some(items) = schema.get("items").and_then(Value::as_object) {
         let outer = outer.get("items").and_then(Value::as_object);
-        complete_nested(items, outer, &at.child("items"), &said_at.child("items"), errors);
+        complete_nested(items, outer, &at.child("items"), &defined_at.child("items"), errors);
     }
     let known = outer.get("properties").and_then(Value::as_object);
     for (key, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let (at, said_at) = (at.child("properties").key(key), said_at.child("properties").key(key));
+        let (at, defined_at) = (at.child("properties").key(key), defined_at.child("properties").key(key));
         let outer = known.and_then(|known| known.get(key)).and_then(Value::as_object);
         if let Some(property) = property.as_object() {
-            complete_nested(property, outer, &at, &said_at, errors);
+            complete_nested(property, outer, &at, &defined_at, errors);
         }
     }
 }

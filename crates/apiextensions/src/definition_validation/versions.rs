@@ -121,13 +121,13 @@ fn validate_root_beside_status(schema: &Value, path: &Path, errors: &mut ErrorLi
     ];
     // In the order of upstream's struct: only the first error is reported.
     let type_ = schema["type"].as_str().unwrap_or_default();
-    let said = |value: &Value| match value {
+    let is_set = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
         _ => true,
     };
     let wrong = internal::members().find(|(name, json)| {
-        said(&schema[*json])
+        is_set(&schema[*json])
             && match *name {
                 "Type" => type_ != "object",
                 name => !ALLOWED.contains(&name),
