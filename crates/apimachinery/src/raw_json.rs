@@ -72,10 +72,10 @@ pub fn same_but(left: &[u8], right: &[u8], apart: &[&str], within: Option<(&str,
     fn counted<'a>(json: &'a [u8], apart: &'a [&str]) -> impl Iterator<Item = (&'a [u8], Range<usize>)> {
         members(json).filter(move |(name, _)| !apart.iter().any(|other| other.as_bytes() == *name))
     }
-    let (mut ours, mut theirs) = (counted(left, apart), counted(right, apart));
+    let (mut left_member, mut right_member) = (counted(left, apart), counted(right, apart));
     loop {
-        let ((name, span), (other_name, other_span)) = match (ours.next(), theirs.next()) {
-            (Some(ours), Some(theirs)) => (ours, theirs),
+        let ((name, span), (other_name, other_span)) = match (left_member.next(), right_member.next()) {
+            (Some(left_member), Some(right_member)) => (left_member, right_member),
             (None, None) => return true,
             _ => return false,
         };

@@ -239,8 +239,8 @@ impl<'s> Place<'s> {
         let node = self.node?;
         let property = node.properties.get(key)?;
         let schema = self.schemas.get(property.schema);
-        let said = property.default.as_ref().or(schema.default.as_ref());
-        said.or_else(|| zero_of(schema.type_).filter(|_| is_always_printed(node, key)))
+        let default_value = property.default.as_ref().or(schema.default.as_ref());
+        default_value.or_else(|| zero_of(schema.type_).filter(|_| is_always_printed(node, key)))
     }
 }
 

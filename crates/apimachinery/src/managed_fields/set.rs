@@ -157,19 +157,19 @@ impl FieldSet {
 
     /// Removes the paths that are in `other`; paths below them stay.
     pub fn subtract(&mut self, other: &Self) {
-        self.retain_with(other, |mine, theirs| {
-            mine.member &= !theirs.member;
-            mine.children.subtract(&theirs.children);
+        self.retain_with(other, |own, others| {
+            own.member &= !others.member;
+            own.children.subtract(&others.children);
         });
     }
 
     /// Removes the paths that are in `other` and everything below them.
     pub fn subtract_recursively(&mut self, other: &Self) {
-        self.retain_with(other, |mine, theirs| {
-            if theirs.member {
-                *mine = Node::default();
+        self.retain_with(other, |own, others| {
+            if others.member {
+                *own = Node::default();
             } else {
-                mine.children.subtract_recursively(&theirs.children);
+                own.children.subtract_recursively(&others.children);
             }
         });
     }
@@ -178,38 +178,36 @@ impl FieldSet {
         if other.is_empty() {
             return;
         }
-        self.entries.retain_mut(|(element, mine)| {
-            if let Some(theirs) = other.get(element) {
-                change(mine, theirs);
+        self.entries.retain_mut(|(element, own)| {
+            if let Some(others) = other.get(element) {
+                change(own, others);
             }
-            !mine.is_void()
+            !own.is_void()
         });
     }
 
     /// Whether some path is in both sets.
     pub fn intersects(&self, other: &Self) -> bool {
         let both =
-            |theirs: &Node, mine: &Node| (theirs.member && mine.member) || mine.children.intersects(&theirs.children);
-        !self.is_empty()
-            && other.iter().any(|(element, theirs)| self.get(element).is_some_and(|mine| both(theirs, mine)))
+            |others: &Node, own: &Node| (others.member && own.member) || own.children.intersects(&others.children);
+        !self.is_empty() && other.iter().any(|(element, others)| self.get(element).is_some_and(|own| both(others, own)))
     }
 
     /// Whether every path of `other` is in this set.
     pub fn contains_all(&self, other: &Self) -> bool {
-        let all = |theirs: &Node, mine: &Node| {
-            (mine.member || !theirs.member) && mine.children.contains_all(&theirs.children)
-        };
-        other.iter().all(|(element, theirs)| self.get(element).is_some_and(|mine| all(theirs, mine)))
+        let all =
+            |others: &Node, own: &Node| (own.member || !others.member) && own.children.contains_all(&others.children);
+        other.iter().all(|(element, others)| self.get(element).is_some_and(|own| all(others, own)))
     }
 
     /// The paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut result = Self::default();
-        for (element, mine) in self.iter() {
-            if let Some(theirs) = other.get(element) {
-                let member = mine.member && theirs.member;
-                let node = Node { member, children: mine.children.intersection(&theirs.children) };
+        for (element, own) in self.iter() {
+            if let Some(others) = other.get(element) {
+                let member = own.member && others.member;
+                let node = Node { member, children: own.children.intersection(&others.children) };
                 result.push(element.clone(), node);
             }
         }
