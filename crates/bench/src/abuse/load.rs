@@ -251,10 +251,10 @@ async fn discard(connection: &Connection, call: Call) -> anyhow::Result<StatusCo
 async fn zero_window(target: &Target, size: usize, span: Duration) -> anyhow::Result<()> {
     let (connection, driver) = target.dial(0).await?;
     tokio::spawn(driver);
-    let mut held = Vec::new();
+    let mut open_requests = Vec::new();
     for _ in 0..size {
         let connection = connection.clone();
-        held.push(tokio::spawn(async move {
+        open_requests.push(tokio::spawn(async move {
             let response = connection.send(Call::get(config_maps(NAMESPACE))).await?;
             // The stream stays open and is not read.
             std::future::pending::<()>().await;
@@ -288,7 +288,7 @@ async fn unread(target: &Target, size: usize) -> anyhow::Result<Vec<impl Sized +
 }
 
 async fn watchers(target: &Target, size: usize, span: Duration, count: &Arc<Count>) -> anyhow::Result<()> {
-    let held = unread(target, size).await?;
+    let open_requests = unread(target, size).await?;
     println!("{UNDERWAY}");
     let writer = target.connect().await?;
     let end = Instant::now() + span;
@@ -303,7 +303,7 @@ async fn watchers(target: &Target, size: usize, span: Duration, count: &Arc<Coun
         writes.buffer_unordered(32).for_each(async |answer| count.note(&answer)).await;
         n += 32;
     }
-    drop(held);
+    drop(open_requests);
     Ok(())
 }
 

@@ -75,9 +75,9 @@ impl Load {
         let latencies = Latencies::new(samples);
         let millis = |percent| latencies.percentile(percent).map(|d| d.as_secs_f64() * 1000.0);
         let upstream = upstream::of(scenario);
-        let beside = |ours: Option<f64>, theirs: Option<f64>, digits: usize| match (ours, theirs) {
-            (Some(ours), Some(theirs)) => format!("{ours:.digits$} ({:.2})", ours / theirs),
-            (Some(ours), None) => format!("{ours:.digits$}"),
+        let beside = |measured: Option<f64>, reference: Option<f64>, digits: usize| match (measured, reference) {
+            (Some(measured), Some(reference)) => format!("{measured:.digits$} ({:.2})", measured / reference),
+            (Some(measured), None) => format!("{measured:.digits$}"),
             (None, _) => "-".into(),
         };
         println!(

@@ -24,7 +24,7 @@ impl Watched {
     pub async fn start(fleet: &Fleet) -> Self {
         let follow = |client: &Client, resource: ApiResource, counts: fn(&Object) -> Option<String>| {
             let informer = informer(client, &resource);
-            (Seen::follow(&informer, move |object| ours(object).and_then(counts)), informer)
+            (Seen::follow(&informer, move |object| in_namespace(object).and_then(counts)), informer)
         };
         let members = fleet.members.iter().map(|member| {
             let (seen, informer) = follow(&member.client, deployments(), |object| Some(object.name().to_owned()));
@@ -65,7 +65,7 @@ impl Watched {
     }
 }
 
-fn ours(object: &Object) -> Option<&Object> {
+fn in_namespace(object: &Object) -> Option<&Object> {
     (object.namespace() == Some(NAMESPACE)).then_some(object)
 }
 
