@@ -173,12 +173,12 @@ pub(crate) fn refusal(code: http::StatusCode, body: &[u8]) -> Error {
             }
             status.into()
         }
-        _ => foreign_refusal(code, body).into(),
+        _ => refusal_without_status(code, body).into(),
     }
 }
 
 /// A response that is not a Status comes from an intermediary (a proxy), or from a handler such as `/readyz`.
-fn foreign_refusal(code: http::StatusCode, body: &[u8]) -> Status {
+fn refusal_without_status(code: http::StatusCode, body: &[u8]) -> Status {
     let reason = match code.as_u16() {
         400 => StatusReason::BadRequest,
         401 => StatusReason::Unauthorized,

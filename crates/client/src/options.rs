@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn query_strings() {
-        let check = |query: Query, want: &str| assert_eq!(query.after("/p"), want);
+        let check = |query: Query, expected: &str| assert_eq!(query.after("/p"), expected);
         check(ListOptions::default().query(), "/p");
         check(ListOptions::labels("a=b,c in (d)").query(), "/p?labelSelector=a%3Db%2Cc%20in%20%28d%29");
         check(
