@@ -139,12 +139,12 @@ impl Assumed {
         let origin = match written {
             _ if is_gone => Origin::Other,
             _ if entry.in_flight > 0 => Origin::Pending,
-            Some((ours, true)) if revision == ours => Origin::Own,
-            Some((ours, _)) if revision < ours => Origin::Older,
+            Some((own_revision, true)) if revision == own_revision => Origin::Own,
+            Some((own_revision, _)) if revision < own_revision => Origin::Older,
             _ => Origin::Other,
         };
         // The last state before a deletion may be older than the write.
-        if written.is_some_and(|(ours, same)| ours <= revision || (is_gone && same)) {
+        if written.is_some_and(|(own_revision, same)| own_revision <= revision || (is_gone && same)) {
             self.drop_written(&key);
         }
         if is_gone && let Some(entry) = self.entries.get_mut(&key) {

@@ -154,9 +154,9 @@ impl Run {
             self.unsure.remove(key);
             // A later state of this object, which the server lost, is dropped too.
             let (uid, revision) = (event.object().uid(), event.object().revision());
-            self.acknowledged.retain(|(_, ours)| {
-                let is_same = ours.object.as_ref().is_some_and(|object| object.uid() == uid);
-                ours.key != *key || (!is_same && ours.revision > revision)
+            self.acknowledged.retain(|(_, own)| {
+                let is_same = own.object.as_ref().is_some_and(|object| object.uid() == uid);
+                own.key != *key || (!is_same && own.revision > revision)
             });
         }
     }
@@ -170,8 +170,8 @@ impl Run {
             return Origin::Pending;
         }
         match self.newest_acknowledged(&key) {
-            Some(ours) if ours.revision == revision => Origin::Own,
-            Some(ours) if ours.revision > revision => Origin::Older,
+            Some(own) if own.revision == revision => Origin::Own,
+            Some(own) if own.revision > revision => Origin::Older,
             _ => Origin::Other,
         }
     }

@@ -27,10 +27,10 @@ async fn answer(mut stream: TcpStream, lists: Arc<AtomicUsize>) -> std::io::Resu
     }
     const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
     if !String::from_utf8_lossy(&head).contains("watch=true") {
-        let asked = lists.fetch_add(1, Ordering::Relaxed) + 1;
-        let item = map(&asked.to_string(), &asked.to_string());
+        let count = lists.fetch_add(1, Ordering::Relaxed) + 1;
+        let item = map(&count.to_string(), &count.to_string());
         let body = format!(
-            r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{asked}"}},"items":[{item}]}}"#
+            r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{count}"}},"items":[{item}]}}"#
         );
         let length = body.len();
         return stream
@@ -77,8 +77,8 @@ async fn an_in_process_informer_shares_the_caches_objects() {
     let set = InformerSet::until(served.local.clone(), served.world.clone(), served.stop.child_token());
     let informer = set.informer(&maps());
     assert!(informer.synced().await);
-    let held = informer.cache().get(&key("a")).expect("the object");
+    let informed = informer.cache().get(&key("a")).expect("the object");
     let cached = served.local.get(&maps(), &key("a")).await.expect("the object");
-    assert!(Arc::ptr_eq(&held, &cached), "one allocation");
+    assert!(Arc::ptr_eq(&informed, &cached), "one allocation");
     served.stop.cancel();
 }

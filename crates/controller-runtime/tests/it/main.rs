@@ -212,8 +212,8 @@ async fn wrong_tokens_untrusted_servers_and_closed_ports_differ() {
     let client = Client::from_endpoint(&stranger).expect("a client");
     assert!(client.get(&maps(), &key("a")).await.expect_err("an unknown authority").is_unreachable());
     served.stop.cancel();
-    let nobody = Endpoint { server: "https://127.0.0.1:1".into(), insecure: true, ..Endpoint::default() };
-    let client = Client::from_endpoint(&nobody).expect("a client");
+    let unreachable = Endpoint { server: "https://127.0.0.1:1".into(), insecure: true, ..Endpoint::default() };
+    let client = Client::from_endpoint(&unreachable).expect("a client");
     let error = client.get(&maps(), &key("a")).await.expect_err("the port is closed");
     assert!(error.is_unreachable() && error.to_string().contains("onnection refused"), "{error}");
 }
