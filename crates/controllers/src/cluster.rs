@@ -106,16 +106,16 @@ async fn ensure_namespace(context: &Context, cluster: &ClusterName, object: &Obj
 /// Both in one write.
 async fn set_taints_and_finalizer(context: &Context, cluster: &Cluster, object: &Object) -> Result<()> {
     let taints = taints::by_readiness(cluster, context.now());
-    let mut held = cluster.metadata.finalizers.clone();
-    let ours = finalizers::CLUSTER.to_owned();
-    let lacks = !held.contains(&ours);
+    let mut present = cluster.metadata.finalizers.clone();
+    let own_finalizer = finalizers::CLUSTER.to_owned();
+    let lacks = !present.contains(&own_finalizer);
     if taints.is_none() && !lacks {
         return Ok(());
     }
     let mut patch = json!({"metadata": {"resourceVersion": object.resource_version()}});
     if lacks {
-        held.push(ours);
-        patch["metadata"]["finalizers"] = json!(held);
+        present.push(own_finalizer);
+        patch["metadata"]["finalizers"] = json!(present);
     }
     if let Some(taints) = &taints {
         patch["spec"] = json!({"taints": taints});
@@ -177,8 +177,8 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
         None if is_targeted(context, name) => return Ok(Next::After(FIRST_LEAVE_POLL)),
         None => {}
     }
-    let held = &cluster.metadata.finalizers;
-    let left: Vec<_> = held.iter().filter(|finalizer| *finalizer != finalizers::CLUSTER).collect();
+    let present = &cluster.metadata.finalizers;
+    let left: Vec<_> = present.iter().filter(|finalizer| *finalizer != finalizers::CLUSTER).collect();
     let patch = json!({"metadata": {"finalizers": left, "resourceVersion": object.resource_version()}});
     write(context, cluster, patch).await?;
     Ok(Next::Done)
@@ -195,11 +195,11 @@ fn is_targeted(context: &Context, cluster: &str) -> bool {
 /// The agent that would finish these Works was removed, and its objects stay in the member.
 async fn release_works(context: &Context, cluster: &str) -> Result<()> {
     for work in context.works.cache().list(Some(&names::execution_namespace(cluster))) {
-        let held = work.finalizers();
-        if !held.iter().any(|finalizer| &**finalizer == finalizers::EXECUTION) {
+        let present = work.finalizers();
+        if !present.iter().any(|finalizer| &**finalizer == finalizers::EXECUTION) {
             continue;
         }
-        let left: Vec<_> = held.iter().filter(|finalizer| &***finalizer != finalizers::EXECUTION).collect();
+        let left: Vec<_> = present.iter().filter(|finalizer| &***finalizer != finalizers::EXECUTION).collect();
         let patch = json!({"metadata": {"finalizers": left, "resourceVersion": work.resource_version()}});
         let (resource, key) = (Work::api_resource(), work.key());
         match context.client.patch(&resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await {

@@ -241,7 +241,7 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
 }
 
 /// The conditions that are written here; others have others in the same list.
-const OURS: [&str; 2] = [conditions::READY, conditions::COMPLETE_API_ENABLEMENTS];
+const OWN_CONDITIONS: [&str; 2] = [conditions::READY, conditions::COMPLETE_API_ENABLEMENTS];
 
 /// Merges the collected status into the newest state: the collection takes time.
 async fn write(context: &Context, cluster: &Cluster, found: ClusterStatus) -> Result<()> {
@@ -285,9 +285,9 @@ pub(crate) async fn write_conditions(
 }
 
 fn united(known: &[Condition], found: Vec<Condition>) -> Vec<Condition> {
-    let is_ours = |condition: &Condition| OURS.contains(&condition.type_.as_str());
+    let is_own = |condition: &Condition| OWN_CONDITIONS.contains(&condition.type_.as_str());
     let mut all = known.to_vec();
-    for condition in found.into_iter().filter(is_ours) {
+    for condition in found.into_iter().filter(is_own) {
         match all.iter_mut().find(|it| it.type_ == condition.type_) {
             Some(it) => *it = condition,
             None => all.push(condition),

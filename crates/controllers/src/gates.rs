@@ -59,22 +59,22 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_table() {
-        let ours = Gates::default();
+        let defaults = Gates::default();
         let upstreams = gates::Gates::default();
         for (open, name) in [
-            (ours.propagate_deps, gates::PROPAGATE_DEPS),
-            (ours.schedule_priority, gates::PRIORITY_BASED_SCHEDULING),
-            (ours.resource_models, gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING),
-            (ours.priority_queue, gates::CONTROLLER_PRIORITY_QUEUE),
-            (ours.preemption, gates::PROPAGATION_POLICY_PREEMPTION),
-            (ours.multiple_pod_templates, gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
-            (ours.workload_affinity, gates::WORKLOAD_AFFINITY),
-            (ours.resource_quota_estimate, gates::RESOURCE_QUOTA_ESTIMATE),
-            (ours.failover, gates::FAILOVER),
-            (ours.graceful_eviction, gates::GRACEFUL_EVICTION),
-            (ours.stateful_failover, gates::STATEFUL_FAILOVER_INJECTION),
-            (ours.quota_enforcement, gates::FEDERATED_QUOTA_ENFORCEMENT),
-            (ours.multi_cluster_service, gates::MULTI_CLUSTER_SERVICE),
+            (defaults.propagate_deps, gates::PROPAGATE_DEPS),
+            (defaults.schedule_priority, gates::PRIORITY_BASED_SCHEDULING),
+            (defaults.resource_models, gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING),
+            (defaults.priority_queue, gates::CONTROLLER_PRIORITY_QUEUE),
+            (defaults.preemption, gates::PROPAGATION_POLICY_PREEMPTION),
+            (defaults.multiple_pod_templates, gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
+            (defaults.workload_affinity, gates::WORKLOAD_AFFINITY),
+            (defaults.resource_quota_estimate, gates::RESOURCE_QUOTA_ESTIMATE),
+            (defaults.failover, gates::FAILOVER),
+            (defaults.graceful_eviction, gates::GRACEFUL_EVICTION),
+            (defaults.stateful_failover, gates::STATEFUL_FAILOVER_INJECTION),
+            (defaults.quota_enforcement, gates::FEDERATED_QUOTA_ENFORCEMENT),
+            (defaults.multi_cluster_service, gates::MULTI_CLUSTER_SERVICE),
         ] {
             assert_eq!(open, upstreams.is_open(name), "{name}");
         }

@@ -131,14 +131,14 @@ impl Interpreting {
             if questions.is_empty() {
                 return decision;
             }
-            let asked = questions.into_iter().map(|question| async {
+            let calls = questions.into_iter().map(|question| async {
                 let answer = match hooks.get(&question.hook) {
                     Some(hook) => self.call(hook, &question).await,
                     None => Err("it is not configured any more".to_owned()),
                 };
                 (question, answer)
             });
-            for (question, answer) in futures::future::join_all(asked).await {
+            for (question, answer) in futures::future::join_all(calls).await {
                 conversation.answer(question, answer);
             }
         }

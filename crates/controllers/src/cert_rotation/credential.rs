@@ -192,9 +192,9 @@ mod tests {
         });
         assert_eq!(parsed(&changed).expect("YAML"), expected, "nothing else changes");
 
-        let nobody = parsed(&anonymous(&config).expect("a kubeconfig")).expect("YAML");
+        let anonymous_config = parsed(&anonymous(&config).expect("a kubeconfig")).expect("YAML");
         assert_eq!(
-            (&nobody["users"], &nobody["clusters"]),
+            (&anonymous_config["users"], &anonymous_config["clusters"]),
             (&json!([{"name": "m1", "user": {}}]), &expected["clusters"])
         );
 

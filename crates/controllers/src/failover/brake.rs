@@ -107,15 +107,15 @@ impl Brake {
                 None => tracing::info!(unhealthy, clusters = all, "The fleet has recovered; evictions by taints go on"),
             }
         }
-        let held = clusters.iter().filter(|it| engaged.is_some_and(|since| !brake::is_released(it, since)));
-        context.metrics.evictions_paused.set(&[], u32::try_from(held.count()).map_or(f64::MAX, f64::from));
+        let paused_clusters = clusters.iter().filter(|it| engaged.is_some_and(|since| !brake::is_released(it, since)));
+        context.metrics.evictions_paused.set(&[], u32::try_from(paused_clusters.count()).map_or(f64::MAX, f64::from));
         for cluster in &clusters {
             if brake::condition(cluster, engaged, fleet, now).is_some() {
                 acting.reports.add(ClusterName::of(cluster));
             }
             let may_leave = |since: Option<Time>| since.is_none_or(|since| brake::is_released(cluster, since));
-            let was_held = before.is_some() || brake::paused_since(cluster).is_some();
-            if was_held && may_leave(engaged) && by_taint::evicting(&cluster.spec.taints).next().is_some() {
+            let was_paused = before.is_some() || brake::paused_since(cluster).is_some();
+            if was_paused && may_leave(engaged) && by_taint::evicting(&cluster.spec.taints).next().is_some() {
                 acting.scans.add(ClusterName::of(cluster));
             }
         }

@@ -226,6 +226,7 @@ fn is_active(work: &Object) -> bool {
 
 /// Whether a collected Work is, or was, of a MultiClusterService.
 fn concerns(work: &Work) -> bool {
-    let is_held = work.metadata.finalizers.iter().any(|held| held == finalizers::MCS_ENDPOINT_SLICE_DISPATCH);
-    is_held || Collectors::of(work).service
+    let has_finalizer =
+        work.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::MCS_ENDPOINT_SLICE_DISPATCH);
+    has_finalizer || Collectors::of(work).service
 }

@@ -36,7 +36,7 @@ pub(crate) async fn run(context: Context) {
     let keys = queue.clone();
     context.works.subscribe(move |event| {
         let work = event.object();
-        let concerns = |work: &Object| work.label(labels::ENDPOINT_SLICE_MANAGED_BY).is_some() || is_held(work);
+        let concerns = |work: &Object| work.label(labels::ENDPOINT_SLICE_MANAGED_BY).is_some() || has_finalizer(work);
         let changes = match event {
             // Statuses are written to these Works, too.
             Event::Updated { old, new } => {
@@ -67,8 +67,8 @@ fn source(slice: &Object) -> Option<WorkKey> {
     WorkKey::try_from(ObjectKey::namespaced(namespace, slice.annotation(annotations::WORK_NAME)?)).ok()
 }
 
-fn is_held(work: &Object) -> bool {
-    work.finalizers().iter().any(|held| **held == *finalizers::ENDPOINT_SLICE)
+fn has_finalizer(work: &Object) -> bool {
+    work.finalizers().iter().any(|finalizer| **finalizer == *finalizers::ENDPOINT_SLICE)
 }
 
 async fn reconcile(context: &Context, informer: &Informer, key: &WorkKey) -> Result<Next> {
@@ -87,7 +87,7 @@ async fn reconcile(context: &Context, informer: &Informer, key: &WorkKey) -> Res
             confirm_end(context, key).await?;
             delete(context, existing.iter()).await?;
         }
-        return match object.filter(|work| is_held(work)) {
+        return match object.filter(|work| has_finalizer(work)) {
             Some(work) => slice_works::release(context, &work, finalizers::ENDPOINT_SLICE).await,
             None => Ok(Next::Done),
         };

@@ -73,9 +73,9 @@ impl Controller {
         let merged = tree.as_ref().map(|tree| derived::merged(tree, &wanted, &key.name)).transpose();
         let merged = match merged {
             Ok(merged) => merged.map(|changed| (changed, tree.as_ref())),
-            Err(foreign) => {
+            Err(unmanaged) => {
                 // The end of the other Service leads to the next pass.
-                self.record(&object, Err(&foreign.to_string()));
+                self.record(&object, Err(&unmanaged.to_string()));
                 return Ok(Next::Done);
             }
         };

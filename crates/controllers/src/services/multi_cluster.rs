@@ -119,9 +119,10 @@ impl Controller {
             return Ok(Next::Done);
         };
         let service: MultiClusterService = decoded(object.key(), object.decode())?;
-        let is_held = service.metadata.finalizers.iter().any(|held| held == finalizers::MULTI_CLUSTER_SERVICE);
+        let has_finalizer =
+            service.metadata.finalizers.iter().any(|present| present == finalizers::MULTI_CLUSTER_SERVICE);
         if object.is_deleting() {
-            if is_held && self.end(key).await? {
+            if has_finalizer && self.end(key).await? {
                 self.set_finalizer(&object, &service, false).await?;
             }
             return Ok(Next::Done);
@@ -129,7 +130,7 @@ impl Controller {
         if !claimed::is_cross_cluster(&service) {
             return Ok(Next::Done);
         }
-        if !is_held {
+        if !has_finalizer {
             self.set_finalizer(&object, &service, true).await?;
         }
         let range = Range::of(&service, &clusters::existing(&self.context));
@@ -293,13 +294,13 @@ impl Controller {
     }
 
     async fn set_finalizer(&self, object: &Arc<Object>, service: &MultiClusterService, holds: bool) -> Result<()> {
-        let mut held = service.metadata.finalizers.clone();
-        held.retain(|it| it != finalizers::MULTI_CLUSTER_SERVICE);
+        let mut present = service.metadata.finalizers.clone();
+        present.retain(|it| it != finalizers::MULTI_CLUSTER_SERVICE);
         if holds {
-            held.push(finalizers::MULTI_CLUSTER_SERVICE.to_owned());
+            present.push(finalizers::MULTI_CLUSTER_SERVICE.to_owned());
         }
         let version = object.resource_version();
-        let patch = Patch::Merge(json!({"metadata": {"finalizers": held, "resourceVersion": version}}));
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": present, "resourceVersion": version}}));
         let (resource, key) = (MultiClusterService::api_resource(), object.key());
         match self.context.client.patch(&resource, &key, &patch, &PatchOptions::default()).await {
             Err(error) if error.is_not_found() => Ok(()),

@@ -45,7 +45,7 @@ pub(super) fn dispatched_service(work: &Object) -> Option<ObjectKey> {
 /// Whether a collected Work concerns MultiClusterServices.
 pub(super) fn is_of_multi_cluster(work: &Object) -> bool {
     work.label(labels::MULTI_CLUSTER_SERVICE_NAME).is_some()
-        || work.finalizers().iter().any(|held| **held == *finalizers::MCS_ENDPOINT_SLICE_DISPATCH)
+        || work.finalizers().iter().any(|existing| **existing == *finalizers::MCS_ENDPOINT_SLICE_DISPATCH)
 }
 
 /// All collected Works of a Service.
@@ -96,11 +96,11 @@ pub(super) async fn delete(context: &Context, work: &Work) -> Result<()> {
 
 /// Takes a finalizer off a Work.
 pub(super) async fn release(context: &Context, work: &Arc<Object>, finalizer: &str) -> Result<Next> {
-    let held = work.finalizers();
-    if !held.iter().any(|it| **it == *finalizer) {
+    let existing = work.finalizers();
+    if !existing.iter().any(|it| **it == *finalizer) {
         return Ok(Next::Done);
     }
-    let left: Vec<_> = held.iter().filter(|it| ***it != *finalizer).collect();
+    let left: Vec<_> = existing.iter().filter(|it| ***it != *finalizer).collect();
     let change = json!({"metadata": {"finalizers": left, "resourceVersion": work.resource_version()}});
     match context.change(&Work::api_resource(), work, change, Part::Object).await {
         Err(error) if !error.is_not_found() => {

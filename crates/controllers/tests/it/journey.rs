@@ -140,7 +140,7 @@ async fn an_object_stays_managed_without_its_annotations() {
     let plane = Plane::start().await;
     create_application(&plane).await;
     let m1 = plane.member("m1");
-    let ours = get(&m1, &deployments(), &web()).await.expect("the Deployment")["metadata"]["annotations"].clone();
+    let original = get(&m1, &deployments(), &web()).await.expect("the Deployment")["metadata"]["annotations"].clone();
     let keys = ["work.karmada.io/namespace", "work.karmada.io/name", "resourcetemplate.karmada.io/uid"];
     for edit in [
         json!({keys[0]: null, keys[1]: null}),
@@ -152,7 +152,7 @@ async fn an_object_stays_managed_without_its_annotations() {
         plane
             .until("the annotations are back", async || {
                 let object = get(&m1, &deployments(), &web()).await?;
-                keys.iter().all(|key| object["metadata"]["annotations"][key] == ours[key]).then_some(())
+                keys.iter().all(|key| object["metadata"]["annotations"][key] == original[key]).then_some(())
             })
             .await;
     }

@@ -54,7 +54,7 @@ type Answer = BoxFuture<'static, Result<Response, Infallible>>;
 pub struct Network {
     cut: Level<BTreeSet<String>>,
     /// Resources of the control plane whose events are withheld.
-    held: Level<BTreeSet<String>>,
+    paused: Level<BTreeSet<String>>,
     faults: Mutex<Option<NetworkFaults>>,
     repeats: Mutex<HashMap<u64, u64>>,
     guard: Mutex<Option<Guard>>,
@@ -97,11 +97,11 @@ impl Network {
 
     /// Withholds events of a resource of the control plane, until [`Network::release`]: caches are not updated.
     pub fn hold(&self, plural: &str) {
-        self.held.change(|held| held.insert(plural.to_owned()));
+        self.paused.change(|paused| paused.insert(plural.to_owned()));
     }
 
     pub fn release(&self, plural: &str) {
-        self.held.change(|held| held.remove(plural));
+        self.paused.change(|paused| paused.remove(plural));
     }
 
     pub fn set_faults(&self, faults: Option<NetworkFaults>) {
@@ -249,7 +249,7 @@ impl Network {
                         if let Some(lag) = lag {
                             tokio::time::sleep(lag).await;
                         }
-                        network.held.wait_for(|held| !held.contains(&*plural)).await;
+                        network.paused.wait_for(|paused| !paused.contains(&*plural)).await;
                         event
                     }
                 });

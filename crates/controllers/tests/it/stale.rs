@@ -159,7 +159,7 @@ async fn a_recovered_member_is_read_again() {
 /// continues from the last version would return nothing for a long time.
 #[tokio::test(start_paused = true)]
 async fn a_restored_member_is_read_again() {
-    for lacks in [true, false] {
+    for is_missing in [true, false] {
         let mut plane = Plane::start().await;
         bind(&plane, &["m1", "m2"]).await;
         let data = |value: &str| json!({"data": {"k": value}});
@@ -186,7 +186,7 @@ async fn a_restored_member_is_read_again() {
                 old["metadata"].as_object_mut().expect("metadata").remove(field);
             }
         }
-        if !lacks {
+        if !is_missing {
             copy["data"]["k"] = json!("old");
             m1.create(&namespaces(), &demo_there).await.expect("the namespace");
             m1.create(&config_maps(), &copy).await.expect("the old copy");
@@ -194,10 +194,10 @@ async fn a_restored_member_is_read_again() {
         plane.network.heal("m1");
         tokio::time::sleep(Duration::from_secs(45)).await;
         let value = async || Some(get(&m1, &config_maps(), &demo("thing")).await?["data"]["k"].clone());
-        assert_eq!(value().await, Some(json!("3")), "lacks: {lacks}");
+        assert_eq!(value().await, Some(json!("3")), "lacks: {is_missing}");
         m1.delete(&config_maps(), &demo("thing"), &DeleteOptions::background()).await.expect("the deletion");
         plane.settle().await;
-        assert_eq!(value().await, Some(json!("3")), "drift, lacks: {lacks}");
+        assert_eq!(value().await, Some(json!("3")), "drift, lacks: {is_missing}");
         plane.shutdown().await;
     }
 }
@@ -234,9 +234,9 @@ async fn a_deleted_work_overwrites_nothing() {
     let plane = Plane::start().await;
     let (m1, works, key) = (plane.member("m1"), Work::api_resource(), work_in("m1"));
     m1.create(&namespaces(), &json!({"metadata": {"name": "demo"}})).await.ok();
-    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo"},
+    let other_object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo"},
         "data": {"k": "theirs"}});
-    m1.create(&config_maps(), &theirs).await.expect("their object");
+    m1.create(&config_maps(), &other_object).await.expect("their object");
     let (client, of_works) = (plane.client.clone(), works.clone());
     plane.network.set_guard(Arc::new(move |sent: Sent| {
         let created = sent.server == "m1" && sent.method == Method::POST && sent.path.ends_with("/configmaps");

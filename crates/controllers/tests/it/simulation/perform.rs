@@ -242,12 +242,12 @@ async fn evict(plane: &Plane, kind: Kind, n: u8, purge: &str) {
 }
 
 /// Sets the user's taints and keeps those of the control plane.
-pub async fn taint(plane: &Plane, member: &str, ours: Value) {
+pub async fn taint(plane: &Plane, member: &str, own_taints: Value) {
     let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster(member));
     let Some(mut cluster) = plane.get(&resource, &key).await else { return };
     let mut taints: Vec<Value> = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
     taints.retain(|taint| taint["key"] != "user");
-    taints.extend(ours.as_array().cloned().unwrap_or_default());
+    taints.extend(own_taints.as_array().cloned().unwrap_or_default());
     cluster["spec"]["taints"] = json!(taints);
     tolerant(plane.client.update(&resource, &cluster).await);
 }

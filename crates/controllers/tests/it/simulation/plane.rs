@@ -178,9 +178,9 @@ fn reported(state: &State, binding: &Value) -> Option<String> {
         let labels = ["resourcebinding", "clusterresourcebinding"];
         labels.map(|group| text(object, &format!("/metadata/labels/{group}.karmada.io~1permanent-id")).to_owned())
     };
-    let (mut wanted, ours) = (Vec::new(), id(binding));
+    let (mut wanted, own_id) = (Vec::new(), id(binding));
     for (member, works) in &state.works {
-        let made = works.iter().find(|work| lives(work) && id(work) == ours);
+        let made = works.iter().find(|work| lives(work) && id(work) == own_id);
         wanted.extend(made.map(|work| ((*member).to_owned(), super::read::condition(work, "Applied") == "True")));
     }
     let items = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();

@@ -469,9 +469,10 @@ impl Simulation {
     /// Deletes the users' objects; propagated copies are deleted with them, other objects are kept.
     async fn clear(&mut self) -> Vec<String> {
         let resources = Kind::ALL.map(|kind| (kind.resource(), kind.namespace()));
-        let ours = [false, true].map(|wide| (wide, (!wide).then_some("demo")));
-        let of_policies =
-            ours.into_iter().flat_map(|(wide, namespace)| [(policies(wide), namespace), (overrides(wide), namespace)]);
+        let policy_kinds = [false, true].map(|wide| (wide, (!wide).then_some("demo")));
+        let of_policies = policy_kinds
+            .into_iter()
+            .flat_map(|(wide, namespace)| [(policies(wide), namespace), (overrides(wide), namespace)]);
         let control = &self.plane.client;
         for (resource, namespace) in resources.into_iter().chain(of_policies) {
             for object in all(control, &resource, namespace).await {
