@@ -88,9 +88,9 @@ pub fn serve(
             let (acceptor, served, stop) = (acceptor.clone(), served.clone(), stop.clone());
             tokio::spawn(async move {
                 match acceptor {
-                    None => speak(stream, served, stop).await,
+                    None => serve_stream(stream, served, stop).await,
                     Some(acceptor) => match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => speak(stream, served, stop).await,
+                        Ok(Ok(stream)) => serve_stream(stream, served, stop).await,
                         Ok(Err(error)) => tracing::debug!(%address, err = %error, "TLS handshake failed"),
                         Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
                     },
@@ -107,7 +107,11 @@ struct Served {
     counted: Counted,
 }
 
-async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, served: Served, stop: CancellationToken) {
+async fn serve_stream(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    served: Served,
+    stop: CancellationToken,
+) {
     let handler = service_fn(move |request: Request<Incoming>| {
         let served = served.clone();
         async move { Ok::<Answer, Infallible>(answer(request, served).await) }
