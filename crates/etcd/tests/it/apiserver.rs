@@ -148,10 +148,10 @@ async fn two_servers_read_each_others_writes() {
         assert!(refused.is_err_and(|error| error.is_conflict()), "{name} is at {changed}");
     }
     // Other programs' writes to the same etcd raise its revision, and no read waits for a change that never arrives.
-    let foreign = etcd.process.options(Layout::new("/others", [])).unwrap();
-    let foreign = EtcdStore::open(foreign).await.unwrap();
+    let other_store = etcd.process.options(Layout::new("/others", [])).unwrap();
+    let other_store = EtcdStore::open(other_store).await.unwrap();
     let op = Op::Put { key: "/a".into(), value: "1".into(), lease: None };
-    foreign.txn(Txn { guards: vec![], ops: vec![op] }).await.unwrap();
+    other_store.txn(Txn { guards: vec![], ops: vec![op] }).await.unwrap();
     assert_eq!(one.names().await.len(), 50);
     assert_eq!(other.names().await.len(), 50);
 }

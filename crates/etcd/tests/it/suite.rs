@@ -131,8 +131,8 @@ async fn a_finalizer_delays_a_deletion(engine: &Engine) {
     object["metadata"]["finalizers"] = json!(["example.org/hold"]);
     server.client.create(&config_maps(), &object).await.unwrap();
     server.client.delete(&config_maps(), &key("a"), &DeleteOptions::default()).await.unwrap();
-    let held = server.client.get(&config_maps(), &key("a")).await.unwrap();
-    assert!(held.is_deleting());
+    let deleting = server.client.get(&config_maps(), &key("a")).await.unwrap();
+    assert!(deleting.is_deleting());
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     server.client.patch(&config_maps(), &key("a"), &release, &PatchOptions::default()).await.unwrap();
     assert!(server.client.get(&config_maps(), &key("a")).await.is_err_and(|error| error.is_not_found()));
