@@ -122,14 +122,14 @@ unsafe fn put(fd: c_int, data: *const c_void, length: size_t, offset: u64, call:
             Turn::Tear(errno) => (whole_sectors(offset, length / 2), Some(errno)),
         };
         let written = call(length) as ssize_t;
-        let change = usize::try_from(written).ok().filter(|_| disk::is_ours(fd)).map(|written| {
+        let change = usize::try_from(written).ok().filter(|_| disk::is_tracked(fd)).map(|written| {
             // SAFETY: so much was read from it.
             let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), written) };
             Change::Wrote { offset, data: data.to_vec() }
         });
         (errno.map_or(written, |errno| fail(errno) as ssize_t), change)
     };
-    let kind = if disk::is_ours(fd) && offset + length as u64 > size(fd) { Call::Grow } else { Call::Write };
+    let kind = if disk::is_tracked(fd) && offset + length as u64 > size(fd) { Call::Grow } else { Call::Write };
     long(disk::on(fd, kind, act))
 }
 
@@ -137,7 +137,7 @@ unsafe fn put(fd: c_int, data: *const c_void, length: size_t, offset: u64, call:
 /// As of `write(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, data: *const c_void, length: size_t) -> ssize_t {
-    let offset = if disk::is_ours(fd) {
+    let offset = if disk::is_tracked(fd) {
         // SAFETY: it takes no pointers.
         unsafe { libc::syscall(libc::SYS_lseek, fd, 0, libc::SEEK_CUR) }
     } else {
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn pwrite64(fd: c_int, data: *const c_void, length: size_t
 
 /// The disk is a record: a real one need not be written.
 fn sync(fd: c_int, number: c_long) -> c_int {
-    let call = |_| match disk::is_ours(fd) {
+    let call = |_| match disk::is_tracked(fd) {
         true => (0, Some(Change::Synced)),
         // SAFETY: it takes no pointers.
         false => (unsafe { libc::syscall(number, fd) } as c_int, None),

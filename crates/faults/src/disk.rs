@@ -383,7 +383,7 @@ pub(crate) fn on<T>(fd: c_int, call: Call, act: impl FnOnce(Turn) -> (T, Option<
 }
 
 /// Whether the calls of a file descriptor are recorded; a sync of it then need not reach the real disk.
-pub(crate) fn is_ours(fd: c_int) -> bool {
+pub(crate) fn is_tracked(fd: c_int) -> bool {
     is_open(fd)
 }
 
