@@ -97,9 +97,13 @@ fn resources_and_paths() {
 #[test]
 fn the_first_by_precedence_and_name() {
     let anything = json!([{"subjects": [user("*")], "resourceRules": all_resources()}]);
-    let ours = json!([{"subjects": [user("a")], "resourceRules": all_resources()}]);
-    let classifier =
-        classifier(&[("z", 100, anything.clone()), ("c", 900, anything.clone()), ("b", 100, anything), ("d", 7, ours)]);
+    let own_rules = json!([{"subjects": [user("a")], "resourceRules": all_resources()}]);
+    let classifier = classifier(&[
+        ("z", 100, anything.clone()),
+        ("c", 900, anything.clone()),
+        ("b", 100, anything),
+        ("d", 7, own_rules),
+    ]);
     assert_eq!(matched(&classifier, "a", &[], "get core/pods n"), "d");
     assert_eq!(matched(&classifier, "b", &[], "get core/pods n"), "b");
     assert_eq!(matched(&classifier, "b", &[], "get /x"), "-");
