@@ -102,9 +102,9 @@ async fn values_are_encrypted_for_the_key_of_the_engine() {
         Arc::new(|key| String::from_utf8_lossy(key).replace("/registry/core/", "/registry/").into());
     let encryption = Arc::new(Encryption::start(configuration(&gcm(&[("k1", OLD)]))).await.expect("providers"));
     let below = Arc::new(MemoryStore::new());
-    let theirs = encryption.seal(A.as_bytes(), b"/registry/secrets/ns/a", "{\"plain\":1}".into()).expect("sealed");
+    let sealed = encryption.seal(A.as_bytes(), b"/registry/secrets/ns/a", "{\"plain\":1}".into()).expect("sealed");
     below
-        .txn(Txn { guards: Vec::new(), ops: vec![Op::Put { key: A.into(), value: theirs, lease: None }] })
+        .txn(Txn { guards: Vec::new(), ops: vec![Op::Put { key: A.into(), value: sealed, lease: None }] })
         .await
         .expect("stored");
     let store = EncryptedStore::at(Arc::clone(&below) as _, Arc::clone(&encryption), places);
