@@ -27,15 +27,15 @@ impl Desired {
 
 /// The taints to write, or `None` when the cluster is already as desired.
 fn plan(taints: &[Value], desired: Desired) -> Option<Vec<Value>> {
-    let ours = |taint: &Value| taint["key"] == UNSCHEDULABLE && taint["effect"] == "NoSchedule";
-    match (desired, taints.iter().any(ours)) {
+    let is_cordon_taint = |taint: &Value| taint["key"] == UNSCHEDULABLE && taint["effect"] == "NoSchedule";
+    match (desired, taints.iter().any(is_cordon_taint)) {
         (Desired::Cordoned, true) | (Desired::Uncordoned, false) => None,
         (Desired::Cordoned, false) => {
             let mut taints = taints.to_vec();
             taints.push(json!({"key": UNSCHEDULABLE, "effect": "NoSchedule"}));
             Some(taints)
         }
-        (Desired::Uncordoned, true) => Some(taints.iter().filter(|taint| !ours(taint)).cloned().collect()),
+        (Desired::Uncordoned, true) => Some(taints.iter().filter(|taint| !is_cordon_taint(taint)).cloned().collect()),
     }
 }
 

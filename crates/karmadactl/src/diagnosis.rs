@@ -44,9 +44,9 @@ pub async fn explain(context: &Context, error: &Error) -> String {
         Error::Client { source, .. } => unanswered(context, source),
         Error::Server(status) if status.code == 401 => unauthenticated(context, &status.message).await,
         Error::Server(status) if status.code == 404 && status.details.as_ref().is_none_or(|it| it.name.is_empty()) => {
-            foreign(context).await
+            not_karmada_message(context).await
         }
-        Error::UnknownType(_) => foreign(context).await,
+        Error::UnknownType(_) => not_karmada_message(context).await,
         _ => None,
     };
     known.unwrap_or_else(|| error.render())
@@ -75,7 +75,7 @@ async fn unauthenticated(context: &Context, words: &str) -> Option<String> {
 }
 
 /// The message for a server that is not a Karmada control plane; `None` if it is one.
-async fn foreign(context: &Context) -> Option<String> {
+async fn not_karmada_message(context: &Context) -> Option<String> {
     let connection = context.opened.control_plane.get()?;
     let groups = groups(&connection.client).await?;
     (!groups.iter().any(|group| group == GROUP)).then(|| not_karmada(&connection.facts))

@@ -86,14 +86,14 @@ mod tests {
         let (a, b) = (json!({"f:data": {"f:a": {}}}), json!({"f:data": {"f:b": {}}}));
         let both = json!({"f:data": {"f:a": {}, "f:b": {}}});
         let client = |version: &str, fields: &Value| entry(CLIENT_SIDE, "Update", version, fields.clone());
-        let ours = |fields: &Value| entry("kubectl", "Apply", "v1", fields.clone());
+        let apply_entry = |fields: &Value| entry("kubectl", "Apply", "v1", fields.clone());
         let other = entry("m", "Update", "v1", a.clone());
         for (entries, expected) in [
-            (vec![other.clone(), ours(&a)], None),
-            (vec![client("v1", &b), ours(&a)], Some(vec![ours(&both)])),
-            (vec![ours(&a), other.clone(), client("v1", &b)], Some(vec![ours(&both), other.clone()])),
-            (vec![client("v1", &b), other.clone()], Some(vec![ours(&b), other.clone()])),
-            (vec![client("v1beta1", &b), ours(&a)], Some(vec![ours(&a)])),
+            (vec![other.clone(), apply_entry(&a)], None),
+            (vec![client("v1", &b), apply_entry(&a)], Some(vec![apply_entry(&both)])),
+            (vec![apply_entry(&a), other.clone(), client("v1", &b)], Some(vec![apply_entry(&both), other.clone()])),
+            (vec![client("v1", &b), other.clone()], Some(vec![apply_entry(&b), other.clone()])),
+            (vec![client("v1beta1", &b), apply_entry(&a)], Some(vec![apply_entry(&a)])),
         ] {
             let found = patch(&object(&entries), "kubectl");
             let expected = expected.map(|entries| {

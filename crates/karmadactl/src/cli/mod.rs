@@ -114,8 +114,8 @@ struct ActAsArgs {
 impl ActAsArgs {
     fn into_option(self) -> Option<ActAs> {
         let Self { karmada_as, karmada_as_group: groups, karmada_as_uid: uid } = self;
-        let anybody = karmada_as.is_some() || !groups.is_empty() || !uid.is_empty();
-        anybody.then(|| ActAs { user: karmada_as.unwrap_or_default(), groups, uid })
+        let impersonates = karmada_as.is_some() || !groups.is_empty() || !uid.is_empty();
+        impersonates.then(|| ActAs { user: karmada_as.unwrap_or_default(), groups, uid })
     }
 }
 

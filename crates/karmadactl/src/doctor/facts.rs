@@ -152,9 +152,9 @@ fn sample(line: &str, wanted: &[&str]) -> Option<Sample> {
 /// server shows that it counts tunnels.
 pub fn tunnels(text: &str) -> Option<BTreeSet<String>> {
     let found = samples(text, &["karmada_tunnels", "karmada_build_info"]);
-    let is_ours = found.iter().any(|sample| sample.name == "karmada_build_info");
+    let is_karmada = found.iter().any(|sample| sample.name == "karmada_build_info");
     let open = found.iter().filter(|sample| sample.name == "karmada_tunnels" && sample.value > 0.0);
-    is_ours.then(|| open.map(|sample| sample.label("member_cluster").to_owned()).collect())
+    is_karmada.then(|| open.map(|sample| sample.label("member_cluster").to_owned()).collect())
 }
 
 /// The certificate in the kubeconfig of an agent's Secret.

@@ -34,8 +34,10 @@ fn holder<'a>(role: &'a Value, id: &str, now: Timestamp) -> Holder<'a> {
     let annotations = &role["metadata"]["annotations"];
     let since = annotations[SINCE].as_str().and_then(|since| since.parse::<Timestamp>().ok());
     match (annotations[ID].as_str(), since) {
-        (Some(held), _) if held == id => Holder::This,
-        (Some(held), Some(since)) if now.duration_since(since) < LIFETIME => Holder::Other { id: held, since },
+        (Some(holder_id), _) if holder_id == id => Holder::This,
+        (Some(holder_id), Some(since)) if now.duration_since(since) < LIFETIME => {
+            Holder::Other { id: holder_id, since }
+        }
         _ => Holder::Free,
     }
 }

@@ -88,8 +88,8 @@ pub async fn run(context: &Context, args: &ResumeArgs) -> Result<(), Error> {
         context.log("no member is held: there is nothing to confirm\n");
         return Ok(());
     }
-    let may_ask = form == Form::Text && std::io::stdin().is_terminal();
-    if !args.dry_run && !args.yes && !may_ask && form == Form::Text {
+    let may_prompt = form == Form::Text && std::io::stdin().is_terminal();
+    if !args.dry_run && !args.yes && !may_prompt && form == Form::Text {
         return Err(Error::message(
             "standard input is not a terminal: print the plan with --dry-run, and confirm it with --yes",
         ));

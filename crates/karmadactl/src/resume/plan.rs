@@ -122,13 +122,13 @@ pub fn plan(cluster: &str, namespace: &str, works: &[Value], member: &Member, in
             }
         }
     }
-    let ours = |object: &Value| {
+    let is_own = |object: &Value| {
         let metadata = &object["metadata"];
         metadata["labels"][labels::MANAGED] == "true"
             && metadata["annotations"][annotations::WORK_NAMESPACE] == namespace
             && metadata["deletionTimestamp"].is_null()
     };
-    let left = member.objects.iter().filter(|(id, object)| !claimed.contains(*id) && ours(object));
+    let left = member.objects.iter().filter(|(id, object)| !claimed.contains(*id) && is_own(object));
     plan.left.extend(left.map(|(id, _)| id.clone()));
     plan.left.sort();
     plan.overwritten.sort_by(|a, b| a.id.cmp(&b.id));
@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn each_object_has_one_action() {
-        let mut foreign = observed("foreign", "1");
-        foreign["metadata"]["labels"] = json!({});
+        let mut unmanaged = observed("foreign", "1");
+        unmanaged["metadata"]["labels"] = json!({});
         let mut of_another = observed("of-another", "1");
         of_another["metadata"]["annotations"]["work.karmada.io/namespace"] = json!("karmada-es-m2");
         let going =
@@ -235,7 +235,7 @@ mod tests {
         let objects = [
             observed("same", "1"),
             observed("changed", "2"),
-            foreign,
+            unmanaged,
             observed("going", "1"),
             observed("preserved", "1"),
             observed("suspended", "9"),

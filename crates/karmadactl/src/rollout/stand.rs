@@ -123,7 +123,7 @@ fn in_cluster(template: &Value, binding: &Binding, target: &TargetCluster, copy:
         },
     };
     let newest = generation(template);
-    if newest > held(object) {
+    if newest > template_generation(object) {
         return Step::Waiting(because(&format!("Waiting for generation {newest} of {what} to be applied"), refusal));
     }
     let rollout = kinds::step(object);
@@ -140,7 +140,7 @@ fn because(text: &str, reason: Option<&str>) -> String {
 }
 
 /// The template's generation of a copy. Templates without generations are current when they are applied.
-fn held(object: &Value) -> i64 {
+fn template_generation(object: &Value) -> i64 {
     let annotation = object["metadata"]["annotations"][annotations::TEMPLATE_GENERATION].as_str();
     annotation.and_then(|text| text.parse().ok()).unwrap_or_default()
 }

@@ -35,17 +35,24 @@ pub fn page(
     let listed = |managed: bool| -> Vec<&str> {
         found.iter().filter(|(_, is, _)| *is == managed).map(|(cluster, _, _)| *cluster).collect()
     };
-    let (ours, foreign) = (listed(true), listed(false));
-    page.answer = match (left, ours.as_slice(), foreign.as_slice()) {
-        ([], [], foreign) => {
-            format!("it is not in the control plane; {} has one that Karmada does not manage", foreign.join(", "))
+    let (managed_copies, unmanaged_objects) = (listed(true), listed(false));
+    page.answer = match (left, managed_copies.as_slice(), unmanaged_objects.as_slice()) {
+        ([], [], unmanaged_objects) => {
+            format!(
+                "it is not in the control plane; {} has one that Karmada does not manage",
+                unmanaged_objects.join(", ")
+            )
         }
-        ([], ours, _) => format!("it is not in the control plane; {} has a copy that no Work keeps", ours.join(", ")),
+        ([], managed_copies, _) => {
+            format!("it is not in the control plane; {} has a copy that no Work keeps", managed_copies.join(", "))
+        }
         (_, [], []) => "it is not in the control plane; Works of it are left".to_owned(),
-        (_, ours, _) => format!("it is not in the control plane; its copies are left in {}", ours.join(", ")),
+        (_, managed_copies, _) => {
+            format!("it is not in the control plane; its copies are left in {}", managed_copies.join(", "))
+        }
     };
     page.waiting = left.iter().filter_map(outstanding).collect();
-    page.next = next(it, left, &ours, &foreign);
+    page.next = next(it, left, &managed_copies, &unmanaged_objects);
     page.unknown = unknown.to_vec();
     let unread = members.iter().filter_map(|(cluster, there)| match there {
         MemberObject::Unknown(why) => Some(format!("{cluster}: {why}")),
@@ -87,7 +94,7 @@ fn outstanding(work: &Work) -> Option<String> {
     }
 }
 
-fn next(it: &ObjectReference, left: &[Work], ours: &[&str], foreign: &[&str]) -> Vec<String> {
+fn next(it: &ObjectReference, left: &[Work], managed_copies: &[&str], unmanaged_objects: &[&str]) -> Vec<String> {
     let kind = it.kind.to_lowercase();
     let within = if it.namespace.is_empty() { String::new() } else { format!(" -n {}", it.namespace) };
     let mut steps = Vec::new();
@@ -101,11 +108,11 @@ fn next(it: &ObjectReference, left: &[Work], ours: &[&str], foreign: &[&str]) ->
         let (work, namespace) = (&work.metadata.name, &work.metadata.namespace);
         steps.push(format!("see what keeps the copy: karmadactl why work/{work} -n {namespace}"));
     }
-    if let Some(cluster) = foreign.first() {
+    if let Some(cluster) = unmanaged_objects.first() {
         steps.push(format!("let Karmada manage it: karmadactl promote {kind} {}{within} -C {cluster}", it.name));
     }
     if left.is_empty()
-        && let Some(cluster) = ours.first()
+        && let Some(cluster) = managed_copies.first()
     {
         steps.push(format!(
             "create it in the control plane again, or delete the copy in {cluster}: nothing in the control plane does"

@@ -469,8 +469,8 @@ fn objects_that_the_control_plane_does_not_have() {
         list.into_iter().map(|(name, there)| (name.to_owned(), there)).collect()
     };
     assert_eq!(absent::page(&it, &[], &members(vec![("m1", MemberObject::Absent)]), &[]), None);
-    let foreign = members(vec![("m1", object(false)), ("m2", MemberObject::Unknown("no answer".into()))]);
-    let page = absent::page(&it, &[], &foreign, &[]).expect("a page");
+    let unmanaged = members(vec![("m1", object(false)), ("m2", MemberObject::Unknown("no answer".into()))]);
+    let page = absent::page(&it, &[], &unmanaged, &[]).expect("a page");
     assert_eq!(page.answer, "it is not in the control plane; m1 has one that Karmada does not manage");
     assert_eq!(page.next, ["let Karmada manage it: karmadactl promote deployment web -n shop -C m1"]);
     assert_eq!(page.unknown, ["m2: no answer"]);

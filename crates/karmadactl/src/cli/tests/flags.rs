@@ -45,14 +45,14 @@ fn flags_are_upstreams() {
         if short.is_some() && arg.get_short() != short {
             wrong.push(format!("{command} --{long}: -{} is not {short:?}", arg.get_short().unwrap_or(' ')));
         }
-        let ours = help::default(arg);
+        let own = help::default(arg);
         let bare = |text: &str| text.trim_matches(['\'', '[', ']']).to_owned();
         let is_switch = matches!(default, "true" | "false");
-        let is_switch_of_ours = of_type::<bool>(arg);
+        let is_own_switch = of_type::<bool>(arg);
         let is_number = !default.is_empty() && default.parse::<i64>().is_ok();
         let is_text = of_type::<String>(arg) || of_type::<std::path::PathBuf>(arg);
-        if bare(&ours) != bare(default) || is_switch != is_switch_of_ours || (is_number && is_text) {
-            wrong.push(format!("{command} --{long}: {ours}, upstream's is {default}"));
+        if bare(&own) != bare(default) || is_switch != is_own_switch || (is_number && is_text) {
+            wrong.push(format!("{command} --{long}: {own}, upstream's is {default}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -75,10 +75,10 @@ fn flags_beyond_upstreams_are_listed() {
     let mut more = String::new();
     for name in &commands {
         let command = find(&tree, name).unwrap_or_else(|| panic!("{name} is not a command"));
-        let ours = help::own_flags(command).into_iter().filter_map(clap::Arg::get_long);
-        let ours: Vec<&str> = ours.filter(|long| !known.contains(&format!("{name} --{long}"))).collect();
-        if !ours.is_empty() {
-            more.push_str(&format!("{name}: {}\n", ours.join(" ")));
+        let own = help::own_flags(command).into_iter().filter_map(clap::Arg::get_long);
+        let own: Vec<&str> = own.filter(|long| !known.contains(&format!("{name} --{long}"))).collect();
+        if !own.is_empty() {
+            more.push_str(&format!("{name}: {}\n", own.join(" ")));
         }
     }
     expect![[r#"
