@@ -157,13 +157,13 @@ mod tests {
     #[test]
     fn only_valid_tokens_sign() {
         let now = Time::new("2026-11-21T00:00:00Z".parse().expect("a time"));
-        let check = |fields: &[(&str, &str)], want: Option<&str>| {
+        let check = |fields: &[(&str, &str)], expected: Option<&str>| {
             let mut data =
                 BTreeMap::from([("token-id", "abcdef"), ("token-secret", "s"), ("usage-bootstrap-signing", "true")]);
             data.extend(fields.iter().copied());
             let secret = TokenSecret::new(SECRET_TYPE, data);
             let signer = signer(&secret, "bootstrap-token-abcdef", now);
-            assert_eq!(signer.as_ref().map(|(id, _)| id.as_str()), want, "{fields:?}");
+            assert_eq!(signer.as_ref().map(|(id, _)| id.as_str()), expected, "{fields:?}");
         };
         check(&[], Some("abcdef"));
         check(&[("expiration", "2026-11-21T01:00:00Z")], Some("abcdef"));
@@ -179,7 +179,7 @@ mod tests {
         let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let data = map(&[("kubeconfig", "k"), ("jws-kubeconfig-a", "1"), ("jws-kubeconfig-b", "2")]);
         let wanted = map(&[("jws-kubeconfig-a", "1"), ("jws-kubeconfig-c", "3")]);
-        let want = json!({"jws-kubeconfig-b": null, "jws-kubeconfig-c": "3"});
-        assert_eq!(Value::Object(changes(&data, &wanted)), want);
+        let expected = json!({"jws-kubeconfig-b": null, "jws-kubeconfig-c": "3"});
+        assert_eq!(Value::Object(changes(&data, &wanted)), expected);
     }
 }

@@ -109,11 +109,11 @@ mod tests {
             Object::from_value(&tree).expect("an object").shared()
         };
         let roles = [role("all", "b", &["own"]), role("a", "a", &["get", "list"]), role("b", "b", &["list", "watch"])];
-        let check = |selectors: Value, want: &[&str]| {
+        let check = |selectors: Value, expected: &[&str]| {
             let rule: AggregationRule =
                 serde_json::from_value(json!({ "clusterRoleSelectors": selectors })).expect("a rule");
-            let want: Vec<_> = want.iter().map(|verb| json!({"verbs": [verb]})).collect();
-            assert_eq!(aggregate("all", &rule, &roles).expect("rules"), want);
+            let expected: Vec<_> = expected.iter().map(|verb| json!({"verbs": [verb]})).collect();
+            assert_eq!(aggregate("all", &rule, &roles).expect("rules"), expected);
         };
         let (a, b) = (json!({"matchLabels": {"to": "a"}}), json!({"matchLabels": {"to": "b"}}));
         check(json!([a]), &["get", "list"]);

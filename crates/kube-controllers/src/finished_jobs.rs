@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn only_finished_jobs_with_a_time_to_live_expire() {
-        let check = |ttl: Value, type_: &str, status: &str, want: Option<&str>| {
+        let check = |ttl: Value, type_: &str, status: &str, expected: Option<&str>| {
             let job = json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [
                 {"type": type_, "status": status, "lastTransitionTime": "2026-11-21T00:00:00Z"}]}});
             let job: Job = serde_json::from_value(job).expect("a Job");
-            assert_eq!(job.expiry().map(|at| at.to_string()).as_deref(), want, "{ttl} {type_} {status}");
+            assert_eq!(job.expiry().map(|at| at.to_string()).as_deref(), expected, "{ttl} {type_} {status}");
         };
         check(json!(90), "Complete", "True", Some("2026-11-21T00:01:30Z"));
         check(json!(0), "Failed", "True", Some("2026-11-21T00:00:00Z"));

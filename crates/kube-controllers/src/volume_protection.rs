@@ -76,7 +76,7 @@ fn follow(
 }
 
 fn waits_for(object: &Object, finalizer: &str) -> bool {
-    object.is_deleting() && object.finalizers().iter().any(|held| **held == *finalizer)
+    object.is_deleting() && object.finalizers().iter().any(|existing| **existing == *finalizer)
 }
 
 /// Whether a kubelet may use the pod's volumes: the pod is scheduled and has not ended.
@@ -131,7 +131,8 @@ async fn lift(context: &Context, resource: &ApiResource, key: &ObjectKey, finali
     if !waits_for(&live, finalizer) {
         return Ok(Next::Done);
     }
-    let left: Vec<&str> = live.finalizers().iter().map(|held| &**held).filter(|held| *held != finalizer).collect();
+    let left: Vec<&str> =
+        live.finalizers().iter().map(|existing| &**existing).filter(|existing| *existing != finalizer).collect();
     let patch = json!({"metadata": {
         "uid": live.uid(), "resourceVersion": live.resource_version(), "finalizers": left}});
     match context.client.patch(resource, key, &Patch::Merge(patch), &PatchOptions::default()).await {

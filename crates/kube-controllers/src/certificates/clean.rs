@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn requests_expire_by_their_state() {
-        let check = |condition: &str, certificate: &str, want: Option<&str>| {
+        let check = |condition: &str, certificate: &str, expected: Option<&str>| {
             let mut csr = json!({"metadata": {"creationTimestamp": "2026-11-21T00:00:00Z"}, "status": {"certificate": certificate}});
             if !condition.is_empty() {
                 csr["status"]["conditions"] = json!([{"type": condition, "lastUpdateTime": "2026-11-21T02:00:00Z"}]);
             }
             let csr: Csr = serde_json::from_value(csr).expect("a request");
-            assert_eq!(csr.expiry().map(|at| at.to_string()).as_deref(), want, "{condition} {certificate}");
+            assert_eq!(csr.expiry().map(|at| at.to_string()).as_deref(), expected, "{condition} {certificate}");
         };
         check("", "", Some("2026-11-22T00:00:00Z"));
         check("Denied", "", Some("2026-11-21T03:00:00Z"));

@@ -84,10 +84,10 @@ mod tests {
                 uri: names.contains("uri"),
             },
         };
-        let check = |signer: &str, request: Request, usages: &str, want: &str| {
+        let check = |signer: &str, request: Request, usages: &str, expected: &str| {
             let usages: Vec<String> = usages.split(", ").map(str::to_owned).collect();
             let got = super::check(signer, &request, &usages).err().unwrap_or_default();
-            assert_eq!(got, want, "{signer} {request:?} {usages:?}");
+            assert_eq!(got, expected, "{signer} {request:?} {usages:?}");
         };
         let node = |names| request("system:node:a", "system:nodes", names);
         let client = "digital signature, key encipherment, client auth";

@@ -72,8 +72,12 @@ mod tests {
 
     #[test]
     fn lifetimes_are_bounded() {
-        let check = |requested: Option<u32>, want: u64| {
-            assert_eq!(lifetime(requested, Duration::from_secs(86_400)), Duration::from_secs(want), "{requested:?}");
+        let check = |requested: Option<u32>, expected: u64| {
+            assert_eq!(
+                lifetime(requested, Duration::from_secs(86_400)),
+                Duration::from_secs(expected),
+                "{requested:?}"
+            );
         };
         check(None, 86_400);
         check(Some(1), 600);

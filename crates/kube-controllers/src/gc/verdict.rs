@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        let check = |finalizer: Option<&str>, owners: &[Owner], has_dependents: bool, want: Verdict| {
+        let check = |finalizer: Option<&str>, owners: &[Owner], has_dependents: bool, expected: Verdict| {
             let tree = serde_json::json!({"metadata": {"name": "x", "finalizers": finalizer.as_slice()}});
             let object = Object::from_value(&tree).expect("an object");
-            assert_eq!(verdict(&object, owners, has_dependents), want, "{finalizer:?} {owners:?}");
+            assert_eq!(verdict(&object, owners, has_dependents), expected, "{finalizer:?} {owners:?}");
         };
         check(None, &[], false, Verdict::Keep);
         check(None, &[Solid], true, Verdict::Keep);

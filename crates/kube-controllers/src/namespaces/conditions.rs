@@ -164,7 +164,7 @@ mod tests {
         let conditions = updated(&[other], &content, now).expect("a change");
         let rows: Vec<_> =
             conditions.iter().map(|c| format!("{} {} {}: {}", c.type_, c.status, c.reason, c.message)).collect();
-        let want = [
+        let expected = [
             "Other True : ",
             "NamespaceDeletionDiscoveryFailure True DiscoveryFailed: Discovery failed for some groups, 1 failing: \
                 unable to retrieve the complete list of server APIs: metrics.k8s.io/v1",
@@ -175,7 +175,7 @@ mod tests {
             "NamespaceFinalizersRemaining True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: \
                 a/b in 2 resource instances, c/d in 1 resource instances",
         ];
-        assert_eq!(rows, want);
+        assert_eq!(rows, expected);
         assert_eq!(updated(&conditions, &content, now), None);
         content = Content::default();
         assert!(content.is_empty());

@@ -121,8 +121,8 @@ async fn only_requests_of_kubelets_are_approved() {
     plane.create(csr("odd", KUBELET, "ann", &["system:nodes"])).await;
     plane.create(csr("other-signer", CLIENT, node, &["system:nodes"])).await;
     let approved = plane.until("approved", async || plane.condition("a", "Approved").await).await;
-    let want = "Auto approving self kubelet client certificate after SubjectAccessReview.";
-    assert_eq!((&approved["reason"], &approved["message"]), (&json!("AutoApproved"), &json!(want)));
+    let expected = "Auto approving self kubelet client certificate after SubjectAccessReview.";
+    assert_eq!((&approved["reason"], &approved["message"]), (&json!("AutoApproved"), &json!(expected)));
     let issued = async || plane.get(&requests(), "a").await?["status"]["certificate"].as_str().map(str::to_owned);
     plane.until("a certificate", issued).await;
     plane.settle().await;

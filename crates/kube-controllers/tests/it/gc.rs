@@ -76,10 +76,10 @@ async fn dependents_go_with_their_last_owner() {
 async fn a_foreground_deletion_waits_for_blocking_dependents() {
     let plane = Plane::start(&["garbagecollector"]).await;
     let a = plane.map("a", &[]).await;
-    let mut held = config_map("held", &[owner(&a, true)]);
-    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    let held = plane.create(held).await;
-    plane.map("leaf", &[owner(&held, true)]).await;
+    let mut blocked = config_map("held", &[owner(&a, true)]);
+    blocked["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let blocked = plane.create(blocked).await;
+    plane.map("leaf", &[owner(&blocked, true)]).await;
     let mut free = config_map("free", &[owner(&a, false)]);
     free["metadata"]["finalizers"] = json!(["example.com/hold"]);
     plane.create(free).await;

@@ -45,13 +45,13 @@ async fn only_the_content_of_the_namespace_is_deleted() {
     // One bulk delete for each resource with objects, and the finalization; no status write in between.
     let mut requests = plane.requests();
     requests.remove("create serviceaccounts");
-    let want = [
+    let expected = [
         "deletecollection configmaps",
         "deletecollection serviceaccounts",
         "deletecollection widgets.example.com",
         "update namespaces",
     ];
-    assert_eq!(requests.into_iter().collect::<Vec<_>>(), want.map(|row| (row.to_owned(), 1)));
+    assert_eq!(requests.into_iter().collect::<Vec<_>>(), expected.map(|row| (row.to_owned(), 1)));
 
     plane.create(namespace("demo")).await;
     plane.create(config_map("a", &[])).await;
@@ -75,8 +75,8 @@ async fn a_namespace_waits_for_finalizers_and_reports_them() {
     let remaining = of("NamespaceContentRemaining");
     assert_eq!(remaining["message"], "Some resources are remaining: configmaps. has 1 resource instances");
     let finalizers = of("NamespaceFinalizersRemaining");
-    let want = "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances";
-    assert_eq!(finalizers["message"], want);
+    let expected = "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances";
+    assert_eq!(finalizers["message"], expected);
     assert_eq!(of("NamespaceDeletionContentFailure")["status"], "False");
 
     let refused = plane.client.create(&maps, &config_map("late", &[])).await.expect_err("no new content");

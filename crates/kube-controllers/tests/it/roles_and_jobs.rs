@@ -27,8 +27,8 @@ async fn aggregated_roles_follow_the_roles_they_choose() {
         };
         let role = plane.until(name, has_it).await;
         let managers = role["metadata"]["managedFields"].as_array().expect("managers");
-        let ours = managers.iter().find(|entry| entry["manager"] == "clusterrole-aggregation-controller");
-        assert_eq!(ours.expect("an entry")["operation"], "Apply");
+        let own_entry = managers.iter().find(|entry| entry["manager"] == "clusterrole-aggregation-controller");
+        assert_eq!(own_entry.expect("an entry")["operation"], "Apply");
     }
     plane.delete(&roles, "widgets-view", "").await;
     let lost_it = async || (!plane.get(&roles, "admin").await?["rules"].as_array()?.contains(&rule)).then_some(());
