@@ -37,11 +37,13 @@ pub fn keep_but_resources(old: &Value, new: &mut Value) {
     }
     for field in ["containers", "initContainers"] {
         for container in new["spec"][field].as_array_mut().into_iter().flatten() {
-            let Some(asked) = list(&wanted["spec"][field]).find(|asked| asked["name"] == container["name"]) else {
+            let Some(requested_container) = list(&wanted["spec"][field])
+                .find(|requested_container| requested_container["name"] == container["name"])
+            else {
                 continue;
             };
             for part in ["resources", "resizePolicy"] {
-                if let Some(value) = asked.get(part) {
+                if let Some(value) = requested_container.get(part) {
                     container[part] = value.clone();
                 }
             }

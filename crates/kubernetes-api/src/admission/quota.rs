@@ -272,8 +272,8 @@ pub fn charge(
     if more.is_empty() {
         return Ok(None);
     }
-    let held: Amounts = amounts(&quota["status"]["used"]).map(|(name, amount)| (name.to_owned(), amount)).collect();
-    let unknown: Vec<&str> = more.keys().filter(|name| !held.contains_key(*name)).map(String::as_str).collect();
+    let in_use: Amounts = amounts(&quota["status"]["used"]).map(|(name, amount)| (name.to_owned(), amount)).collect();
+    let unknown: Vec<&str> = more.keys().filter(|name| !in_use.contains_key(*name)).map(String::as_str).collect();
     if !unknown.is_empty() {
         return Err(format!("status unknown for quota: {name}, resources: {}", unknown.join(",")));
     }
@@ -281,7 +281,7 @@ pub fn charge(
         hard.iter().filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?))).collect();
     let exceeded: Vec<&String> = more
         .iter()
-        .filter(|(name, delta)| limits.get(*name).is_some_and(|most| held[*name] + **delta > *most))
+        .filter(|(name, delta)| limits.get(*name).is_some_and(|most| in_use[*name] + **delta > *most))
         .map(|(name, _)| name)
         .collect();
     if !exceeded.is_empty() {
@@ -293,13 +293,13 @@ pub fn charge(
         return Err(format!(
             "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
             shown(&more),
-            shown(&held),
+            shown(&in_use),
             shown(&limits)
         ));
     }
     let mut used = quota["status"]["used"].as_object().cloned().unwrap_or_default();
     for (name, delta) in more {
-        let whole = held[&name] + delta;
+        let whole = in_use[&name] + delta;
         used.insert(name, whole.to_string().into());
     }
     Ok(Some(used))
@@ -339,9 +339,9 @@ pub fn refund(
     let mut used = quota["status"]["used"].as_object()?.clone();
     let before = used.clone();
     for (name, delta) in charged {
-        let held = used.get(&name).and_then(Value::as_str).and_then(|text| text.parse::<Quantity>().ok());
+        let in_use = used.get(&name).and_then(Value::as_str).and_then(|text| text.parse::<Quantity>().ok());
         // A recount since then has already removed it.
-        if let Some(left) = held.map(|held| held - delta).filter(|left| !left.is_negative()) {
+        if let Some(left) = in_use.map(|in_use| in_use - delta).filter(|left| !left.is_negative()) {
             used.insert(name, left.to_string().into());
         }
     }

@@ -60,11 +60,11 @@ fn a_service_allocates_only_new_addresses_and_ports() {
 #[test]
 fn addresses_can_be_requested() {
     let mut book = book("10.0.0.0/24", None);
-    let asked = json!({"type": "ClusterIP", "clusterIP": "10.0.0.5"});
-    assert_eq!(assign(&mut book, "a", asked.clone()).expect("it is free")["clusterIPs"], json!(["10.0.0.5"]));
-    assert!(assign(&mut book, "a", asked.clone()).is_ok(), "it is its own");
+    let requested = json!({"type": "ClusterIP", "clusterIP": "10.0.0.5"});
+    assert_eq!(assign(&mut book, "a", requested.clone()).expect("it is free")["clusterIPs"], json!(["10.0.0.5"]));
+    assert!(assign(&mut book, "a", requested.clone()).is_ok(), "it is its own");
     for (spec, expected) in [
-        (asked, "failed to allocate IP 10.0.0.5: provided IP is already allocated"),
+        (requested, "failed to allocate IP 10.0.0.5: provided IP is already allocated"),
         (
             json!({"clusterIP": "1.2.3.4"}),
             "failed to allocate IP 1.2.3.4: the provided IP (1.2.3.4) is not in the valid range. The range of valid IPs is \

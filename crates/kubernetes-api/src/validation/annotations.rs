@@ -61,8 +61,8 @@ fn is_cost(text: &str) -> bool {
 }
 
 fn seccomp(annotations: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let ours = |key: &&String| *key == SECCOMP_OF_POD || key.starts_with(SECCOMP_OF_CONTAINER);
-    for key in annotations.keys().filter(ours) {
+    let is_seccomp = |key: &&String| *key == SECCOMP_OF_POD || key.starts_with(SECCOMP_OF_CONTAINER);
+    for key in annotations.keys().filter(is_seccomp) {
         let at = at.child(key);
         match text(annotations, key) {
             "runtime/default" | "docker/default" | "unconfined" => {}

@@ -39,10 +39,10 @@ fn requests_suffice(spec: &Object, resources: &Object, at: &At<'_>, errors: &mut
     let given = object(resources, "requests");
     let at = at.child("requests");
     for (name, needed) in needed(spec).into_iter().filter(|(name, _)| is_supported(name)) {
-        let asked = given.and_then(|given| amount(given.get(name)?)).unwrap_or_default();
-        if needed > asked {
+        let requested = given.and_then(|given| amount(given.get(name)?)).unwrap_or_default();
+        if needed > requested {
             let detail = format!("must be greater than or equal to aggregate container requests of {needed}");
-            invalid(errors, &at.key(name), &asked.to_string().into(), &detail);
+            invalid(errors, &at.key(name), &requested.to_string().into(), &detail);
         }
     }
 }

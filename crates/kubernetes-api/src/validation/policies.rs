@@ -191,18 +191,18 @@ fn parameter_kind(parameter: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 fn group_version(text: &str, at: &At<'_>, errors: &mut ErrorList) {
     let (group, version) = text.split_once('/').unwrap_or(("", text));
-    let mut judge = |part: &str, complaints: Vec<String>| {
+    let mut check_part = |part: &str, complaints: Vec<String>| {
         if !complaints.is_empty() {
             invalid(errors, at, &part.into(), &complaints.join(","));
         }
     };
     if !group.is_empty() {
-        judge(group, names::is_dns1123_subdomain(group));
+        check_part(group, names::is_dns1123_subdomain(group));
     }
     if version.is_empty() {
-        judge(text, vec!["version must be specified".to_owned()]);
+        check_part(text, vec!["version must be specified".to_owned()]);
     } else {
-        judge(version, names::is_dns1035_label(version));
+        check_part(version, names::is_dns1035_label(version));
     }
 }
 

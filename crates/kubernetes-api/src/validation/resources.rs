@@ -128,19 +128,19 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
     let (at_limits, at_requests) = (at.child("limits"), at.child("requests"));
     // Pod-level resources are checked together with the sums of the containers.
     let of_pod = at.ends_with(["spec", "resources"]);
-    let judge_name = |name: &str, at: &At<'_>, errors: &mut ErrorList| match of_pod {
+    let check_name = |name: &str, at: &At<'_>, errors: &mut ErrorList| match of_pod {
         true => drop(resource_name(name, at, errors)),
         false => container_resource_name(name, at, errors),
     };
     for (name, value) in limits {
         let at = at_limits.key(name);
-        judge_name(name, &at, errors);
+        check_name(name, &at, errors);
         check_amount(name, value, &at, errors);
         huge_pages(name, value, &at, errors);
     }
     for (name, value) in requests {
         let at = at_requests.key(name);
-        judge_name(name, &at, errors);
+        check_name(name, &at, errors);
         check_amount(name, value, &at, errors);
         let Some(requested) = amount(value) else { continue };
         match limits.get(name).and_then(amount) {

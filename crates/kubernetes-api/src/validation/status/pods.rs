@@ -175,8 +175,9 @@ fn resources(pod: &Value, errors: &mut ErrorList) {
 /// Why a container cannot have an allocated resource of this name.
 fn not_requested(container: &Value, name: &str) -> Option<&'static str> {
     let Some(wanted) = name.strip_prefix("claim:") else {
-        let mut asked = container["resources"]["requests"].as_object().into_iter().flat_map(Map::keys);
-        return (!asked.any(|asked| asked == name)).then_some("must match one of the container's resource requests");
+        let mut requests = container["resources"]["requests"].as_object().into_iter().flat_map(Map::keys);
+        return (!requests.any(|requests| requests == name))
+            .then_some("must match one of the container's resource requests");
     };
     let named = |claim: &Value| {
         let part = |field: &str| claim[field].as_str().unwrap_or_default();
