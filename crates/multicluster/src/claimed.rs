@@ -99,10 +99,10 @@ pub fn claim(service: &MultiClusterService, template: &Value) -> Option<Value> {
 /// The release of the Service as a merge patch; `None` if it has no trace of a claim of this MultiClusterService.
 pub fn release(service: &ObjectKey, template: &Value) -> Option<Value> {
     let text = |field: &str, key: &str| template["metadata"][field][key].as_str().unwrap_or_default();
-    let is_ours = text("labels", labels::CLAIMED_BY) == labels::BY_MULTI_CLUSTER_SERVICE
+    let is_claimed = text("labels", labels::CLAIMED_BY) == labels::BY_MULTI_CLUSTER_SERVICE
         && text("annotations", annotations::MULTI_CLUSTER_SERVICE_NAME) == service.name
         && Some(text("annotations", annotations::MULTI_CLUSTER_SERVICE_NAMESPACE)) == service.namespace();
-    if !is_ours {
+    if !is_claimed {
         return None;
     }
     let mut released = template.clone();

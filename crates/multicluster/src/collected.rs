@@ -236,11 +236,11 @@ fn fill(work: &mut Work, service: &ObjectKey, collectors: Collectors, slice: Opt
     if recorded != Some(collectors) {
         set(&mut metadata.labels, labels::ENDPOINT_SLICE_MANAGED_BY, &collectors.label());
     }
-    let held = [
+    let required_finalizers = [
         (collectors.export, finalizers::ENDPOINT_SLICE),
         (collectors.service, finalizers::MCS_ENDPOINT_SLICE_DISPATCH),
     ];
-    for (_, finalizer) in held.into_iter().filter(|(is_on, _)| *is_on) {
+    for (_, finalizer) in required_finalizers.into_iter().filter(|(is_on, _)| *is_on) {
         if !metadata.finalizers.iter().any(|known| known == finalizer) {
             metadata.finalizers.push(finalizer.to_owned());
         }

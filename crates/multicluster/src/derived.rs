@@ -13,7 +13,7 @@ pub enum Error {
     #[error(
         "Service {0} exists and does not belong to the ServiceImport: it has a selector, or another owner; rename or delete it"
     )]
-    Foreign(ObjectKey),
+    Unmanaged(ObjectKey),
 }
 
 /// The Service for an import; `None` for a headless one.
@@ -53,8 +53,8 @@ fn ports(spec: &ServiceImportSpec) -> Value {
 /// Whether a Service was derived from the import of this name.
 pub fn is_derived_from(service: &Value, import: &str) -> bool {
     let owners = service["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    let mut ours = owners.filter(|it| it["controller"] == true && it["kind"] == ServiceImport::KIND);
-    ours.any(|owner| owner["name"] == import)
+    let mut import_owners = owners.filter(|it| it["controller"] == true && it["kind"] == ServiceImport::KIND);
+    import_owners.any(|owner| owner["name"] == import)
 }
 
 /// Updates an existing Service to the wanted one; `None` if it is unchanged. A Service without owner and selector, as
@@ -67,7 +67,7 @@ pub fn merged(existing: &Value, wanted: &Value, import: &str) -> Result<Option<V
     let has_selector = existing["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty());
     if !is_derived_from(existing, import) && (has_owner || has_selector) {
         let text = |field: &str| existing["metadata"][field].as_str().unwrap_or_default().to_owned();
-        return Err(Error::Foreign(ObjectKey::namespaced(text("namespace"), text("name"))));
+        return Err(Error::Unmanaged(ObjectKey::namespaced(text("namespace"), text("name"))));
     }
     let mut merged = existing.clone();
     merged["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();

@@ -82,8 +82,8 @@ fn is_active(work: &Work) -> bool {
 }
 
 /// Whether dispatching holds the Work.
-fn is_held(work: &Work) -> bool {
-    work.metadata.finalizers.iter().any(|held| held == finalizers::MCS_ENDPOINT_SLICE_DISPATCH)
+fn has_finalizer(work: &Work) -> bool {
+    work.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::MCS_ENDPOINT_SLICE_DISPATCH)
 }
 
 /// Plans the copies of one MultiClusterService.
@@ -107,7 +107,7 @@ pub fn plan(input: &Input<'_>) -> Plan {
     }
     let is_kept = |copy: &&Work| kept.contains(&(copy.metadata.namespace.as_str(), copy.metadata.name.as_str()));
     plan.deletes = input.copies.iter().filter(|copy| !is_kept(copy)).cloned().collect();
-    let ended = |source: &&Work| is_held(source) && !is_active(source);
+    let ended = |source: &&Work| has_finalizer(source) && !is_active(source);
     plan.released = input.sources.iter().filter(ended).cloned().collect();
     plan
 }
@@ -211,7 +211,7 @@ impl<'a> Place<'a> {
         metadata.labels.insert(labels::MULTI_CLUSTER_SERVICE_NAMESPACE.to_owned(), namespace.to_owned());
         metadata.labels.insert(labels::MULTI_CLUSTER_SERVICE_NAME.to_owned(), service.name.clone());
         metadata.annotations.insert(annotations::PROVISION_CLUSTER.to_owned(), source.provider.to_owned());
-        if !metadata.finalizers.iter().any(|held| held == finalizers::EXECUTION) {
+        if !metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::EXECUTION) {
             metadata.finalizers.push(finalizers::EXECUTION.to_owned());
         }
         let mut slice = source.manifest.clone();

@@ -52,8 +52,8 @@ fn labels_are_sets() {
 #[test]
 fn slices_are_collected_on_demand() {
     use Demand::{Active, Ended, Unknown};
-    let ours = [slice("web-1", KUBERNETES, "10.0.0.1")];
-    let foreign = [slice("web-1", "a-controller", "10.0.0.1")];
+    let from_kubernetes = [slice("web-1", KUBERNETES, "10.0.0.1")];
+    let from_other = [slice("web-1", "a-controller", "10.0.0.1")];
     let dispatched = [slice("m2-web-9", labels::SLICE_MANAGED_BY_DISPATCH, "10.0.0.9")];
     let imported = [slice("imported-m2-web-9", labels::SLICE_MANAGED_BY_IMPORT, "10.0.0.9")];
     let changed = [slice("web-1", KUBERNETES, "10.0.0.7")];
@@ -63,26 +63,26 @@ fn slices_are_collected_on_demand() {
         (format!("create {name} by "), format!("update {name} by "), format!("take off, leaving {name} by "));
     let both = "ServiceExport.MultiClusterService";
     for (export, service, slices, works, expected) in [
-        (Active, Ended, Some(&ours[..]), vec![], format!("{create}ServiceExport")),
-        (Ended, Active, Some(&ours), vec![], format!("{create}MultiClusterService")),
-        (Active, Active, Some(&ours), vec![], format!("{create}{both}")),
-        (Active, Active, Some(&foreign), vec![], format!("{create}ServiceExport")),
-        (Ended, Active, Some(&foreign), vec![], String::new()),
+        (Active, Ended, Some(&from_kubernetes[..]), vec![], format!("{create}ServiceExport")),
+        (Ended, Active, Some(&from_kubernetes), vec![], format!("{create}MultiClusterService")),
+        (Active, Active, Some(&from_kubernetes), vec![], format!("{create}{both}")),
+        (Active, Active, Some(&from_other), vec![], format!("{create}ServiceExport")),
+        (Ended, Active, Some(&from_other), vec![], String::new()),
         (Active, Active, Some(&dispatched), vec![], String::new()),
         (Active, Active, Some(&imported), vec![], String::new()),
         (Active, Active, None, vec![], String::new()),
-        (Unknown, Unknown, Some(&ours), vec![], String::new()),
-        (Active, Ended, Some(&ours), vec![by_export.clone()], String::new()),
+        (Unknown, Unknown, Some(&from_kubernetes), vec![], String::new()),
+        (Active, Ended, Some(&from_kubernetes), vec![by_export.clone()], String::new()),
         (Active, Ended, Some(&changed), vec![by_export.clone()], format!("{update}ServiceExport")),
-        (Active, Active, Some(&ours), vec![by_export.clone()], format!("{update}{both}")),
+        (Active, Active, Some(&from_kubernetes), vec![by_export.clone()], format!("{update}{both}")),
         // The label of upstream's order stays.
-        (Active, Active, Some(&ours), vec![by_both.clone()], String::new()),
-        (Unknown, Unknown, Some(&ours), vec![by_both.clone()], String::new()),
-        (Active, Ended, Some(&ours), vec![by_both.clone()], format!("{off}ServiceExport")),
+        (Active, Active, Some(&from_kubernetes), vec![by_both.clone()], String::new()),
+        (Unknown, Unknown, Some(&from_kubernetes), vec![by_both.clone()], String::new()),
+        (Active, Ended, Some(&from_kubernetes), vec![by_both.clone()], format!("{off}ServiceExport")),
         (Ended, Active, None, vec![by_both.clone()], format!("{off}MultiClusterService")),
-        (Ended, Ended, Some(&ours), vec![by_both.clone()], format!("delete {name} if Ended")),
+        (Ended, Ended, Some(&from_kubernetes), vec![by_both.clone()], format!("delete {name} if Ended")),
         (Ended, Ended, None, vec![by_export.clone()], format!("delete {name} if Ended")),
-        (Ended, Unknown, Some(&ours), vec![by_both.clone()], format!("{off}MultiClusterService")),
+        (Ended, Unknown, Some(&from_kubernetes), vec![by_both.clone()], format!("{off}MultiClusterService")),
         (Active, Ended, None, vec![by_export.clone()], String::new()),
         (Active, Ended, Some(&[]), vec![by_export.clone()], format!("delete {name} if shop/web-1 is gone")),
     ] {
@@ -99,15 +99,15 @@ fn slices_are_collected_on_demand() {
 
 #[test]
 fn names_are_unique_and_duplicates_removed() {
-    let ours = [slice("web-1", KUBERNETES, "10.0.0.1")];
+    let from_kubernetes = [slice("web-1", KUBERNETES, "10.0.0.1")];
     let usual = work::name("web-1", "shop");
     let other = work::name("m1-web-1", "shop");
-    let found = shown(Demand::Active, Demand::Ended, Some(&ours), &[], &[&usual]);
+    let found = shown(Demand::Active, Demand::Ended, Some(&from_kubernetes), &[], &[&usual]);
     assert_eq!(found, format!("create {other} by ServiceExport"));
     let mut double = work("web-1", "ServiceExport");
     double.metadata.name.clone_from(&other);
     let works = [double, work("web-1", "ServiceExport")];
-    let found = shown(Demand::Active, Demand::Ended, Some(&ours), &works, &[]);
+    let found = shown(Demand::Active, Demand::Ended, Some(&from_kubernetes), &works, &[]);
     assert_eq!(found, format!("delete {other} if Double"));
 }
 

@@ -51,7 +51,7 @@ impl World {
         let place = key(work);
         let Some(stored) = self.works.get_mut(&place) else { return };
         // The execution controller finishes at once here.
-        stored.metadata.finalizers.retain(|held| held != finalizers::EXECUTION);
+        stored.metadata.finalizers.retain(|existing| existing != finalizers::EXECUTION);
         if stored.metadata.finalizers.is_empty() {
             self.works.remove(&place);
         } else {
@@ -73,8 +73,9 @@ impl World {
         let name = ClusterName::from(CLUSTERS[cluster]);
         let namespace = name.execution_namespace();
         let here = self.works.values().filter(|work| work.metadata.namespace == namespace);
-        let ours = here.filter(|work| Collectors::of(work) != Collectors::default());
-        let works: Vec<Work> = ours.filter(|work| work.metadata.deletion_timestamp.is_none()).cloned().collect();
+        let collected_works = here.filter(|work| Collectors::of(work) != Collectors::default());
+        let works: Vec<Work> =
+            collected_works.filter(|work| work.metadata.deletion_timestamp.is_none()).cloned().collect();
         let slices: Vec<Value> = self
             .slices
             .iter()
@@ -133,7 +134,7 @@ impl World {
 
     fn release(&mut self, work: &Work, finalizer: &str) {
         let Some(stored) = self.works.get_mut(&key(work)) else { return };
-        stored.metadata.finalizers.retain(|held| held != finalizer);
+        stored.metadata.finalizers.retain(|existing| existing != finalizer);
         if stored.metadata.deletion_timestamp.is_some() && stored.metadata.finalizers.is_empty() {
             self.works.remove(&key(work));
         }
