@@ -147,12 +147,12 @@ pub fn clean(scope: Scope) -> MetadataEdits {
 /// a cluster policy off; the reverse never happens.
 pub fn claim(policy: &Policy, template: Template<'_>) -> Option<MetadataEdits> {
     let scope = policy.scope;
-    let held = template.label(scope.policy_id_label()) == Some(policy.permanent_id());
+    let has_claim = template.label(scope.policy_id_label()) == Some(policy.permanent_id());
     match scope {
-        Scope::Cluster => (!held).then(|| marks(policy)),
+        Scope::Cluster => (!has_claim).then(|| marks(policy)),
         Scope::Namespaced => {
             let other = template.label(labels::CLUSTER_POLICY_ID).is_some();
-            if held && !other {
+            if has_claim && !other {
                 return None;
             }
             let mut edits = marks(policy);

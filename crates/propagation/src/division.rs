@@ -42,34 +42,34 @@ pub fn shares(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
     if total == 0 || wanted == 0 {
         return vec![0; votes.len()];
     }
-    let mut held: Vec<u64> = votes.iter().map(|votes| about(*votes, wanted, total)).collect();
-    let given: u128 = held.iter().map(|held| u128::from(*held)).sum();
+    let mut assigned: Vec<u64> = votes.iter().map(|votes| about(*votes, wanted, total)).collect();
+    let assigned_sum: u128 = assigned.iter().map(|assigned| u128::from(*assigned)).sum();
     let pair = |party: usize, seat: u64| Pair {
         votes: votes[party],
         seat,
         rank: if ties == Ties::Ascending { party } else { votes.len() - party },
         party,
     };
-    if given < u128::from(wanted) {
-        let mut next: BinaryHeap<Pair> = (0..votes.len()).map(|party| pair(party, held[party])).collect();
-        for _ in given..u128::from(wanted) {
+    if assigned_sum < u128::from(wanted) {
+        let mut next: BinaryHeap<Pair> = (0..votes.len()).map(|party| pair(party, assigned[party])).collect();
+        for _ in assigned_sum..u128::from(wanted) {
             let Some(first) = next.pop() else { break };
-            held[first.party] += 1;
-            next.push(pair(first.party, held[first.party]));
+            assigned[first.party] += 1;
+            next.push(pair(first.party, assigned[first.party]));
         }
-    } else if given > u128::from(wanted) {
-        let taken = (0..votes.len()).filter(|party| held[*party] > 0);
+    } else if assigned_sum > u128::from(wanted) {
+        let taken = (0..votes.len()).filter(|party| assigned[*party] > 0);
         let mut last: BinaryHeap<std::cmp::Reverse<Pair>> =
-            taken.map(|party| std::cmp::Reverse(pair(party, held[party] - 1))).collect();
-        for _ in u128::from(wanted)..given {
+            taken.map(|party| std::cmp::Reverse(pair(party, assigned[party] - 1))).collect();
+        for _ in u128::from(wanted)..assigned_sum {
             let Some(std::cmp::Reverse(worst)) = last.pop() else { break };
-            held[worst.party] -= 1;
-            if held[worst.party] > 0 {
-                last.push(std::cmp::Reverse(pair(worst.party, held[worst.party] - 1)));
+            assigned[worst.party] -= 1;
+            if assigned[worst.party] > 0 {
+                last.push(std::cmp::Reverse(pair(worst.party, assigned[worst.party] - 1)));
             }
         }
     }
-    held.into_iter().map(|held| i64::try_from(held).unwrap_or(i64::MAX)).collect()
+    assigned.into_iter().map(|assigned| i64::try_from(assigned).unwrap_or(i64::MAX)).collect()
 }
 
 /// `votes * seats / total` rounded half up: how many quotients of the party reach `total / (2 * seats)`.
@@ -139,15 +139,17 @@ mod tests {
 
     /// The definition, one seat at a time.
     fn slowly(seats: i64, votes: &[(&str, i64)]) -> Vec<i64> {
-        let mut held = vec![0_i64; votes.len()];
+        let mut assigned = vec![0_i64; votes.len()];
         for _ in 0..seats {
-            let quotient = |i: usize| (votes[i].1 as f64) / (2.0 * held[i] as f64 + 1.0);
+            let quotient = |i: usize| (votes[i].1 as f64) / (2.0 * assigned[i] as f64 + 1.0);
             let best = (0..votes.len())
-                .max_by(|a, b| quotient(*a).total_cmp(&quotient(*b)).then(held[*b].cmp(&held[*a])).then(b.cmp(a)))
+                .max_by(|a, b| {
+                    quotient(*a).total_cmp(&quotient(*b)).then(assigned[*b].cmp(&assigned[*a])).then(b.cmp(a))
+                })
                 .unwrap();
-            held[best] += 1;
+            assigned[best] += 1;
         }
-        held
+        assigned
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub fn settle(
     let is_certain = matches!(probe, Probe::Refused { .. }) || is_refusal(&current.reason);
     let turns = ready != stands;
     if turns && lasted < needed && !is_certain {
-        return (held(current, ready, needed, &observation), observation);
+        return (unchanged(current, ready, needed, &observation), observation);
     }
     if turns {
         observation.turn(ready, now);
@@ -146,7 +146,7 @@ fn evidenced(mut condition: Condition, healthy_at: Option<Time>, since: Time) ->
 
 /// The existing condition until the change has lasted long enough. If it is held for longer than the threshold, the
 /// message gives the reason.
-fn held(current: &Condition, ready: bool, needed: i64, observation: &Observation) -> Condition {
+fn unchanged(current: &Condition, ready: bool, needed: i64, observation: &Observation) -> Condition {
     let mut condition = current.clone();
     let observed = [Probe::Offline, Probe::Unhealthy].map(|probe| probe.condition());
     let cause = observed.into_iter().find(|it| it.reason == current.reason);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     /// Probes over time; the condition is written each time, with its transitions.
-    fn story(start: Option<&str>, probes: &[(i64, Probe)]) -> (String, Condition) {
+    fn outcome_of(start: Option<&str>, probes: &[(i64, Probe)]) -> (String, Condition) {
         let (mut memory, mut seen) = (None, Vec::new());
         let mut current = start.map(|status| Condition { status: status.to_owned(), ..Condition::default() });
         for (second, probe) in probes {
@@ -349,7 +349,7 @@ mod tests {
             (Some("False"), vec![(0, &up)], "0:True"),
         ] {
             let probes: Vec<(i64, Probe)> = probes.into_iter().map(|(second, probe)| (second, probe.clone())).collect();
-            assert_eq!(story(start, &probes).0, expected);
+            assert_eq!(outcome_of(start, &probes).0, expected);
         }
     }
 
@@ -358,7 +358,7 @@ mod tests {
         // Down for 40 s, up for 40 s, again and again: a probe each 10 s.
         let flapping = (0..120).map(|n| (n * 10, if (n / 4) % 2 == 1 { Probe::Offline } else { Probe::Healthy }));
         let probes: Vec<(i64, Probe)> = flapping.collect();
-        let (seen, last) = story(None, &probes);
+        let (seen, last) = outcome_of(None, &probes);
         let statuses: Vec<&str> = seen.split(' ').filter_map(|it| it.split(':').nth(1)).collect();
         let turns = statuses.windows(2).filter(|pair| pair[0] != pair[1]).count();
         // It fails, recovers, and then fails permanently.
@@ -366,28 +366,28 @@ mod tests {
 
         // Once it stays up for a minute it is ready, and a failure long after that is no relapse.
         let steady: Vec<(i64, Probe)> = (120..160).map(|n| (n * 10, Probe::Healthy)).collect();
-        let (seen, _) = story(None, &[&probes[..], &steady[..]].concat());
+        let (seen, _) = outcome_of(None, &[&probes[..], &steady[..]].concat());
         assert!(seen.contains("1250:False 1260:True"), "{seen}");
-        let (_, last) = story(None, &[&probes[..], &steady[..5]].concat());
+        let (_, last) = outcome_of(None, &[&probes[..], &steady[..5]].concat());
         assert_eq!(
             last.message,
             "cluster is not reachable; healthy since 1970-01-01T00:20:00Z, and ready after 60 s because it relapsed once \
              within 10 min of its recovery"
         );
         let later = (160..240).map(|n| (n * 10, if n % 95 < 10 { Probe::Offline } else { Probe::Healthy }));
-        let (seen, _) = story(None, &[&probes[..], &steady[..], &later.collect::<Vec<_>>()[..]].concat());
+        let (seen, _) = outcome_of(None, &[&probes[..], &steady[..], &later.collect::<Vec<_>>()[..]].concat());
         assert!(seen.contains("2020:False 2030:True"), "{seen}");
     }
 
     #[test]
     fn messages_name_the_observed_times() {
         let (_, last) =
-            story(None, &[(0, Probe::Healthy), (10, Probe::Offline), (40, Probe::Offline), (50, Probe::Offline)]);
+            outcome_of(None, &[(0, Probe::Healthy), (10, Probe::Offline), (40, Probe::Offline), (50, Probe::Offline)]);
         assert_eq!(
             last.message,
             "cluster is not reachable (since 1970-01-01T00:00:10Z, last healthy at 1970-01-01T00:00:00Z)"
         );
-        let (_, last) = story(None, &[(0, Probe::Unhealthy)]);
+        let (_, last) = outcome_of(None, &[(0, Probe::Unhealthy)]);
         assert_eq!(
             last.message,
             "cluster is reachable but health endpoint responded without ok (since 1970-01-01T00:00:00Z)"

@@ -7,8 +7,8 @@ use karmada_api::remedy::v1alpha1::{ClusterConditionOperator, DecisionMatch, Rem
 
 /// The matching actions for a cluster, each once and in order.
 pub fn actions<'a>(cluster: &Cluster, remedies: impl IntoIterator<Item = &'a Remedy>) -> Vec<String> {
-    let asking = remedies.into_iter().filter(|remedy| concerns(remedy, cluster) && is_due(remedy, cluster));
-    let actions: BTreeSet<&String> = asking.flat_map(|remedy| &remedy.spec.actions).collect();
+    let due = remedies.into_iter().filter(|remedy| concerns(remedy, cluster) && is_due(remedy, cluster));
+    let actions: BTreeSet<&String> = due.flat_map(|remedy| &remedy.spec.actions).collect();
     actions.into_iter().cloned().collect()
 }
 

@@ -18,11 +18,11 @@ pub enum Sync {
 /// The replicas that a divided Deployment should have according to its copies.
 pub fn of_deployment(deployment: &Value, binding: &Binding) -> Sync {
     let number = |at: &str| deployment[at]["replicas"].as_i64();
-    let (asked, there) = (number("spec").unwrap_or(1), number("status").unwrap_or_default());
-    if !is_divided(binding) || asked == there {
+    let (desired, actual) = (number("spec").unwrap_or(1), number("status").unwrap_or_default());
+    if !is_divided(binding) || desired == actual {
         return Sync::Nothing;
     }
-    if is_settled(asked, there, binding) { Sync::Replicas(there) } else { Sync::Unsettled }
+    if is_settled(desired, actual, binding) { Sync::Replicas(actual) } else { Sync::Unsettled }
 }
 
 fn is_divided(binding: &Binding) -> bool {
@@ -32,10 +32,10 @@ fn is_divided(binding: &Binding) -> bool {
 }
 
 /// Whether the status is the sum over the clusters of the last scheduling result for the template's current replicas.
-fn is_settled(asked: i64, there: i64, binding: &Binding) -> bool {
+fn is_settled(desired: i64, actual: i64, binding: &Binding) -> bool {
     let (spec, status) = (&binding.spec, &binding.status);
     let scheduled =
-        i64::from(spec.replicas) == asked && binding.metadata.generation == status.scheduler_observed_generation;
+        i64::from(spec.replicas) == desired && binding.metadata.generation == status.scheduler_observed_generation;
     if !scheduled || spec.clusters.len() != status.aggregated_status.len() {
         return false;
     }
@@ -44,7 +44,7 @@ fn is_settled(asked: i64, there: i64, binding: &Binding) -> bool {
         item.status.as_ref()?.to_value().ok()?["replicas"].as_i64().filter(|replicas| *replicas > 0)
     };
     let sum = spec.clusters.iter().try_fold(0_i64, |sum, target| sum.checked_add(reported(&target.name)?));
-    sum == Some(there)
+    sum == Some(actual)
 }
 
 #[cfg(test)]
@@ -111,8 +111,8 @@ mod tests {
             ),
             ("the sum is not reported yet", 3, 4, |_| (), Sync::Unsettled),
         ];
-        for (name, asked, there, change, expected) in cases {
-            let deployment = json!({"spec": {"replicas": asked}, "status": {"replicas": there}});
+        for (name, desired, actual, change, expected) in cases {
+            let deployment = json!({"spec": {"replicas": desired}, "status": {"replicas": actual}});
             assert_eq!(of_deployment(&deployment, &binding(change)), expected, "{name}");
         }
     }

@@ -119,10 +119,10 @@ fn retain_metadata(desired: &mut Value, observed: &Value) {
 /// Keeps every observed key, except earlier keys of ours that are no longer desired.
 fn retain_map(desired: &mut Value, observed: &Value, field: &str, record: &str) {
     let Some(seen) = observed["metadata"][field].as_object() else { return };
-    let ours: BTreeSet<&str> = Template(observed).annotation(record).unwrap_or_default().split(',').collect();
+    let recorded: BTreeSet<&str> = Template(observed).annotation(record).unwrap_or_default().split(',').collect();
     let map = metadata_map(desired, field);
     for (key, value) in seen {
-        if !map.contains_key(key) && !ours.contains(key.as_str()) {
+        if !map.contains_key(key) && !recorded.contains(key.as_str()) {
             map.insert(key.clone(), value.clone());
         }
     }

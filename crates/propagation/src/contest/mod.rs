@@ -106,13 +106,14 @@ pub fn may_be_contested(observed: &Value, desired: &Value) -> bool {
 }
 
 /// The fields that writing `desired` over `observed` reverts and that another client wrote. `owners` are the
-/// `managedFields` of the observed object, `ours` is the manager of writes to the member.
-pub fn drifts(manifest: &Value, observed: &Value, desired: &Value, owners: &Value, ours: &str) -> Vec<Drift> {
+/// `managedFields` of the observed object, `own_manager` is the manager of writes to the member.
+pub fn drifts(manifest: &Value, observed: &Value, desired: &Value, owners: &Value, own_manager: &str) -> Vec<Drift> {
     let mut drifts = Vec::new();
     for field in fields::changed(observed, desired) {
         let Some(claim) = Claim::of(manifest, &field).filter(|claim| !claim.is_enforced()) else { continue };
         let Some(entry) = last_entry(owners, &field) else { continue };
-        let manager = entry["manager"].as_str().filter(|it| *it != ours && *it != MANAGER && !is_person(it));
+        let manager =
+            entry["manager"].as_str().filter(|it| *it != own_manager && *it != MANAGER && !is_user_client(it));
         let limit = if entry["subresource"] == "scale" { REVERTS } else { REVERTS_OF_OTHERS };
         if let Some(manager) = manager {
             drifts.push(Drift { claim, manager: manager.to_owned(), limit });
@@ -130,7 +131,7 @@ fn last_entry<'a>(owners: &'a Value, field: &Field) -> Option<&'a Value> {
 }
 
 /// Edits by users are always reverted.
-fn is_person(manager: &str) -> bool {
+fn is_user_client(manager: &str) -> bool {
     manager == "kubectl" || manager.starts_with("kubectl-")
 }
 
@@ -147,8 +148,8 @@ impl Contests {
         self.0.retain(|it| it.object != object || is_current(it));
         let mut manifest = Cow::Borrowed(manifest);
         for contest in self.0.iter().filter(|it| it.is_left && it.object == object) {
-            if let Some(theirs) = contest.claim.field.get(observed) {
-                contest.claim.field.replace(manifest.to_mut(), theirs);
+            if let Some(member_value) = contest.claim.field.get(observed) {
+                contest.claim.field.replace(manifest.to_mut(), member_value);
             }
         }
         manifest

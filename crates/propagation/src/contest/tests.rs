@@ -31,33 +31,37 @@ fn owners(replicas: &str, resources: &str) -> Value {
 /// A template, the member's object, and its writers.
 struct Round<'a> {
     template: Value,
-    theirs: Value,
+    member_object: Value,
     owners: (&'a str, &'a str),
 }
 
 /// One pass of the executor: `reverted`, `left FIELD ...`, or `same`.
 fn pass(contests: &mut Contests, round: &Round<'_>, second: i64) -> String {
-    let Round { template, theirs, owners: (replicas, resources) } = round;
-    let mut said = String::new();
+    let Round { template, member_object, owners: (replicas, resources) } = round;
+    let mut outcome = String::new();
     loop {
-        let desired = contests.left_to_member(OBJECT, template, theirs).into_owned();
-        if desired == *theirs {
-            return if said.is_empty() { "same".to_owned() } else { said };
+        let desired = contests.left_to_member(OBJECT, template, member_object).into_owned();
+        if desired == *member_object {
+            return if outcome.is_empty() { "same".to_owned() } else { outcome };
         }
         let owners = owners(replicas, resources);
-        let drifts = drifts(&desired, theirs, &desired, &owners, "karmada-agent");
+        let drifts = drifts(&desired, member_object, &desired, &owners, "karmada-agent");
         let left = contests.leave(OBJECT, &drifts, at(second));
         if left.is_empty() {
             contests.reverted(OBJECT, drifts, at(second));
-            return if said.is_empty() { "reverted".to_owned() } else { format!("{said}, reverted") };
+            return if outcome.is_empty() { "reverted".to_owned() } else { format!("{outcome}, reverted") };
         }
         let names = left.iter().map(|it| format!("{} of {}", it.field, it.manager));
-        said = format!("left {}", names.collect::<Vec<_>>().join(", "));
+        outcome = format!("left {}", names.collect::<Vec<_>>().join(", "));
     }
 }
 
 fn scaled<'a>(from: i64, to: i64, manager: &'a str) -> Round<'a> {
-    Round { template: deployment(from, "1", None), theirs: deployment(to, "1", None), owners: (manager, "karmada") }
+    Round {
+        template: deployment(from, "1", None),
+        member_object: deployment(to, "1", None),
+        owners: (manager, "karmada"),
+    }
 }
 
 /// The results of passes at these seconds.
@@ -69,8 +73,8 @@ fn passes(contests: &mut Contests, round: &Round<'_>, seconds: &[i64]) -> Vec<St
 fn the_fourth_change_is_kept() {
     let contests = &mut Contests::default();
     let hpa = "kube-controller-manager";
-    let said = passes(contests, &scaled(2, 5, hpa), &[0, 15, 30, 45, 60]);
-    assert_eq!(said, ["reverted", "reverted", "reverted", "left spec.replicas of kube-controller-manager", "same"]);
+    let outcome = passes(contests, &scaled(2, 5, hpa), &[0, 15, 30, 45, 60]);
+    assert_eq!(outcome, ["reverted", "reverted", "reverted", "left spec.replicas of kube-controller-manager", "same"]);
     // Whatever it writes from now on stays, at any time.
     assert_eq!(passes(contests, &scaled(2, 9, hpa), &[75, 100_000]), ["same", "same"]);
     contests.forget(at(100_000), |_| true);
@@ -91,8 +95,8 @@ fn single_changes_are_reverted() {
         ("the agent", scaled(2, 5, "karmada-agent"), vec![0, 1, 2, 3, 4, 5]),
     ];
     for (what, round, seconds) in rows {
-        let said = passes(&mut Contests::default(), &round, &seconds);
-        assert!(said.iter().all(|it| it == "reverted"), "{what}: {said:?}");
+        let outcome = passes(&mut Contests::default(), &round, &seconds);
+        assert!(outcome.iter().all(|it| it == "reverted"), "{what}: {outcome:?}");
     }
     // Two writers in turns are counted apart.
     let contests = &mut Contests::default();
@@ -109,15 +113,15 @@ fn labels_decide_contests() {
     passes(contests, &scaled(2, 5, hpa), &[0, 15, 30, 45]);
     let enforced = Round {
         template: deployment(2, "1", Some("false")),
-        theirs: deployment(5, "1", Some("false")),
+        member_object: deployment(5, "1", Some("false")),
         owners: (hpa, "karmada"),
     };
-    let said = passes(contests, &enforced, &[60, 75, 90, 105, 120]);
-    assert!(said.iter().all(|it| it == "reverted"), "{said:?}");
+    let outcome = passes(contests, &enforced, &[60, 75, 90, 105, 120]);
+    assert!(outcome.iter().all(|it| it == "reverted"), "{outcome:?}");
     // Kinds whose replicas are retained do not differ; others are contested as before.
     let retained = Round {
         template: deployment(2, "1", Some("true")),
-        theirs: deployment(5, "1", Some("true")),
+        member_object: deployment(5, "1", Some("true")),
         owners: (hpa, "karmada"),
     };
     assert_eq!(
@@ -131,15 +135,15 @@ fn resources_of_containers() {
     let contests = &mut Contests::default();
     let round = Round {
         template: deployment(2, "1", None),
-        theirs: deployment(5, "2", None),
+        member_object: deployment(5, "2", None),
         owners: ("kubectl", "vpa-updater"),
     };
     // The other client is not identified as an autoscaler.
-    let said = passes(contests, &round, &[0, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500]);
+    let outcome = passes(contests, &round, &[0, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500]);
     let field = "spec.template.spec.containers[name=app].resources.requests.cpu";
-    assert!(said[..10].iter().all(|it| it == "reverted"), "{said:?}");
-    assert_eq!(said[10], format!("left {field} of vpa-updater, reverted"), "replicas are reverted still");
-    let now = contests.left_to_member(OBJECT, &round.template, &round.theirs).into_owned();
+    assert!(outcome[..10].iter().all(|it| it == "reverted"), "{outcome:?}");
+    assert_eq!(outcome[10], format!("left {field} of vpa-updater, reverted"), "replicas are reverted still");
+    let now = contests.left_to_member(OBJECT, &round.template, &round.member_object).into_owned();
     assert_eq!(now, deployment(2, "2", None));
     let message = contests.condition("m1", 7).expect("a condition").message;
     let begin =
@@ -153,7 +157,7 @@ fn remembered_contests_are_bounded() {
     for object in 0..100 {
         let round = scaled(2, 5, "hpa");
         let owners = owners("hpa", "karmada");
-        let drifts = drifts(&round.template, &round.theirs, &round.template, &owners, "karmada");
+        let drifts = drifts(&round.template, &round.member_object, &round.template, &owners, "karmada");
         assert_eq!(drifts.len(), 1);
         for second in 0..100 {
             contests.reverted(&format!("Deployment demo/{object}"), drifts.clone(), at(second));
