@@ -40,7 +40,7 @@ async fn quota(plane: &Plane, cpu: &str) {
 }
 
 /// A scheduler with the member's estimator and the options of upstream's tests of assumptions.
-async fn asking(plane: &mut Plane, protected: bool) -> CancellationToken {
+async fn with_estimator(plane: &mut Plane, protected: bool) -> CancellationToken {
     let stop = CancellationToken::new();
     let informers = InformerSet::until(plane.client.clone(), plane.world.clone(), stop.clone());
     let switches = Switches { quotas: true, assumed: protected };
@@ -98,7 +98,7 @@ async fn assumed_replicas_use_quota_and_node_capacity() {
             if let Some(cpu) = quota_cpu {
                 quota(&plane, cpu).await;
             }
-            let stop = asking(&mut plane, protected).await;
+            let stop = with_estimator(&mut plane, protected).await;
             let found = placed(&plane).await;
             let expected = if protected {
                 (6, refused.to_owned(), refused.to_owned())
@@ -118,7 +118,7 @@ async fn an_exceeded_quota_leaves_no_clusters() {
     plane.join("m1", json!({"status": {"resourceSummary": room(100)}})).await;
     node(&plane, "100").await;
     quota(&plane, "30m").await;
-    let stop = asking(&mut plane, false).await;
+    let stop = with_estimator(&mut plane, false).await;
     let divided = json!({"replicaScheduling": once()["replicaScheduling"]});
     let of = |replicas: i64| {
         json!({"replicas": replicas, "placement": divided,

@@ -40,12 +40,12 @@ pub struct Plane {
 fn gated(service: ApiService, gate: Arc<Mutex<Option<Gate>>>) -> ApiService {
     ApiService::new(tower::service_fn(move |request: Request| {
         let is_change = request.method() == http::Method::PATCH;
-        let asked = is_change.then(|| gate.lock().expect("not poisoned").as_mut().map(|gate| gate())).flatten();
+        let gate_response = is_change.then(|| gate.lock().expect("not poisoned").as_mut().map(|gate| gate())).flatten();
         let served: BoxFuture<'static, Result<Response, Infallible>> =
             Box::pin(tower::ServiceExt::oneshot(service.clone(), request));
         async move {
-            if let Some(asked) = asked
-                && let Some(answer) = asked.await
+            if let Some(gate_response) = gate_response
+                && let Some(answer) = gate_response.await
             {
                 return Ok(answer);
             }
