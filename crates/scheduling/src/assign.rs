@@ -95,44 +95,44 @@ fn by_room(assignment: &Assignment<'_>, selected: &[Candidate]) -> Result<Vec<Sh
     let mut places: Vec<u32> = selected.iter().map(|it| it.place).collect();
     places.sort_unstable();
     let is_selected = |place: u32| places.binary_search(&place).is_ok();
-    let held: Vec<Share> = assignment.previous.iter().copied().filter(|(place, _)| is_selected(*place)).collect();
-    let assigned = held.iter().fold(0_i64, |sum, (_, replicas)| sum.saturating_add(*replicas));
+    let existing: Vec<Share> = assignment.previous.iter().copied().filter(|(place, _)| is_selected(*place)).collect();
+    let assigned = existing.iter().fold(0_i64, |sum, (_, replicas)| sum.saturating_add(*replicas));
     let wanted = assignment.replicas;
     let room = |amount: fn(&Candidate) -> i64| selected.iter().map(|it| (it.place, amount(it))).collect();
     if assignment.fresh {
         return spread(assignment, Step::Fresh, wanted, room(Candidate::available), Vec::new());
     }
     match assigned.cmp(&wanted) {
-        std::cmp::Ordering::Equal => Ok(held),
-        std::cmp::Ordering::Greater => spread(assignment, Step::ScaleDown, wanted, held, Vec::new()),
+        std::cmp::Ordering::Equal => Ok(existing),
+        std::cmp::Ordering::Greater => spread(assignment, Step::ScaleDown, wanted, existing, Vec::new()),
         std::cmp::Ordering::Less => {
-            spread(assignment, Step::ScaleUp, wanted.saturating_sub(assigned), room(|it| it.allocatable), held)
+            spread(assignment, Step::ScaleUp, wanted.saturating_sub(assigned), room(|it| it.allocatable), existing)
         }
     }
 }
 
-/// Divides `target` in proportion to `room` and adds `held`.
+/// Divides `target` in proportion to `room` and adds `existing`.
 fn spread(
     assignment: &Assignment<'_>,
     step: Step,
     target: i64,
     mut room: Vec<Share>,
-    held: Vec<Share>,
+    existing: Vec<Share>,
 ) -> Result<Vec<Share>, AssignError> {
     let sum = |room: &[Share]| room.iter().fold(0_i64, |sum, (_, amount)| sum.saturating_add(*amount));
     let available = sum(&room);
     if available < target {
         return Err(AssignError::Shortage { step, available });
     }
-    let mut sorted_held = held.clone();
-    sorted_held.sort_unstable_by_key(|(place, _)| *place);
-    let held_at = |place: u32| -> i64 {
-        let found = sorted_held.binary_search_by_key(&place, |(place, _)| *place);
-        found.ok().and_then(|index| sorted_held.get(index)).map_or(0, |(_, replicas)| *replicas)
+    let mut sorted_existing = existing.clone();
+    sorted_existing.sort_unstable_by_key(|(place, _)| *place);
+    let existing_at = |place: u32| -> i64 {
+        let found = sorted_existing.binary_search_by_key(&place, |(place, _)| *place);
+        found.ok().and_then(|index| sorted_existing.get(index)).map_or(0, |(_, replicas)| *replicas)
     };
     if assignment.strategy == Strategy::Aggregated {
         room.sort_by_key(|(_, amount)| std::cmp::Reverse(*amount));
-        let (mut front, back): (Vec<Share>, Vec<Share>) = room.into_iter().partition(|it| held_at(it.0) > 0);
+        let (mut front, back): (Vec<Share>, Vec<Share>) = room.into_iter().partition(|it| existing_at(it.0) > 0);
         front.extend(back);
         room = front;
         let mut seen = 0_i64;
@@ -145,9 +145,9 @@ fn spread(
     let mut result = dispense(assignment, target, room);
     let listed = result.len();
     for (place, replicas) in &mut result {
-        *replicas = replicas.saturating_add(held_at(*place));
+        *replicas = replicas.saturating_add(existing_at(*place));
     }
-    for share in held {
+    for share in existing {
         if result[..listed].binary_search_by_key(&share.0, |(place, _)| *place).is_err() {
             result.push(share);
         }

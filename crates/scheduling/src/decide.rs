@@ -155,15 +155,15 @@ fn run(
 }
 
 fn candidate(snapshot: &Snapshot, previous: &Previous, gates: &Gates, place: u32, tier: u32) -> Candidate {
-    let held = previous.at(place);
-    let scores = held.is_some() && gates.plugins.has(Plugin::ClusterLocality);
+    let current = previous.at(place);
+    let scores = current.is_some() && gates.plugins.has(Plugin::ClusterLocality);
     Candidate {
         place,
         group: snapshot.region(place as usize),
         tier,
         score: if scores { HOSTING } else { 0 },
         allocatable: 0,
-        previous: held.unwrap_or(0),
+        previous: current.unwrap_or(0),
     }
 }
 

@@ -71,20 +71,23 @@ fn choose_by_enumeration(groups: &[Group], min: usize, max: usize, target: usize
 
 /// One seat at a time.
 fn shares_one_by_one(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
-    let mut held = vec![0_i64; votes.len()];
+    let mut assigned = vec![0_i64; votes.len()];
     if votes.iter().all(|votes| *votes <= 0) {
-        return held;
+        return assigned;
     }
     for _ in 0..seats {
         let better = |left: &usize, right: &usize| {
-            let quotient = |a: usize, b: usize| i128::from(votes[a].max(0)) * i128::from(2 * held[b] + 1);
+            let quotient = |a: usize, b: usize| i128::from(votes[a].max(0)) * i128::from(2 * assigned[b] + 1);
             let by_name = if ties == Ties::Ascending { right.cmp(left) } else { left.cmp(right) };
-            quotient(*left, *right).cmp(&quotient(*right, *left)).then(held[*right].cmp(&held[*left])).then(by_name)
+            quotient(*left, *right)
+                .cmp(&quotient(*right, *left))
+                .then(assigned[*right].cmp(&assigned[*left]))
+                .then(by_name)
         };
         let next = (0..votes.len()).max_by(better).unwrap();
-        held[next] += 1;
+        assigned[next] += 1;
     }
-    held
+    assigned
 }
 
 /// Directly by the rule: from the last chosen cluster upwards, swap in the one with the most capacity of the rest.

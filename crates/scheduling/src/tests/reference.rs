@@ -298,27 +298,27 @@ fn divide(world: &World, members: &[usize], replicas: i64) -> Result<Vec<(usize,
 
 /// One by one to the largest votes / (2 seats + 1), then by name; clusters without votes get none.
 fn seats(world: &World, count: i64, votes: &[(usize, i64)]) -> Vec<(usize, i64)> {
-    let mut held: Vec<(usize, i64, i64)> = votes.iter().map(|(index, votes)| (*index, *votes, 0)).collect();
-    held.sort_unstable();
+    let mut parties: Vec<(usize, i64, i64)> = votes.iter().map(|(index, votes)| (*index, *votes, 0)).collect();
+    parties.sort_unstable();
     if !world.ascending {
-        held.reverse();
+        parties.reverse();
     }
-    if held.iter().all(|(_, votes, _)| *votes == 0) {
+    if parties.iter().all(|(_, votes, _)| *votes == 0) {
         return Vec::new();
     }
     for _ in 0..count {
         let mut winner = 0;
-        for other in 1..held.len() {
-            let (_, won, has) = held[winner];
-            let (_, votes, seats) = held[other];
+        for other in 1..parties.len() {
+            let (_, won, has) = parties[winner];
+            let (_, votes, seats) = parties[other];
             let (left, right) = (votes * (2 * has + 1), won * (2 * seats + 1));
             if left > right || (left == right && seats < has) {
                 winner = other;
             }
         }
-        held[winner].2 += 1;
+        parties[winner].2 += 1;
     }
-    let mut result: Vec<(usize, i64)> = held.into_iter().map(|(index, _, seats)| (index, seats)).collect();
+    let mut result: Vec<(usize, i64)> = parties.into_iter().map(|(index, _, seats)| (index, seats)).collect();
     result.sort_unstable();
     result
 }

@@ -228,8 +228,8 @@ fn promises(world: &World, answer: &Answer) -> Result<(), String> {
         let kept = |index: &usize| world.spots[*index].previous.unwrap_or(0);
         let fits = |(index, replicas): &(usize, i64)| *replicas <= world.spots[*index].available().max(kept(index));
         check(shares.iter().all(fits), "more than a cluster has room for")?;
-        let held: i64 = selected.iter().map(kept).sum();
-        let grows = !world.fresh && held <= world.replicas && !world.overflow;
+        let existing: i64 = selected.iter().map(kept).sum();
+        let grows = !world.fresh && existing <= world.replicas && !world.overflow;
         let keeps = |index: &usize| shares.iter().find(|(other, _)| other == index).map_or(0, |it| it.1) >= kept(index);
         check(!grows || selected.iter().all(keeps), "scaling up took something away")?;
     }
