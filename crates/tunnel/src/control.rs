@@ -178,8 +178,8 @@ impl Place {
             let end = self.end.clone();
             let _ends = end.clone().drop_guard();
             tokio::select! {
-                held = self.held(io, end.clone()) => {
-                    if let Err(error) = held {
+                result = self.serve(io, end.clone()) => {
+                    if let Err(error) = result {
                         tracing::warn!(cluster = self.cluster, err = %error, "The agent opened no tunnel");
                     }
                 }
@@ -189,7 +189,7 @@ impl Place {
         })
     }
 
-    async fn held<S>(&self, io: S, end: CancellationToken) -> Result<(), Failed>
+    async fn serve<S>(&self, io: S, end: CancellationToken) -> Result<(), Failed>
     where
         S: Read + Write + Send + Unpin + 'static,
     {

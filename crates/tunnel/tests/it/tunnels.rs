@@ -109,13 +109,13 @@ async fn other_destinations_are_refused() {
 async fn a_full_tunnel_and_too_many_tunnels_are_refused() {
     let tunnels = Tunnels::default();
     let one = agent(&tunnels, "m1", member(|stream| echo("one", stream))).await;
-    let mut held = Vec::new();
+    let mut streams = Vec::new();
     for _ in 0..512 {
-        held.push(open(&tunnels, "m1").await.expect("a connection"));
+        streams.push(open(&tunnels, "m1").await.expect("a connection"));
     }
     let why = open(&tunnels, "m1").await.expect_err("an error");
     assert!(why.contains("carry 512 connections each, which is the limit"), "{why}");
-    let free = held.pop();
+    let free = streams.pop();
     drop(free);
     until(|| tunnels.counts("m1").1 < 512).await;
     assert!(open(&tunnels, "m1").await.is_ok());
