@@ -75,8 +75,10 @@ pub fn locked(lock: &str) -> Vec<Locked> {
 /// Crates from elsewhere than the registry.
 #[must_use]
 pub fn sources(locked: &[Locked]) -> Vec<String> {
-    let foreign = locked.iter().filter(|it| it.source != REGISTRY);
-    foreign.map(|it| format!("{} {}: from {}, which is not the registry", it.name, it.version, it.source)).collect()
+    let other_sources = locked.iter().filter(|it| it.source != REGISTRY);
+    other_sources
+        .map(|it| format!("{} {}: from {}, which is not the registry", it.name, it.version, it.source))
+        .collect()
 }
 
 /// Crates with several versions, over lines of `name version ...`, and rows of the exceptions that are no longer needed.

@@ -10,7 +10,7 @@ use xtask::layers::{IMPURE, LAYERS};
 #[test]
 fn dependencies_are_downward_only() {
     let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata of this workspace");
-    let ours: BTreeSet<&str> = LAYERS.iter().map(|layer| layer.name).collect();
+    let own: BTreeSet<&str> = LAYERS.iter().map(|layer| layer.name).collect();
     let mut wrong = Vec::new();
     for package in &metadata.packages {
         let name = package.name.as_str();
@@ -25,7 +25,7 @@ fn dependencies_are_downward_only() {
             if dependency.kind == DependencyKind::Development {
                 continue;
             }
-            if ours.contains(to) && !layer.may_use.contains(&to) {
+            if own.contains(to) && !layer.may_use.contains(&to) {
                 wrong.push(format!("{name} may not use {to}"));
             }
             if layer.pure && IMPURE.contains(&to) {
