@@ -36,7 +36,7 @@ fn assign(random: &mut SplitMix, most_clusters: usize) -> Value {
     let count = 1 + random.below(most_clusters.max(1));
     let strategy =
         random.pick(&["none", "Duplicated", "Aggregated", "Dynamic", "Dynamic", "Static", "StaticNil", "StaticEmpty"]);
-    let divides_by_room = strategy == "Aggregated" || strategy == "Dynamic";
+    let divides_by_capacity = strategy == "Aggregated" || strategy == "Dynamic";
     let mut previous = Vec::new();
     for index in 0..count {
         if random.one_in(3) {
@@ -44,7 +44,7 @@ fn assign(random: &mut SplitMix, most_clusters: usize) -> Value {
         }
     }
     let hosts: Vec<bool> = (0..count).map(|index| previous.iter().any(|it| it[0] == name(index))).collect();
-    let overflow = divides_by_room && random.one_in(4);
+    let overflow = divides_by_capacity && random.one_in(4);
     let clusters: Vec<Value> = hosts
         .iter()
         .enumerate()

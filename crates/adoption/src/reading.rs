@@ -111,7 +111,7 @@ pub async fn survey(
         let request = RangeRequest { range: range.clone(), revision: Some(revision), limit: PAGE };
         let (found, damaged) = store.salvage(request).await?;
         for damage in &damaged {
-            survey.not_understood(&shown(&damage.key), &damage.place);
+            survey.unreadable(&shown(&damage.key), &damage.place);
         }
         let read = found.items.len() + damaged.len();
         let last = found.items.iter().map(|item| &item.key).chain(damaged.iter().map(|it| &it.key)).max();

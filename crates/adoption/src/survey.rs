@@ -26,7 +26,7 @@ pub struct Survey {
     /// Keys that are not used here, by the first part of their names.
     pub ignored: BTreeMap<String, Ignored>,
     /// The number of values that are not understood.
-    pub not_understood: u64,
+    pub unreadable: u64,
     /// The first of them.
     pub findings: Vec<Finding>,
     /// Custom resources without a definition: they are kept and not served.
@@ -145,27 +145,27 @@ impl Survey {
                     let field = format!("field {number} of {message} in {}", resource_name(place));
                     *self.unknown_fields.entry(field).or_default() += 1;
                 }
-                self.look_into(place, key, read, value);
+                self.inspect(place, key, read, value);
             }
             Err(error) => {
                 if let Unreadable::Encrypted(provider) = &error {
                     *counted.encrypted.entry(provider.clone()).or_default() += 1;
                 }
-                self.not_understood(shown, &error.to_string());
+                self.unreadable(shown, &error.to_string());
             }
         }
     }
 
     /// Notes a value that the engine could not read.
-    pub fn not_understood(&mut self, shown: &str, reason: &str) {
-        self.not_understood += 1;
+    pub fn unreadable(&mut self, shown: &str, reason: &str) {
+        self.unreadable += 1;
         if self.findings.len() < LISTED {
             self.findings.push(Finding { key: shown.to_owned(), reason: reason.to_owned() });
         }
     }
 
     /// The steps for single objects.
-    fn look_into(&mut self, place: &str, key: &Bytes, read: Read, value: &Bytes) {
+    fn inspect(&mut self, place: &str, key: &Bytes, read: Read, value: &Bytes) {
         const LOOKED_INTO: &[&str] = &[
             "admissionregistration.k8s.io/mutatingwebhookconfigurations",
             "admissionregistration.k8s.io/validatingwebhookconfigurations",
@@ -237,8 +237,8 @@ impl Survey {
             let next = "stop the old control plane, then repeat after 15 s; its leases in etcd expire".to_owned();
             self.before.push(Step { object: String::new(), reason, next, key: None });
         }
-        if self.not_understood > 0 {
-            let reason = format!("{} value(s) are not understood", self.not_understood);
+        if self.unreadable > 0 {
+            let reason = format!("{} value(s) are not understood", self.unreadable);
             let next = "see the list of values, and remove or convert them in the old control plane".to_owned();
             self.before.push(Step { object: String::new(), reason, next, key: None });
         }

@@ -76,25 +76,26 @@ pub fn compile_within(pattern: &str, size: usize) -> Result<Pattern, PatternErro
     Ok(Pattern { regex, states })
 }
 
-/// The states of a part that may be repeated `room` times; `None` if it is repeated more often. Recursion is bounded by
+/// The states of a part that may be repeated `most_states` times; `None` if it is repeated more often. Recursion is bounded by
 /// the parser's limit of 250 levels.
-fn states(ast: &Ast, room: u32) -> Option<usize> {
-    let sum = |parts: &[Ast]| parts.iter().try_fold(1usize, |sum, part| Some(sum.saturating_add(states(part, room)?)));
+fn states(ast: &Ast, most_states: u32) -> Option<usize> {
+    let sum =
+        |parts: &[Ast]| parts.iter().try_fold(1usize, |sum, part| Some(sum.saturating_add(states(part, most_states)?)));
     match ast {
         Ast::Concat(concat) => sum(&concat.asts),
         Ast::Alternation(alternation) => sum(&alternation.asts),
-        Ast::Group(group) => states(&group.ast, room),
+        Ast::Group(group) => states(&group.ast, most_states),
         Ast::Repetition(repetition) => {
             let times = match &repetition.op.kind {
                 RepetitionKind::Range(
                     RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n) | RepetitionRange::Bounded(_, n),
                 ) => *n,
-                _ => return states(&repetition.ast, room).map(|states| states.saturating_add(1)),
+                _ => return states(&repetition.ast, most_states).map(|states| states.saturating_add(1)),
             };
-            if times > room {
+            if times > most_states {
                 return None;
             }
-            let inner = states(&repetition.ast, room.checked_div(times).unwrap_or(room))?;
+            let inner = states(&repetition.ast, most_states.checked_div(times).unwrap_or(most_states))?;
             Some(inner.saturating_mul(times.max(1) as usize))
         }
         _ => Some(1),

@@ -37,7 +37,7 @@ pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES, MARK_SYNCS, 
 pub fn of_store(registry: &Registry, store: EmbeddedStore, directory: PathBuf) {
     registry.collect(move |samples| {
         count(samples, &store.stats());
-        room(samples, &directory);
+        disk_space(samples, &directory);
         true
     });
 }
@@ -51,7 +51,7 @@ fn count(samples: &mut Samples, stats: &Stats) {
 }
 
 /// The size of the files, and the free space of their disk.
-fn room(samples: &mut Samples, directory: &Path) {
+fn disk_space(samples: &mut Samples, directory: &Path) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file);
     let size = sizes.map(|file| file.len() as f64).sum();

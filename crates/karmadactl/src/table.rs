@@ -96,9 +96,12 @@ impl Layout {
 impl Layout {
     fn last(&self, out: &mut String, cell: &str, position: usize) {
         let begin: usize = self.widths[..position].iter().map(|width| width + self.gap).sum();
-        let room = self.broken.and_then(|columns| columns.checked_sub(begin)).filter(|room| *room >= NARROWEST);
-        let Some(room) = room else { return out.push_str(cell) };
-        for (index, piece) in pieces(cell, room).into_iter().enumerate() {
+        let available_width = self
+            .broken
+            .and_then(|columns| columns.checked_sub(begin))
+            .filter(|available_width| *available_width >= NARROWEST);
+        let Some(available_width) = available_width else { return out.push_str(cell) };
+        for (index, piece) in pieces(cell, available_width).into_iter().enumerate() {
             if index > 0 {
                 let _ = write!(out, "\n{:begin$}", "");
             }
@@ -107,11 +110,11 @@ impl Layout {
     }
 }
 
-/// A text in pieces of at most `room` characters, broken between words where possible.
-fn pieces(text: &str, room: usize) -> Vec<&str> {
+/// A text in pieces of at most `available_width` characters, broken between words where possible.
+fn pieces(text: &str, available_width: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
-    while let Some((end, _)) = rest.char_indices().nth(room) {
+    while let Some((end, _)) = rest.char_indices().nth(available_width) {
         // A blank right behind the piece ends it too.
         let after = end + rest[end..].chars().next().map_or(0, char::len_utf8);
         let blank = rest[..after].rfind(' ').filter(|at| *at > 0);
@@ -136,12 +139,12 @@ fn fitted(widths: &[usize], least: &[Option<usize>], columns: usize) -> Vec<usiz
         };
         widths.iter().enumerate().map(one).collect()
     };
-    let room = columns.saturating_sub(GAP * widths.len().saturating_sub(1));
+    let available_width = columns.saturating_sub(GAP * widths.len().saturating_sub(1));
     // Cells may have many thousand characters: the limit is searched by halves.
     let (mut fits, mut too_wide) = (0, widths.iter().copied().max().unwrap_or(0) + 1);
     while too_wide - fits > 1 {
         let middle = fits.midpoint(too_wide);
-        let is_fitting = limited(middle).iter().sum::<usize>() <= room;
+        let is_fitting = limited(middle).iter().sum::<usize>() <= available_width;
         *(if is_fitting { &mut fits } else { &mut too_wide }) = middle;
     }
     limited(fits)
@@ -242,10 +245,10 @@ mod tests {
             let whole = Layout::breaking(columns).render(&rows(text));
             assert_eq!(whole, format!("NAME   WHY\nweb    {text}\n"), "{columns:?}");
         }
-        for room in 1..12 {
+        for available_width in 1..12 {
             for text in ["", "a", "a bb ccc dddd eeeee", "ééééé ééé", "aaaaaaaaaaaaaaaaaaaaaa", " a", "a "] {
-                let pieces = pieces(text, room);
-                assert!(pieces.iter().all(|piece| piece.chars().count() <= room), "{pieces:?}");
+                let pieces = pieces(text, available_width);
+                assert!(pieces.iter().all(|piece| piece.chars().count() <= available_width), "{pieces:?}");
                 let letters = |text: &str| text.replace(' ', "");
                 assert_eq!(letters(&pieces.concat()), letters(text));
             }

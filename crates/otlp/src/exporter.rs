@@ -189,8 +189,8 @@ impl Sending {
         }
         let end = Instant::now() + delay;
         while self.pending.len() < batch {
-            let room = batch - self.pending.len();
-            match timeout_at(end, self.spans.recv_many(&mut self.pending, room)).await {
+            let most = batch - self.pending.len();
+            match timeout_at(end, self.spans.recv_many(&mut self.pending, most)).await {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }

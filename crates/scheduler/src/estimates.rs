@@ -50,7 +50,7 @@ impl Source<'_> {
         let mut known = BTreeMap::new();
         for (cluster, answer) in self.estimators.query(clusters.into_iter().map(about).collect(), &query).await {
             match answer {
-                Answer::Known(room) => drop(known.insert(cluster, room)),
+                Answer::Known(replicas) => drop(known.insert(cluster, replicas)),
                 Answer::Unknown(why) => {
                     self.counted.unanswered();
                     tracing::debug!(cluster, reason = why, "Estimate is missing; the summary of the cluster is used");

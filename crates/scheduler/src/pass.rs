@@ -139,7 +139,7 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     };
     let (plan, before) = reserve(shared, &binding, &neighbours, &answers);
     let verdict = plan.verdict();
-    let ended = carry_out(shared, object, &binding, plan).await;
+    let ended = execute(shared, object, &binding, plan).await;
     if let Some((result, why)) = verdict {
         shared.counted.attempt(if ended.is_ok() { result } else { "error" }, why.as_str(), started.elapsed());
     }
@@ -177,7 +177,7 @@ fn reserve(
     (plan, before)
 }
 
-async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, plan: Plan) -> Result<Ended, Interrupted> {
+async fn execute(shared: &Shared, object: &Arc<Object>, binding: &Binding, plan: Plan) -> Result<Ended, Interrupted> {
     match plan {
         Plan::Nothing => Ok(Ended::done(object.revision())),
         Plan::Observed(patch) => {

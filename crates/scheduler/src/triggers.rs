@@ -170,13 +170,13 @@ pub struct Change<'a> {
     new: Option<&'a Cluster>,
     definition: bool,
     apis: bool,
-    room: bool,
+    capacity: bool,
 }
 
 impl<'a> Change<'a> {
     /// `None` without a relevant change. `old` is absent for a cluster that joined, `new` for a removed one.
     pub fn between(old: Option<&'a Cluster>, new: Option<&'a Cluster>) -> Option<Self> {
-        let all = Self { old, new, definition: true, apis: true, room: true };
+        let all = Self { old, new, definition: true, apis: true, capacity: true };
         let (Some(before), Some(after)) = (old, new) else { return Some(all) };
         let change = Self {
             definition: before.metadata.generation != after.metadata.generation
@@ -184,10 +184,10 @@ impl<'a> Change<'a> {
                 || before.metadata.labels != after.metadata.labels
                 || before.metadata.deletion_timestamp.is_some() != after.metadata.deletion_timestamp.is_some(),
             apis: before.status.api_enablements != after.status.api_enablements,
-            room: before.status.resource_summary != after.status.resource_summary,
+            capacity: before.status.resource_summary != after.status.resource_summary,
             ..all
         };
-        (change.definition || change.apis || change.room).then_some(change)
+        (change.definition || change.apis || change.capacity).then_some(change)
     }
 
     /// The reaction of bindings with these requirements.

@@ -68,7 +68,7 @@ fn divide(
     match assignment.strategy {
         Strategy::Duplicated => Ok(selected.iter().map(|it| (it.place, assignment.replicas)).collect()),
         Strategy::StaticWeight => Ok(by_weight(assignment, selected, weight)),
-        Strategy::DynamicWeight | Strategy::Aggregated => by_room(assignment, selected),
+        Strategy::DynamicWeight | Strategy::Aggregated => by_capacity(assignment, selected),
         Strategy::Unsupported(type_, preference) => Err(AssignError::Unsupported(type_, preference)),
     }
 }
@@ -91,36 +91,36 @@ fn dispense(assignment: &Assignment<'_>, seats: i64, mut parties: Vec<Share>) ->
 }
 
 /// Divides by available replicas, starting from the previous result.
-fn by_room(assignment: &Assignment<'_>, selected: &[Candidate]) -> Result<Vec<Share>, AssignError> {
+fn by_capacity(assignment: &Assignment<'_>, selected: &[Candidate]) -> Result<Vec<Share>, AssignError> {
     let mut places: Vec<u32> = selected.iter().map(|it| it.place).collect();
     places.sort_unstable();
     let is_selected = |place: u32| places.binary_search(&place).is_ok();
     let existing: Vec<Share> = assignment.previous.iter().copied().filter(|(place, _)| is_selected(*place)).collect();
     let assigned = existing.iter().fold(0_i64, |sum, (_, replicas)| sum.saturating_add(*replicas));
     let wanted = assignment.replicas;
-    let room = |amount: fn(&Candidate) -> i64| selected.iter().map(|it| (it.place, amount(it))).collect();
+    let capacity = |amount: fn(&Candidate) -> i64| selected.iter().map(|it| (it.place, amount(it))).collect();
     if assignment.fresh {
-        return spread(assignment, Step::Fresh, wanted, room(Candidate::available), Vec::new());
+        return spread(assignment, Step::Fresh, wanted, capacity(Candidate::available), Vec::new());
     }
     match assigned.cmp(&wanted) {
         std::cmp::Ordering::Equal => Ok(existing),
         std::cmp::Ordering::Greater => spread(assignment, Step::ScaleDown, wanted, existing, Vec::new()),
         std::cmp::Ordering::Less => {
-            spread(assignment, Step::ScaleUp, wanted.saturating_sub(assigned), room(|it| it.allocatable), existing)
+            spread(assignment, Step::ScaleUp, wanted.saturating_sub(assigned), capacity(|it| it.allocatable), existing)
         }
     }
 }
 
-/// Divides `target` in proportion to `room` and adds `existing`.
+/// Divides `target` in proportion to `capacity` and adds `existing`.
 fn spread(
     assignment: &Assignment<'_>,
     step: Step,
     target: i64,
-    mut room: Vec<Share>,
+    mut capacity: Vec<Share>,
     existing: Vec<Share>,
 ) -> Result<Vec<Share>, AssignError> {
-    let sum = |room: &[Share]| room.iter().fold(0_i64, |sum, (_, amount)| sum.saturating_add(*amount));
-    let available = sum(&room);
+    let sum = |capacity: &[Share]| capacity.iter().fold(0_i64, |sum, (_, amount)| sum.saturating_add(*amount));
+    let available = sum(&capacity);
     if available < target {
         return Err(AssignError::Shortage { step, available });
     }
@@ -131,18 +131,18 @@ fn spread(
         found.ok().and_then(|index| sorted_existing.get(index)).map_or(0, |(_, replicas)| *replicas)
     };
     if assignment.strategy == Strategy::Aggregated {
-        room.sort_by_key(|(_, amount)| std::cmp::Reverse(*amount));
-        let (mut front, back): (Vec<Share>, Vec<Share>) = room.into_iter().partition(|it| existing_at(it.0) > 0);
+        capacity.sort_by_key(|(_, amount)| std::cmp::Reverse(*amount));
+        let (mut front, back): (Vec<Share>, Vec<Share>) = capacity.into_iter().partition(|it| existing_at(it.0) > 0);
         front.extend(back);
-        room = front;
+        capacity = front;
         let mut seen = 0_i64;
-        let enough = room.iter().position(|(_, amount)| {
+        let enough = capacity.iter().position(|(_, amount)| {
             seen = seen.saturating_add(*amount);
             seen >= target
         });
-        room.truncate(enough.map_or(room.len(), |last| last + 1));
+        capacity.truncate(enough.map_or(capacity.len(), |last| last + 1));
     }
-    let mut result = dispense(assignment, target, room);
+    let mut result = dispense(assignment, target, capacity);
     let listed = result.len();
     for (place, replicas) in &mut result {
         *replicas = replicas.saturating_add(existing_at(*place));

@@ -233,22 +233,22 @@ fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool
     let has_demand = !matches!(demand, Demand::Nothing);
     // Without a limit, the cluster can take all replicas, and has that weight.
     let everything = i64::from(problem.spec.replicas);
-    let stands_for_all = |room: i64| has_demand && !sets && room == UNLIMITED;
+    let stands_for_all = |capacity: i64| has_demand && !sets && capacity == UNLIMITED;
     let mut estimator = Estimator::new(demand, gates.resource_models);
     let alone = problem.estimates.is_empty();
     for candidate in candidates {
         let place = candidate.place as usize;
-        let lean = snapshot.glances().get(place).and_then(|glance| glance.room.as_ref()).filter(|_| alone);
-        if let Some(room) = lean.and_then(|lean| estimator.at_a_glance(lean)) {
-            candidate.allocatable = if stands_for_all(room) { everything } else { room };
+        let lean = snapshot.glances().get(place).and_then(|glance| glance.lean.as_ref()).filter(|_| alone);
+        if let Some(capacity) = lean.and_then(|lean| estimator.at_a_glance(lean)) {
+            candidate.allocatable = if stands_for_all(capacity) { everything } else { capacity };
             continue;
         }
         let Some(member) = snapshot.members().get(place) else { continue };
         let assumed = Assumed(problem.estimates.assumed(member.name()));
         let general = estimator.estimate(member.capacity(), assumed);
         let accurate = has_demand.then(|| problem.estimates.at_most(member.name())).flatten();
-        let room = accurate.map_or(general, |at_most| general.min(at_most));
-        candidate.allocatable = if stands_for_all(room) { everything } else { room };
+        let capacity = accurate.map_or(general, |at_most| general.min(at_most));
+        candidate.allocatable = if stands_for_all(capacity) { everything } else { capacity };
     }
 }
 

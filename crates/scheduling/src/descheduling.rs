@@ -15,10 +15,10 @@ pub fn is_eligible(binding: &Binding) -> bool {
         && binding.metadata.deletion_timestamp.is_none()
         && resource.api_version == "apps/v1"
         && resource.kind == "Deployment"
-        && applied.is_some_and(|placement| divides_by_room(&placement))
+        && applied.is_some_and(|placement| divides_by_capacity(&placement))
 }
 
-fn divides_by_room(placement: &Placement) -> bool {
+fn divides_by_capacity(placement: &Placement) -> bool {
     let Some(scheduling) = &placement.replica_scheduling else { return false };
     let dynamic = scheduling.weight_preference.as_ref().is_some_and(|it| it.dynamic_weight.is_some());
     scheduling.replica_scheduling_type == Some(ReplicaSchedulingType::Divided)

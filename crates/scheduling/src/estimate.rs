@@ -116,10 +116,10 @@ impl<'a> Estimator<'a> {
     }
 
     /// [`Self::estimate`] for a cluster with the most recent grades and no assumed workloads; `None` for others.
-    pub(crate) fn at_a_glance(&self, room: &Lean) -> Option<i64> {
+    pub(crate) fn at_a_glance(&self, capacity: &Lean) -> Option<i64> {
         let (alike, on_nodes) = self.on_nodes.as_ref()?;
-        let fits = self.models && *alike == room.alike && matches!(self.demand, Demand::Replicas(Some(_)));
-        fits.then(|| room.pods.min(on_all(&room.nodes, on_nodes)).clamp(0, UNLIMITED))
+        let fits = self.models && *alike == capacity.alike && matches!(self.demand, Demand::Replicas(Some(_)));
+        fits.then(|| capacity.pods.min(on_all(&capacity.nodes, on_nodes)).clamp(0, UNLIMITED))
     }
 
     /// Returns how many more replicas fit a cluster: 0 to [`UNLIMITED`].
@@ -131,15 +131,15 @@ impl<'a> Estimator<'a> {
         let models = summary.models.as_ref().filter(|_| self.models);
         let in_sums = if self.in_sums { assumed } else { Assumed::default() };
         let pods = summary.pods.saturating_sub(in_sums.pods());
-        let room = Room { summary, models, assumed, in_sums };
+        let capacity = ClusterCapacity { summary, models, assumed, in_sums };
         match (&self.demand, models) {
             _ if pods <= 0 => 0,
             (Demand::Nothing | Demand::Replicas(None), _) => pods,
             (Demand::Replicas(Some(request)), Some(models)) if assumed.0.is_empty() => {
                 pods.min(by_grade(&mut self.on_nodes, models, request))
             }
-            (Demand::Replicas(Some(request)), _) => room.replicas(pods, request),
-            (Demand::Sets(components), _) => room.sets(pods, components),
+            (Demand::Replicas(Some(request)), _) => capacity.replicas(pods, request),
+            (Demand::Sets(components), _) => capacity.sets(pods, components),
         }
         .clamp(0, UNLIMITED)
     }
@@ -170,14 +170,14 @@ fn on_nodes(grades: &Grades, request: &Request<'_>) -> SmallVec<[i64; 9]> {
     grades.amounts.iter().map(on_node).collect()
 }
 
-struct Room<'a> {
+struct ClusterCapacity<'a> {
     summary: &'a Summary,
     models: Option<&'a Models>,
     assumed: Assumed<'a>,
     in_sums: Assumed<'a>,
 }
 
-impl Room<'_> {
+impl ClusterCapacity<'_> {
     /// How many times the amount fits the free resources of the summary.
     fn fits(&self, name: &str, amount: i64) -> i64 {
         let left = self.summary.left(name).unwrap_or(0);

@@ -15,7 +15,7 @@ pub(crate) fn repair(
     cluster_limits: Bounds,
     need: i64,
 ) -> Option<Vec<Candidate>> {
-    let regions: Vec<Vec<Candidate>> = regions.iter().map(|members| roomiest_first(members)).collect();
+    let regions: Vec<Vec<Candidate>> = regions.iter().map(|members| largest_first(members)).collect();
     let most_regions = region_limits.max.min(regions.len());
     let members: usize = regions.iter().map(Vec::len).sum();
     let most_clusters = cluster_limits.max.max(most_regions).min(members);
@@ -26,7 +26,7 @@ pub(crate) fn repair(
     for used in region_limits.min..=most_regions {
         // Each region brings one cluster, even if the cluster constraint allows fewer.
         for clusters in used.max(cluster_limits.min)..=cluster_limits.max.max(used).min(most_clusters) {
-            if table.room(used, clusters) >= Some(need) {
+            if table.capacity(used, clusters) >= Some(need) {
                 let mut chosen = table.choice(&regions, used, clusters);
                 rank(&mut chosen);
                 return Some(chosen);
@@ -36,7 +36,7 @@ pub(crate) fn repair(
     None
 }
 
-fn roomiest_first(members: &[Candidate]) -> Vec<Candidate> {
+fn largest_first(members: &[Candidate]) -> Vec<Candidate> {
     let mut sorted = members.to_vec();
     sorted.sort_by_key(|it| std::cmp::Reverse(it.available()));
     sorted
@@ -45,7 +45,7 @@ fn roomiest_first(members: &[Candidate]) -> Vec<Candidate> {
 /// The largest capacity for each number of regions and clusters.
 struct Table {
     columns: usize,
-    room: Vec<Option<i64>>,
+    capacity: Vec<Option<i64>>,
     /// For each region, how many of its clusters the best choice up to it takes.
     taken: Vec<Vec<u32>>,
 }
@@ -53,11 +53,11 @@ struct Table {
 impl Table {
     fn fill(regions: &[Vec<Candidate>], most_regions: usize, most_clusters: usize) -> Self {
         let columns = most_clusters + 1;
-        let mut room: Vec<Option<i64>> = vec![None; (most_regions + 1) * columns];
-        room[0] = Some(0);
+        let mut capacity: Vec<Option<i64>> = vec![None; (most_regions + 1) * columns];
+        capacity[0] = Some(0);
         let mut taken = Vec::with_capacity(regions.len());
         for members in regions {
-            let mut takes = vec![0_u32; room.len()];
+            let mut takes = vec![0_u32; capacity.len()];
             // Descending, so that a region is used once.
             for used in (1..=most_regions).rev() {
                 for clusters in (1..=most_clusters).rev() {
@@ -65,10 +65,10 @@ impl Table {
                     let mut sum = 0_i64;
                     for (count, member) in (1_u32..).zip(members.iter().take(clusters)) {
                         sum = sum.saturating_add(member.available());
-                        let before = room[(used - 1) * columns + clusters - count as usize];
+                        let before = capacity[(used - 1) * columns + clusters - count as usize];
                         let with = before.map(|before| before.saturating_add(sum));
-                        if with > room[cell] {
-                            room[cell] = with;
+                        if with > capacity[cell] {
+                            capacity[cell] = with;
                             takes[cell] = count;
                         }
                     }
@@ -76,11 +76,11 @@ impl Table {
             }
             taken.push(takes);
         }
-        Self { columns, room, taken }
+        Self { columns, capacity, taken }
     }
 
-    fn room(&self, used: usize, clusters: usize) -> Option<i64> {
-        self.room.get(used * self.columns + clusters).copied().flatten()
+    fn capacity(&self, used: usize, clusters: usize) -> Option<i64> {
+        self.capacity.get(used * self.columns + clusters).copied().flatten()
     }
 
     fn choice(&self, regions: &[Vec<Candidate>], mut used: usize, mut clusters: usize) -> Vec<Candidate> {

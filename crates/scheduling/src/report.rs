@@ -36,7 +36,7 @@ pub struct Shortage {
     /// Replicas, or one set of components.
     pub wanted: i64,
     /// In all clusters that pass the filters, including the assigned replicas.
-    pub room: i64,
+    pub available: i64,
     /// The number of clusters that pass the filters.
     pub clusters: usize,
 }
@@ -48,7 +48,7 @@ impl Shortage {
         let available = || clusters.iter().filter_map(|verdict| verdict.numbers.map(|numbers| numbers.available));
         Some(Self {
             wanted: if sets { 1 } else { problem.spec.replicas.into() },
-            room: available().fold(0, i64::saturating_add),
+            available: available().fold(0, i64::saturating_add),
             clusters: available().count(),
         })
     }
@@ -122,8 +122,8 @@ impl Report {
         if let Some(term) = &self.decision.affinity_term {
             value["affinityName"] = json!(term);
         }
-        if let Some(Shortage { wanted, room, clusters }) = self.shortage {
-            value["shortage"] = json!({"wanted": wanted, "room": room, "clusters": clusters});
+        if let Some(Shortage { wanted, available, clusters }) = self.shortage {
+            value["shortage"] = json!({"wanted": wanted, "room": available, "clusters": clusters});
         }
         value
     }
@@ -136,8 +136,8 @@ impl Report {
             format!("Result:    {}", self.result()),
             format!("Condition: Scheduled={} {}: {}", follows.status(), follows.reason, follows.message),
         ];
-        lines.extend(self.shortage.map(|Shortage { wanted, room, clusters }| {
-            format!("Room:      {wanted} wanted; clusters that pass: {clusters}, with room for {room} in all")
+        lines.extend(self.shortage.map(|Shortage { wanted, available, clusters }| {
+            format!("Room:      {wanted} wanted; clusters that pass: {clusters}, with room for {available} in all")
         }));
         lines.push(format!("Then:      {}", self.then()));
         lines.extend(self.decision.affinity_term.iter().map(|term| format!("Term:      {term}")));

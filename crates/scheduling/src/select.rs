@@ -30,7 +30,7 @@ fn by_cluster(
     }
     let count = candidates.len().min(bounds.max);
     if !selection.duplicated {
-        swap_in_room(&mut candidates, count, selection.need);
+        swap_in_capacity(&mut candidates, count, selection.need);
         // An empty selection lacks capacity even for no replicas.
         if count == 0 || total(&candidates[..count]) < selection.need {
             return Err(SelectError::NoRoom(count));
@@ -42,15 +42,15 @@ fn by_cluster(
 
 /// Swaps each cluster, from the last of the first `count` upwards, for the one with the most capacity of the rest,
 /// until there is enough. The swapped cluster takes the other's place in the rest.
-fn swap_in_room(candidates: &mut [Candidate], count: usize, need: i64) {
+fn swap_in_capacity(candidates: &mut [Candidate], count: usize, need: i64) {
     let (chosen, rest) = candidates.split_at_mut(count);
-    let mut room = total(chosen);
+    let mut capacity = total(chosen);
     // The other clusters, with the largest capacity on top, in their order among equals. A swapped-out cluster may
     // still be an improvement for the positions above, so it returns to the heap.
     let mut roomiest: std::collections::BinaryHeap<(i64, std::cmp::Reverse<usize>)> =
         rest.iter().enumerate().map(|(index, it)| (it.available(), std::cmp::Reverse(index))).collect();
     for place in chosen.iter_mut().rev() {
-        if room >= need {
+        if capacity >= need {
             break;
         }
         let Some(mut best) = roomiest.peek_mut() else { break };
@@ -58,7 +58,7 @@ fn swap_in_room(candidates: &mut [Candidate], count: usize, need: i64) {
         if available <= place.available() {
             continue;
         }
-        room = room.saturating_sub(place.available()).saturating_add(available);
+        capacity = capacity.saturating_sub(place.available()).saturating_add(available);
         std::mem::swap(place, &mut rest[index]);
         *best = (rest[index].available(), std::cmp::Reverse(index));
     }

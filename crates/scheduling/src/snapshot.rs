@@ -72,7 +72,7 @@ pub(crate) struct Glance {
     pub repels: bool,
     pub has_provider: bool,
     pub has_zones: bool,
-    pub room: Option<Lean>,
+    pub lean: Option<Lean>,
 }
 
 impl Glance {
@@ -82,7 +82,7 @@ impl Glance {
             repels: !member.repelling.is_empty(),
             has_provider: !member.cluster.spec.provider.is_empty(),
             has_zones: !member.cluster.spec.zones.is_empty(),
-            room: member.capacity.lean(),
+            lean: member.capacity.lean(),
         }
     }
 }

@@ -27,12 +27,12 @@ fn check(seed: u64, problem: &SchedulingProblem) {
     if workload && strategy.is_divided() {
         assert_eq!(sum, wanted, "seed {seed}: all replicas have a place");
     }
-    let by_room = matches!(strategy, Strategy::DynamicWeight | Strategy::Aggregated);
+    let by_capacity = matches!(strategy, Strategy::DynamicWeight | Strategy::Aggregated);
     for target in targets {
         let verdict = verdicts.iter().find(|verdict| verdict.cluster == target.name).unwrap();
         assert!(verdict.selected && verdict.rejected_by.is_none(), "seed {seed}: {} passed", target.name);
         let numbers = verdict.numbers.unwrap();
-        if workload && by_room {
+        if workload && by_capacity {
             assert!(i64::from(target.replicas) <= numbers.available, "seed {seed}: {} has the room", target.name);
         }
     }

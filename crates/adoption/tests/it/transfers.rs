@@ -15,7 +15,7 @@ use storage::memory::MemoryStore;
 use storage::{Error, KeyRange, Op, RangeRequest, Store, Txn};
 
 use crate::SECRET;
-use crate::upstream::{fill, json, left_behind, plain};
+use crate::upstream::{fill, json, leftovers, plain};
 
 async fn surveyed(store: &dyn Store) -> Survey {
     let shown = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
@@ -27,7 +27,7 @@ async fn everything(store: &dyn Store) -> Vec<(Bytes, Bytes, u64)> {
     store.range(all).await.unwrap().items.into_iter().map(|it| (it.key, it.value, it.mod_revision)).collect()
 }
 
-fn as_it_is() -> Target<'static> {
+fn unencrypted() -> Target<'static> {
     Target { seal: &|_, value| Ok(value), opened: &|store| store }
 }
 
@@ -35,7 +35,7 @@ fn as_it_is() -> Target<'static> {
 async fn a_survey_lists_content_and_required_steps() {
     let store = MemoryStore::new();
     fill(&store, plain()).await;
-    fill(&store, left_behind()).await;
+    fill(&store, leftovers()).await;
     let revision = store.revision().await.unwrap();
     fill(
         &store,
@@ -65,7 +65,7 @@ async fn a_survey_lists_content_and_required_steps() {
     assert_eq!(survey.resources["secrets"].encrypted["aescbc:v1:key1"], 1);
     assert_eq!(survey.ignored.keys().map(String::as_str).collect::<Vec<_>>(), ["masterleases", "ranges"]);
     assert_eq!(survey.without_definition.iter().map(String::as_str).collect::<Vec<_>>(), ["things.other.io"]);
-    assert_eq!(survey.not_understood, 1);
+    assert_eq!(survey.unreadable, 1);
     assert_eq!(survey.findings[0].key, "/registry/core/secrets/default/s");
     let before: Vec<_> = survey.before.iter().map(|step| (step.object.as_str(), step.reason.as_str())).collect();
     assert_eq!(
@@ -94,7 +94,7 @@ async fn a_survey_lists_content_and_required_steps() {
 async fn leftovers_of_an_old_installation_are_removed() {
     let store = MemoryStore::new();
     fill(&store, plain()).await;
-    fill(&store, left_behind()).await;
+    fill(&store, leftovers()).await;
     let readable = ReadableStore::new(Arc::new(store));
     let survey = surveyed(&readable).await;
     assert!(survey.can_be_adopted() && survey.before.len() == 2, "{:?}", survey.before);
@@ -111,11 +111,11 @@ async fn a_store_is_copied_into_a_directory_and_back() {
     let dir = parent.path().join("store");
     let source = ReadableStore::new(Arc::new(MemoryStore::new()));
     fill(&source, plain()).await;
-    fill(&source, left_behind()).await;
+    fill(&source, leftovers()).await;
     let mut shown = 0;
     let place = (false, "then".to_owned());
     let copied =
-        transfer::into_directory(&source, &dir, place, &as_it_is(), &mut |done, _| shown = done).await.unwrap();
+        transfer::into_directory(&source, &dir, place, &unencrypted(), &mut |done, _| shown = done).await.unwrap();
     assert_eq!((copied.sum.objects, shown), (6, 9), "what is left behind is not copied");
     let store = EmbeddedStore::open(&dir, Options { must_exist: true, ..Options::default() }).await.unwrap();
     let mut expected = everything(&source).await;
@@ -177,7 +177,7 @@ async fn a_copy_with_unreadable_values_changes_nothing() {
     fill(&source, plain()).await;
     fill(&source, vec![("/registry/core/secrets/default/s", SECRET.into())]).await;
     let place = (false, "then".to_owned());
-    let error = transfer::into_directory(&source, &dir, place, &as_it_is(), &mut |_, _| {}).await.unwrap_err();
+    let error = transfer::into_directory(&source, &dir, place, &unencrypted(), &mut |_, _| {}).await.unwrap_err();
     assert!(matches!(&error, Error::Damaged(it) if it.key.ends_with(b"/s")), "{error}");
     assert!(!dir.join("store.sqlite").exists());
 }
@@ -200,7 +200,8 @@ async fn a_source_with_active_writers_is_rejected() {
         }
     };
     let place = (false, "then".to_owned());
-    let error = transfer::into_directory(&source, &dir, place, &as_it_is(), &mut write).await.unwrap_err().to_string();
+    let error =
+        transfer::into_directory(&source, &dir, place, &unencrypted(), &mut write).await.unwrap_err().to_string();
     assert!(error.contains("/registry/core/configmaps/d/late was written during the copy"), "{error}");
     assert!(!dir.join("store.sqlite").exists());
 }

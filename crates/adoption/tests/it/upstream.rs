@@ -94,7 +94,7 @@ pub fn plain() -> Vec<(&'static str, Bytes)> {
 }
 
 /// Objects of an old installation.
-pub fn left_behind() -> Vec<(&'static str, Bytes)> {
+pub fn leftovers() -> Vec<(&'static str, Bytes)> {
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": "mutating-config", "uid": "m"},

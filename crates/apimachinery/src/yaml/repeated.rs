@@ -23,8 +23,8 @@ impl Repeated {
     }
 
     fn add(&mut self, more: impl IntoIterator<Item = String>) {
-        let room = MAX_FINDINGS.saturating_sub(self.0.len());
-        self.0.extend(more.into_iter().take(room));
+        let most = MAX_FINDINGS.saturating_sub(self.0.len());
+        self.0.extend(more.into_iter().take(most));
     }
 }
 

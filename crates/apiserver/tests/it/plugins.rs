@@ -194,8 +194,8 @@ async fn quota_of_a_rejected_create_is_released() {
         create(&client, object("v1", "ConfigMap", "b", json!({}))).await.expect_err("the second quota is full");
         assert_eq!(used("q").await, json!("1"));
     }
-    let room = json!({"status": {"hard": {"configmaps": "5"}}});
-    client.patch(&resource("v1", "ResourceQuota"), &key, &Patch::Merge(room), &status).await.expect("a status");
+    let hard = json!({"status": {"hard": {"configmaps": "5"}}});
+    client.patch(&resource("v1", "ResourceQuota"), &key, &Patch::Merge(hard), &status).await.expect("a status");
     // Of two objects created concurrently under one name, one is stored and one is counted.
     let twins = (0..8).map(|_| create(&client, object("v1", "ConfigMap", "twin", json!({}))));
     let stored = futures::future::join_all(twins).await.into_iter().filter(Result::is_ok).count();

@@ -175,11 +175,11 @@ impl Engine {
         // A machine that was stopped may be full, or in an inconsistent state.
         let kept = machine.reusable() && {
             let mut idle = self.0.idle.lock();
-            let room = idle.len() < IDLE;
-            if room {
+            let has_capacity = idle.len() < IDLE;
+            if has_capacity {
                 idle.push(machine);
             }
-            room
+            has_capacity
         };
         count(if kept { 2 } else { 3 });
         result

@@ -79,7 +79,7 @@ async fn upstreams(store: &Path) -> MemoryStore {
         let ops = vec![Op::Put { key: item.key, value, lease: None }];
         upstream_store.txn(Txn { guards: Vec::new(), ops }).await.expect("stored");
     }
-    upstream::fill(&upstream_store, upstream::left_behind()).await;
+    upstream::fill(&upstream_store, upstream::leftovers()).await;
     own_store.close().await.expect("the store closes");
     upstream_store
 }
@@ -159,13 +159,7 @@ async fn no_workload_of_a_member_is_written_when_a_control_plane_is_taken_over()
     let upstream_store = ReadableStore::new(Arc::new(upstreams(&old.join("store")).await));
     let shown = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
     let survey = reading::survey(&upstream_store, &shown, &mut |_, _| {}).await.expect("it is read");
-    assert_eq!(
-        (survey.not_understood, survey.can_be_adopted()),
-        (0, true),
-        "{:?} {:?}",
-        survey.findings,
-        survey.before
-    );
+    assert_eq!((survey.unreadable, survey.can_be_adopted()), (0, true), "{:?} {:?}", survey.findings, survey.before);
     let target = Target { seal: &|_, value| Ok(value), opened: &|store| store };
     std::fs::create_dir_all(&new).expect("a directory");
     let place = (false, "then".to_owned());
@@ -226,7 +220,7 @@ async fn filled(etcd: &Process) -> EtcdStore {
     };
     let store = EtcdStore::open(settings.options().expect("options")).await.expect("etcd answers");
     upstream::fill(&store, upstream::plain()).await;
-    upstream::fill(&store, upstream::left_behind()).await;
+    upstream::fill(&store, upstream::leftovers()).await;
     store
 }
 

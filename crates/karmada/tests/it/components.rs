@@ -110,8 +110,8 @@ async fn join(control: &Client, estimator: &str) {
     let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
         "spec": {"syncMode": "Push"}});
     create(control, &Cluster::api_resource(), cluster).await;
-    let room = json!({"cpu": "100000", "memory": "100000Gi", "pods": "100000"});
-    let status = json!({"status": {"resourceSummary": {"allocatable": room}, "apiEnablements": [
+    let capacity = json!({"cpu": "100000", "memory": "100000Gi", "pods": "100000"});
+    let status = json!({"status": {"resourceSummary": {"allocatable": capacity}, "apiEnablements": [
         {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]}});
     let key = ObjectKey::cluster("m1");
     control

@@ -112,7 +112,7 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
     }
     found.extend(control.metrics.iter().filter_map(|sample| measured(sample, facts.now)));
     found.extend(waits(&control.metrics));
-    found.extend(room(&control.metrics));
+    found.extend(disk_space(&control.metrics));
     if let Some(ends) = control.client_certificate_ends {
         let next = "Copy the kubeconfig of the control plane again; a running server renews its own file";
         let object = "your kubeconfig";
@@ -145,7 +145,7 @@ fn waits(metrics: &[Sample]) -> Vec<Finding> {
 }
 
 /// A file system that is nearly full: writes fail once it is.
-fn room(metrics: &[Sample]) -> Option<Finding> {
+fn disk_space(metrics: &[Sample]) -> Option<Finding> {
     let size = value(metrics, "karmada_store_size_bytes")?;
     let free = value(metrics, "karmada_store_free_bytes")?;
     if free >= FREE_LEAST.max(size * FREE_SHARE) {

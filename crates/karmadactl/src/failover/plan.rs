@@ -265,7 +265,7 @@ fn row(forecast: &BindingForecast<'_>) -> Vec<String> {
 fn shortage(report: &scheduling::report::Report) -> String {
     match report.shortage {
         Some(it) => {
-            format!("{}: {} wanted, room for {} in {} clusters", report.result(), it.wanted, it.room, it.clusters)
+            format!("{}: {} wanted, room for {} in {} clusters", report.result(), it.wanted, it.available, it.clusters)
         }
         None => report.result(),
     }

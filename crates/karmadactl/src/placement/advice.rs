@@ -215,10 +215,10 @@ fn of_rejections(live: &Live, rows: &[Row], report: Option<&Report>) -> Vec<Stri
         steps.push("set spec.provider, spec.region or spec.zones of the clusters, or relax spec.placement.spreadConstraints of the policy".to_owned());
     }
     if let Some(shortage) = report.and_then(|report| report.shortage) {
-        let (wanted, room) = (shortage.wanted, shortage.room.max(0));
+        let (wanted, available) = (shortage.wanted, shortage.available.max(0));
         steps.push(format!(
             "lower the replicas or their resource requests, or add nodes: {wanted} wanted, the clusters that the policy admits \
-             have room for {room}"
+             have room for {available}"
         ));
     } else if !with(&Obstacle::NoRoom).is_empty() {
         steps.push("lower the replicas or their resource requests, or add nodes".to_owned());

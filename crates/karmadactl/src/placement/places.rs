@@ -46,7 +46,7 @@ pub struct Row {
     /// The assigned replicas.
     pub replicas: Option<i64>,
     /// How many more replicas fit; `None` where that is not limited or not known.
-    pub room: Option<i64>,
+    pub capacity: Option<i64>,
     pub state: String,
     pub obstacle: Option<Obstacle>,
     /// Whether the workload is to be there.
@@ -56,11 +56,11 @@ pub struct Row {
 impl Row {
     pub fn cells(&self) -> Vec<String> {
         let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        vec![self.cluster.clone(), number(self.replicas), number(self.room), crate::table::printable(&self.state)]
+        vec![self.cluster.clone(), number(self.replicas), number(self.capacity), crate::table::printable(&self.state)]
     }
 
     pub fn to_value(&self) -> Value {
-        json!({"name": self.cluster, "assigned": self.is_target, "replicas": self.replicas, "room": self.room, "state": self.state})
+        json!({"name": self.cluster, "assigned": self.is_target, "replicas": self.replicas, "room": self.capacity, "state": self.state})
     }
 }
 
@@ -99,7 +99,7 @@ pub fn rows(live: &Live, binding: &Binding, scheduling: &Scheduling, report: Opt
         Row {
             cluster: name.to_owned(),
             replicas: target.filter(|_| is_workload),
-            room: numbers.map(|it| it.allocatable).filter(|room| *room < UNLIMITED),
+            capacity: numbers.map(|it| it.allocatable).filter(|capacity| *capacity < UNLIMITED),
             state,
             obstacle,
             is_target: target.is_some(),

@@ -160,7 +160,9 @@ async fn resume(
     if args.dry_run {
         return Ok(Item { held, plan });
     }
-    if args.yes || (form == Form::Text && agreed(context, &format!("Resume {cluster} with this plan? [y/N] "))) {
+    if args.yes
+        || (form == Form::Text && is_confirmed_by_user(context, &format!("Resume {cluster} with this plan? [y/N] ")))
+    {
         confirm(control, &held).await?;
         context.log(&format!("cluster {cluster} is resumed\n"));
         return Ok(Item { held: HeldMember { confirmed: true, ..held }, plan });
@@ -169,7 +171,7 @@ async fn resume(
     Ok(Item { held, plan })
 }
 
-fn agreed(context: &Context, question: &str) -> bool {
+fn is_confirmed_by_user(context: &Context, question: &str) -> bool {
     context.log(question);
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);

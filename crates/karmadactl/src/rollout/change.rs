@@ -13,7 +13,7 @@ use karmada_api::scope::{Binding, Override, Scope};
 use serde_json::{Value, json};
 use world::World;
 
-use super::{ChangeArgs, kinds, undone};
+use super::{ChangeArgs, ineffective, kinds};
 use crate::Context;
 use crate::error::Error;
 use crate::objects::Item;
@@ -116,7 +116,7 @@ fn plan(program: &str, item: &Item, object: &Value, change: Change, now: &str) -
 async fn warnings(context: &Context, control: &Client, item: &Item, before: &Value, after: &Value) -> Vec<String> {
     match facts(context, control, item).await {
         Ok((binding, clusters, policies, interpreter)) => {
-            undone::warnings(before, after, binding.as_ref(), &clusters, &policies, &interpreter)
+            ineffective::warnings(before, after, binding.as_ref(), &clusters, &policies, &interpreter)
         }
         Err(error) => vec![format!("whether overrides or retention undo the restart is unknown: {error}")],
     }

@@ -2,10 +2,10 @@
 
 mod change;
 mod history;
+mod ineffective;
 mod kinds;
-pub mod stand;
+pub mod state;
 pub mod status;
-mod undone;
 
 use clap::{Args, Subcommand};
 use client::Client;

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::StatusArgs;
 use super::kinds::{self, Step};
-use super::stand::{self, Copy, Goal, OverallState, Report, Seen};
+use super::state::{self, Copy, Goal, OverallState, Report, Seen};
 use crate::Context;
 use crate::error::Error;
 use crate::follow::{self, State};
@@ -132,9 +132,9 @@ pub fn follow<'a>(
             if following.read != (true, true) {
                 continue;
             }
-            let report = stand::report(&following.seen, aim.clusters, aim.goal);
+            let report = state::report(&following.seen, aim.clusters, aim.goal);
             following.print(&report, print);
-            match stand::whole(&report) {
+            match state::whole(&report) {
                 OverallState::Done => return Ok(true),
                 OverallState::Failed(lines) => return Err(Error::Several(lines)),
                 OverallState::Waiting if !aim.watches && following.has_read_all() => return Ok(false),
@@ -176,7 +176,7 @@ impl Following<'_> {
     /// Begins to follow clusters that the binding names for the first time.
     fn follow_clusters(&mut self) {
         let Some(binding) = &self.seen.binding else { return };
-        for cluster in stand::clusters(binding, self.aim.clusters) {
+        for cluster in state::clusters(binding, self.aim.clusters) {
             if !self.followed.insert(cluster.name.clone()) {
                 continue;
             }
@@ -211,7 +211,7 @@ impl Following<'_> {
 
     /// The error after the time limit: the awaited state.
     fn late(&self) -> Error {
-        let report = stand::report(&self.seen, self.aim.clusters, self.aim.goal);
+        let report = state::report(&self.seen, self.aim.clusters, self.aim.goal);
         let waiting = report.iter().filter_map(|(who, step)| match step {
             Step::Waiting(text) => Some(format!("{who}: {text}")),
             _ => None,

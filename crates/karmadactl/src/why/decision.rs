@@ -58,7 +58,7 @@ pub fn cells(row: &Row, evidence: &BTreeMap<String, Evidence>) -> [String; 6] {
         row.cluster.clone(),
         number(row.replicas),
         number(known.and_then(|it| it.score)),
-        number(row.room),
+        number(row.capacity),
         filter(row, evidence).unwrap_or_else(|| "-".to_owned()),
         row.state.clone(),
     ]

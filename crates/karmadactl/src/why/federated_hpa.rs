@@ -24,8 +24,8 @@ use karmada_api::scope::{Binding, Scope};
 use readings::{Connect, Direct, Kinds, Readings, Request};
 use serde_json::Value;
 
+use super::capacity;
 use super::page::Page;
-use super::room;
 use crate::error::Error;
 use crate::servers;
 
@@ -172,7 +172,7 @@ pub fn page(facts: &Facts) -> Page {
     page.lines("Not ready", facts.not_ready.clone());
     if let (Ok(plan), Some(binding)) = (&plan, &facts.binding) {
         let numbers: Vec<i32> = plan.desired.into_iter().chain([facts.spec.max]).collect();
-        page.lines("Capacity", room::lines(binding, &facts.clusters, &numbers));
+        page.lines("Capacity", capacity::lines(binding, &facts.clusters, &numbers));
     }
     let conditions = hpa.status.conditions.iter();
     page.lines(

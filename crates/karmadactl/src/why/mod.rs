@@ -4,6 +4,7 @@
 //! `scheduling`.
 
 mod absent;
+mod capacity;
 mod cluster;
 mod decision;
 mod federated_hpa;
@@ -11,7 +12,6 @@ mod overrides;
 mod page;
 mod policies;
 pub mod read;
-mod room;
 mod template;
 #[cfg(test)]
 mod tests;

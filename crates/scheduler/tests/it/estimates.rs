@@ -12,7 +12,7 @@ use scheduling::accurate::Switches;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{Plane, key, room};
+use crate::harness::{Plane, capacity, key};
 
 /// The control plane's own nodes and quotas serve as the member's.
 struct Own(MemberEstimator);
@@ -93,7 +93,7 @@ async fn assumed_replicas_use_quota_and_node_capacity() {
     for (node_cpu, quota_cpu) in [("100", Some("1")), ("1", None)] {
         for protected in [true, false] {
             let mut plane = Plane::start().await;
-            plane.join("m1", json!({"status": {"resourceSummary": room(100)}})).await;
+            plane.join("m1", json!({"status": {"resourceSummary": capacity(100)}})).await;
             node(&plane, node_cpu).await;
             if let Some(cpu) = quota_cpu {
                 quota(&plane, cpu).await;
@@ -115,7 +115,7 @@ async fn assumed_replicas_use_quota_and_node_capacity() {
 #[tokio::test(start_paused = true)]
 async fn an_exceeded_quota_leaves_no_clusters() {
     let mut plane = Plane::start().await;
-    plane.join("m1", json!({"status": {"resourceSummary": room(100)}})).await;
+    plane.join("m1", json!({"status": {"resourceSummary": capacity(100)}})).await;
     node(&plane, "100").await;
     quota(&plane, "30m").await;
     let stop = with_estimator(&mut plane, false).await;

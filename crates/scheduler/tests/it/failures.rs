@@ -12,7 +12,7 @@ use scheduler::triggers::IgnoreReason;
 use serde_json::json;
 use transport::Response;
 
-use crate::harness::{Plane, enablement, key, room};
+use crate::harness::{Plane, capacity, enablement, key};
 
 #[tokio::test(start_paused = true)]
 async fn without_clusters_a_binding_waits_for_a_join() {
@@ -86,7 +86,7 @@ async fn new_api_enablements_wake_only_bindings_that_need_them() {
 #[tokio::test(start_paused = true)]
 async fn bindings_without_capacity_wait_for_capacity() {
     let plane = Plane::start().await;
-    plane.join("m1", json!({"status": {"resourceSummary": room(3)}})).await;
+    plane.join("m1", json!({"status": {"resourceSummary": capacity(3)}})).await;
     let dynamic = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
         "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
     let web = key("web");
@@ -102,14 +102,14 @@ async fn bindings_without_capacity_wait_for_capacity() {
     plane.change(&web, json!({"replicas": 7})).await;
     plane.expect(&web, short).await;
     let before = plane.writes();
-    plane.cluster_status("m1", json!({"resourceSummary": room(4)})).await;
+    plane.cluster_status("m1", json!({"resourceSummary": capacity(4)})).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     plane.expect(&web, &short.replace(" 3 ", " 4 ")).await;
     assert_eq!(plane.writes() - before, 1, "the condition alone: but for numbers the reasons are known");
     let record = plane.record(&web).await.expect("reasons");
     assert!(record.error.contains("Clusters available replicas 3 are not enough"), "{record:?}");
     assert_eq!((record.passed[0].name.as_str(), record.passed[0].free, record.clusters), ("m1", 3, 1));
-    plane.cluster_status("m1", json!({"resourceSummary": room(5)})).await;
+    plane.cluster_status("m1", json!({"resourceSummary": capacity(5)})).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     plane.expect(&web, "m1:7 | True Success").await;
     let record = plane.record(&web).await.expect("reasons");
@@ -221,7 +221,7 @@ async fn overcommit_protection_assigns_capacity_once() {
     let names: Vec<_> = (0..8).map(|index| key(&format!("web-{index}"))).collect();
     for protected in [false, true] {
         let mut plane = Plane::start().await;
-        plane.join("m1", json!({"status": {"resourceSummary": room(10)}})).await;
+        plane.join("m1", json!({"status": {"resourceSummary": capacity(10)}})).await;
         plane.restart_with(Options { overcommit_protection: protected, ..Options::default() });
         for name in &names {
             plane.bind(name, json!({"replicas": 2, "placement": dynamic})).await;

@@ -130,7 +130,7 @@ impl Plane {
             "spec": {"syncMode": "Push"},
             "status": {
                 "apiEnablements": [enablement("apps/v1", "Deployment"), enablement("v1", "ConfigMap")],
-                "resourceSummary": room(100),
+                "resourceSummary": capacity(100),
             },
         });
         apimachinery::merge_patch::apply(&mut cluster, &change);
@@ -265,7 +265,7 @@ pub fn enablement(group_version: &str, kind: &str) -> Value {
     json!({"groupVersion": group_version, "resources": [{"name": format!("{}s", kind.to_lowercase()), "kind": kind}]})
 }
 
-pub fn room(pods: u32) -> Value {
+pub fn capacity(pods: u32) -> Value {
     json!({"allocatable": {"pods": pods.to_string(), "cpu": "1000"}})
 }
 

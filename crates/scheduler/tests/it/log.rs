@@ -9,7 +9,7 @@ use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::failures::refusal;
-use crate::harness::{Plane, key, room};
+use crate::harness::{Plane, capacity, key};
 
 /// With a single subscriber, tracing lets the first thread to reach an event decide whether it is enabled.
 static OTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(tracing_subscriber::registry()));
@@ -75,7 +75,7 @@ async fn a_binding_that_fits_no_cluster() {
     }
     let unschedulable = r#"WARN Binding cannot be scheduled binding=demo/web reason="NoClusterFit" err="0/1 clusters are available: 1 cluster(s) did not match the placement cluster affinity constraint.""#;
     assert_eq!(log.take(), [unschedulable]);
-    plane.join("m1", json!({"status": {"resourceSummary": room(100)}})).await;
+    plane.join("m1", json!({"status": {"resourceSummary": capacity(100)}})).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     // Before its status is written, the new cluster serves no kind: another cause, and another line.
     let lines = log.take();

@@ -7,7 +7,7 @@ use karmada_api::identity::BindingKey;
 use serde_json::{Value, json};
 use storage::embedded::{EmbeddedStore, Options};
 
-use crate::harness::{Plane, key, room};
+use crate::harness::{Plane, capacity, key};
 
 const BINDINGS: u32 = 5_000;
 
@@ -30,7 +30,7 @@ async fn the_cost_of_a_binding() {
         for (what, placement) in placements() {
             let mut plane = Plane::start().await;
             for index in 1..=clusters {
-                plane.join(&format!("m{index}"), json!({"status": {"resourceSummary": room(1_000_000)}})).await;
+                plane.join(&format!("m{index}"), json!({"status": {"resourceSummary": capacity(1_000_000)}})).await;
             }
             plane.stop();
             let names: Vec<BindingKey> = (0..BINDINGS).map(|index| key(&format!("web-{index}"))).collect();
@@ -80,7 +80,7 @@ async fn ten_thousand_bindings_through_the_store_on_disk() {
     let store = EmbeddedStore::open(directory.path(), Options::default()).await.expect("a store");
     let mut plane = Plane::start_over(Arc::new(store.clone())).await;
     for index in 1..=100 {
-        plane.join(&format!("m{index}"), json!({"status": {"resourceSummary": room(1_000_000)}})).await;
+        plane.join(&format!("m{index}"), json!({"status": {"resourceSummary": capacity(1_000_000)}})).await;
     }
     plane.stop();
     let (_, placement) = placements().into_iter().nth(2).expect("shares by room");

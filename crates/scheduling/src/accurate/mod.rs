@@ -13,7 +13,7 @@ pub use pods::{new_replica_set, unschedulable_pods};
 pub use quota::Quota;
 pub use state::State;
 
-use self::node::Rooms;
+use self::node::FreeNodes;
 use crate::estimate::UNLIMITED;
 
 /// The feature gates that change estimates.
@@ -71,11 +71,11 @@ pub fn replicas(
             resource_request: it.resource_request.clone(),
         }),
     };
-    let mut rooms = Rooms::of(state);
+    let mut free_nodes = FreeNodes::of(state);
     assumed.iter().for_each(|workload| {
-        rooms.place(&workload.components);
+        free_nodes.place(&workload.components);
     });
-    let on_nodes = rooms.fits(&component);
+    let on_nodes = free_nodes.fits(&component);
     observer.plugin_finished(NODES);
     let namespace = requirements.map_or("", |it| it.namespace.as_str());
     let by_quota = by_quota(state, namespace, std::slice::from_ref(&component), assumed, switches);
@@ -102,15 +102,15 @@ pub fn component_sets(
     if components.iter().all(|component| component.replicas <= 0) {
         return most;
     }
-    let mut rooms = Rooms::of(state);
+    let mut free_nodes = FreeNodes::of(state);
     assumed.iter().for_each(|workload| {
-        rooms.place(&workload.components);
+        free_nodes.place(&workload.components);
     });
     // First fit depends on the order. Placing the largest component first often succeeds where the given order fails.
     let mut by_size: Vec<&Component> = components.iter().collect();
     by_size.sort_by_key(|component| std::cmp::Reverse(node::size(component)));
-    let given = rooms.clone().sets(&components.iter().collect::<Vec<_>>(), most);
-    let best = given.max(rooms.sets(&by_size, most));
+    let given = free_nodes.clone().sets(&components.iter().collect::<Vec<_>>(), most);
+    let best = given.max(free_nodes.sets(&by_size, most));
     observer.plugin_finished(NODES);
     best.clamp(0, UNLIMITED)
 }

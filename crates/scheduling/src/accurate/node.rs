@@ -136,19 +136,19 @@ pub(super) fn size(component: &Component) -> (i64, i64) {
 
 /// The free resources of each node, in the order in which sets are placed.
 #[derive(Clone)]
-pub(super) struct Rooms<'a> {
-    rooms: Vec<Room<'a>>,
+pub(super) struct FreeNodes<'a> {
+    nodes: Vec<FreeNode<'a>>,
     visits: usize,
 }
 
 #[derive(Clone)]
-struct Room<'a> {
+struct FreeNode<'a> {
     node: &'a Node,
     left: Amounts,
     pods: i64,
 }
 
-impl Room<'_> {
+impl FreeNode<'_> {
     fn fits(&self, needs: &[(&str, i64)]) -> i64 {
         let left = |name: &str| self.left.get(name).copied().unwrap_or(0);
         needs.iter().map(|(name, amount)| left(name) / amount).fold(self.pods, i64::min).max(0)
@@ -164,9 +164,9 @@ impl Room<'_> {
     }
 }
 
-impl<'a> Rooms<'a> {
+impl<'a> FreeNodes<'a> {
     pub fn of(state: &'a State) -> Self {
-        let room = |node: &'a Node| {
+        let free_node = |node: &'a Node| {
             let used = state.used(&node.name);
             let left = node.allocatable.iter().map(|(name, amount)| {
                 let used = used.and_then(|used| used.amounts.get(name)).copied().unwrap_or(0);
@@ -174,16 +174,16 @@ impl<'a> Rooms<'a> {
             });
             let allowed = node.allocatable.get("pods").copied().unwrap_or(0);
             let pods = allowed.saturating_sub(used.map_or(0, |used| used.pods)).max(0);
-            Room { node, left: left.collect(), pods }
+            FreeNode { node, left: left.collect(), pods }
         };
-        Self { rooms: state.in_turn().map(room).collect(), visits: 0 }
+        Self { nodes: state.in_turn().map(free_node).collect(), visits: 0 }
     }
 
     /// Returns how many replicas fit on all nodes together.
     pub fn fits(&self, component: &Component) -> i64 {
         let needs = needs(component, is_of_nodes);
-        let taking = self.rooms.iter().filter(|room| room.node.takes(claim(component)));
-        taking.fold(0, |sum, room| sum.saturating_add(room.fits(&needs)))
+        let taking = self.nodes.iter().filter(|free_node| free_node.node.takes(claim(component)));
+        taking.fold(0, |sum, free_node| sum.saturating_add(free_node.fits(&needs)))
     }
 
     /// Places components on the first nodes that fit. Returns false when one does not fit; replicas placed before stay.
@@ -194,14 +194,14 @@ impl<'a> Rooms<'a> {
     fn place_one(&mut self, component: &Component) -> bool {
         let mut remaining = i64::from(component.replicas);
         let needs = needs(component, is_of_nodes);
-        for room in &mut self.rooms {
+        for free_node in &mut self.nodes {
             if remaining <= 0 || self.visits >= MAX_VISITS {
                 break;
             }
             self.visits += 1;
-            if room.node.takes(claim(component)) {
-                let placed = room.fits(&needs).min(remaining);
-                room.take(&needs, placed);
+            if free_node.node.takes(claim(component)) {
+                let placed = free_node.fits(&needs).min(remaining);
+                free_node.take(&needs, placed);
                 remaining -= placed;
             }
         }

@@ -127,11 +127,11 @@ fn repair_by_enumeration(
         let members = all.iter().enumerate().filter(|(index, _)| set >> index & 1 == 1).map(|(_, member)| *member);
         let members: Vec<(usize, i64)> = members.collect();
         let used: std::collections::BTreeSet<usize> = members.iter().map(|(region, _)| *region).collect();
-        let room: i64 = members.iter().map(|(_, room)| room).sum();
+        let capacity: i64 = members.iter().map(|(_, capacity)| capacity).sum();
         let allowed = (limits.min..=limits.max).contains(&used.len())
             && members.len() >= clusters.min
             && members.len() <= clusters.max.max(used.len());
-        (allowed && room >= need).then_some((used.len(), members.len()))
+        (allowed && capacity >= need).then_some((used.len(), members.len()))
     });
     sizes.min()
 }
@@ -208,7 +208,7 @@ proptest! {
         let chosen = select(&selection, ranked.clone());
         // It fails only when no choice of that many clusters has the capacity.
         let mut most: Vec<i64> = ranked.iter().map(Candidate::available).collect();
-        most.sort_unstable_by_key(|room| std::cmp::Reverse(*room));
+        most.sort_unstable_by_key(|capacity| std::cmp::Reverse(*capacity));
         prop_assert_eq!(chosen.is_ok(), most[..count].iter().sum::<i64>() >= need);
         prop_assert_eq!(chosen, expected);
     }

@@ -66,7 +66,7 @@ fn preference(world: &World, index: usize) -> (u32, Reverse<i64>, Reverse<i64>, 
     (spot.tier, Reverse(spot.score()), Reverse(spot.available()), index)
 }
 
-fn room(world: &World, chosen: &[usize]) -> i64 {
+fn capacity(world: &World, chosen: &[usize]) -> i64 {
     chosen.iter().map(|index| world.spots[*index].available()).sum()
 }
 
@@ -89,7 +89,7 @@ fn select(world: &World) -> Result<Vec<usize>, &'static str> {
         return Ok(chosen);
     }
     for index in (0..n).rev() {
-        if room(world, &chosen) >= world.replicas {
+        if capacity(world, &chosen) >= world.replicas {
             break;
         }
         let mut best: Option<usize> = None;
@@ -103,7 +103,7 @@ fn select(world: &World) -> Result<Vec<usize>, &'static str> {
             std::mem::swap(&mut chosen[index], &mut rest[best]);
         }
     }
-    if chosen.is_empty() || room(world, &chosen) < world.replicas { Err("no room") } else { Ok(chosen) }
+    if chosen.is_empty() || capacity(world, &chosen) < world.replicas { Err("no room") } else { Ok(chosen) }
 }
 
 struct Region {
@@ -216,7 +216,7 @@ fn assign(world: &World, selected: &[usize]) -> Result<Vec<(usize, i64)>, &'stat
             if members.is_empty() || remaining == 0 {
                 continue;
             }
-            let share = remaining.min(room(world, &members)).max(0);
+            let share = remaining.min(capacity(world, &members)).max(0);
             result.extend(divide(world, &members, share)?);
             remaining -= share;
         }
@@ -256,9 +256,9 @@ fn divide(world: &World, members: &[usize], replicas: i64) -> Result<Vec<(usize,
     previous.sort_unstable();
     let assigned: i64 = previous.iter().map(|(_, replicas)| replicas).sum();
     let free = |it: &usize| (*it, world.spots[*it].allocatable);
-    let (target, mut room, kept, error) = if world.fresh {
-        let room: Vec<_> = members.iter().map(|it| (*it, world.spots[*it].available())).collect();
-        (replicas, room, Vec::new(), "no room to start afresh")
+    let (target, mut capacity, kept, error) = if world.fresh {
+        let capacity: Vec<_> = members.iter().map(|it| (*it, world.spots[*it].available())).collect();
+        (replicas, capacity, Vec::new(), "no room to start afresh")
     } else if assigned > replicas {
         (replicas, previous, Vec::new(), "no room to scale down")
     } else if assigned < replicas {
@@ -266,25 +266,25 @@ fn divide(world: &World, members: &[usize], replicas: i64) -> Result<Vec<(usize,
     } else {
         return Ok(previous);
     };
-    if room.iter().map(|(_, free)| free).sum::<i64>() < target {
+    if capacity.iter().map(|(_, free)| free).sum::<i64>() < target {
         return Err(error);
     }
     let has = |index: usize| kept.iter().find(|(other, _)| *other == index).map_or(0, |(_, replicas)| *replicas);
-    room.sort_by_key(|(_, free)| Reverse(*free));
+    capacity.sort_by_key(|(_, free)| Reverse(*free));
     if world.way == Way::Aggregated {
-        room.sort_by_key(|(index, _)| has(*index) == 0);
+        capacity.sort_by_key(|(index, _)| has(*index) == 0);
         let mut sum = 0;
         let mut cut = Vec::new();
-        for (index, free) in room {
+        for (index, free) in capacity {
             cut.push((index, free));
             sum += free;
             if sum >= target {
                 break;
             }
         }
-        room = cut;
+        capacity = cut;
     }
-    let mut result = seats(world, target, &room);
+    let mut result = seats(world, target, &capacity);
     for (index, replicas) in &mut result {
         *replicas += has(*index);
     }

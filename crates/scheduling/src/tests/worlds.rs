@@ -73,14 +73,14 @@ fn world(clusters: usize, number: u64) -> World {
             Spot { allocatable, previous, weight, tier: if odd { side } else { 0 }, region: side + 1 }
         })
         .collect();
-    let by_room = matches!(way, Way::Dynamic | Way::Aggregated);
+    let by_capacity = matches!(way, Way::Dynamic | Way::Aggregated);
     World {
         way,
         replicas,
         requires: odd,
         fresh,
         empty: odd && ascending,
-        overflow: odd && by_room,
+        overflow: odd && by_capacity,
         ascending,
         spots,
         region,

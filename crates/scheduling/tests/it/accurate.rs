@@ -13,7 +13,7 @@ const MOST: i64 = 2_147_483_647;
 /// `2c6Gi8p a` is a node with that room and the label a; `!` has a taint, `#` is cordoned.
 fn node(index: usize, text: &str) -> Value {
     let mut words = text.split(' ');
-    let room = words.next().unwrap();
+    let capacity = words.next().unwrap();
     let flags: Vec<&str> = words.collect();
     let mut labels = json!({});
     flags.iter().filter(|flag| flag.chars().all(char::is_alphanumeric)).for_each(|flag| labels[*flag] = json!("yes"));
@@ -21,7 +21,7 @@ fn node(index: usize, text: &str) -> Value {
     if flags.contains(&"!") {
         taints.push(json!({"key": "k", "value": "v", "effect": "NoSchedule"}));
     }
-    json!({"metadata": {"name": format!("n{index}"), "labels": labels}, "status": {"allocatable": amounts(room, "110")},
+    json!({"metadata": {"name": format!("n{index}"), "labels": labels}, "status": {"allocatable": amounts(capacity, "110")},
         "spec": {"taints": taints, "unschedulable": flags.contains(&"#")}})
 }
 

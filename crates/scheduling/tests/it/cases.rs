@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 #[test]
 fn every_list_is_filled_in() {
-    let cluster = |name: &str, room: i64, region: &str| json!({"name": name, "allocatable": room, "region": region});
+    let cluster =
+        |name: &str, capacity: i64, region: &str| json!({"name": name, "allocatable": capacity, "region": region});
     let mut document = json!({
         "note": "stays",
         "assign": [

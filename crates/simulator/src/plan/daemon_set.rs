@@ -169,8 +169,8 @@ fn outdated(
     let mut old: Vec<&PodFacts> = pods().filter(|pod| pod.template_hash.as_ref() != hash).collect();
     old.sort_by_key(|pod| available(pod));
     let idle = old.iter().filter(|pod| !available(pod)).count();
-    let room = usize::try_from((most - missing).max(0)).unwrap_or(0);
-    old.into_iter().take(idle + room).map(super::replica_set::delete).collect()
+    let allowed = usize::try_from((most - missing).max(0)).unwrap_or(0);
+    old.into_iter().take(idle + allowed).map(super::replica_set::delete).collect()
 }
 
 fn status(set: &DaemonSet, wanted: &BTreeSet<&str>, at: &Places<'_>, hash: &str, now: jiff::Timestamp) -> Status {

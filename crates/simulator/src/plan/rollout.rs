@@ -31,8 +31,8 @@ pub(crate) fn first_size(deployment: &Deployment, sets: &Sets<'_>) -> i64 {
 /// The size that the new ReplicaSet may grow to while the old ones are unchanged.
 fn grown(deployment: &Deployment, sets: &Sets<'_>, size: i64) -> i64 {
     let (surge, _) = deployment.slack();
-    let room = deployment.replicas() + surge - spec_total(sets.all());
-    size + room.clamp(0, (deployment.replicas() - size).max(0))
+    let growth = deployment.replicas() + surge - spec_total(sets.all());
+    size + growth.clamp(0, (deployment.replicas() - size).max(0))
 }
 
 /// The next step of a rollout: first the new set grows, then the old ones shrink as far as availability allows.

@@ -46,7 +46,7 @@ pub fn node(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp
             }
         }
     }
-    room(lines, status, related, now);
+    capacity(lines, status, related, now);
 }
 
 fn roles(labels: &Value) -> String {
@@ -123,7 +123,7 @@ fn system(lines: &mut Lines, info: &Value) {
 }
 
 /// The unfinished pods, and the sum of their requests.
-fn room(lines: &mut Lines, status: &Value, related: &Related, now: Timestamp) {
+fn capacity(lines: &mut Lines, status: &Value, related: &Related, now: Timestamp) {
     let allocatable = match status["allocatable"].is_object() {
         true => amounts(&status["allocatable"]),
         false => amounts(&status["capacity"]),
