@@ -150,11 +150,11 @@ fn of_webhooks(content: Value, directory: &Path, read: Read<'_>) -> Result<Crede
     }
     let kind = if content["kind"] == OLD_OF_WEBHOOKS.kind { OLD_OF_WEBHOOKS } else { OF_WEBHOOKS };
     kind.check(&content)?;
-    let given: OfWebhooks = decoded(content)?;
-    if given.kube_config_file.is_empty() {
+    let of_kind: OfWebhooks = decoded(content)?;
+    if of_kind.kube_config_file.is_empty() {
         return Ok(Credentials::default());
     }
-    let file = directory.join(&given.kube_config_file);
+    let file = directory.join(&of_kind.kube_config_file);
     let at = |refused: Refused| Refused(format!("kubeConfigFile {}: {refused}", file.display()));
     let document = self::file(&read(&file).map_err(Refused)?).map_err(at)?;
     let directory = file.parent().map(Path::to_owned).unwrap_or_default();

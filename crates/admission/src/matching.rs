@@ -247,11 +247,11 @@ mod tests {
             (vec![rule("*")], "Exact", Some(rule("v2")), Some("v1")),
             (vec![], "Exact", None, Some("v1")),
         ] {
-            let given =
+            let document =
                 json!({"resourceRules": rules, "matchPolicy": policy, "excludeResourceRules": excluded.map(|it| [it])});
             let found =
-                Criteria::of_policy(&given).version(&subject("g v1 r ns", Operation::Update), &["v1", "v2", "v3"]);
-            assert_eq!(found, expected, "{given}");
+                Criteria::of_policy(&document).version(&subject("g v1 r ns", Operation::Update), &["v1", "v2", "v3"]);
+            assert_eq!(found, expected, "{document}");
         }
     }
 

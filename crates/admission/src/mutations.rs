@@ -133,7 +133,7 @@ impl Run<'_, '_> {
         }
         let mut configuration = patch.clone();
         for field in ["apiVersion", "kind"] {
-            if patch.get(field).is_some_and(|given| given != &object[field]) {
+            if patch.get(field).is_some_and(|patched_value| patched_value != &object[field]) {
                 return Err(format!("invalid ApplyConfiguration: may not change {field}"));
             }
             configuration[field] = object[field].clone();

@@ -51,11 +51,11 @@ impl Binding {
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let has =
             |action: &str| spec["validationActions"].as_array().is_some_and(|list| list.iter().any(|it| it == action));
-        let reference = |given: &Value| ParamRef {
-            name: text(&given["name"]),
-            namespace: text(&given["namespace"]),
-            selector: crate::matching::selector(&given["selector"]),
-            denies_missing: given["parameterNotFoundAction"] == "Deny",
+        let reference = |reference_value: &Value| ParamRef {
+            name: text(&reference_value["name"]),
+            namespace: text(&reference_value["namespace"]),
+            selector: crate::matching::selector(&reference_value["selector"]),
+            denies_missing: reference_value["parameterNotFoundAction"] == "Deny",
         };
         Self {
             name: text(&binding["metadata"]["name"]).unwrap_or_default(),

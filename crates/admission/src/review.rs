@@ -145,9 +145,9 @@ fn not_a_review(body: &[u8], error: &serde_json::Error) -> String {
 }
 
 fn check_v1(response: &Response, api_version: &str, kind: &str, uid: &str, phase: Phase) -> Result<(), String> {
-    let given = response.uid.as_deref().unwrap_or_default();
-    if given != uid {
-        return Err(format!("expected response.uid={uid:?}, got {given:?}"));
+    let response_uid = response.uid.as_deref().unwrap_or_default();
+    if response_uid != uid {
+        return Err(format!("expected response.uid={uid:?}, got {response_uid:?}"));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if (group, version, kind) != (GROUP, "v1", KIND) {
@@ -168,19 +168,19 @@ fn check_v1(response: &Response, api_version: &str, kind: &str, uid: &str, phase
 }
 
 /// A refusal as clients get it: at least 400, and with the name of the webhook.
-fn denied(webhook: &str, given: Option<Refusal>) -> Status {
-    let given = given.unwrap_or_default();
+fn denied(webhook: &str, returned: Option<Refusal>) -> Status {
+    let returned = returned.unwrap_or_default();
     let by = format!("admission webhook {webhook:?} denied the request");
-    let why = if given.message.is_empty() { &given.reason } else { &given.message };
-    let is_failure = !matches!(given.status.as_str(), "" | "Success");
+    let why = if returned.message.is_empty() { &returned.reason } else { &returned.message };
+    let is_failure = !matches!(returned.status.as_str(), "" | "Success");
     Status {
         kind: "Status".to_owned(),
         api_version: "v1".to_owned(),
-        status: if is_failure { given.status.clone() } else { "Failure".to_owned() },
+        status: if is_failure { returned.status.clone() } else { "Failure".to_owned() },
         message: if why.is_empty() { format!("{by} without explanation") } else { format!("{by}: {why}") },
-        code: u16::try_from(given.code).ok().filter(|code| (400..1000).contains(code)).unwrap_or(400),
-        reason: given.reason,
-        details: given.details,
+        code: u16::try_from(returned.code).ok().filter(|code| (400..1000).contains(code)).unwrap_or(400),
+        reason: returned.reason,
+        details: returned.details,
         ..Status::default()
     }
 }

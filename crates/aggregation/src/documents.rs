@@ -47,8 +47,8 @@ pub fn openapi_url(index: &[u8], group: &str, version: &str) -> Option<String> {
     let index: Index = serde_json::from_slice(index).ok()?;
     let path = format!("apis/{group}/{version}");
     let own = format!("/openapi/v3/{path}");
-    let given = &index.paths.get(&path)?.url;
-    let query = given.strip_prefix(&own).filter(|rest| rest.is_empty() || rest.starts_with('?'));
+    let listed_url = &index.paths.get(&path)?.url;
+    let query = listed_url.strip_prefix(&own).filter(|rest| rest.is_empty() || rest.starts_with('?'));
     Some(query.map_or_else(|| own.clone(), |query| format!("{own}{query}")))
 }
 

@@ -31,8 +31,8 @@ pub fn target(uri: &Uri) -> Result<&str, Status> {
 ///
 /// # Errors
 /// 400 for a user whose name cannot be sent.
-pub fn headers(given: &HeaderMap, user: &Identity, address: Option<&str>) -> Result<HeaderMap, Status> {
-    let mut kept = forwarding::end_to_end(given, given.contains_key(UPGRADE));
+pub fn headers(received: &HeaderMap, user: &Identity, address: Option<&str>) -> Result<HeaderMap, Status> {
+    let mut kept = forwarding::end_to_end(received, received.contains_key(UPGRADE));
     for name in [AUTHORIZATION, HOST, EXPECT] {
         kept.remove(name);
     }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_user_replaces_all_credentials() {
-        let mut given = HeaderMap::new();
+        let mut received = HeaderMap::new();
         for (name, value) in [
             ("authorization", "Bearer secret"),
             ("x-remote-user", "root"),
@@ -122,7 +122,7 @@ mod tests {
             ("x-forwarded-for", "192.0.2.1"),
             ("host", "karmada"),
         ] {
-            given.append(name, HeaderValue::from_static(value));
+            received.append(name, HeaderValue::from_static(value));
         }
         let user = Identity {
             user: "ann".into(),
@@ -130,7 +130,7 @@ mod tests {
             groups: vec!["dev".into(), "system:authenticated".into()],
             extra: vec![("example.com/Team".into(), vec!["ä".into(), "b".into()])],
         };
-        let headers = headers(&given, &user, Some("192.0.2.9")).expect("headers");
+        let headers = headers(&received, &user, Some("192.0.2.9")).expect("headers");
         let expected = [
             "accept: application/json",
             "connection: Upgrade",
@@ -146,7 +146,7 @@ mod tests {
         ];
         assert_eq!(shown(&headers), expected);
         let odd = Identity { user: "a\nb".into(), ..Identity::default() };
-        let refused = super::headers(&given, &odd, None).expect_err("not a header");
+        let refused = super::headers(&received, &odd, None).expect_err("not a header");
         assert_eq!(refused.code, 400);
     }
 

@@ -167,14 +167,14 @@ fn same_identity(original: &Value, converted: &Value) -> Result<(), String> {
 
 /// Puts the metadata of the original back, with the labels and annotations of the converted object.
 fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
-    let mut given = match converted.get_mut("metadata").map(Value::take) {
+    let mut converted_metadata = match converted.get_mut("metadata").map(Value::take) {
         None => return Err("missing metadata in converted object".to_owned()),
-        Some(Value::Object(given)) => given,
+        Some(Value::Object(converted_metadata)) => converted_metadata,
         Some(other) => return Err(format!("invalid metadata of type {} in converted object", go_type(&other))),
     };
     let mut metadata = original["metadata"].as_object().cloned().unwrap_or_default();
     for field in ["labels", "annotations"] {
-        match given.remove(field).filter(|value| !value.is_null()) {
+        match converted_metadata.remove(field).filter(|value| !value.is_null()) {
             None => drop(metadata.remove(field)),
             Some(Value::Object(map)) => {
                 check_texts(field, &map, metadata.get(field))?;

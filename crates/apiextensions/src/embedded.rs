@@ -14,8 +14,8 @@ pub(crate) fn check(object: &Map<String, Value>, path: &Path, errors: &mut Error
     if let Some(version) = object.get("apiVersion") {
         api_version(version, &path.child("apiVersion"), errors);
     }
-    if let Some(given) = object.get("kind") {
-        kind(given, &path.child("kind"), errors);
+    if let Some(kind_value) = object.get("kind") {
+        kind(kind_value, &path.child("kind"), errors);
     }
     let Some(metadata) = object.get("metadata").filter(|metadata| metadata.is_object()) else { return };
     let mut metadata = metadata.clone();

@@ -33,9 +33,9 @@ fn version(version: &Version, shared: &Shared) -> String {
     let nothing = || "null".to_owned();
     let schema = version.json_schema().filter(|_| !shared.schemas);
     let schema = schema.map_or_else(nothing, |json| format!(r#"{{"OpenAPIV3Schema":{}}}"#, schema_of(json)));
-    let subresources = version.subresources.as_ref().filter(|_| !shared.subresources).map_or_else(nothing, |given| {
-        let status = if given.status.is_some() { "{}" } else { "null" };
-        let scale = given.scale.as_ref().map_or_else(nothing, |scale| {
+    let subresources = version.subresources.as_ref().filter(|_| !shared.subresources).map_or_else(nothing, |own| {
+        let status = if own.status.is_some() { "{}" } else { "null" };
+        let scale = own.scale.as_ref().map_or_else(nothing, |scale| {
             format!(
                 r#"{{"SpecReplicasPath":{},"StatusReplicasPath":{},"LabelSelectorPath":{}}}"#,
                 Value::from(scale.spec_replicas_path.as_str()),

@@ -120,8 +120,8 @@ impl Operation {
             Some(other) => Err(mistyped(other, &format!("struct field jsonPatchOp.{key} of type string"))),
         };
         let (op, path, from) = (text("op")?.unwrap_or("unknown"), text("path")?, text("from")?);
-        let pointer = |given: Option<&str>, what: &str| {
-            given
+        let pointer = |member: Option<&str>, what: &str| {
+            member
                 .ok_or_else(|| PatchError::NotApplicable(format!("operation {op:?} needs {what:?}")))
                 .and_then(Pointer::parse)
         };

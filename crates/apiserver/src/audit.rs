@@ -214,7 +214,7 @@ impl Recording {
         let mut open = self.open.lock();
         if let Some(reference) = &mut open.event.object_ref {
             let metadata = &object["metadata"];
-            let given = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+            let field_text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
             for (place, field) in [
                 (&mut reference.name, "name"),
                 (&mut reference.namespace, "namespace"),
@@ -222,7 +222,7 @@ impl Recording {
                 (&mut reference.resource_version, "resourceVersion"),
             ] {
                 if place.is_empty() {
-                    *place = given(field);
+                    *place = field_text(field);
                 }
             }
         }
@@ -381,10 +381,10 @@ fn source_ips(headers: &HeaderMap, peer: Option<&Peer>) -> Vec<String> {
 }
 
 fn user_agent(headers: &HeaderMap) -> String {
-    let given = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match given.char_indices().nth(USER_AGENT_LENGTH) {
-        Some((end, _)) => format!("{}...TRUNCATED", &given[..end]),
-        None => given.to_owned(),
+    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match agent.char_indices().nth(USER_AGENT_LENGTH) {
+        Some((end, _)) => format!("{}...TRUNCATED", &agent[..end]),
+        None => agent.to_owned(),
     }
 }
 
@@ -448,13 +448,13 @@ mod tests {
 
     #[test]
     fn addresses_are_those_of_the_client_and_the_proxies() {
-        for (given, expected) in [
+        for (input, expected) in [
             (vec![], vec![]),
             (vec![("x-forwarded-for", "10.0.0.1, nonsense, 10.0.0.2")], vec!["10.0.0.1", "10.0.0.2"]),
             (vec![("x-forwarded-for", "10.0.0.1"), ("x-real-ip", "10.0.0.1")], vec!["10.0.0.1"]),
             (vec![("x-real-ip", "::1")], vec!["::1"]),
         ] {
-            assert_eq!(source_ips(&headers(&given), None), expected);
+            assert_eq!(source_ips(&headers(&input), None), expected);
         }
     }
 

@@ -59,8 +59,8 @@ pub fn end_to_end(headers: &HeaderMap, upgrade: bool) -> HeaderMap {
 /// Removes headers by the beginnings of their names. Servers behind CGI and WSGI do not distinguish `_` from `-`.
 pub fn remove_prefixed(headers: &mut HeaderMap, prefixes: &[&str]) {
     let begins = |name: &str, prefix: &str| {
-        let mut given = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
-        prefix.bytes().all(|byte| given.next() == Some(byte))
+        let mut dashed = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
+        prefix.bytes().all(|byte| dashed.next() == Some(byte))
     };
     let matches = |name: &&HeaderName| prefixes.iter().any(|prefix| begins(name.as_str(), prefix));
     let names: Vec<HeaderName> = headers.keys().filter(matches).cloned().collect();
@@ -96,13 +96,13 @@ mod tests {
 
     #[test]
     fn hop_by_hop_headers_are_removed() {
-        let given = [
+        let input = [
             ("content-type", "application/json"),
             ("access-control-allow-origin", "*"),
             ("connection", "close"),
             ("upgrade", "h2c"),
         ];
-        let headers: HeaderMap = given
+        let headers: HeaderMap = input
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect();
@@ -128,14 +128,14 @@ mod tests {
 
     #[test]
     fn a_token_is_removed_from_among_any_subprotocols() {
-        for (given, left) in [
+        for (input, left) in [
             (&b"v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2Vj"[..], Some("v4.channel.k8s.io")),
             (b"\xe4, base64url.bearer.authorization.k8s.io.c2Vj, v4.channel.k8s.io", None),
             (b"base64url.bearer.authorization.k8s.io.c2Vj", None),
             (b"v5.channel.k8s.io", Some("v5.channel.k8s.io")),
         ] {
             let mut headers = HeaderMap::new();
-            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_bytes(given).expect("a value"));
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_bytes(input).expect("a value"));
             remove_token_protocol(&mut headers);
             let kept = headers.get(SEC_WEBSOCKET_PROTOCOL).map(|value| String::from_utf8_lossy(value.as_bytes()));
             let has_token = kept.as_ref().is_some_and(|kept| kept.contains(TOKEN_PROTOCOL));

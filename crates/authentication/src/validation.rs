@@ -73,11 +73,11 @@ fn issuer_at(jwt: Jwt, path: &Path, disallowed: &[String], errors: &mut ErrorLis
     let extra = extra(&jwt.claim_mappings.extra, &of("extra"), errors);
     let user_rules = user_rules(&jwt.user_validation_rules, &path.child("userValidationRules"), errors);
     check_email(username.as_ref(), &extra, &claim_rules, &of("username").child("expression"), errors);
-    let given = |text: String| Some(text).filter(|text| !text.is_empty());
+    let non_empty = |text: String| Some(text).filter(|text| !text.is_empty());
     Some(Issuer {
         url: jwt.issuer.url,
-        discovery_url: given(jwt.issuer.discovery_url),
-        certificate_authority: given(jwt.issuer.certificate_authority),
+        discovery_url: non_empty(jwt.issuer.discovery_url),
+        certificate_authority: non_empty(jwt.issuer.certificate_authority),
         audiences: jwt.issuer.audiences,
         algorithms: Algorithm::ALL.iter().map(|(_, algorithm)| *algorithm).collect(),
         claim_rules,

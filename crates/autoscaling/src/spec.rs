@@ -192,7 +192,7 @@ impl From<WireMetric> for Metric {
     fn from(wire: WireMetric) -> Self {
         let WireMetric { type_, resource, container_resource, pods, object, external } = wire;
         let unknown = |type_| Self { source: Source::Unknown(type_), target: Target::default() };
-        let given = match type_.as_str() {
+        let wire_source = match type_.as_str() {
             "Resource" => resource,
             "ContainerResource" => container_resource,
             "Pods" => pods,
@@ -200,8 +200,8 @@ impl From<WireMetric> for Metric {
             "External" => external,
             _ => None,
         };
-        let Some(given) = given else { return unknown(type_) };
-        let WireSource { name, container, described_object, metric, target } = given;
+        let Some(wire_source) = wire_source else { return unknown(type_) };
+        let WireSource { name, container, described_object, metric, target } = wire_source;
         let source = match type_.as_str() {
             "Resource" => Source::Resource { name },
             "ContainerResource" => Source::ContainerResource { name, container },
@@ -245,7 +245,7 @@ trait Filled {
 impl Filled for Option<WireRules> {
     fn filled(self, window: Option<i64>, policies: &[(Change, i64)]) -> Rules {
         let wire = self.unwrap_or_default();
-        let given = |list: Vec<WirePolicy>| list.into_iter().map(Policy::from).collect();
+        let policies_of = |list: Vec<WirePolicy>| list.into_iter().map(Policy::from).collect();
         let default = || policies.iter().map(|(change, period)| Policy { change: *change, period: *period }).collect();
         Rules {
             window: wire.stabilization_window_seconds.or(window),
@@ -254,7 +254,7 @@ impl Filled for Option<WireRules> {
                 Some("Min") => Select::Min,
                 _ => Select::Max,
             },
-            policies: wire.policies.map_or_else(default, given),
+            policies: wire.policies.map_or_else(default, policies_of),
             tolerance: wire.tolerance.map(Quantity::as_f64),
         }
     }
@@ -286,8 +286,8 @@ mod tests {
         assert_eq!((bare.min, bare.max, &bare.behavior), (1, 10, &None));
         assert_eq!(bare.metrics[0].source, Source::Resource { name: "cpu".to_owned() });
         assert_eq!(bare.metrics[0].target.average_utilization, Some(80));
-        let given = spec(json!({"maxReplicas": 10, "behavior": {"scaleDown": {"selectPolicy": "Min"}}}));
-        let Behavior { up, down } = given.behavior.expect("a behavior");
+        let decoded = spec(json!({"maxReplicas": 10, "behavior": {"scaleDown": {"selectPolicy": "Min"}}}));
+        let Behavior { up, down } = decoded.behavior.expect("a behavior");
         assert_eq!((up.window, up.policies.len(), up.select), (Some(0), 2, Select::Max));
         assert_eq!((down.window, down.select), (None, Select::Min));
         assert_eq!(down.policies, [Policy { change: Change::Percent(100), period: 15 }]);
@@ -295,9 +295,9 @@ mod tests {
 
     #[test]
     fn a_type_without_its_source_is_unknown() {
-        let given = spec(json!({"maxReplicas": 10, "metrics": [{"type": "Pods"}, {"type": "Sun"}]}));
-        assert_eq!(given.metrics[0].source, Source::Unknown("Pods".to_owned()));
-        assert_eq!(given.metrics[1].source, Source::Unknown("Sun".to_owned()));
-        assert!(!given.needs_usage());
+        let decoded = spec(json!({"maxReplicas": 10, "metrics": [{"type": "Pods"}, {"type": "Sun"}]}));
+        assert_eq!(decoded.metrics[0].source, Source::Unknown("Pods".to_owned()));
+        assert_eq!(decoded.metrics[1].source, Source::Unknown("Sun".to_owned()));
+        assert!(!decoded.needs_usage());
     }
 }

@@ -163,9 +163,9 @@ fn config_of(endpoint: &Endpoint) -> Result<Config> {
     Ok(config)
 }
 
-fn proxy_headers(given: &[(String, String)]) -> Result<HeaderMap> {
+fn proxy_headers(configured: &[(String, String)]) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    for (name, values) in given {
+    for (name, values) in configured {
         let bad = |e: &dyn std::fmt::Display| Error::Config(format!("proxy header {name:?}: {e}"));
         let name: http::HeaderName = name.parse().map_err(|e: http::header::InvalidHeaderName| bad(&e))?;
         for value in values.split(',') {

@@ -93,7 +93,7 @@ impl Csr {
 fn recognized(csr: &Csr, request: &Request) -> Vec<Recognized> {
     let spec = &csr.spec;
     let names = request.alternative_names;
-    let has = |usage: &&str| spec.usages.iter().any(|given| given == usage);
+    let has = |usage: &&str| spec.usages.iter().any(|requested| requested == usage);
     let is_usual = |usage: &String| usage == ENCIPHERMENT || REQUIRED.contains(&usage.as_str());
     let user = request.common_name.as_str();
     let cluster = agents::cluster_of(user);

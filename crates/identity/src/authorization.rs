@@ -176,8 +176,8 @@ fn resource(wanted: &ResourceAttributes, version: Version) -> Value {
         ("subresource", &wanted.subresource),
         ("name", &wanted.name),
     ];
-    let given = fields.into_iter().filter(|(_, text)| !text.is_empty());
-    let mut found: Map<String, Value> = given.map(|(name, text)| (name.to_owned(), text.as_str().into())).collect();
+    let present = fields.into_iter().filter(|(_, text)| !text.is_empty());
+    let mut found: Map<String, Value> = present.map(|(name, text)| (name.to_owned(), text.as_str().into())).collect();
     if let Some(selectors) = wanted.selectors.as_ref().filter(|_| version == Version::V1) {
         let lists = [("fieldSelector", fields_of(&selectors.field)), ("labelSelector", labels_of(&selectors.label))];
         for (name, requirements) in lists {

@@ -184,8 +184,8 @@ fn differing(live: &Value, wanted: &Value) -> Vec<String> {
 fn spec(wanted: &Registration, id: &str) -> Value {
     let mut spec = json!({"syncMode": "Pull", "id": id, "apiEndpoint": wanted.api_endpoint,
         "proxyURL": wanted.proxy_url, "insecureSkipTLSVerification": wanted.insecure});
-    let mut set = |field: &str, value: Value, given: bool| {
-        if given {
+    let mut set = |field: &str, value: Value, is_set: bool| {
+        if is_set {
             spec[field] = value;
         }
     };

@@ -174,7 +174,7 @@ fn policy(args: &PromoteArgs, resource: &ApiResource, key: &ObjectKey) -> (ApiRe
     let shown = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
     let name = match args.policy_name.as_str() {
         "" => names::policy_name(key.namespace().unwrap_or_default(), &key.name, &shown),
-        given => given.to_owned(),
+        named => named.to_owned(),
     };
     let mut selector = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": key.name});
     let mut metadata = json!({"name": name});

@@ -128,8 +128,8 @@ fn families(spec: &mut Value, ranges: &Ranges) -> ErrorList {
     }
     let no_pods = text(spec, "clusterIP") == "None" && spec["selector"].as_object().is_none_or(Map::is_empty);
     if text(spec, "ipFamilyPolicy").is_empty() {
-        let given = |field: &str| spec[field].as_array().map_or(0, Vec::len);
-        let both = given("ipFamilies") == 2 || given("clusterIPs") == 2;
+        let count = |field: &str| spec[field].as_array().map_or(0, Vec::len);
+        let both = count("ipFamilies") == 2 || count("clusterIPs") == 2;
         // Without a selector, addresses may be of either family.
         let policy = if both || no_pods { "RequireDualStack" } else { "SingleStack" };
         spec["ipFamilyPolicy"] = policy.into();

@@ -66,8 +66,8 @@ pub fn kinds(
 
 /// `paramKind` of a policy.
 pub fn param_kind(policy: &Value) -> Option<GroupVersionKind> {
-    let given = &policy["spec"]["paramKind"];
-    GroupVersionKind::from_api_version(given["apiVersion"].as_str()?, given["kind"].as_str()?).ok()
+    let reference = &policy["spec"]["paramKind"];
+    GroupVersionKind::from_api_version(reference["apiVersion"].as_str()?, reference["kind"].as_str()?).ok()
 }
 
 /// The kinds to check a policy against.

@@ -137,11 +137,11 @@ fn container(container: &Value, at: &Path, warnings: &mut Vec<String>) {
     }
     for part in ["limits", "requests"] {
         for resource in ["memory", "ephemeral-storage"] {
-            let Some(given) = container["resources"][part][resource].as_str() else { continue };
-            let whole = given.parse::<Quantity>().ok().is_none_or(|amount| amount.milli_value() % 1000 == 0);
+            let Some(specified) = container["resources"][part][resource].as_str() else { continue };
+            let whole = specified.parse::<Quantity>().ok().is_none_or(|amount| amount.milli_value() % 1000 == 0);
             if !whole {
                 let at = at.child("resources").child(part).key(resource);
-                warnings.push(format!("{at}: fractional byte value {given:?} is invalid, must be an integer"));
+                warnings.push(format!("{at}: fractional byte value {specified:?} is invalid, must be an integer"));
             }
         }
     }

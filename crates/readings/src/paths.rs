@@ -54,8 +54,8 @@ pub(crate) fn of_external(namespace: &str, metric: &str, series: Option<&str>) -
 
 /// Those that are not empty.
 fn parameters<'p>(pairs: &[(&'p str, Option<&str>)]) -> Vec<(&'p str, String)> {
-    let given = pairs.iter().filter_map(|(name, value)| Some((*name, value.filter(|it| !it.is_empty())?)));
-    given.map(|(name, value)| (name, value.to_owned())).collect()
+    let present = pairs.iter().filter_map(|(name, value)| Some((*name, value.filter(|it| !it.is_empty())?)));
+    present.map(|(name, value)| (name, value.to_owned())).collect()
 }
 
 /// The objects of a metric that describes a resource, as [`of_custom`] requests them.

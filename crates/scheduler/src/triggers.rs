@@ -29,8 +29,8 @@ fn claims() -> [&'static str; 3] {
 
 /// Whether the scheduler of this name is responsible for a binding that is about to be created.
 pub fn is_decided_first(binding: &Binding, scheduler: &str) -> bool {
-    let (scheduling_state, given) = (SchedulingState::from(binding), &binding.metadata.labels);
-    let is_claimed = claims().iter().any(|label| given.get(*label).is_some_and(|value| !value.is_empty()));
+    let (scheduling_state, own_labels) = (SchedulingState::from(binding), &binding.metadata.labels);
+    let is_claimed = claims().iter().any(|label| own_labels.get(*label).is_some_and(|value| !value.is_empty()));
     scheduling_state.named() == scheduler && !scheduling_state.suspended && scheduling_state.placed && is_claimed
 }
 

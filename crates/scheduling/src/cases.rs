@@ -268,27 +268,27 @@ fn assign(case: AssignCase, gates: &Gates) -> Option<Value> {
 type CaseResult = (Option<Vec<String>>, Result<Vec<TargetCluster>, ScheduleError>);
 
 fn run(case: &AssignCase, binding: &Binding, gates: &Gates) -> Option<CaseResult> {
-    let snapshot = Snapshot::of_clusters(case.clusters.iter().map(|given| {
+    let snapshot = Snapshot::of_clusters(case.clusters.iter().map(|input| {
         let mut cluster = Cluster::default();
-        cluster.metadata.name.clone_from(&given.name);
-        cluster.metadata.labels.clone_from(&given.labels);
-        cluster.spec.region.clone_from(&given.region);
-        cluster.spec.zones.clone_from(&given.zones);
-        cluster.spec.provider.clone_from(&given.provider);
+        cluster.metadata.name.clone_from(&input.name);
+        cluster.metadata.labels.clone_from(&input.labels);
+        cluster.spec.region.clone_from(&input.region);
+        cluster.spec.zones.clone_from(&input.zones);
+        cluster.spec.provider.clone_from(&input.provider);
         Arc::new(cluster)
     }));
     let problem = Problem::of(binding)?;
     let gates = Gates { empty_workload: case.empty_propagation, ..*gates };
     let previous = Previous::of(&binding.spec.clusters, &snapshot);
-    let candidate = |given: &CaseCluster| {
-        let place = snapshot.place_of(&given.name)?;
+    let candidate = |input: &CaseCluster| {
+        let place = snapshot.place_of(&input.name)?;
         let number = u32::try_from(place).ok()?;
         Some(Candidate {
             place: number,
             group: snapshot.region(place),
-            tier: given.tier,
-            score: given.score,
-            allocatable: given.allocatable,
+            tier: input.tier,
+            score: input.score,
+            allocatable: input.allocatable,
             previous: previous.at(number).unwrap_or(0),
         })
     };
@@ -317,12 +317,12 @@ fn regions(case: RegionCase) -> Value {
     chosen.into_iter().filter_map(|index| groups.get(index)).map(|it| it.name.clone()).collect::<Vec<_>>().into()
 }
 
-fn components(given: &[CaseComponent]) -> Vec<Component> {
+fn components(input: &[CaseComponent]) -> Vec<Component> {
     let component = |it: &CaseComponent| {
         let value = json!({"name": it.n, "replicas": it.r, "replicaRequirements": {"resourceRequest": it.q}});
         serde_json::from_value(value).ok()
     };
-    given.iter().filter_map(component).collect()
+    input.iter().filter_map(component).collect()
 }
 
 fn estimate(case: &EstimateCase) -> Value {

@@ -72,13 +72,13 @@ impl Strategy for Own {
     }
 
     fn prepare_create(&self, context: &RequestContext, object: &mut Value) {
-        let given = object["status"].take();
+        let sent = object["status"].take();
         self.inner.prepare_create(context, object);
         match self.kind {
             // The server's defaults are kept if no other value is set: the class is never changed later.
             Special::Pod if context.user == USER => {
-                if let (Some(status), Value::Object(given)) = (object["status"].as_object_mut(), given) {
-                    status.extend(given);
+                if let (Some(status), Value::Object(sent)) = (object["status"].as_object_mut(), sent) {
+                    status.extend(sent);
                 }
             }
             Special::Pod => {}

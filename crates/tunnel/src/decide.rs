@@ -162,18 +162,18 @@ mod tests {
 
     #[test]
     fn an_agent_connects_to_its_member_only() {
-        let given = Destinations::new("10.96.0.1:443", "https://M1.example:6443/base");
+        let allowed_destinations = Destinations::new("10.96.0.1:443", "https://M1.example:6443/base");
         let bare = Destinations::new("10.96.0.1:443", "");
         for (destinations, authority, allowed) in [
-            (&given, "10.96.0.1:443", true),
-            (&given, "m1.example:6443", true),
-            (&given, "M1.EXAMPLE:6443", true),
-            (&given, "kubernetes.default.svc:443", true),
-            (&given, "m1.example:443", false),
-            (&given, "m1.example", false),
-            (&given, "10.96.0.1:10250", false),
-            (&given, "169.254.169.254:80", false),
-            (&given, "localhost:443", false),
+            (&allowed_destinations, "10.96.0.1:443", true),
+            (&allowed_destinations, "m1.example:6443", true),
+            (&allowed_destinations, "M1.EXAMPLE:6443", true),
+            (&allowed_destinations, "kubernetes.default.svc:443", true),
+            (&allowed_destinations, "m1.example:443", false),
+            (&allowed_destinations, "m1.example", false),
+            (&allowed_destinations, "10.96.0.1:10250", false),
+            (&allowed_destinations, "169.254.169.254:80", false),
+            (&allowed_destinations, "localhost:443", false),
             (&bare, "10.96.0.1:443", true),
             (&bare, "kubernetes.default.svc:443", true),
             (&bare, "m1.example:6443", false),

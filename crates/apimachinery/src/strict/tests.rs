@@ -119,7 +119,9 @@ fn model(value: &Value, place: Option<Place<'_>>, path: &str, findings: &mut Vec
             let items = items.iter().enumerate();
             items.map(|(index, item)| model(item, place, &format!("{path}[{index}]"), findings)).collect()
         }
-        Value::Number(given) if !given.is_i64() => given.as_f64().and_then(number).map_or(value.clone(), Value::Number),
+        Value::Number(number_value) if !number_value.is_i64() => {
+            number_value.as_f64().and_then(number).map_or(value.clone(), Value::Number)
+        }
         other => other.clone(),
     }
 }

@@ -139,10 +139,10 @@ fn is_pod(bound_to: Option<&Object>) -> bool {
 fn check_names(request: &Value, account: &Object) -> Result<(), Status> {
     let metadata = &request["metadata"];
     for (field, wanted) in [("name", account.name()), ("namespace", account.namespace().unwrap_or_default())] {
-        let given = text(metadata, field);
-        if !given.is_empty() && given != wanted {
+        let specified = text(metadata, field);
+        if !specified.is_empty() && specified != wanted {
             let why = format!("must match the service account {field} if specified");
-            let error = FieldError::invalid(&Path::new("metadata").child(field), given, why);
+            let error = FieldError::invalid(&Path::new("metadata").child(field), specified, why);
             return Err(Status::invalid("authentication.k8s.io", "TokenRequest", account.name(), &[error]));
         }
     }

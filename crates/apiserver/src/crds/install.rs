@@ -140,7 +140,7 @@ impl Definitions {
 
     /// Sets the server's metadata, and keeps others' additions to an existing definition.
     fn merge_metadata(&self, tree: &mut Value, old: Option<&Value>, uid: &str) {
-        let given = tree["metadata"].take();
+        let source_metadata = tree["metadata"].take();
         let mut metadata = match old {
             Some(old) => {
                 tree["status"] = old["status"].clone();
@@ -149,12 +149,12 @@ impl Definitions {
                 metadata
             }
             None => json!({
-                "name": given["name"], "uid": uid, "generation": 1,
+                "name": source_metadata["name"], "uid": uid, "generation": 1,
                 "creationTimestamp": self.now().to_string(),
             }),
         };
         for field in ["labels", "annotations"] {
-            for (key, value) in given[field].as_object().into_iter().flatten() {
+            for (key, value) in source_metadata[field].as_object().into_iter().flatten() {
                 metadata[field][key] = value.clone();
             }
         }

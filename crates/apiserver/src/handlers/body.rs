@@ -66,8 +66,8 @@ impl Call<'_> {
     /// types. `body` is its document, which some errors print; a draft has none.
     fn fitting(&self, mut object: Value, body: Option<&[u8]>, validation: FieldValidation) -> Result<Value, Status> {
         let kind = self.resource.info.resource.kind.as_str();
-        let unusable = |given: &str, version: &str, why: &str| {
-            Status::bad_request(format!("{given} in version {version:?} cannot be handled as a {kind}: {why}"))
+        let unusable = |sent: &str, version: &str, why: &str| {
+            Status::bad_request(format!("{sent} in version {version:?} cannot be handled as a {kind}: {why}"))
         };
         if let Some(mismatch) = self.mismatch(&object) {
             let document = body.map_or_else(|| object.to_string().into_bytes().into(), Cow::Borrowed);
@@ -78,7 +78,7 @@ impl Call<'_> {
                 }
                 ObjectMismatch::Kindless => self.unreadable(&document, &kindless(&document)),
                 ObjectMismatch::Unusable { kind, version, why } => unusable(&kind, &version, &why),
-                ObjectMismatch::OtherVersion(given) => self.other_version(&given),
+                ObjectMismatch::OtherVersion(sent) => self.other_version(&sent),
                 ObjectMismatch::OtherKind(status) => status,
             });
         }

@@ -255,10 +255,10 @@ impl Call<'_> {
 
     /// The namespace is set from the URL; a different one in the body is an error.
     pub(super) fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
-        let given = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let specified = object["metadata"]["namespace"].as_str().unwrap_or_default();
         match self.namespace() {
-            Some(ns) if given == ns => Ok(()),
-            Some(ns) if given.is_empty() => {
+            Some(ns) if specified == ns => Ok(()),
+            Some(ns) if specified.is_empty() => {
                 object["metadata"]["namespace"] = ns.into();
                 Ok(())
             }

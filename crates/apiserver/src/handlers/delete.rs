@@ -163,9 +163,9 @@ impl Call<'_> {
     fn check_delete_preconditions(&self, stored: &Object, options: &DeleteOptions) -> Result<(), Status> {
         let Some(wanted) = &options.preconditions else { return Ok(()) };
         let named = &self.resource.info.resource;
-        let refuse = |what: &str, given: &str, found: &str, then: &str| {
+        let refuse = |what: &str, expected: &str, found: &str, then: &str| {
             let why = format!(
-                "the {what} in the precondition ({given}) does not match the {what} in record ({found}). The object might \
+                "the {what} in the precondition ({expected}) does not match the {what} in record ({found}). The object might \
                  have been {then}"
             );
             // The kind replaces the resource of other conflicts, as in upstream.

@@ -230,8 +230,8 @@ impl Call<'_> {
     /// A namespaced object has a namespace in its URL, a cluster-scoped one does not.
     fn check_scope(&self) -> Result<(), Status> {
         let namespaced = self.resource.info.resource.namespaced;
-        let given = !self.info.scope().is_empty();
-        match (namespaced, given) {
+        let has_namespace = !self.info.scope().is_empty();
+        match (namespaced, has_namespace) {
             (false, true) => Err(no_such_resource()),
             (true, false) if matches!(self.info.verb, "list" | "watch") => Ok(()),
             (true, false) if !self.info.name.is_empty() => Err(no_such_resource()),

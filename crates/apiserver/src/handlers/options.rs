@@ -44,9 +44,10 @@ impl DeleteOptions {
         set("orphanDependents", self.orphan_dependents.into());
         set("propagationPolicy", self.propagation_policy.clone().into());
         if let Some(Preconditions { uid, resource_version }) = &self.preconditions {
-            let given = [("uid", uid), ("resourceVersion", resource_version)];
-            let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into())));
-            set("preconditions", Value::Object(given.collect()));
+            let conditions = [("uid", uid), ("resourceVersion", resource_version)];
+            let conditions =
+                conditions.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into())));
+            set("preconditions", Value::Object(conditions.collect()));
         }
         if self.is_dry_run() {
             set("dryRun", self.dry_run.clone().into());

@@ -172,7 +172,7 @@ impl Call<'_> {
             None => {}
             // Custom resources of all versions convert to each other.
             Some(ObjectMismatch::OtherVersion(_)) if self.resource.info.custom => {}
-            Some(ObjectMismatch::OtherVersion(given)) => return Err(self.other_version(&given)),
+            Some(ObjectMismatch::OtherVersion(sent)) => return Err(self.other_version(&sent)),
             Some(ObjectMismatch::OtherKind(status)) => return Err(status),
             Some(ObjectMismatch::Unreadable(why) | ObjectMismatch::Unusable { why, .. }) => {
                 return Err(refuse(&new, PatchedMismatch::Kind(why)));

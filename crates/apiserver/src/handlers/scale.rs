@@ -171,10 +171,11 @@ impl Call<'_> {
             let error = FieldError::invalid(&path, negative, "must be greater than or equal to 0");
             return Err(Status::invalid("autoscaling", "Scale", &self.info.name, &[error]));
         }
-        let (given, found) = (&wanted["metadata"]["uid"], &was["metadata"]["uid"]);
-        match (given.as_str().filter(|uid| !uid.is_empty()), found.as_str()) {
-            (Some(given), Some(found)) if given != found => {
-                let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {found}");
+        let (precondition, found) = (&wanted["metadata"]["uid"], &was["metadata"]["uid"]);
+        match (precondition.as_str().filter(|uid| !uid.is_empty()), found.as_str()) {
+            (Some(precondition), Some(found)) if precondition != found => {
+                let why =
+                    format!("Precondition failed: UID in precondition: {precondition}, UID in object meta: {found}");
                 Err(Status::conflict(&named.group, &format!("{}/scale", named.plural), &self.info.name, &why))
             }
             _ => Ok(()),

@@ -42,58 +42,58 @@ impl Call<'_> {
             Ok(both) => both,
             Err(why) => return Some(ObjectMismatch::Unreadable(why)),
         };
-        let given = GroupVersionKind::new(group, version, kind);
-        if self.resource.info.custom { self.custom_mismatch(object, &given) } else { self.built_in_mismatch(&given) }
+        let sent = GroupVersionKind::new(group, version, kind);
+        if self.resource.info.custom { self.custom_mismatch(object, &sent) } else { self.built_in_mismatch(&sent) }
     }
 
-    fn custom_mismatch(&self, object: &Value, given: &GroupVersionKind) -> Option<ObjectMismatch> {
+    fn custom_mismatch(&self, object: &Value, sent: &GroupVersionKind) -> Option<ObjectMismatch> {
         let named = &self.resource.info.resource;
-        if given.kind.is_empty() {
+        if sent.kind.is_empty() {
             return Some(ObjectMismatch::Kindless);
         }
-        if given.group != named.group {
-            let given_kind = format!("{}/{}, Kind={}", given.group, given.version, given.kind);
+        if sent.group != named.group {
+            let sent_kind = format!("{}/{}, Kind={}", sent.group, sent.version, sent.kind);
             let why =
-                format!("{given_kind} is unstructured and is not suitable for converting to {:?}", named.api_version());
-            return Some(ObjectMismatch::Unusable { kind: given.kind.clone(), version: given.version.clone(), why });
+                format!("{sent_kind} is unstructured and is not suitable for converting to {:?}", named.api_version());
+            return Some(ObjectMismatch::Unusable { kind: sent.kind.clone(), version: sent.version.clone(), why });
         }
-        if given.version != named.version {
-            return Some(ObjectMismatch::OtherVersion(format!("{}/{}", given.group, given.version)));
+        if sent.version != named.version {
+            return Some(ObjectMismatch::OtherVersion(format!("{}/{}", sent.group, sent.version)));
         }
-        if given.kind == named.kind {
+        if sent.kind == named.kind {
             return None;
         }
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let error = FieldError::invalid(&Path::new("kind"), &*given.kind, format!("must be {}", named.kind));
-        Some(ObjectMismatch::OtherKind(Status::invalid(&named.group, &given.kind, name, &[error])))
+        let error = FieldError::invalid(&Path::new("kind"), &*sent.kind, format!("must be {}", named.kind));
+        Some(ObjectMismatch::OtherKind(Status::invalid(&named.group, &sent.kind, name, &[error])))
     }
 
-    fn built_in_mismatch(&self, given: &GroupVersionKind) -> Option<ObjectMismatch> {
+    fn built_in_mismatch(&self, sent: &GroupVersionKind) -> Option<ObjectMismatch> {
         let named = &self.resource.info.resource;
-        let mut given = given.clone();
-        if given.kind.is_empty() {
-            given.kind.clone_from(&named.kind);
+        let mut sent = sent.clone();
+        if sent.kind.is_empty() {
+            sent.kind.clone_from(&named.kind);
         }
-        if given.version.is_empty() && given.group.is_empty() {
-            given.group.clone_from(&named.group);
+        if sent.version.is_empty() && sent.group.is_empty() {
+            sent.group.clone_from(&named.group);
         }
-        if given.version.is_empty() && given.group == named.group {
-            given.version.clone_from(&named.version);
+        if sent.version.is_empty() && sent.group == named.group {
+            sent.version.clone_from(&named.version);
         }
-        if given == GroupVersionKind::new(&named.group, &named.version, &named.kind) {
+        if sent == GroupVersionKind::new(&named.group, &named.version, &named.kind) {
             return None;
         }
-        let slash = if given.group.is_empty() { "" } else { "/" };
-        let api_version = format!("{}{slash}{}", given.group, given.version);
-        let why = if given.kind != "List" && kubernetes_api::schema_for(&given).is_none() {
-            format!("no kind {:?} is registered for version {api_version:?}", given.kind)
-        } else if given.kind != named.kind {
+        let slash = if sent.group.is_empty() { "" } else { "/" };
+        let api_version = format!("{}{slash}{}", sent.group, sent.version);
+        let why = if sent.kind != "List" && kubernetes_api::schema_for(&sent).is_none() {
+            format!("no kind {:?} is registered for version {api_version:?}", sent.kind)
+        } else if sent.kind != named.kind {
             let into = go_package(&named.group);
-            format!("converting ({}.{}) to ({into}.{}): unknown conversion", given.version, given.kind, named.kind)
+            format!("converting ({}.{}) to ({into}.{}): unknown conversion", sent.version, sent.kind, named.kind)
         } else {
             return Some(ObjectMismatch::OtherVersion(api_version));
         };
-        Some(ObjectMismatch::Unusable { kind: given.kind, version: given.version, why })
+        Some(ObjectMismatch::Unusable { kind: sent.kind, version: sent.version, why })
     }
 
     /// Fills in the resource's kind and version if absent, and metadata.
@@ -114,9 +114,9 @@ impl Call<'_> {
     }
 
     /// The same kind in another version than the URL's.
-    pub(super) fn other_version(&self, given: &str) -> Status {
+    pub(super) fn other_version(&self, sent: &str) -> Status {
         Status::bad_request(format!(
-            "the API version in the data ({given}) does not match the expected API version ({})",
+            "the API version in the data ({sent}) does not match the expected API version ({})",
             self.resource.info.resource.api_version()
         ))
     }

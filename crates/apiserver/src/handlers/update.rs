@@ -78,16 +78,16 @@ impl Call<'_> {
     }
 
     pub(super) fn check_name(&self, object: &mut Value) -> Result<(), Status> {
-        let given = object["metadata"]["name"].as_str().unwrap_or_default();
-        if given.is_empty() {
+        let specified = object["metadata"]["name"].as_str().unwrap_or_default();
+        if specified.is_empty() {
             object["metadata"]["name"] = self.info.name.as_str().into();
             return Ok(());
         }
-        if given == self.info.name {
+        if specified == self.info.name {
             return Ok(());
         }
         Err(Status::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({})",
+            "the name of the object ({specified}) does not match the name on the URL ({})",
             self.info.name
         )))
     }
@@ -101,8 +101,8 @@ impl Call<'_> {
     }
 
     fn require_version(&self, object: &Value) -> Result<(), Status> {
-        let given = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        if !given.is_empty() || self.resource.strategy.allows_unconditional_update() {
+        let specified = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        if !specified.is_empty() || self.resource.strategy.allows_unconditional_update() {
             return Ok(());
         }
         let path = Path::new("metadata").child("resourceVersion");
@@ -180,11 +180,11 @@ impl Call<'_> {
     }
 
     /// A replacement of another object conflicts; a patch would change an immutable field.
-    fn uid_differs(&self, given: &str, stored: &str) -> Status {
+    fn uid_differs(&self, specified: &str, stored: &str) -> Status {
         let named = &self.resource.info.resource;
         let name = self.info.name.as_str();
         if self.info.verb == "patch" {
-            let error = FieldError::invalid(&Path::new("metadata").child("uid"), given, "field is immutable");
+            let error = FieldError::invalid(&Path::new("metadata").child("uid"), specified, "field is immutable");
             let again = usize::from(self.resource.strategy.metadata_checks().changes);
             return Status::invalid(&named.group, &named.kind, name, &vec![error; 1 + again]);
         }
@@ -194,7 +194,7 @@ impl Call<'_> {
         };
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
-             failed: UID in precondition: {given}, UID in object meta: {stored}"
+             failed: UID in precondition: {specified}, UID in object meta: {stored}"
         );
         Status::conflict(&named.group, &named.plural, name, &why)
     }

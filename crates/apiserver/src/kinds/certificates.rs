@@ -64,8 +64,8 @@ fn restore(subresource: &str, old: &Value, new: &mut Value, now: Time) {
         new["spec"] = old["spec"].clone();
         return;
     }
-    let (given, kept) = (of(new), of(old));
-    let mut conditions = given;
+    let (new_conditions, kept) = (of(new), of(old));
+    let mut conditions = new_conditions;
     if subresource == "status" {
         conditions.retain(|condition| !decided(condition));
         conditions.extend(kept.iter().filter(|condition| decided(condition)).cloned());

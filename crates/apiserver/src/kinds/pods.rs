@@ -134,8 +134,8 @@ impl Part<'_, '_> {
 
     /// The name may be omitted; another one is an error.
     fn check_binding(&self, binding: &Value) -> Result<(), Status> {
-        let given = binding["metadata"]["name"].as_str().unwrap_or_default();
-        if given.is_empty() || given == self.info.name {
+        let specified = binding["metadata"]["name"].as_str().unwrap_or_default();
+        if specified.is_empty() || specified == self.info.name {
             return Ok(());
         }
         Err(Status::bad_request(format!("name in URL does not match name in {} object", self.info.subresource)))

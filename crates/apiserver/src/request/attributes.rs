@@ -48,8 +48,8 @@ pub struct Selectors {
 impl Selectors {
     /// `None` if both are empty.
     pub fn of(field: &str, label: &str) -> Option<Box<Self>> {
-        let is_given = !field.is_empty() || !label.is_empty();
-        is_given.then(|| Box::new(Self { field: field.to_owned(), label: label.to_owned() }))
+        let is_set = !field.is_empty() || !label.is_empty();
+        is_set.then(|| Box::new(Self { field: field.to_owned(), label: label.to_owned() }))
     }
 }
 

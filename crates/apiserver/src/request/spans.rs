@@ -149,8 +149,8 @@ pub(crate) fn subject(info: &RequestInfo) -> Vec<Attribute> {
         ("namespace", &info.namespace),
         ("name", &info.name),
     ];
-    let given = fields.into_iter().filter(|(_, text)| !text.is_empty());
-    given.map(|(name, text)| (name, text.clone().into())).chain([("verb", info.verb.into())]).collect()
+    let present = fields.into_iter().filter(|(_, text)| !text.is_empty());
+    present.map(|(name, text)| (name, text.clone().into())).chain([("verb", info.verb.into())]).collect()
 }
 
 #[cfg(test)]

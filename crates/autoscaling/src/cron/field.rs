@@ -180,8 +180,8 @@ impl WeekDays {
                 days.last.insert(last);
             } else {
                 days.is_every |= matches!(DAY_OF_WEEK.part(part)?, Part::Every(_));
-                let given = DAY_OF_WEEK.bits(part)?;
-                (0..=7).filter(|value| given.has(*value)).for_each(|value| days.days.insert(value % 7));
+                let parsed = DAY_OF_WEEK.bits(part)?;
+                (0..=7).filter(|value| parsed.has(*value)).for_each(|value| days.days.insert(value % 7));
             }
         }
         Ok(days)

@@ -190,8 +190,8 @@ async fn exec_plugins_run_when_credentials_are_needed() {
     assert_eq!(received().await, "authorization: Bearer first");
     assert_eq!(received().await, "authorization: Bearer first");
     let calls = program.calls();
-    let (given, info) = calls[0].split_once(" {").expect("an object");
-    assert_eq!((calls.len(), given), (1, "given v"));
+    let (arguments, info) = calls[0].split_once(" {").expect("an object");
+    assert_eq!((calls.len(), arguments), (1, "given v"));
     let info: serde_json::Value = serde_json::from_str(&format!("{{{info}")).expect("JSON");
     let cluster = serde_json::json!({"server": server.address, "config": {"a": 1}});
     assert_eq!(info["apiVersion"], "client.authentication.k8s.io/v1");

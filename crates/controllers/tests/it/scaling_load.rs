@@ -39,7 +39,7 @@ struct Answers {
     scale: &'static str,
     pods: &'static str,
     usage: &'static str,
-    given: AtomicU64,
+    served: AtomicU64,
 }
 
 impl Answers {
@@ -66,7 +66,7 @@ impl Answers {
                 "items": [pod("web-5d8f7c9b6-a"), pod("web-5d8f7c9b6-b")]})),
             usage: text(json!({"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {},
                 "items": [usage("web-5d8f7c9b6-a"), usage("web-5d8f7c9b6-b")]})),
-            given: AtomicU64::new(0),
+            served: AtomicU64::new(0),
         }
     }
 
@@ -81,7 +81,7 @@ impl Answers {
             "/apis/metrics.k8s.io/v1beta1/namespaces/demo/pods" => self.usage,
             _ => return None,
         };
-        self.given.fetch_add(1, Ordering::Relaxed);
+        self.served.fetch_add(1, Ordering::Relaxed);
         Some(answer)
     }
 
@@ -147,9 +147,9 @@ async fn measure(hpas: usize, members: usize, places: usize) {
         plane.create(FederatedHPA::api_resource(), object).await;
     }
     tokio::time::sleep(Duration::from_secs(120)).await;
-    let (before, requests) = (answers.given.load(Ordering::Relaxed), plane.requests());
+    let (before, requests) = (answers.served.load(Ordering::Relaxed), plane.requests());
     let used = minute().await;
-    let read = answers.given.load(Ordering::Relaxed) - before;
+    let read = answers.served.load(Ordering::Relaxed) - before;
     let mut others: Vec<String> = Vec::new();
     for (name, count) in plane.requests() {
         let more = count - requests.get(&name).copied().unwrap_or_default();

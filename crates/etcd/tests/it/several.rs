@@ -70,16 +70,16 @@ async fn no_address_and_no_port_is_allocated_by_two_servers() {
             allocations(&created.unwrap().to_value().unwrap())
         })
     });
-    let mut given = BTreeSet::new();
+    let mut allocated = BTreeSet::new();
     for create in creates.collect::<Vec<_>>() {
         for allocation in create.await.unwrap() {
-            assert!(given.insert(allocation.clone()), "{allocation} was given twice");
+            assert!(allocated.insert(allocation.clone()), "{allocation} was given twice");
         }
     }
-    assert_eq!(given.len(), 80);
+    assert_eq!(allocated.len(), 80);
     let list = servers[0].client.list(&services(), None, &ListOptions::default()).await.unwrap();
     let stored: BTreeSet<String> = list.items.iter().flat_map(|it| allocations(&it.to_value().unwrap())).collect();
-    assert_eq!(stored, given);
+    assert_eq!(stored, allocated);
     let claims = RangeRequest { range: KeyRange::prefix("/karmada-rs/claims/"), revision: None, limit: 0 };
     let left = etcd.store().await.range(claims).await.unwrap();
     assert_eq!(left.count, 0, "the write of a service deletes its claims");

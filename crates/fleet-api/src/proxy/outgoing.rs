@@ -125,14 +125,14 @@ mod tests {
         check_path("/.hidden/..x", "/.hidden/..x");
     }
 
-    fn check_headers(given: &[(&'static str, &'static str)], expected: &Expect) {
+    fn check_headers(received: &[(&'static str, &'static str)], expected: &Expect) {
         let uri: Uri = format!("{BASE}/api").parse().expect("a URL");
-        expected.assert_eq(&shown(&outgoing(&uri, &headers(given), &ann()).expect("a request").headers));
+        expected.assert_eq(&shown(&outgoing(&uri, &headers(received), &ann()).expect("a request").headers));
     }
 
     #[test]
     fn the_user_is_impersonated_without_credentials() {
-        let given = [
+        let received = [
             ("accept", "application/json"),
             ("authorization", "Bearer secret"),
             ("impersonate-user", "root"),
@@ -145,7 +145,7 @@ mod tests {
             ("content-length", "3"),
         ];
         check_headers(
-            &given,
+            &received,
             &expect![[r#"
             accept: application/json
             content-length: 3
@@ -158,13 +158,13 @@ mod tests {
 
     #[test]
     fn upgrades_lose_tokens_among_the_subprotocols() {
-        let given = [
+        let received = [
             ("connection", "Upgrade"),
             ("upgrade", "websocket"),
             ("sec-websocket-protocol", "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0"),
         ];
         check_headers(
-            &given,
+            &received,
             &expect![[r#"
             connection: Upgrade
             impersonate-group: dev

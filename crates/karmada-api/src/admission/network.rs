@@ -136,22 +136,22 @@ fn http_path(item: &Value, path: &Path) -> ErrorList {
         return vec![Error::required(&path.child("pathType"), "pathType must be specified")];
     };
     let mut errors = ErrorList::new();
-    let (given, given_path) = (text(item, "path"), path.child("path"));
-    let mut refuse = |detail: String| errors.push(Error::invalid(&given_path, given, detail));
+    let (url_path, path_field) = (text(item, "path"), path.child("path"));
+    let mut refuse = |detail: String| errors.push(Error::invalid(&path_field, url_path, detail));
     match type_ {
         "Exact" | "Prefix" => {
-            if !given.starts_with('/') {
+            if !url_path.starts_with('/') {
                 refuse("must be an absolute path".to_owned());
             }
-            for part in ["//", "/./", "/../", "%2f", "%2F"].into_iter().filter(|part| given.contains(part)) {
+            for part in ["//", "/./", "/../", "%2f", "%2F"].into_iter().filter(|part| url_path.contains(part)) {
                 refuse(format!("must not contain '{part}'"));
             }
-            for part in ["/..", "/."].into_iter().filter(|part| given.ends_with(part)) {
+            for part in ["/..", "/."].into_iter().filter(|part| url_path.ends_with(part)) {
                 refuse(format!("cannot end with '{part}'"));
             }
         }
         "ImplementationSpecific" => {
-            if !given.is_empty() && !given.starts_with('/') {
+            if !url_path.is_empty() && !url_path.starts_with('/') {
                 refuse("must be an absolute path".to_owned());
             }
         }

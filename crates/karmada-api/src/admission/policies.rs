@@ -40,10 +40,10 @@ pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Deni
     Denied::unless_empty(spec(&policy.spec, both, namespace))
 }
 
-/// `terms_given`: whether the list of affinity terms is present; an empty list counts.
-fn spec(spec: &PropagationSpec, terms_given: bool, namespace: Option<&str>) -> ErrorList {
+/// `has_terms`: whether the list of affinity terms is present; an empty list counts.
+fn spec(spec: &PropagationSpec, has_terms: bool, namespace: Option<&str>) -> ErrorList {
     let path = Path::new("spec");
-    let mut errors = placement(&spec.placement, terms_given, &path.child("placement"));
+    let mut errors = placement(&spec.placement, has_terms, &path.child("placement"));
     if let Some(behavior) = &spec.failover {
         errors.extend(failover(behavior, spec.propagate_deps));
     }
@@ -80,9 +80,9 @@ fn label_key(key: &str, path: &Path) -> ErrorList {
     is_qualified_name(key).into_iter().map(|detail| Error::invalid(path, key, detail)).collect()
 }
 
-fn placement(placement: &Placement, terms_given: bool, path: &Path) -> ErrorList {
+fn placement(placement: &Placement, has_terms: bool, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    if placement.cluster_affinity.is_some() && terms_given {
+    if placement.cluster_affinity.is_some() && has_terms {
         let detail = "clusterAffinities cannot co-exist with clusterAffinity";
         errors.push(invalid(path, placement, detail));
     }

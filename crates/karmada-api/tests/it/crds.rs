@@ -123,10 +123,10 @@ fn a_change_of_any_property_is_a_difference() {
         // No definition embeds a whole resource: manifests are opaque.
         let nowhere = *property == "x-kubernetes-embedded-resource";
         assert_eq!(seen == 0, nowhere, "{property} is in {seen} places");
-        let mut given = crds[0].clone();
-        let schema = &mut given["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        let mut with_property = crds[0].clone();
+        let schema = &mut with_property["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         schema[*property] = json!("x");
-        assert!(!differences(&given).is_empty(), "{property} given");
+        assert!(!differences(&with_property).is_empty(), "{property} given");
     }
     let mut renamed = crds[0].clone();
     assert!(change_one(&mut renamed["spec"]["versions"], &mut |map| {

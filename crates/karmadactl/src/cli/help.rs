@@ -110,16 +110,16 @@ pub fn meaning(arg: &Arg) -> String {
 
 /// The default as kubectl prints it: text in quotes, lists in brackets, other values unchanged.
 pub fn default(arg: &Arg) -> String {
-    let given = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(",");
+    let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(",");
     let type_ = arg.get_value_parser().type_id();
     let is_bool = type_ == TypeId::of::<bool>();
     let is_text = type_ == TypeId::of::<String>() || type_ == TypeId::of::<std::path::PathBuf>();
     match arg.get_action() {
-        ArgAction::Append => format!("[{given}]"),
-        _ if arg.get_value_delimiter().is_some() => format!("[{given}]"),
-        _ if is_bool && given.is_empty() => "false".to_owned(),
-        _ if is_text => format!("'{given}'"),
-        _ => given,
+        ArgAction::Append => format!("[{defaults}]"),
+        _ if arg.get_value_delimiter().is_some() => format!("[{defaults}]"),
+        _ if is_bool && defaults.is_empty() => "false".to_owned(),
+        _ if is_text => format!("'{defaults}'"),
+        _ => defaults,
     }
 }
 

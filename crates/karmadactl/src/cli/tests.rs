@@ -11,7 +11,7 @@ fn words(line: &str) -> Vec<OsString> {
 
 #[test]
 fn flags_may_stand_before_the_command() {
-    for (given, expected) in [
+    for (input, expected) in [
         ("get pods -n a", "get pods -n a"),
         ("-n a get pods", "get -n a pods"),
         (
@@ -25,7 +25,7 @@ fn flags_may_stand_before_the_command() {
         ("-n", "-n"),
         ("--nosuch get", "--nosuch get"),
     ] {
-        assert_eq!(command_first(words(given)), words(expected), "{given}");
+        assert_eq!(command_first(words(input)), words(expected), "{input}");
     }
 }
 
@@ -428,12 +428,12 @@ fn completion_scripts_call_the_program() {
             }
         }
     }
-    for (given, expected) in [
+    for (input, expected) in [
         (&[][..], "Shell not specified."),
         (&["tcsh"], "Unsupported shell type \"tcsh\"."),
         (&["bash", "zsh"], "Too many arguments. Expected only the shell type."),
     ] {
-        let refused = completion::script("karmadactl", &arguments(given));
+        let refused = completion::script("karmadactl", &arguments(input));
         assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(expected));
     }
 }

@@ -49,7 +49,7 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
             let policies = list(&client, &ClusterTaintPolicy::api_resource(), None, decode).await?;
             of_a_dead_cluster(cluster, &policies, now)
         }
-        given => with(cluster, given, now)?,
+        texts => with(cluster, texts, now)?,
     };
     let bindings = in_cluster(&client, name).await?;
     let options = Options { purge_mode, keeps_state: true };
@@ -110,9 +110,9 @@ pub fn of_a_dead_cluster(cluster: &Cluster, policies: &[ClusterTaintPolicy], now
 ///
 /// # Errors
 /// A taint without a key, or with another effect.
-pub fn with(cluster: &Cluster, given: &[String], now: Timestamp) -> Result<Vec<Taint>, Error> {
+pub fn with(cluster: &Cluster, texts: &[String], now: Timestamp) -> Result<Vec<Taint>, Error> {
     let mut all = cluster.spec.taints.clone();
-    for text in given {
+    for text in texts {
         let (name, effect) = text.rsplit_once(':').unwrap_or((text, taints::NO_EXECUTE));
         let (key, value) = name.split_once('=').unwrap_or((name, ""));
         if effect != taints::NO_EXECUTE || key.is_empty() {
@@ -323,7 +323,7 @@ mod tests {
     fn taints_of_a_plan() {
         let tainted =
             cluster(json!({"taints": [{"key": "a", "effect": "NoExecute"}, {"key": "b", "effect": "NoSchedule"}]}));
-        for (given, expected) in [
+        for (texts, expected) in [
             (&["c"][..], Ok("a:NoExecute b:NoSchedule c:NoExecute")),
             (&["c=1:NoExecute", "a=2"], Ok("b:NoSchedule c=1:NoExecute a=2:NoExecute")),
             (
@@ -332,12 +332,12 @@ mod tests {
             ),
             (&["=x"], Err("--taint: \"=x\" is not KEY[=VALUE][:NoExecute]; no other effect evicts")),
         ] {
-            let given: Vec<String> = given.iter().map(|it| (*it).to_owned()).collect();
-            let found = with(&tainted, &given, now()).map(|taints| shown(&taints)).map_err(|error| error.render());
+            let texts: Vec<String> = texts.iter().map(|it| (*it).to_owned()).collect();
+            let found = with(&tainted, &texts, now()).map(|taints| shown(&taints)).map_err(|error| error.render());
             match (found, expected) {
-                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{given:?}"),
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{texts:?}"),
                 (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
-                (found, _) => panic!("{given:?}: {found:?}"),
+                (found, _) => panic!("{texts:?}: {found:?}"),
             }
         }
         let policy = json!({"metadata": {"name": "p"}, "spec": {"taints": [{"key": "away", "effect": "NoExecute"}],

@@ -43,9 +43,9 @@ pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Erro
     if !alone {
         let client = context.control_plane().await?;
         manifests.clusters = clusters(&client).await?;
-        let given: Vec<_> = manifests.policies.iter().map(|policy| (policy.scope, policy.key())).collect();
+        let from_files: Vec<_> = manifests.policies.iter().map(|policy| (policy.scope, policy.key())).collect();
         let others = policies(&client).await?.into_iter();
-        manifests.policies.extend(others.filter(|policy| !given.contains(&(policy.scope, policy.key()))));
+        manifests.policies.extend(others.filter(|policy| !from_files.contains(&(policy.scope, policy.key()))));
         for scope in Scope::ALL {
             running.extend(bindings(&client, scope, None).await?);
         }

@@ -136,7 +136,7 @@ impl Described {
 ///
 /// # Errors
 /// The first that is malformed.
-pub fn parse_pins(given: &[String]) -> Result<Vec<String>, String> {
+pub fn parse_pins(texts: &[String]) -> Result<Vec<String>, String> {
     let parse = |pin: &String| {
         let Some(hash) = pin.strip_prefix("sha256:") else {
             return Err(format!("invalid hash {pin:?}, expected the format \"sha256:<hex>\""));
@@ -149,7 +149,7 @@ pub fn parse_pins(given: &[String]) -> Result<Vec<String>, String> {
             other => Err(format!("invalid hash {pin:?}, expected a 32 byte SHA-256 hash, found {other} bytes")),
         }
     };
-    let pins: Result<Vec<String>, String> = given.iter().map(parse).collect();
+    let pins: Result<Vec<String>, String> = texts.iter().map(parse).collect();
     pins.map_err(|why| format!("invalid discovery token CA certificate hash: {why}"))
 }
 

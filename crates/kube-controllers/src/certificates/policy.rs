@@ -59,7 +59,7 @@ fn is_node(request: &Request) -> Result<(), String> {
 /// All of `required`, and otherwise only the usages that every certificate of that purpose may have.
 fn has_usages(usages: &[String], purpose: &str, required: &[&str]) -> Result<(), String> {
     let allowed = |usage: &String| matches!(usage.as_str(), SIGNATURE | ENCIPHERMENT) || usage == purpose;
-    let has = |usage: &&str| usages.iter().any(|given| given == usage);
+    let has = |usage: &&str| usages.iter().any(|requested| requested == usage);
     if usages.iter().all(allowed) && required.iter().all(has) {
         return Ok(());
     }

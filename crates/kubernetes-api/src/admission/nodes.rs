@@ -58,7 +58,7 @@ pub fn apply_runtime_class(pod: &mut Value, class: &Value) -> Result<(), String>
     let Some(spec) = made(pod, "spec") else { return Ok(()) };
     let overhead = &class["overhead"]["podFixed"];
     if overhead.is_object() {
-        if spec.get("overhead").is_some_and(|given| given != overhead) {
+        if spec.get("overhead").is_some_and(|specified| specified != overhead) {
             return Err("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned());
         }
         spec.insert("overhead".into(), overhead.clone());
@@ -68,7 +68,7 @@ pub fn apply_runtime_class(pod: &mut Value, class: &Value) -> Result<(), String>
     let scheduling = &class["scheduling"];
     for (label, value) in scheduling["nodeSelector"].as_object().into_iter().flatten() {
         let Some(selector) = spec.entry("nodeSelector").or_insert_with(|| json!({})).as_object_mut() else { continue };
-        if selector.get(label).is_some_and(|given| given != value) {
+        if selector.get(label).is_some_and(|specified| specified != value) {
             return Err(format!("conflict: runtimeClass.scheduling.nodeSelector[{label}]={value} is not the pod's"));
         }
         selector.insert(label.clone(), value.clone());
@@ -92,15 +92,15 @@ mod tests {
 
     #[test]
     fn failures_are_tolerated_by_default() {
-        for (given, expected) in [
+        for (input, expected) in [
             (json!([]), 2),
             (json!([{"operator": "Exists"}]), 1),
             (json!([{"operator": "Exists", "effect": "NoSchedule"}]), 3),
             (json!([{"key": NOT_READY, "operator": "Exists", "tolerationSeconds": 5}]), 2),
         ] {
-            let mut pod = json!({"spec": {"tolerations": given}});
+            let mut pod = json!({"spec": {"tolerations": input}});
             tolerate_failure(&mut pod);
-            assert_eq!(pod["spec"]["tolerations"].as_array().map(Vec::len), Some(expected), "{given}");
+            assert_eq!(pod["spec"]["tolerations"].as_array().map(Vec::len), Some(expected), "{input}");
         }
     }
 

@@ -28,9 +28,9 @@ pub fn concerns(pod: &Value) -> Result<bool, String> {
 
 /// Sets the service account of a pod that names none, and returns its name.
 pub fn choose(pod: &mut Value) -> String {
-    let given = text(&pod["spec"], "serviceAccountName").to_owned();
-    if !given.is_empty() {
-        return given;
+    let specified = text(&pod["spec"], "serviceAccountName").to_owned();
+    if !specified.is_empty() {
+        return specified;
     }
     if let Some(spec) = made(pod, "spec") {
         spec.insert("serviceAccountName".into(), DEFAULT.into());

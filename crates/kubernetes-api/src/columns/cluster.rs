@@ -114,8 +114,8 @@ fn address(node: &Value, type_: &str) -> String {
 fn modes(modes: &Value) -> String {
     let known =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
-    let given = known.iter().filter(|(name, _)| list(modes).any(|mode| mode == name));
-    joined(given.map(|(_, short)| short), "")
+    let present = known.iter().filter(|(name, _)| list(modes).any(|mode| mode == name));
+    joined(present.map(|(_, short)| short), "")
 }
 
 /// A value of a claim that is shown only once it is bound.

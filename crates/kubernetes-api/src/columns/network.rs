@@ -47,9 +47,10 @@ fn shortened(texts: &[String]) -> String {
 }
 
 fn addresses(balancer: &Value, otherwise: &str) -> String {
-    let given = |value: &'_ Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let non_empty = |value: &'_ Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let ingress = list(&balancer["ingress"]);
-    let all: BTreeSet<String> = ingress.filter_map(|at| given(&at["ip"]).or_else(|| given(&at["hostname"]))).collect();
+    let all: BTreeSet<String> =
+        ingress.filter_map(|at| non_empty(&at["ip"]).or_else(|| non_empty(&at["hostname"]))).collect();
     joined(all.into_iter(), otherwise)
 }
 
@@ -59,8 +60,8 @@ fn service_external(service: &Value) -> String {
     match spec["type"].as_str().unwrap_or_default() {
         "ExternalName" => spec["externalName"].as_str().unwrap_or_default().to_owned(),
         "LoadBalancer" => {
-            let given = addresses(&service["status"]["loadBalancer"], "");
-            let all = [given].into_iter().filter(|text| !text.is_empty()).chain(external().map(str::to_owned));
+            let assigned = addresses(&service["status"]["loadBalancer"], "");
+            let all = [assigned].into_iter().filter(|text| !text.is_empty()).chain(external().map(str::to_owned));
             joined(all, "<pending>")
         }
         _ => joined(external(), "<none>"),

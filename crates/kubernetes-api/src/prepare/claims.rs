@@ -54,7 +54,7 @@ mod tests {
         let other = json!({"apiGroup": "g.io", "kind": "K", "name": "a"});
         let far = json!({"apiGroup": "g.io", "kind": "K", "name": "a", "namespace": "n"});
         let nothing = json!({});
-        for (old, given, expected) in [
+        for (old, input, expected) in [
             (&nothing, json!({OLD: claim}), json!({OLD: claim, NEW: claim})),
             (&nothing, json!({OLD: other}), json!({})),
             (&nothing, json!({NEW: other}), json!({OLD: other, NEW: other})),
@@ -62,9 +62,9 @@ mod tests {
             (&json!({OLD: other}), json!({OLD: other}), json!({OLD: other, NEW: other})),
             (&json!({NEW: far}), json!({NEW: far}), json!({NEW: far})),
         ] {
-            let mut claim = json!({"spec": given});
+            let mut claim = json!({"spec": input});
             normalize(&json!({"spec": old}), &mut claim);
-            assert_eq!(claim["spec"], expected, "{given}");
+            assert_eq!(claim["spec"], expected, "{input}");
         }
     }
 }

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn new_pods_are_completed() {
         const KEY: &str = "container.apparmor.security.beta.kubernetes.io/c";
-        for (given, pointer, expected) in [
+        for (input, pointer, expected) in [
             (
                 json!({"spec": {"schedulingGates": [{"name": "a"}]}}),
                 "/status/conditions/0/reason",
@@ -229,9 +229,9 @@ mod tests {
                 json!({"name": "c"}),
             ),
         ] {
-            let mut pod = given.clone();
+            let mut pod = input.clone();
             create(&context(), &mut pod);
-            assert_eq!(pod.pointer(pointer), Some(&expected), "{given}");
+            assert_eq!(pod.pointer(pointer), Some(&expected), "{input}");
         }
     }
 }

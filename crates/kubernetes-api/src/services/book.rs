@@ -147,9 +147,9 @@ impl Book {
                         found.ok_or_else(|| Status::internal("failed to allocate a serviceIP: range is full"))?;
                     list.push(free.to_string());
                 }
-                Some(given) => {
+                Some(specified) => {
                     // Validation reports text that is not an address.
-                    let Ok(address) = given.parse::<IpAddr>() else { continue };
+                    let Ok(address) = specified.parse::<IpAddr>() else { continue };
                     if let Err(taken) = self.take_address(address, claim, now) {
                         let why = match taken {
                             Taken::Already => "provided IP is already allocated".to_owned(),
@@ -210,14 +210,14 @@ impl Book {
         refuse: &dyn Fn(&ErrorList) -> Status,
     ) -> Result<(), Status> {
         for (index, port) in ports(spec).enumerate() {
-            let given = port.get("nodePort").and_then(Value::as_u64).filter(|port| *port != 0);
-            let Some(given) = given else {
+            let specified = port.get("nodePort").and_then(Value::as_u64).filter(|port| *port != 0);
+            let Some(specified) = specified else {
                 let free = self.free_port(claim, now).ok_or_else(no_ports)?;
                 port.insert("nodePort".into(), free.into());
                 continue;
             };
             let path = Path::new("spec").child("ports").index(index).child("nodePort");
-            let detail = match self.take_port(given, claim, now) {
+            let detail = match self.take_port(specified, claim, now) {
                 Ok(()) => continue,
                 Err(Taken::Already) => "provided port is already allocated".to_owned(),
                 Err(Taken::Outside) => format!(
@@ -226,7 +226,7 @@ impl Book {
                     self.ranges.node_ports.end()
                 ),
             };
-            return Err(refuse(&vec![Error::invalid(&path, given, detail)]));
+            return Err(refuse(&vec![Error::invalid(&path, specified, detail)]));
         }
         let local = text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local";
         if local && spec["healthCheckNodePort"].as_u64().unwrap_or(0) == 0 {

@@ -22,14 +22,14 @@ fn assign(book: &mut Book, name: &str, spec: Value) -> Result<Value, String> {
 #[test]
 fn addresses_are_allocated_once_and_released() {
     let mut book = book("10.0.0.0/29", None);
-    let mut given = Vec::new();
+    let mut allocated = Vec::new();
     for name in ["a", "b", "c", "d", "e", "f"] {
         let spec = assign(&mut book, name, json!({"type": "ClusterIP"})).expect("six are there");
         assert_eq!((&spec["ipFamilies"], &spec["ipFamilyPolicy"]), (&json!(["IPv4"]), &json!("SingleStack")));
         assert_eq!(spec["clusterIPs"], json!([spec["clusterIP"]]));
-        given.push(spec["clusterIP"].clone());
+        allocated.push(spec["clusterIP"].clone());
     }
-    assert_eq!(json!(given), json!(["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]));
+    assert_eq!(json!(allocated), json!(["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]));
     let full = assign(&mut book, "g", json!({"type": "ClusterIP"})).expect_err("none is left");
     assert_eq!(full, "Internal error occurred: failed to allocate a serviceIP: range is full");
     let service = |ip: &str| json!({"spec": {"clusterIPs": [ip]}});

@@ -127,12 +127,12 @@ fn ip_address(address: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(parent) = object(address, "spec").and_then(|spec| object(spec, "parentRef")) else {
         return required(errors, &at, "");
     };
-    let given = |field: &str| Some(text(parent, field)).filter(|text| !text.is_empty());
-    if let Some(group) = given("group") {
+    let specified = |field: &str| Some(text(parent, field)).filter(|text| !text.is_empty());
+    if let Some(group) = specified("group") {
         shape(&group.into(), names::is_dns1123_subdomain, &at.child("group"), errors);
     }
     for field in ["resource", "name", "namespace"] {
-        match given(field) {
+        match specified(field) {
             Some(text) => shape(&text.into(), names::is_path_segment, &at.child(field), errors),
             None if field != "namespace" => required(errors, &at.child(field), ""),
             None => {}

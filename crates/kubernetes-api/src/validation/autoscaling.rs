@@ -85,12 +85,12 @@ fn metric(metric: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if let Some(expected) = expected.filter(|field| !metric.contains_key(*field)) {
         required(errors, &at.child(expected), "must populate information for the given metric source");
     }
-    let given: Vec<&str> =
+    let specified: Vec<&str> =
         SOURCES.iter().map(|(_, field)| *field).filter(|field| metric.contains_key(*field)).collect();
-    if given.len() == 1 {
+    if specified.len() == 1 {
         return;
     }
-    for other in given.into_iter().filter(|field| Some(*field) != expected) {
+    for other in specified.into_iter().filter(|field| Some(*field) != expected) {
         forbidden(errors, &at.child(other), "must populate the given metric source only");
     }
 }

@@ -159,16 +159,16 @@ pub(super) fn admission_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList)
         super::checks::supported(operation, &OPERATIONS, &at_operations.index(index), errors);
     }
     for (field, words) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
-        let given = list(rule, field);
+        let specified = list(rule, field);
         let at = at.child(field);
-        if given.is_empty() {
+        if specified.is_empty() {
             required(errors, &at, "");
         }
-        if given.len() > 1 && given.iter().any(|item| item == "*") {
+        if specified.len() > 1 && specified.iter().any(|item| item == "*") {
             let detail = format!("if '*' is present, must not specify other {words}");
-            invalid(errors, &at, &all(given), &detail);
+            invalid(errors, &at, &all(specified), &detail);
         }
-        let unnamed = given.iter().enumerate().filter(|(_, item)| field == "apiVersions" && *item == "");
+        let unnamed = specified.iter().enumerate().filter(|(_, item)| field == "apiVersions" && *item == "");
         unnamed.for_each(|(index, _)| required(errors, &at.index(index), ""));
     }
     rule_resources(rule, at, errors);

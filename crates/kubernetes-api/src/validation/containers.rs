@@ -37,8 +37,8 @@ fn container(container: &Object, at: &At<'_>, errors: &mut ErrorList) {
     // Upstream names the list, not the item.
     let at_from = at.child("envFrom");
     for source in list(container, "envFrom") {
-        let given = ["configMapRef", "secretRef"].iter().filter(|name| source[**name].is_object()).count();
-        match given {
+        let specified = ["configMapRef", "secretRef"].iter().filter(|name| source[**name].is_object()).count();
+        match specified {
             0 => invalid(errors, &at_from, &"".into(), "must specify one of: `configMapRef` or `secretRef`"),
             1 => {}
             _ => invalid(errors, &at_from, &"".into(), "may not have more than one field specified at a time"),
@@ -441,11 +441,11 @@ fn http_headers(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 fn handler(handler: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let mut given = HANDLERS.iter().filter(|name| handler.contains_key(**name));
-    if given.next().is_none() {
+    let mut specified = HANDLERS.iter().filter(|name| handler.contains_key(**name));
+    if specified.next().is_none() {
         required(errors, at, "must specify a handler type");
     }
-    for name in given {
+    for name in specified {
         forbidden(errors, &at.child(name), "may not specify more than 1 handler type");
     }
 }

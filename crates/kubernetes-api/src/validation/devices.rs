@@ -142,8 +142,8 @@ fn wanted(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 fn device_constraint(constraint: &Object, known: &Requests, at: &At<'_>, errors: &mut ErrorList) {
     references(constraint, known, at, errors);
-    let given = ["matchAttribute", "distinctAttribute"].into_iter().find(|field| constraint.contains_key(*field));
-    match given {
+    let specified = ["matchAttribute", "distinctAttribute"].into_iter().find(|field| constraint.contains_key(*field));
+    match specified {
         Some(field) => full_name(text(constraint, field), &at.child(field), errors),
         None => {
             let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are \
@@ -157,11 +157,11 @@ fn device_constraint(constraint: &Object, known: &Requests, at: &At<'_>, errors:
 fn references(parent: &Object, known: &Requests, at: &At<'_>, errors: &mut ErrorList) {
     const WHAT: &str =
         "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
-    let (given, at) = (list(parent, "requests"), at.child("requests"));
-    if !few(given, MANY, &at, errors) {
+    let (specified, at) = (list(parent, "requests"), at.child("requests"));
+    if !few(specified, MANY, &at, errors) {
         return;
     }
-    for (index, name) in given.iter().enumerate() {
+    for (index, name) in specified.iter().enumerate() {
         let (text, at) = (name.as_str().unwrap_or_default(), at.index(index));
         let (request, below) = text.split_once('/').map_or((text, None), |(request, below)| (request, Some(below)));
         let far = below.is_some_and(|below| below.contains('/'));
@@ -175,7 +175,7 @@ fn references(parent: &Object, known: &Requests, at: &At<'_>, errors: &mut Error
             invalid(errors, &at, name, WHAT);
         }
     }
-    unique(given.iter().filter_map(Value::as_str), &at, errors);
+    unique(specified.iter().filter_map(Value::as_str), &at, errors);
 }
 
 /// The name of an attribute: with a driver's domain, or an identifier alone.
@@ -390,9 +390,9 @@ fn device(device: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 fn device_attribute(attribute: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let nothing = Object::new();
-    let given = attribute.as_object().unwrap_or(&nothing);
+    let specified = attribute.as_object().unwrap_or(&nothing);
     for (field, is_version) in [("string", false), ("version", true)] {
-        let Some(value) = given.get(field) else { continue };
+        let Some(value) = specified.get(field) else { continue };
         let (text, at) = (value.as_str().unwrap_or_default(), at.child(field));
         if is_version && !is_semver(text) {
             invalid(errors, &at, value, "must be a string compatible with semver.org spec 2.0.0");
@@ -401,7 +401,7 @@ fn device_attribute(attribute: &Value, at: &At<'_>, errors: &mut ErrorList) {
             errors.push(Error::too_long(&at.path(), MAX_TEXT));
         }
     }
-    match given.len() {
+    match specified.len() {
         0 => invalid(errors, at, &"".into(), "exactly one value must be specified"),
         1 => {}
         _ => invalid(errors, at, attribute, "exactly one value must be specified"),

@@ -79,17 +79,17 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
 fn sensible(event: &Object, at: &At<'_>, about: &str, message: &str, reporter: &str, errors: &mut ErrorList) {
     let metadata = event.get("metadata");
     let namespace = metadata.and_then(|metadata| metadata["namespace"].as_str()).unwrap_or_default();
-    let given = object(event, about).map_or("", |about| text(about, "namespace"));
+    let specified = object(event, about).map_or("", |about| text(about, "namespace"));
     let is_new = is_set(event.get("eventTime"));
-    let agrees = match (given, is_new) {
+    let agrees = match (specified, is_new) {
         ("", false) => matches!(namespace, "" | "default"),
         ("", true) => matches!(namespace, "default" | "kube-system"),
-        (given, false) => given == namespace,
+        (specified, false) => specified == namespace,
         (_, true) => true,
     };
     if !agrees {
         let at = at.child("involvedObject");
-        invalid(errors, &at.child("namespace"), &given.into(), "does not match event.namespace");
+        invalid(errors, &at.child("namespace"), &specified.into(), "does not match event.namespace");
     }
     if !is_new {
         return;

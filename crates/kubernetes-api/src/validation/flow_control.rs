@@ -109,15 +109,15 @@ fn flow_subject(subject: &Object, at: &At<'_>, errors: &mut ErrorList) {
         return errors.push(Error::not_supported(&at.child("kind").path(), kind, &known));
     }
     for (of, field) in SUBJECTS {
-        let (given, at) = (object(subject, field), at.child(field));
-        match given {
+        let (specified, at) = (object(subject, field), at.child(field));
+        match specified {
             Some(_) if of != kind => {
                 forbidden(errors, &at, &format!("{field} is forbidden when subject kind is not '{of}'"));
             }
             None if of == kind => {
                 required(errors, &at, &format!("{field} is required when subject kind is '{of}'"));
             }
-            Some(given) => subject_of(of, given, &at, errors),
+            Some(specified) => subject_of(of, specified, &at, errors),
             None => {}
         }
     }
@@ -157,27 +157,27 @@ fn verbs(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
 fn flow_resources(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     verbs(rule, at, errors);
     for (field, one, all) in [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")] {
-        let (given, at) = (list(rule, field), at.child(field));
-        if given.is_empty() {
+        let (specified, at) = (list(rule, field), at.child(field));
+        if specified.is_empty() {
             required(errors, &at, &format!("resource rules must supply at least one {one}"));
         } else {
-            alone(given, all, &at, errors);
+            alone(specified, all, &at, errors);
         }
     }
     namespaces(rule, &at.child("namespaces"), errors);
 }
 
 fn namespaces(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let given = list(rule, "namespaces");
-    if given.is_empty() {
+    let specified = list(rule, "namespaces");
+    if specified.is_empty() {
         if rule.get("clusterScope") != Some(&Value::Bool(true)) {
             let detail = "resource rules that are not cluster scoped must supply at least one namespace";
             required(errors, at, detail);
         }
-    } else if given.iter().any(|namespace| namespace == "*") {
-        alone(given, "namespaces", at, errors);
+    } else if specified.iter().any(|namespace| namespace == "*") {
+        alone(specified, "namespaces", at, errors);
     } else {
-        for (index, namespace) in given.iter().enumerate() {
+        for (index, namespace) in specified.iter().enumerate() {
             for complaint in names::is_dns1123_label(namespace.as_str().unwrap_or_default()) {
                 let detail = format!("each member of this list must be '*' or a DNS-1123 label; {complaint}");
                 invalid(errors, &at.index(index), namespace, &detail);
@@ -187,22 +187,22 @@ fn namespaces(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 /// `*` must be the only value.
-fn alone(given: &[Value], words: &str, at: &At<'_>, errors: &mut ErrorList) {
-    if given.len() > 1 && given.iter().any(|item| item == "*") {
+fn alone(specified: &[Value], words: &str, at: &At<'_>, errors: &mut ErrorList) {
+    if specified.len() > 1 && specified.iter().any(|item| item == "*") {
         let detail = format!("if '*' is present, must not specify other {words}");
-        invalid(errors, at, &given.to_vec().into(), &detail);
+        invalid(errors, at, &specified.to_vec().into(), &detail);
     }
 }
 
 fn flow_urls(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     verbs(rule, at, errors);
-    let (given, at) = (list(rule, "nonResourceURLs"), at.child("nonResourceURLs"));
-    if given.is_empty() {
+    let (specified, at) = (list(rule, "nonResourceURLs"), at.child("nonResourceURLs"));
+    if specified.is_empty() {
         required(errors, &at, "nonResourceURLs must contain at least one value");
-    } else if given.iter().any(|url| url == "*") {
-        alone(given, "non-resource URLs", &at, errors);
+    } else if specified.iter().any(|url| url == "*") {
+        alone(specified, "non-resource URLs", &at, errors);
     } else {
-        for (index, url) in given.iter().enumerate() {
+        for (index, url) in specified.iter().enumerate() {
             if let Some(detail) = url_complaint(url.as_str().unwrap_or_default()) {
                 invalid(errors, &at.index(index), url, detail);
             }

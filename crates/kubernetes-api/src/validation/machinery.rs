@@ -197,16 +197,18 @@ fn signer_part(part: &str, complaints: fn(&str) -> Vec<String>, at: &At<'_>, err
 }
 
 fn class_parameters(parameters: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let given = parameters.contains_key("namespace");
+    let specified = parameters.contains_key("namespace");
     match text(parameters, "scope") {
-        "Namespace" if given => {
+        "Namespace" if specified => {
             let namespace = text(parameters, "namespace");
             for complaint in names::is_dns1123_label(namespace) {
                 invalid(errors, &at.child("namespace"), &namespace.into(), &complaint);
             }
         }
-        "Namespace" if !given => required(errors, &at.child("namespace"), "`parameters.scope` is set to 'Namespace'"),
-        "Cluster" if given => forbidden(errors, &at.child("namespace"), "`parameters.scope` is set to 'Cluster'"),
+        "Namespace" if !specified => {
+            required(errors, &at.child("namespace"), "`parameters.scope` is set to 'Namespace'")
+        }
+        "Cluster" if specified => forbidden(errors, &at.child("namespace"), "`parameters.scope` is set to 'Cluster'"),
         _ => {}
     }
 }
@@ -302,8 +304,8 @@ fn quota_scopes(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             invalid(errors, &at_scopes, &all, "unsupported scope applied to resource");
         }
     }
-    let given: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
-    conflicting(&given, &all, &at_scopes, errors);
+    let specified: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
+    conflicting(&specified, &all, &at_scopes, errors);
     let Some(selector) = object(spec, "scopeSelector") else { return };
     let at = at.child("scopeSelector");
     let at = at.child("matchExpressions");
@@ -324,9 +326,9 @@ fn quota_scopes(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     conflicting(&selected, &all, &at, errors);
 }
 
-fn conflicting(given: &[&str], all: &Value, at: &At<'_>, errors: &mut ErrorList) {
+fn conflicting(specified: &[&str], all: &Value, at: &At<'_>, errors: &mut ErrorList) {
     for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
-        if pair.iter().all(|scope| given.contains(scope)) {
+        if pair.iter().all(|scope| specified.contains(scope)) {
             invalid(errors, at, all, "conflicting scopes");
         }
     }

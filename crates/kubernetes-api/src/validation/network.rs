@@ -46,11 +46,11 @@ const CLASS: &str = "kubernetes.io/ingress.class";
 
 /// The deprecated annotation for the class must not contradict the field. Upstream omits `metadata` from the path.
 fn ingress_class(ingress: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let given = ingress.get("metadata").map_or(&Value::Null, |metadata| &metadata["annotations"][CLASS]);
+    let specified = ingress.get("metadata").map_or(&Value::Null, |metadata| &metadata["annotations"][CLASS]);
     let named = ingress.get("spec").map_or(&Value::Null, |spec| &spec["ingressClassName"]);
-    if given.is_string() && !named.is_null() && given != named {
+    if specified.is_string() && !named.is_null() && specified != named {
         let at = at.child("annotations");
-        invalid(errors, &at.child(CLASS), given, "must match `ingressClassName` when both are specified");
+        invalid(errors, &at.child(CLASS), specified, "must match `ingressClassName` when both are specified");
     }
 }
 
@@ -120,24 +120,25 @@ fn host_name(host: &str, at_host: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn ingress_path(path: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let given = text(path, "path");
+    let specified = text(path, "path");
     let at_path = at.child("path");
-    let value = Value::from(given);
+    let value = Value::from(specified);
     if matches!(text(path, "pathType"), "Exact" | "Prefix") {
-        if !given.starts_with('/') {
+        if !specified.starts_with('/') {
             invalid(errors, &at_path, &value, "must be an absolute path");
         }
         for part in ["//", "/./", "/../", "%2f", "%2F"] {
-            if given.contains(part) {
+            if specified.contains(part) {
                 invalid(errors, &at_path, &value, &format!("must not contain '{part}'"));
             }
         }
         for part in ["/..", "/."] {
-            if given.ends_with(part) {
+            if specified.ends_with(part) {
                 invalid(errors, &at_path, &value, &format!("cannot end with '{part}'"));
             }
         }
-    } else if text(path, "pathType") == "ImplementationSpecific" && !given.is_empty() && !given.starts_with('/') {
+    } else if text(path, "pathType") == "ImplementationSpecific" && !specified.is_empty() && !specified.starts_with('/')
+    {
         invalid(errors, &at_path, &value, "must be an absolute path");
     }
 }
@@ -154,14 +155,14 @@ fn ingress_backend(backend: &Object, at: &At<'_>, errors: &mut ErrorList) {
                 }
             }
             for field in ["kind", "name"] {
-                let given = text(resource, field);
-                if given.is_empty() {
+                let specified = text(resource, field);
+                if specified.is_empty() {
                     required(errors, &at.child(field), "");
                 }
                 for complaint in
-                    Some(given).filter(|text| !text.is_empty()).map(names::is_path_segment).unwrap_or_default()
+                    Some(specified).filter(|text| !text.is_empty()).map(names::is_path_segment).unwrap_or_default()
                 {
-                    invalid(errors, &at.child(field), &given.into(), &complaint);
+                    invalid(errors, &at.child(field), &specified.into(), &complaint);
                 }
             }
         }

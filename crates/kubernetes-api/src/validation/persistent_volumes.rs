@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("fibre_channel", fibre_channel),
     ("flex_options", flex_options),
     ("flocker", flocker),
-    ("given_namespace", given_namespace),
+    ("given_namespace", specified_namespace),
     ("iscsi", iscsi),
     ("local_secret", local_secret),
     ("partition", partition),
@@ -332,7 +332,7 @@ fn azure_disk(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 /// The namespace of the endpoints may differ, but must not be empty.
-fn given_namespace(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
+fn specified_namespace(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if let Some(namespace) = source.get("endpointsNamespace") {
         let at = at.child("endpointsNamespace");
         let name = namespace.as_str().unwrap_or_default();

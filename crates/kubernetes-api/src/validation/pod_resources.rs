@@ -36,10 +36,10 @@ pub(super) fn whole(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn requests_suffice(spec: &Object, resources: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let given = object(resources, "requests");
+    let specified = object(resources, "requests");
     let at = at.child("requests");
     for (name, needed) in needed(spec).into_iter().filter(|(name, _)| is_supported(name)) {
-        let requested = given.and_then(|given| amount(given.get(name)?)).unwrap_or_default();
+        let requested = specified.and_then(|specified| amount(specified.get(name)?)).unwrap_or_default();
         if needed > requested {
             let detail = format!("must be greater than or equal to aggregate container requests of {needed}");
             invalid(errors, &at.key(name), &requested.to_string().into(), &detail);

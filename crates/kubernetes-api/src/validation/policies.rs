@@ -47,7 +47,7 @@ fn mutating_policy(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
     match text(spec, "reinvocationPolicy") {
         "" => required(errors, &at.child("reinvocationPolicy"), ""),
-        given => supported(&given.into(), &["Never", "IfNeeded"], &at.child("reinvocationPolicy"), errors),
+        specified => supported(&specified.into(), &["Never", "IfNeeded"], &at.child("reinvocationPolicy"), errors),
     }
 }
 
@@ -79,9 +79,9 @@ fn match_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn resource_names(given: &[Value], at: &At<'_>, errors: &mut ErrorList) {
+fn resource_names(specified: &[Value], at: &At<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
-    for (index, name) in given.iter().enumerate() {
+    for (index, name) in specified.iter().enumerate() {
         shape(name, names::is_path_segment, &at.index(index), errors);
         if !seen.insert(name) {
             errors.push(Error::duplicate(&at.index(index).path(), name.clone()));
@@ -91,12 +91,12 @@ fn resource_names(given: &[Value], at: &At<'_>, errors: &mut ErrorList) {
 
 /// Conditions of policies, and of webhooks as well.
 fn match_conditions(parent: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let (given, at) = (list(parent, "matchConditions"), at.child("matchConditions"));
-    if given.len() > MAX_CONDITIONS {
-        errors.push(Error::too_many(&at.path(), given.len(), MAX_CONDITIONS));
+    let (specified, at) = (list(parent, "matchConditions"), at.child("matchConditions"));
+    if specified.len() > MAX_CONDITIONS {
+        errors.push(Error::too_many(&at.path(), specified.len(), MAX_CONDITIONS));
     }
     let mut seen = HashSet::new();
-    for (index, condition) in given.iter().enumerate() {
+    for (index, condition) in specified.iter().enumerate() {
         let name = condition["name"].as_str().unwrap_or_default();
         if !name.is_empty() && !seen.insert(name) {
             errors.push(Error::duplicate(&at.index(index).child("name").path(), name));
@@ -271,13 +271,13 @@ fn audit_annotations(policy: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let name = policy.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default());
     let at = at.child("spec");
     let at = at.child("auditAnnotations");
-    let given = object(policy, "spec").map_or(&[][..], |spec| list(spec, "auditAnnotations"));
-    if given.len() > MAX_ANNOTATIONS {
+    let specified = object(policy, "spec").map_or(&[][..], |spec| list(spec, "auditAnnotations"));
+    if specified.len() > MAX_ANNOTATIONS {
         let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
-        invalid(errors, &at, &given.to_vec().into(), &detail);
+        invalid(errors, &at, &specified.to_vec().into(), &detail);
     }
     let mut seen = HashSet::new();
-    for (index, annotation) in given.iter().enumerate() {
+    for (index, annotation) in specified.iter().enumerate() {
         let at = at.index(index);
         let key = annotation["key"].as_str().unwrap_or_default();
         let whole = format!("{name}/{key}");
@@ -313,7 +313,7 @@ fn mutation(mutation: &Object, at: &At<'_>, errors: &mut ErrorList) {
             None if name == type_ => {
                 required(errors, &at, &format!("must be specified when patchType is {type_}"));
             }
-            Some(given) if text(given, "expression").trim().is_empty() => {
+            Some(specified) if text(specified, "expression").trim().is_empty() => {
                 required(errors, &at.child("expression"), "expression is not specified");
             }
             _ => {}
@@ -370,7 +370,7 @@ fn validation_actions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             errors.push(Error::duplicate(&at.index(index).path(), action.clone()));
         }
     }
-    if ["Deny", "Warn"].iter().all(|action| actions.iter().any(|given| given == action)) {
+    if ["Deny", "Warn"].iter().all(|action| actions.iter().any(|specified| specified == action)) {
         let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
                       response and headers serves no purpose)";
         invalid(errors, &at, &Value::from(actions.to_vec()), detail);

@@ -166,10 +166,10 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
 /// Huge pages must be multiples of the page size.
 fn huge_pages(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let Some(page) = name.strip_prefix("hugepages-").and_then(|size| size.parse::<Quantity>().ok()) else { return };
-    let Some(given) = amount(value) else { return };
+    let Some(specified) = amount(value) else { return };
     let page = page.milli_value();
-    if page > 0 && given.milli_value() % page != 0 {
-        invalid(errors, at, value, &format!("{given} is not positive integer multiple of {name}"));
+    if page > 0 && specified.milli_value() % page != 0 {
+        invalid(errors, at, value, &format!("{specified} is not positive integer multiple of {name}"));
     }
 }
 
@@ -259,22 +259,22 @@ const ORDER: [(&str, &str, &str, &str, &str, &str); 6] = [
 
 /// Minimum, default request, default and maximum must be in ascending order.
 fn limits_in_order(item: &Object, name: &str, at: &At<'_>, errors: &mut ErrorList) {
-    let given = |field: &str| {
+    let specified = |field: &str| {
         let counts = !(text(item, "type") == "Pod" && field.starts_with("default"));
         object(item, field).filter(|_| counts).and_then(|amounts| amounts.get(name))
     };
-    let of = |field: &str| given(field).and_then(amount);
+    let of = |field: &str| specified(field).and_then(amount);
     for (low, high, low_words, high_words, place, shown) in ORDER {
         let (Some(lower), Some(higher)) = (of(low), of(high)) else { continue };
         if lower > higher {
             let detail = format!("{low_words} {lower} is greater than {high_words} {higher}");
             let at = at.child(place);
-            invalid(errors, &at.key(name), given(shown).unwrap_or(&Value::Null), &detail);
+            invalid(errors, &at.key(name), specified(shown).unwrap_or(&Value::Null), &detail);
         }
     }
     let at_ratio = at.child("maxLimitRequestRatio");
     if let Some(ratio) = of("maxLimitRequestRatio") {
-        let value = given("maxLimitRequestRatio").unwrap_or(&Value::Null);
+        let value = specified("maxLimitRequestRatio").unwrap_or(&Value::Null);
         if ratio.milli_value() < 1000 {
             invalid(errors, &at_ratio.key(name), value, &format!("ratio {ratio} is less than 1"));
         }
@@ -296,6 +296,6 @@ fn limits_in_order(item: &Object, name: &str, at: &At<'_>, errors: &mut ErrorLis
     {
         let detail = format!("default value {limit} must equal to defaultRequest value {request} in {name}");
         let at = at.child("defaultRequest");
-        invalid(errors, &at.key(name), given("defaultRequest").unwrap_or(&Value::Null), &detail);
+        invalid(errors, &at.key(name), specified("defaultRequest").unwrap_or(&Value::Null), &detail);
     }
 }

@@ -175,8 +175,8 @@ fn service_ports(ports: &[Value], type_: &str, at: &At<'_>, errors: &mut ErrorLi
 fn external_name(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         // Errors about a list derived from `clusterIP` name the list.
-        let given = spec.contains_key(field) || field == "clusterIPs" && !text(spec, "clusterIP").is_empty();
-        if given {
+        let specified = spec.contains_key(field) || field == "clusterIPs" && !text(spec, "clusterIP").is_empty();
+        if specified {
             forbidden(errors, &at.child(field), "may not be set for ExternalName services");
         }
     }
@@ -201,14 +201,14 @@ pub(crate) fn requested_addresses(spec: &Object) -> ErrorList {
 }
 
 fn addresses(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let given = list(spec, "clusterIPs");
+    let specified = list(spec, "clusterIPs");
     let at_list = at.child("clusterIPs");
-    let first = given.first().and_then(Value::as_str).unwrap_or_default();
+    let first = specified.first().and_then(Value::as_str).unwrap_or_default();
     let single = text(spec, "clusterIP");
-    let all = Value::from(given.to_vec());
-    if single.is_empty() && !given.is_empty() {
+    let all = Value::from(specified.to_vec());
+    if single.is_empty() && !specified.is_empty() {
         invalid(errors, &at_list, &all, "must be empty when `clusterIP` is not specified");
-    } else if !given.is_empty() && first != single {
+    } else if !specified.is_empty() && first != single {
         invalid(errors, &at_list, &all, "first value must match `clusterIP`");
     }
     let families = list(spec, "ipFamilies");
@@ -225,7 +225,7 @@ fn addresses(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         supported(policy, &known, &at.child("ipFamilyPolicy"), errors);
     }
     let one = [Value::from(single)];
-    let whole = if given.is_empty() && !single.is_empty() { &one[..] } else { given };
+    let whole = if specified.is_empty() && !single.is_empty() { &one[..] } else { specified };
     let before = errors.len();
     for (index, address) in whole.iter().enumerate() {
         if index == 0 && address == "None" {

@@ -99,12 +99,12 @@ fn topology_term<'t>(expressions: &'t [Value], at: &At<'_>, errors: &mut ErrorLi
     for (index, expression) in expressions.iter().enumerate() {
         let at = at.index(index);
         let at_values = at.child("values");
-        let given = expression["values"].as_array().map_or(&[][..], Vec::as_slice);
-        if given.is_empty() {
+        let specified = expression["values"].as_array().map_or(&[][..], Vec::as_slice);
+        if specified.is_empty() {
             required(errors, &at_values, "");
         }
         let mut values = BTreeSet::new();
-        for (place, value) in given.iter().filter_map(Value::as_str).enumerate() {
+        for (place, value) in specified.iter().filter_map(Value::as_str).enumerate() {
             if !values.insert(value) {
                 errors.push(Error::duplicate(&at_values.index(place).path(), value));
             }
@@ -120,11 +120,11 @@ fn topology_term<'t>(expressions: &'t [Value], at: &At<'_>, errors: &mut ErrorLi
 
 fn attributes_class(class: &Object, at: &At<'_>, errors: &mut ErrorList) {
     provisioner(text(class, "driverName"), &at.child("driverName"), errors);
-    let (given, at) = (object(class, "parameters"), at.child("parameters"));
-    if given.is_none_or(Object::is_empty) {
+    let (specified, at) = (object(class, "parameters"), at.child("parameters"));
+    if specified.is_none_or(Object::is_empty) {
         required(errors, &at, "must contain at least one key/value pair");
     }
-    parameters(given, &at, errors);
+    parameters(specified, &at, errors);
 }
 
 /// Upstream's path is `name` here, `metadata.name` elsewhere.
@@ -145,13 +145,13 @@ fn csi_driver(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             errors.push(Error::duplicate(&at.child("audience").path(), audience));
             continue;
         }
-        let (given, at) = (&request["expirationSeconds"], at.child("expirationSeconds"));
-        match given.as_i64() {
+        let (specified, at) = (&request["expirationSeconds"], at.child("expirationSeconds"));
+        match specified.as_i64() {
             Some(seconds) if seconds < MIN_TOKEN => {
-                invalid(errors, &at, given, "may not specify a duration less than 10 minutes");
+                invalid(errors, &at, specified, "may not specify a duration less than 10 minutes");
             }
             Some(seconds) if seconds > MAX_TOKEN => {
-                invalid(errors, &at, given, "may not specify a duration larger than 2^32 seconds");
+                invalid(errors, &at, specified, "may not specify a duration larger than 2^32 seconds");
             }
             _ => {}
         }

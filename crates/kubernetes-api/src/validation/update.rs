@@ -410,8 +410,9 @@ fn node(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"], &new["spec"]);
     let path = Path::new("spec");
     for (field, shown) in [("podCIDRs", "podCIDR"), ("providerID", "providerID")] {
-        let given = !matches!(&was[field], Value::Null) && was[field] != "" && was[field] != Value::Array(Vec::new());
-        if given && was[field] != is[field] {
+        let specified =
+            !matches!(&was[field], Value::Null) && was[field] != "" && was[field] != Value::Array(Vec::new());
+        if specified && was[field] != is[field] {
             let detail = format!("node updates may not change {shown} except from \"\" to valid");
             errors.push(Error::forbidden(&path.child(field), detail));
         }

@@ -78,11 +78,11 @@ fn sources(volume: &Object) -> impl Iterator<Item = &'static str> {
 }
 
 fn volume(volume: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let mut given = sources(volume);
-    if given.next().is_none() {
+    let mut specified = sources(volume);
+    if specified.next().is_none() {
         required(errors, at, "must specify a volume type");
     }
-    for source in given {
+    for source in specified {
         // Two of upstream's paths are not the names of the fields.
         let shown = match source {
             "cephfs" => "cephFS",

@@ -151,8 +151,8 @@ mod tests {
             (json!([unstamped]), json!([]), "leaves for a"),
         ] {
             let listed: Vec<Taint> = serde_json::from_value(taints.clone()).unwrap();
-            let given: Vec<Toleration> = serde_json::from_value(tolerations.clone()).unwrap();
-            let found = match verdict(&listed, &given, now) {
+            let parsed: Vec<Toleration> = serde_json::from_value(tolerations.clone()).unwrap();
+            let found = match verdict(&listed, &parsed, now) {
                 Verdict::Stays => "stays".to_owned(),
                 Verdict::StaysFor(time) => format!("stays for {}s", time.as_secs()),
                 Verdict::Leaves(taint) => format!("leaves for {}", taint.key),

@@ -109,8 +109,8 @@ pub fn component_sets(
     // First fit depends on the order. Placing the largest component first often succeeds where the given order fails.
     let mut by_size: Vec<&Component> = components.iter().collect();
     by_size.sort_by_key(|component| std::cmp::Reverse(node::size(component)));
-    let given = free_nodes.clone().sets(&components.iter().collect::<Vec<_>>(), most);
-    let best = given.max(free_nodes.sets(&by_size, most));
+    let in_order = free_nodes.clone().sets(&components.iter().collect::<Vec<_>>(), most);
+    let best = in_order.max(free_nodes.sets(&by_size, most));
     observer.plugin_finished(NODES);
     best.clamp(0, UNLIMITED)
 }

@@ -178,10 +178,10 @@ proptest! {
         seats in 0_i64..i64::from(i32::MAX),
         votes in prop::collection::vec(0_i64..=i64::MAX, 1..40),
     ) {
-        let given = shares(seats, &votes, Ties::Descending);
+        let result = shares(seats, &votes, Ties::Descending);
         let expected = if votes.iter().any(|votes| *votes > 0) { seats } else { 0 };
-        prop_assert_eq!(given.iter().sum::<i64>(), expected);
-        prop_assert!(given.iter().zip(&votes).all(|(given, votes)| *votes > 0 || *given == 0));
+        prop_assert_eq!(result.iter().sum::<i64>(), expected);
+        prop_assert!(result.iter().zip(&votes).all(|(result, votes)| *votes > 0 || *result == 0));
     }
 
     #[test]

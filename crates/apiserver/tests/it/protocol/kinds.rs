@@ -21,8 +21,8 @@ async fn bodies_contain_kind_and_version() {
     let unrecognized = |kind: &str, why: &str| {
         format!("400 BadRequest the object provided is unrecognized (must be of type {kind}): {why}")
     };
-    let unusable = |given: &str, version: &str, kind: &str, why: &str| {
-        format!("400 BadRequest {given} in version {version:?} cannot be handled as a {kind}: {why}")
+    let unusable = |sent: &str, version: &str, kind: &str, why: &str| {
+        format!("400 BadRequest {sent} in version {version:?} cannot be handled as a {kind}: {why}")
     };
     let widget_a = format!("{WIDGETS}/a");
     let ignoring = format!("{WIDGETS}?fieldValidation=Ignore");

@@ -44,10 +44,10 @@ impl Model {
                 plain.insert(format!("{name}={address}"));
             }
             let lists = self.services.get(&service);
-            let is_given = |(providers, consumers): &(BTreeSet<usize>, BTreeSet<usize>)| {
+            let is_derived = |(providers, consumers): &(BTreeSet<usize>, BTreeSet<usize>)| {
                 providers.contains(at) && consumers.contains(&member) && *at != member
             };
-            if lists.is_some_and(is_given) {
+            if lists.is_some_and(is_derived) {
                 plain.insert(format!("{provider}-{name}={address}"));
             }
             let exports = self.exports.get(&service).is_some_and(|it| it.contains(at));

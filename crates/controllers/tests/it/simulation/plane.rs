@@ -121,7 +121,7 @@ fn of_binding(state: &State, binding: &Value, evicted: bool) -> Option<String> {
             (sum != replicas).then(|| format!("{what}: {replicas} replicas over {allowed:?}: {targets:?}"))
         }
         _ => {
-            let each = targets.values().all(|given| replicas.is_none_or(|replicas| *given == replicas));
+            let each = targets.values().all(|assigned| replicas.is_none_or(|replicas| *assigned == replicas));
             (!open.is_subset(&chosen) || !each)
                 .then(|| format!("{what}: {replicas:?} replicas in each of {allowed:?}: {targets:?}"))
         }

@@ -142,17 +142,17 @@ impl History {
         };
         let range = KeyRange::prefix(format!("/registry/core/services/{NAMESPACE}/"));
         let stored = engine.store().await.range(RangeRequest { range, revision: None, limit: 0 }).await.unwrap();
-        let mut given = BTreeMap::new();
+        let mut allocated = BTreeMap::new();
         for service in stored.items {
             let service: Value = serde_json::from_slice(&service.value).unwrap();
             let name = service["metadata"]["name"].as_str().unwrap().to_owned();
             for allocation in allocations(&service) {
-                let other = given.insert(allocation.clone(), name.clone());
+                let other = allocated.insert(allocation.clone(), name.clone());
                 assert_eq!(other, None, "{name} has {allocation} as well");
             }
         }
         for (name, allocation) in acknowledged.into_iter().flatten() {
-            assert_eq!(given.get(&allocation), Some(&name), "{allocation} was acknowledged");
+            assert_eq!(allocated.get(&allocation), Some(&name), "{allocation} was acknowledged");
         }
     }
 

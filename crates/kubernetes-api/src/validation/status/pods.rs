@@ -143,14 +143,14 @@ fn resources(pod: &Value, errors: &mut ErrorList) {
         for (index, status) in items(&pod["status"], field).iter().enumerate() {
             let container = items(&pod["spec"], list).iter().find(|container| container["name"] == status["name"]);
             let path = path.index(index).child("allocatedResourcesStatus");
-            for (index, given) in items(status, "allocatedResourcesStatus").iter().enumerate() {
+            for (index, specified) in items(status, "allocatedResourcesStatus").iter().enumerate() {
                 let at = path.index(index);
-                let name = given["name"].as_str().unwrap_or_default();
+                let name = specified["name"].as_str().unwrap_or_default();
                 if let Some(detail) = container.and_then(|container| not_requested(container, name)) {
                     errors.push(Error::invalid(&at.child("name"), name, detail));
                 }
                 let mut seen = HashSet::new();
-                for (index, device) in items(given, "resources").iter().enumerate() {
+                for (index, device) in items(specified, "resources").iter().enumerate() {
                     let at = at.child("resources").index(index);
                     let health = device["health"].as_str().unwrap_or_default();
                     if !HEALTH.contains(&health) {
