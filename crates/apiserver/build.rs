@@ -1,5 +1,5 @@
-//! Collects the descriptions of the built-in types and their fields from the source of `k8s-openapi`, which carries Kubernetes'
-//! own, into sorted lines `definition<unit separator>field<unit separator>description` for
+//! Collects the descriptions of the built-in types and their fields from the source of `k8s-openapi`, which carries
+//! Kubernetes' own, into sorted lines `definition<unit separator>field<unit separator>description` for
 //! `src/documents/openapi/descriptions.rs`.
 
 #[path = "build/extract.rs"]

@@ -1,5 +1,5 @@
-//! Security advisories, without the network: the locked crates are checked against a table in this repository, and against
-//! a copy of RustSec's advisory database where there is one.
+//! Security advisories, without the network: the locked crates are checked against a table in this repository, and
+//! against a copy of RustSec's advisory database where there is one.
 
 use std::path::Path;
 

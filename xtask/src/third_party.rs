@@ -81,7 +81,8 @@ pub fn sources(locked: &[Locked]) -> Vec<String> {
         .collect()
 }
 
-/// Crates with several versions, over lines of `name version ...`, and rows of the exceptions that are no longer needed.
+/// Crates with several versions, over lines of `name version ...`, and rows of the exceptions that are no longer
+/// needed.
 #[must_use]
 pub fn duplicates(built: &str) -> Vec<String> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -12,7 +12,8 @@ use crate::promises::promises;
 use crate::third_party::{dependencies, duplicates, locked, sources};
 use crate::words::{changelog, is_prose, words};
 
-/// Lines of a file. A longer file holds more than one subject. Files over the limit today are below, and may only shrink.
+/// Lines of a file. A longer file holds more than one subject. Files over the limit today are below, and may only
+/// shrink.
 const LINES: usize = 500;
 
 /// Files over the limit, with the lines that they may have.

@@ -55,8 +55,8 @@ pub struct Target<'t> {
 /// Copies a store into a directory. `source` is read as servers read it.
 ///
 /// # Errors
-/// The source cannot be read, or is written to meanwhile; the directory is in use; the copy is not the same. The directory is
-/// then as it was, except in the last case.
+/// The source cannot be read, or is written to meanwhile; the directory is in use; the copy is not the same. The
+/// directory is then as it was, except in the last case.
 pub async fn into_directory(
     source: &dyn Store,
     dir: &Path,

@@ -36,8 +36,8 @@ struct Entry {
     url: String,
 }
 
-/// The URL of the group version's document in an index of OpenAPI v3. A URL elsewhere is replaced: it would be requested
-/// from this server with the rights of clients.
+/// The URL of the group version's document in an index of OpenAPI v3. A URL elsewhere is replaced: it would be
+/// requested from this server with the rights of clients.
 pub fn v3_url(index: &[u8], remote: &Remote) -> Option<String> {
     openapi_url(index, &remote.group, &remote.version)
 }

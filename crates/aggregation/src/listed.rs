@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Resources of one group version with their subresources. Adapters of metrics list each metric as one, some ten thousand; more
-/// than this fit into a list only with hardly anything but names.
+/// Resources of one group version with their subresources. Adapters of metrics list each metric as one, some ten
+/// thousand; more than this fit into a list only with hardly anything but names.
 const MAX_ROWS: usize = 50_000;
 
 #[derive(Deserialize)]

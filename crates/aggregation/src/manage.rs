@@ -26,8 +26,8 @@ const RETRY: Duration = Duration::from_secs(5);
 struct Checks(BTreeMap<String, (Arc<Remote>, CancellationToken)>);
 
 impl Aggregation {
-    /// Connects the aggregator to the server that it belongs to, and writes its local APIServices. `client` has all rights
-    /// there.
+    /// Connects the aggregator to the server that it belongs to, and writes its local APIServices. `client` has all
+    /// rights there.
     pub async fn begin(&self, server: &Arc<Shared>, client: &Client) {
         let _ = self.server.set(Arc::downgrade(server));
         self.counted.register(&server.metrics);

@@ -135,7 +135,8 @@ fn fill(map: &mut Map<String, Value>, type_: &TypeOf, schema: &Schema) {
     }
 }
 
-/// Nulls stay where they are allowed, where nothing is declared, and (a map's values) where a default takes their place.
+/// Nulls stay where they are allowed, where nothing is declared, and (a map's values) where a default takes their
+/// place.
 fn null_stays(child: &mut Value, schema: &Schema) -> bool {
     if let (Some(default), false) = (&schema.default, schema.nullable) {
         *child = default.clone();

@@ -1,5 +1,5 @@
-//! Network addresses to which the control plane sends no request in a user's name: those of cloud metadata services, and
-//! those that are no host's own.
+//! Network addresses to which the control plane sends no request in a user's name: those of cloud metadata services,
+//! and those that are no host's own.
 //!
 //! Loopback and private addresses are accepted: clusters on a developer's machine and in private networks have them.
 
@@ -31,7 +31,8 @@ pub fn forbidden(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// As [`forbidden`], of the host of a URL: a name, or an address in any form that resolvers read, with or without brackets.
+/// As [`forbidden`], of the host of a URL: a name, or an address in any form that resolvers read, with or without
+/// brackets.
 pub fn forbidden_host(host: &str) -> Option<&'static str> {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = host.split_once('%').map_or(host, |(address, _zone)| address).parse::<Ipv6Addr>() {

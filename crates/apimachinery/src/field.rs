@@ -105,8 +105,8 @@ pub struct Error {
     pub shown: Option<String>,
 }
 
-/// Checks of lists stop when they have found so much. A body of 3 MiB can hold millions of mistakes, and a report of all of
-/// them would take gigabytes.
+/// Checks of lists stop when they have found so much. A body of 3 MiB can hold millions of mistakes, and a report of
+/// all of them would take gigabytes.
 pub const MAX_ERRORS: usize = 1000;
 
 /// The errors of an object, in the order in which they are reported.

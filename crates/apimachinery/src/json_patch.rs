@@ -1,6 +1,6 @@
-//! JSON patch (RFC 6902) as Kubernetes' library applies it: `replace` may add a member to an existing object, `copy` may
-//! copy one that is not there (as null), negative indices count from the end, a document as a whole can be replaced and
-//! tested but not added or removed; and copying is bounded.
+//! JSON patch (RFC 6902) as Kubernetes' library applies it: `replace` may add a member to an existing object, `copy`
+//! may copy one that is not there (as null), negative indices count from the end, a document as a whole can be replaced
+//! and tested but not added or removed; and copying is bounded.
 
 use serde_json::{Map, Value};
 
@@ -73,8 +73,8 @@ pub fn from_value(document: &Value) -> Result<JsonPatch, PatchError> {
     from_values(raw.clone())
 }
 
-/// The members of operations that no operation has, in the words of strict decoding, each with the place of its operation:
-/// `unknown field "[0].foo"`.
+/// The members of operations that no operation has, in the words of strict decoding, each with the place of its
+/// operation: `unknown field "[0].foo"`.
 pub fn unknown_members(document: &[u8]) -> Vec<(usize, String)> {
     let Ok(Value::Array(operations)) = serde_json::from_slice(document) else { return Vec::new() };
     let known = |name: &str| matches!(name, "op" | "path" | "from" | "value");

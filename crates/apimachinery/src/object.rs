@@ -90,8 +90,8 @@ impl Object {
         Ok(Self { body: Mutex::new(Body::Whole(json)), head })
     }
 
-    /// As [`Object::parse`], of a document that is known to be valid, because this program encoded it or has read it: all of
-    /// it is not read again.
+    /// As [`Object::parse`], of a document that is known to be valid, because this program encoded it or has read it:
+    /// all of it is not read again.
     ///
     /// # Errors
     /// When the metadata is malformed.

@@ -274,8 +274,8 @@ pub trait Strategy: Send + Sync {
         "Background"
     }
 
-    /// Seconds between a DELETE and the end of the object, of which the DELETE requests some; `None` for kinds without grace
-    /// periods. Zero deletes at once.
+    /// Seconds between a DELETE and the end of the object, of which the DELETE requests some; `None` for kinds without
+    /// grace periods. Zero deletes at once.
     fn grace_seconds(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
         None
     }

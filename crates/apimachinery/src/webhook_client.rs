@@ -1,5 +1,5 @@
-//! Validates the `clientConfig` of webhooks: of admission, of conversion and of resource interpreters. Kubernetes and Karmada
-//! have the same rules and messages apart from [`Rules`].
+//! Validates the `clientConfig` of webhooks: of admission, of conversion and of resource interpreters. Kubernetes and
+//! Karmada have the same rules and messages apart from [`Rules`].
 
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
-//! Reads descriptions out of the source of `k8s-openapi`: the schemas that its types generate carry Kubernetes' own texts as
-//! string literals. The source is read instead of compiled, since compiling it takes longer than compiling this crate.
+//! Reads descriptions out of the source of `k8s-openapi`: the schemas that its types generate carry Kubernetes' own
+//! texts as string literals. The source is read instead of compiled, since compiling it takes longer than compiling
+//! this crate.
 
 use std::collections::BTreeMap;
 

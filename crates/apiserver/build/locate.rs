@@ -1,4 +1,5 @@
-//! Finds the source of `k8s-openapi` wherever Cargo has it: in the registry's folder, in a vendored one, or at a patched path.
+//! Finds the source of `k8s-openapi` wherever Cargo has it: in the registry's folder, in a vendored one, or at a
+//! patched path.
 //!
 //! The crate is no dependency of the program, since it would be compiled. It is one of `transport` for targets that do
 //! not exist, which makes Cargo lock and download it.
@@ -16,8 +17,8 @@ pub fn source(workspace: &Path, out: &Path) -> Result<PathBuf, String> {
     let lock_file = workspace.join("Cargo.lock");
     let lock = std::fs::read_to_string(&lock_file).map_err(|error| format!("{}: {error}", lock_file.display()))?;
     let version = locked(&lock).ok_or_else(|| format!("{} names no {CRATE}", lock_file.display()))?;
-    // A package of its own that depends on this crate alone: the metadata of the workspace would require all crates of its
-    // tests to be downloaded.
+    // A package of its own that depends on this crate alone: the metadata of the workspace would require all crates of
+    // its tests to be downloaded.
     let package = out.join("locate");
     let manifest = package.join("Cargo.toml");
     let text = format!(

@@ -89,8 +89,8 @@ fn place(name: &str) -> usize {
 /// Every stored object that was read since the server started could be read.
 pub const STORAGE_INTEGRITY: &str = "storage-integrity";
 
-/// The checks of a store: `/livez` and `/readyz`. The first is the main store; the others are of `--etcd-servers-overrides`, with
-/// kube-apiserver's names.
+/// The checks of a store: `/livez` and `/readyz`. The first is the main store; the others are of
+/// `--etcd-servers-overrides`, with kube-apiserver's names.
 pub fn of_store(number: usize) -> [String; 2] {
     match number.checked_sub(1) {
         None => ["etcd".into(), "etcd-readiness".into()],

@@ -1,9 +1,9 @@
-//! OpenID Connect as pure functions: the `AuthenticationConfiguration`, the signature and the claims of a token, and the user
-//! that the claims map to.
+//! OpenID Connect as pure functions: the `AuthenticationConfiguration`, the signature and the claims of a token, and
+//! the user that the claims map to.
 //!
 //! The crate never fetches: the discovery document and the key set of an issuer are inputs ([`Discovery::parse`],
-//! [`KeySet::parse`]), and so is the time. Sources: OpenID Connect Core and Discovery 1.0, RFC 7515 to 7519, and the page
-//! "Authenticating" of the Kubernetes documentation.
+//! [`KeySet::parse`]), and so is the time. Sources: OpenID Connect Core and Discovery 1.0, RFC 7515 to 7519, and the
+//! page "Authenticating" of the Kubernetes documentation.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 mod config;

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::jwks::{Algorithm, KeySet};
 
-/// Larger tokens are refused before they are decoded. Servers limit headers to 16 KiB or less; TokenReviews have no such limit.
+/// Larger tokens are refused before they are decoded. Servers limit headers to 16 KiB or less; TokenReviews have no
+/// such limit.
 const MAX_BYTES: usize = 64 << 10;
 
 /// Why a token is not valid.

@@ -78,8 +78,8 @@ fn highest(settings: &Settings, history: &mut History, now: Timestamp, recommend
     highest
 }
 
-/// The number nearest to the current one, between the lowest recommendation of the window of growth and the highest of the
-/// window of shrinkage.
+/// The number nearest to the current one, between the lowest recommendation of the window of growth and the highest of
+/// the window of shrinkage.
 fn within_windows(
     behavior: &Behavior,
     settings: &Settings,

@@ -1,7 +1,7 @@
 //! From values to replicas. Usage is compared with the target as a ratio, and the ratio scales the ready pods.
 //!
-//! The pods of all members are one set. The template has fewer replicas than its members together where each of them gets
-//! all replicas; `calibration` is the members' sum divided by the template's replicas.
+//! The pods of all members are one set. The template has fewer replicas than its members together where each of them
+//! gets all replicas; `calibration` is the members' sum divided by the template's replicas.
 
 use crate::pods::{Group, PodValue};
 

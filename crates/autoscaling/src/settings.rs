@@ -13,8 +13,8 @@ pub struct Settings {
     /// `--horizontal-pod-autoscaler-cpu-initialization-period`: the time after a pod's start in which cpu samples of
     /// the time before its readiness are ignored.
     pub cpu_initialization: SignedDuration,
-    /// `--horizontal-pod-autoscaler-initial-readiness-delay`: a pod that became unready within this time after its start
-    /// has never been ready.
+    /// `--horizontal-pod-autoscaler-initial-readiness-delay`: a pod that became unready within this time after its
+    /// start has never been ready.
     pub initial_readiness_delay: SignedDuration,
 }
 

@@ -1,5 +1,6 @@
-//! The authorizer of admission expressions: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
-//! The expression builds a [`Check`]; the caller of the evaluation decides it.
+//! The authorizer of admission expressions:
+//! `authorizer.group('apps').resource('deployments').check('create').allowed()`. The expression builds a [`Check`]; the
+//! caller of the evaluation decides it.
 
 use std::fmt;
 use std::rc::Rc;

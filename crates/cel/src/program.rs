@@ -43,8 +43,8 @@ impl Env {
         self
     }
 
-    /// Allows expressions to construct `Object{field: value}`, its parts `Object.field{}`, and `JSONPatch{op: ...}`. Their
-    /// values are maps.
+    /// Allows expressions to construct `Object{field: value}`, its parts `Object.field{}`, and `JSONPatch{op: ...}`.
+    /// Their values are maps.
     #[must_use]
     pub fn with_mutations(mut self) -> Self {
         self.has_mutations = true;

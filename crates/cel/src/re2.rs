@@ -76,8 +76,8 @@ pub fn compile_within(pattern: &str, size: usize) -> Result<Pattern, PatternErro
     Ok(Pattern { regex, states })
 }
 
-/// The states of a part that may be repeated `most_states` times; `None` if it is repeated more often. Recursion is bounded by
-/// the parser's limit of 250 levels.
+/// The states of a part that may be repeated `most_states` times; `None` if it is repeated more often. Recursion is
+/// bounded by the parser's limit of 250 levels.
 fn states(ast: &Ast, most_states: u32) -> Option<usize> {
     let sum =
         |parts: &[Ast]| parts.iter().try_fold(1usize, |sum, part| Some(sum.saturating_add(states(part, most_states)?)));

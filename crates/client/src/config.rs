@@ -94,8 +94,8 @@ impl Config {
         }
     }
 
-    /// Of a cluster and a user of a kubeconfig, whose paths are absolute. `variable` reads the environment, which may name
-    /// a proxy.
+    /// Of a cluster and a user of a kubeconfig, whose paths are absolute. `variable` reads the environment, which may
+    /// name a proxy.
     ///
     /// # Errors
     /// What is wrong with it, or which file cannot be read.

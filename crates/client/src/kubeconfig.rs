@@ -126,8 +126,8 @@ impl Places {
         Ok(Connection { client, facts, missing: kubeconfig.missing })
     }
 
-    /// A client of the server that the current context names, and the path of the server's URL apart: a webhook is reached
-    /// at exactly that path. Must be called inside a tokio runtime.
+    /// A client of the server that the current context names, and the path of the server's URL apart: a webhook is
+    /// reached at exactly that path. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// As [`Places::connect`]; a kubeconfig is required.

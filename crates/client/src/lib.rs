@@ -171,8 +171,8 @@ impl Client {
         })
     }
 
-    /// The name of writes of this connection in `metadata.managedFields`, unless their options name another: servers take
-    /// the user agent up to its first slash.
+    /// The name of writes of this connection in `metadata.managedFields`, unless their options name another: servers
+    /// take the user agent up to its first slash.
     pub fn field_manager(&self) -> &str {
         let agent = self.0.user_agent.to_str().unwrap_or_default();
         agent.split_once('/').map_or(agent, |(name, _)| name)

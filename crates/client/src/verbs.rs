@@ -20,8 +20,8 @@ impl Client {
     /// Reads an object.
     ///
     /// # Errors
-    /// [`Error::Status`] when the server returns an error such as NotFound, and the errors of transport and decoding. The
-    /// same holds for all verbs below.
+    /// [`Error::Status`] when the server returns an error such as NotFound, and the errors of transport and decoding.
+    /// The same holds for all verbs below.
     pub fn get<'a>(&'a self, resource: &'a ApiResource, key: &'a ObjectKey) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add("get", resource);

@@ -17,12 +17,12 @@ use crate::keys::Keys;
 /// 2 MiB including the map's overhead. Failures of further keys are not logged until others recover.
 const REMEMBERED: usize = 10_000;
 
-/// Causes logged for one key before it recovers. Some messages differ with every retry (counters, versions); a fifth cause
-/// is most likely such a message.
+/// Causes logged for one key before it recovers. Some messages differ with every retry (counters, versions); a fifth
+/// cause is most likely such a message.
 const CAUSES: usize = 4;
 
-/// Lines at once, and the time after which one more is allowed: a member that refuses 10,000 objects writes 100 lines and
-/// then one a second. A key whose line is held back gets it with a later retry.
+/// Lines at once, and the time after which one more is allowed: a member that refuses 10,000 objects writes 100 lines
+/// and then one a second. A key whose line is held back gets it with a later retry.
 const BURST: u32 = 100;
 const REFILL: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,8 @@ pub struct Failures<K> {
 }
 
 impl<K: Ord + Clone> Failures<K> {
-    /// A failure is worth a line once it has lasted for `patience`: conflicts and other races heal with the first retries.
+    /// A failure is worth a line once it has lasted for `patience`: conflicts and other races heal with the first
+    /// retries.
     pub fn lasting(patience: Duration) -> Self {
         Self { patience, known: Mutex::new(Known::default()), count: AtomicUsize::new(0) }
     }

@@ -1,4 +1,5 @@
-//! One of several replicas works at a time: the one whose name is in a Lease, by the rules of client-go's leader election.
+//! One of several replicas works at a time: the one whose name is in a Lease, by the rules of client-go's leader
+//! election.
 //!
 //! The expiry of a Lease is measured from the time it was last observed to change, never from its timestamps: clocks
 //! differ.

@@ -107,7 +107,8 @@ pub type OnCreated = Box<dyn FnOnce(&Object) + Send>;
 /// Decides about a binding that is about to be created; `None` leaves it to the scheduler.
 pub type DecideFirst = Arc<dyn Fn(&Binding) -> Option<FirstDecision> + Send + Sync>;
 
-/// The writes of one controller to bindings of either scope. The controller passes their events to [`Overlay::observe`].
+/// The writes of one controller to bindings of either scope. The controller passes their events to
+/// [`Overlay::observe`].
 #[derive(Clone)]
 pub(crate) struct BindingOverlays([Overlay; 2]);
 
@@ -305,7 +306,8 @@ impl Context {
         let _ = self.first_decisions.set(decide);
     }
 
-    /// The first decision about a binding, if the scheduler makes it in this process and the server takes both in one write.
+    /// The first decision about a binding, if the scheduler makes it in this process and the server takes both in one
+    /// write.
     pub(crate) fn first_decision(&self, binding: &Binding) -> Option<FirstDecision> {
         let decide = self.first_decisions.get().filter(|_| self.client.is_in_process())?;
         decide(binding)

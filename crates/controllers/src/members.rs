@@ -346,8 +346,8 @@ impl Members {
         Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe }
     }
 
-    /// Calls `handler` after each new connection: informers of the old one receive no further changes, so subscribers must
-    /// subscribe again.
+    /// Calls `handler` after each new connection: informers of the old one receive no further changes, so subscribers
+    /// must subscribe again.
     pub(crate) fn on_reconnect(&self, handler: impl Fn(&Arc<Member>, Vec<ApiResource>) + Send + Sync + 'static) {
         self.0.reconnected.lock().push(Arc::new(handler));
     }

@@ -49,8 +49,8 @@ pub(crate) async fn claimed(context: &Context, binding: &Binding) -> Result<Opti
     newest(context, &binding.spec.resource, is_claimed).await
 }
 
-/// The template that a binding refers to, in the version that the binding was built from or a later one: no event follows
-/// when a cache that lags behind the bindings' catches up.
+/// The template that a binding refers to, in the version that the binding was built from or a later one: no event
+/// follows when a cache that lags behind the bindings' catches up.
 pub(crate) async fn referenced(context: &Context, reference: &ObjectReference) -> Result<Option<Arc<Object>>> {
     newest(context, reference, |_| true).await
 }

@@ -1,5 +1,5 @@
-//! Clusters whose Work cannot be rendered from its binding, and why: the binding controller finds it out, the status of the
-//! binding shows it. Lost on restart, and found out again by the first pass over each binding.
+//! Clusters whose Work cannot be rendered from its binding, and why: the binding controller finds it out, the status of
+//! the binding shows it. Lost on restart, and found out again by the first pass over each binding.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
-//! Encryption of stored values as pure functions: the `EncryptionConfiguration`, its providers, and kube-apiserver's format of
-//! encrypted values.
+//! Encryption of stored values as pure functions: the `EncryptionConfiguration`, its providers, and kube-apiserver's
+//! format of encrypted values.
 //!
 //! Randomness is an input, and so are the seeds of a key management service: a value whose seed is not available is
 //! reported as [`OpenError::NeedsSeed`]. Source: the page "Encrypting Confidential Data at Rest" of the Kubernetes

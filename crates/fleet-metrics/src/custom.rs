@@ -66,8 +66,8 @@ pub struct CustomRequest {
 }
 
 impl Described {
-    /// From the parts of a path below the group version, as Kubernetes parses them: namespace, resource, name, subresource.
-    /// `None` for a path that names no metric.
+    /// From the parts of a path below the group version, as Kubernetes parses them: namespace, resource, name,
+    /// subresource. `None` for a path that names no metric.
     pub fn of_path(namespace: &str, resource: &str, name: &str, metric: &str) -> Option<Self> {
         let own = |namespace: &str, resource: &str, name: &str, metric: &str| Self {
             namespace: namespace.to_owned(),

@@ -1,5 +1,5 @@
-//! The resources that the group versions list. Those of `custom.metrics.k8s.io` and `external.metrics.k8s.io` are the metrics that
-//! members list.
+//! The resources that the group versions list. Those of `custom.metrics.k8s.io` and `external.metrics.k8s.io` are the
+//! metrics that members list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,8 +42,8 @@ pub fn resource_list(version: GroupVersion, metrics: &BTreeSet<Listed>) -> Value
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version.api_version(), "resources": resources})
 }
 
-/// The `resources` of the group version in aggregated discovery. A metric of an object, such as `pods/http_requests`, is a
-/// subresource of an entry without a kind, as kube-aggregator renders it.
+/// The `resources` of the group version in aggregated discovery. A metric of an object, such as `pods/http_requests`,
+/// is a subresource of an entry without a kind, as kube-aggregator renders it.
 pub fn aggregated(version: GroupVersion, metrics: &BTreeSet<Listed>) -> Value {
     let list = resource_list(version, metrics);
     let kind = |group: &str, version: &str, kind: &Value| json!({"group": group, "version": version, "kind": kind});

@@ -1,6 +1,7 @@
 //! `external.metrics.k8s.io`: the series of all members, each with the label of its cluster.
 //!
-//! Values are not added up: clients do so, and may select clusters by the label where several members report the same queue.
+//! Values are not added up: clients do so, and may select clusters by the label where several members report the same
+//! queue.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

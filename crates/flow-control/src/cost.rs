@@ -6,9 +6,9 @@ use crate::Nanos;
 const OBJECTS_PER_SEAT: u64 = 100;
 /// Watches that are served on one seat after a write.
 const WATCHES_PER_SEAT: u64 = 10;
-/// The time it takes to deliver an event to the watches of one seat: seven times what was measured (`docs/benchmarks.md`), for
-/// events that are larger. kube-apiserver assumes 5 ms; by that, watches which nothing reads would keep the seats of other
-/// users' writes for most of the time.
+/// The time it takes to deliver an event to the watches of one seat: seven times what was measured
+/// (`docs/benchmarks.md`), for events that are larger. kube-apiserver assumes 5 ms; by that, watches which nothing
+/// reads would keep the seats of other users' writes for most of the time.
 const DELIVERY: Nanos = 500_000;
 /// Seats of one request at most.
 const MOST_SEATS: u32 = 10;

@@ -1,4 +1,5 @@
-//! Authorizers in order: the first that allows or denies decides. Members of `system:masters` are allowed before all of them.
+//! Authorizers in order: the first that allows or denies decides. Members of `system:masters` are allowed before all of
+//! them.
 
 use std::sync::Arc;
 

@@ -84,8 +84,8 @@ impl Encryption {
         Ok(())
     }
 
-    /// Checks the services at intervals, until the configuration is replaced, and reports whether they are well. The protocol
-    /// gives no other notice of a rotation.
+    /// Checks the services at intervals, until the configuration is replaced, and reports whether they are well. The
+    /// protocol gives no other notice of a rotation.
     pub fn watch_services(&self, health: &OnHealth) {
         health(true);
         let active = self.0.load_full();

@@ -16,8 +16,8 @@ fn parts(url: &str) -> Option<(&str, &str)> {
     Some((&url[..at], path))
 }
 
-/// At most `limit` bytes of the document at an https URL. `authority` is PEM; without it the machine's authorities are trusted.
-/// Redirects are not followed.
+/// At most `limit` bytes of the document at an https URL. `authority` is PEM; without it the machine's authorities are
+/// trusted. Redirects are not followed.
 pub(crate) async fn document(url: &str, authority: Option<&str>, limit: usize) -> Result<Vec<u8>, String> {
     let failed = |why: &dyn std::fmt::Display| format!("GET {url}: {why}");
     let (server, path) = parts(url).ok_or_else(|| failed(&"it is not an https URL"))?;

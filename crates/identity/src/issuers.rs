@@ -14,7 +14,8 @@ use crate::fetch;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The minimum time between two fetches, also for tokens with invented key IDs.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Keys this old are fetched again with the next token, so that a key that the issuer has withdrawn does not stay valid.
+/// Keys this old are fetched again with the next token, so that a key that the issuer has withdrawn does not stay
+/// valid.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// Both documents have a few KiB.
 const MAX_BYTES: usize = 512 << 10;

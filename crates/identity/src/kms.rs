@@ -1,5 +1,5 @@
-//! A key management service behind a socket of this machine (KMS v2 over gRPC): its health, and the seeds that it encrypts and
-//! decrypts.
+//! A key management service behind a socket of this machine (KMS v2 over gRPC): its health, and the seeds that it
+//! encrypts and decrypts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Reviews that webhooks answer: posted within a time-out, repeated when another attempt may succeed, bounded in number and
-//! size.
+//! Reviews that webhooks answer: posted within a time-out, repeated when another attempt may succeed, bounded in number
+//! and size.
 
 use std::time::Duration;
 

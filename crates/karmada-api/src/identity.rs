@@ -114,7 +114,8 @@ impl<'de> Deserialize<'de> for ClusterName {
     }
 }
 
-/// Defines a key of one kind of object. It is accepted where any object's key is, and no other key where it is required.
+/// Defines a key of one kind of object. It is accepted where any object's key is, and no other key where it is
+/// required.
 macro_rules! object_key {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

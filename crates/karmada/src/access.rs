@@ -1,5 +1,5 @@
-//! Access to an API server: authentication with the keys of the data directory, the routes that every server has, and its
-//! socket.
+//! Access to an API server: authentication with the keys of the data directory, the routes that every server has, and
+//! its socket.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,8 @@ impl Accepted {
     }
 }
 
-/// Client certificates of the directory's authority, tokens of its service accounts, bootstrap tokens, static tokens, and
-/// `system:anonymous` for all other requests.
+/// Client certificates of the directory's authority, tokens of its service accounts, bootstrap tokens, static tokens,
+/// and `system:anonymous` for all other requests.
 pub fn authentication(data: &DataDir, accepted: Accepted) -> anyhow::Result<Authenticate> {
     let (verifier, client_authority) = (Arc::clone(&data.keys.verifier), data.keys.client_authority.clone());
     let issuers = data.keys.tokens.issuers.clone();

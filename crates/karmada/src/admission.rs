@@ -123,8 +123,8 @@ impl Admission for KarmadaAdmission {
         self.0.options.quota_enforcement && (group, plural) == BINDINGS
     }
 
-    /// The quotas of a namespace change in the transaction of the binding: their `overallUsed` is the sum over the stored
-    /// bindings at every revision, and of two bindings in flight only one gets the last share.
+    /// The quotas of a namespace change in the transaction of the binding: their `overallUsed` is the sum over the
+    /// stored bindings at every revision, and of two bindings in flight only one gets the last share.
     fn joint_writes(&self, change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
         let Some(namespace) = change.key.namespace() else { return Ok(Vec::new()) };
         let quotas = match change.others(QUOTAS.0, QUOTAS.1, namespace) {

@@ -276,8 +276,8 @@ fn scheduled(
     Some((stop, task))
 }
 
-/// The revision of the store and its losses are recorded before any client reaches it: controllers and agents compare them
-/// with the marks in members.
+/// The revision of the store and its losses are recorded before any client reaches it: controllers and agents compare
+/// them with the marks in members.
 async fn record_opening(
     client: &Client,
     revision: u64,

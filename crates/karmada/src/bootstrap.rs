@@ -1,6 +1,6 @@
-//! The objects that every API server creates at its first start: namespaces, roles and bindings, its own service, priority
-//! classes, flow schemas and priority levels. Roles, bindings, flow control and the server's addresses are brought up to date
-//! at every start.
+//! The objects that every API server creates at its first start: namespaces, roles and bindings, its own service,
+//! priority classes, flow schemas and priority levels. Roles, bindings, flow control and the server's addresses are
+//! brought up to date at every start.
 
 use std::net::IpAddr;
 
@@ -150,8 +150,8 @@ async fn ensure_all(client: &Client, wanted: Vec<(ApiResource, Value)>) -> anyho
     ensured.buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Grants the administrators access to members through the control plane: a member impersonates a user only when a binding
-/// names the user; the group `system:masters` does not suffice. Upstream's installer names the administrator
+/// Grants the administrators access to members through the control plane: a member impersonates a user only when a
+/// binding names the user; the group `system:masters` does not suffice. Upstream's installer names the administrator
 /// `system:admin`, our kubeconfig `kubernetes-admin`.
 pub fn proxy_users() -> Vec<(ApiResource, Value)> {
     let (group, name) = ("rbac.authorization.k8s.io", "cluster-proxy-admin");

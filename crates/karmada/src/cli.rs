@@ -115,8 +115,8 @@ fn version_of_component(mut args: Vec<OsString>) -> (String, Vec<OsString>) {
     }
 }
 
-/// The name to show, and the arguments with the program first, if the program was called by one of its other names or as
-/// `karmada karmadactl`.
+/// The name to show, and the arguments with the program first, if the program was called by one of its other names or
+/// as `karmada karmadactl`.
 fn as_karmadactl(args: &[OsString]) -> Option<(&'static str, &[OsString])> {
     let name = std::path::Path::new(args.first()?).file_name()?.to_str()?;
     match name {
@@ -335,7 +335,8 @@ async fn elected(
     }
 }
 
-/// Runs until the process has to end, or until the components have lost their Lease: then the control plane is returned.
+/// Runs until the process has to end, or until the components have lost their Lease: then the control plane is
+/// returned.
 async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result<Option<ControlPlane>> {
     let begun = async {
         anyhow::ensure!(plane.ready().await, "the components ended before they were ready");

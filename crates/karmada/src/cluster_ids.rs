@@ -34,8 +34,8 @@ impl ClusterIds {
         (!id.is_empty() && request.old.map(id_of) != Some(id)).then_some(id)
     }
 
-    /// Reads the control plane's own ID where it cannot be observed. An ID that cannot be read is unknown; the controllers
-    /// compare it before they write to the cluster.
+    /// Reads the control plane's own ID where it cannot be observed. An ID that cannot be read is unknown; the
+    /// controllers compare it before they write to the cluster.
     async fn learn_own(&self) {
         let Some(control) = self.control.as_ref().filter(|_| !self.ids.lock().knows_own()) else { return };
         let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");

@@ -27,8 +27,8 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Creates missing files and reads existing ones. `names` are further DNS names and addresses of the server. Only the
-    /// owner can read created files.
+    /// Creates missing files and reads existing ones. `names` are further DNS names and addresses of the server. Only
+    /// the owner can read created files.
     pub fn open(root: &Path, names: &[String], world: &World) -> anyhow::Result<Self> {
         Self::open_with(root, names, ("", ""), ServiceAccounts::default(), world)
     }
@@ -77,7 +77,8 @@ impl DataDir {
         server.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Whether a server has run here before. The store is created before the certificates, so with certificates it must exist.
+    /// Whether a server has run here before. The store is created before the certificates, so with certificates it must
+    /// exist.
     pub fn is_used(root: &Path) -> bool {
         root.join(KEYS).join("ca.crt").exists()
     }
@@ -99,7 +100,8 @@ pub fn trust(pki: &Directory, listen: &Listen) -> String {
     format!("{}{}", pki.trusted, anchors(listen))
 }
 
-/// Writes the administrator's kubeconfig. A file with the same content is not rewritten: a start needs no disk space for it.
+/// Writes the administrator's kubeconfig. A file with the same content is not rewritten: a start needs no disk space
+/// for it.
 pub fn write_kubeconfig(root: &Path, listen: &Listen, admin: &KeyPairPem, trust: &str) -> anyhow::Result<PathBuf> {
     let cluster = &listen.cluster;
     let mut config = Kubeconfig::new(cluster, &listen.url(), trust, cluster, User::with_certificate(admin));

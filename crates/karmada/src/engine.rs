@@ -139,8 +139,8 @@ impl Engine {
         }
     }
 
-    /// Closes the gate `storage-integrity` when the store finds something damaged, and `etcd-readiness` while etcd does not
-    /// answer.
+    /// Closes the gate `storage-integrity` when the store finds something damaged, and `etcd-readiness` while etcd does
+    /// not answer.
     pub fn report_damage_to(&self, health: &apiserver::health::Health) {
         if let Self::Etcd(store, _, others, _) = self {
             for (number, store) in std::iter::once(store).chain(others).enumerate() {

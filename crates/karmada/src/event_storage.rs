@@ -1,7 +1,7 @@
 //! `--event-storage`: Events in a bounded store in memory, beside the embedded store.
 //!
-//! A template that reaches two clusters has some 17 Events. In the embedded store each of them is written to the log, to the
-//! database and later deleted there, for an hour of life.
+//! A template that reaches two clusters has some 17 Events. In the embedded store each of them is written to the log,
+//! to the database and later deleted there, for an hour of life.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ pub enum EventStorage {
     Store,
 }
 
-/// Events of the last thousand templates, at 17 for each. One takes a KiB as JSON; when it has left the history, the store and
-/// the watch cache keep it compressed, and both take about as much for it: some 20 MiB for all.
+/// Events of the last thousand templates, at 17 for each. One takes a KiB as JSON; when it has left the history, the
+/// store and the watch cache keep it compressed, and both take about as much for it: some 20 MiB for all.
 const BOUND: Bound = Bound { keys: 16_384, bytes: 16 << 20 };
 
-/// Changes that a watch can resume after, and their size: those of the last 20 s while 100 Events a second are written, which
-/// is as many as the controllers write.
+/// Changes that a watch can resume after, and their size: those of the last 20 s while 100 Events a second are written,
+/// which is as many as the controllers write.
 const HISTORY: usize = 2048;
 const HISTORY_BYTES: usize = 2 << 20;
 
@@ -73,9 +73,9 @@ pub fn count_in(registry: &Registry, store: &MemoryStore) {
     });
 }
 
-/// Microseconds since 1970. A process writes fewer than a million Events a second, so its last revision is below the first
-/// one of the next process unless the clock is set back before the start of this one. A client that resumes a watch
-/// from an earlier process is therefore refused with 410, and none misses an Event unknowingly.
+/// Microseconds since 1970. A process writes fewer than a million Events a second, so its last revision is below the
+/// first one of the next process unless the clock is set back before the start of this one. A client that resumes a
+/// watch from an earlier process is therefore refused with 410, and none misses an Event unknowingly.
 fn first_revision(world: &World) -> u64 {
     u64::try_from(world.now().as_microsecond()).unwrap_or_default()
 }
@@ -86,8 +86,8 @@ const TOGETHER: usize = 256;
 /// Between two deletions: the store has other work.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Deletes the Events that an earlier version, or a process with `--event-storage=store`, left in the main store. They are
-/// hidden meanwhile.
+/// Deletes the Events that an earlier version, or a process with `--event-storage=store`, left in the main store. They
+/// are hidden meanwhile.
 pub async fn delete_stored(store: Arc<dyn Store>) {
     let range = KeyRange::prefix(format!("{}{}/", keys::ROOT, place()));
     let mut deleted = 0;

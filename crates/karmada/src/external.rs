@@ -205,7 +205,8 @@ pub fn lock(data_dir: &Path) -> anyhow::Result<File> {
     Ok(lock)
 }
 
-/// Reads the size of the databases at an interval, for as long as the server runs: the main one, and those of overrides.
+/// Reads the size of the databases at an interval, for as long as the server runs: the main one, and those of
+/// overrides.
 pub fn count(registry: &Registry, stores: &[EtcdStore], interval: Duration) {
     stores.iter().enumerate().for_each(|(number, store)| count_one(registry, number, store, interval));
 }

@@ -1,5 +1,5 @@
-//! The priority levels and flow schemas of kube-apiserver stay as they should be while the server runs: one that is deleted
-//! is created again, and one that changes is brought up to date, unless its spec belongs to the administrator.
+//! The priority levels and flow schemas of kube-apiserver stay as they should be while the server runs: one that is
+//! deleted is created again, and one that changes is brought up to date, unless its spec belongs to the administrator.
 
 use std::sync::Arc;
 

@@ -25,8 +25,8 @@ pub struct Settings {
     pub group_headers: Vec<String>,
     /// The beginnings of headers with extra fields.
     pub extra_prefixes: Vec<String>,
-    /// Whether aggregated servers receive a certificate of the data directory's front proxy authority, so that this one is
-    /// published, too.
+    /// Whether aggregated servers receive a certificate of the data directory's front proxy authority, so that this one
+    /// is published, too.
     pub presents_own: bool,
 }
 
@@ -49,8 +49,8 @@ impl FrontProxies {
     /// Reads the authorities. `client_authorities` are those of other clients.
     ///
     /// # Errors
-    /// A file that cannot be read or has no certificate; authorities of other clients without allowed names: any of these
-    /// clients could act as any user.
+    /// A file that cannot be read or has no certificate; authorities of other clients without allowed names: any of
+    /// these clients could act as any user.
     pub fn open(settings: Settings, client_authorities: &str) -> anyhow::Result<Self> {
         let bundle = read(&settings)?;
         let authority = ClientAuthority::from_pem(&bundle).with_context(|| attempt(&settings))?;

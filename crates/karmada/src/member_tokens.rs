@@ -1,4 +1,5 @@
-//! A rule of the admission of Clusters: the right to write them does not include the right to receive the tokens of their Secrets.
+//! A rule of the admission of Clusters: the right to write them does not include the right to receive the tokens of
+//! their Secrets.
 
 use apimachinery::{Status, StatusReason};
 use apiserver::AdmissionRequest;

@@ -87,7 +87,8 @@ impl Probes {
     }
 }
 
-/// `/healthz`, `/readyz`, `/livez` with their checks, `/metrics`, `/statusz` and `/flagz`, with and without a slash at the end.
+/// `/healthz`, `/readyz`, `/livez` with their checks, `/metrics`, `/statusz` and `/flagz`, with and without a slash at
+/// the end.
 pub fn answered(registry: &Registry, request: &Request, world: &World) -> Response {
     let path = request.uri().path();
     let path = path.strip_suffix('/').unwrap_or(path);

@@ -1,5 +1,5 @@
-//! The addresses of an API server: where it listens, the names in its certificate, the URL in its kubeconfig, the address in
-//! `default/kubernetes`. Values and rules; `sockets` opens and reads.
+//! The addresses of an API server: where it listens, the names in its certificate, the URL in its kubeconfig, the
+//! address in `default/kubernetes`. Values and rules; `sockets` opens and reads.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Registration of clusters with a bootstrap token: the public description of the control plane, the roles of tokens, and
-//! the rules about agents as an admission plugin.
+//! Registration of clusters with a bootstrap token: the public description of the control plane, the roles of tokens,
+//! and the rules about agents as an admission plugin.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,8 @@ use client::Client;
 use serde_json::{Value, json};
 use transport::Identity;
 
-/// The right to read a Secret; with an empty name, all Secrets of the namespace, and of all namespaces if that is empty too.
+/// The right to read a Secret; with an empty name, all Secrets of the namespace, and of all namespaces if that is empty
+/// too.
 pub fn secret(namespace: &str, name: &str) -> ResourceAttributes {
     ResourceAttributes {
         verb: if name.is_empty() { "list" } else { "get" }.to_owned(),

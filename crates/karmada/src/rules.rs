@@ -1,5 +1,5 @@
-//! Karmada's admission rules with their inputs: an id, the other customizations, the quotas of a namespace. The plugin of the
-//! API server and the webhook server run the same rules.
+//! Karmada's admission rules with their inputs: an id, the other customizations, the quotas of a namespace. The plugin
+//! of the API server and the webhook server run the same rules.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -113,8 +113,8 @@ impl Rules {
         Ok(admission::validate(&request, object)?)
     }
 
-    /// Charges the quotas of the namespace for a binding that is about to be stored elsewhere. Returns the message for the
-    /// audit log, which is empty for other kinds. Our own API server uses [`Self::joint_quotas`] instead.
+    /// Charges the quotas of the namespace for a binding that is about to be stored elsewhere. Returns the message for
+    /// the audit log, which is empty for other kinds. Our own API server uses [`Self::joint_quotas`] instead.
     pub async fn charge_quotas(&self, review: Review<'_>, object: &Value) -> Result<String, Refusal> {
         let writes = review.operation != admission::Operation::Delete;
         let request = self.request(review, "", &[]);

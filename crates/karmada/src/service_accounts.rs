@@ -11,7 +11,8 @@ pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceAccounts {
-    /// Keys in PEM, public or private, several to a file. Tokens of each are valid, besides those of the data directory's keys.
+    /// Keys in PEM, public or private, several to a file. Tokens of each are valid, besides those of the data
+    /// directory's keys.
     pub key_files: Vec<PathBuf>,
     /// The private key that signs, instead of the data directory's.
     pub signing_key_file: Option<PathBuf>,

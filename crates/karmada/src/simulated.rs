@@ -1,5 +1,5 @@
-//! Members simulated in the process of a control plane. They are joined as real members are, by URL and token; only their
-//! connections have no socket.
+//! Members simulated in the process of a control plane. They are joined as real members are, by URL and token; only
+//! their connections have no socket.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -24,9 +24,9 @@ use crate::engine::Kind;
 use crate::simulated::SimulatedMembers;
 use crate::sockets::Bound;
 
-/// The controllers of kube-controller-manager that run by default: those that Karmada's control planes run. The others act
-/// on templates that are meant for members. `default` ServiceAccounts and `kube-root-ca.crt` in every namespace would be
-/// propagated by policies that match them, and a ResourceQuota that is counted here limits the control plane.
+/// The controllers of kube-controller-manager that run by default: those that Karmada's control planes run. The others
+/// act on templates that are meant for members. `default` ServiceAccounts and `kube-root-ca.crt` in every namespace
+/// would be propagated by policies that match them, and a ResourceQuota that is counted here limits the control plane.
 /// `flowschema-controller` is part of kube-apiserver upstream.
 pub const KUBE_CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-token-controller,\
     ttl-after-finished-controller,bootstrap-signer-controller,token-cleaner-controller,\
@@ -241,8 +241,8 @@ impl ControlPlane {
         self.ready.clone().wait_for(|ready| *ready).await.is_ok()
     }
 
-    /// Returns when the components have lost their Lease; never where they were not elected. They must stop at once: another
-    /// process may run them.
+    /// Returns when the components have lost their Lease; never where they were not elected. They must stop at once:
+    /// another process may run them.
     pub async fn lost(&self) {
         match &self.turn {
             Some(turn) => turn.lost.cancelled().await,

@@ -89,8 +89,8 @@ impl Context {
         Ok(member)
     }
 
-    /// The characters in a line of the terminal that the standard output is; `None` for a pipe or a file, whose readers get
-    /// whole tables.
+    /// The characters in a line of the terminal that the standard output is; `None` for a pipe or a file, whose readers
+    /// get whole tables.
     pub fn columns(&self) -> Option<usize> {
         let stdout = std::io::stdout();
         let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;

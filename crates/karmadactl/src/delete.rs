@@ -238,7 +238,8 @@ fn confirmed(context: &Context, items: &[Item]) -> Result<bool, Error> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// Waits until the object with the UID is deleted, or, without a UID, the object with the name. A limit of zero means no limit.
+/// Waits until the object with the UID is deleted, or, without a UID, the object with the name. A limit of zero means
+/// no limit.
 ///
 /// # Errors
 /// When the limit passes, or the server does not answer.

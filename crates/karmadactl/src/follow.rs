@@ -25,8 +25,8 @@ struct Follow {
     pauses: bool,
 }
 
-/// The states of an object, without an end. After an error the next state is read again after a pause: the caller decides
-/// whether it waits for it.
+/// The states of an object, without an end. After an error the next state is read again after a pause: the caller
+/// decides whether it waits for it.
 pub fn states(client: &Client, resource: &ApiResource, key: &ObjectKey) -> BoxStream<'static, State> {
     let follow =
         Follow { client: client.clone(), resource: resource.clone(), key: key.clone(), events: None, pauses: false };

@@ -1,5 +1,5 @@
-//! Requests in kubectl's form: query parameters for the field manager, dry runs and validation; the server's warnings go
-//! to stderr.
+//! Requests in kubectl's form: query parameters for the field manager, dry runs and validation; the server's warnings
+//! go to stderr.
 
 use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
 use client::Client;

@@ -8,8 +8,9 @@ use crate::error::Error;
 use crate::resources;
 use crate::scope::OperationScope;
 
-/// Members whose answers are awaited at the same time, so that a fleet takes as long as its slowest member. Each costs one
-/// connection of this process and one of the control plane; the API server takes 1,000 requests of a user at a time.
+/// Members whose answers are awaited at the same time, so that a fleet takes as long as its slowest member. Each costs
+/// one connection of this process and one of the control plane; the API server takes 1,000 requests of a user at a
+/// time.
 pub const CONCURRENT: usize = 256;
 
 /// The control plane's name among clusters.

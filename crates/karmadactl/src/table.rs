@@ -1,5 +1,5 @@
-//! kubectl's table layout: columns padded to the widest cell plus three blanks, no borders. On a terminal, cells that do not
-//! fit its width are shortened; a pipe or a file gets them whole.
+//! kubectl's table layout: columns padded to the widest cell plus three blanks, no borders. On a terminal, cells that
+//! do not fit its width are shortened; a pipe or a file gets them whole.
 
 use std::fmt::Write as _;
 

@@ -54,7 +54,8 @@ struct CreateArgs {
     /// Description of the token
     #[arg(long, default_value = "")]
     description: String,
-    /// Extra groups of the user that the token authenticates; each must match system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]
+    /// Extra groups of the user that the token authenticates; each must match
+    /// system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]
     #[arg(long, value_delimiter = ',', default_value = agents::BOOTSTRAPPERS)]
     groups: Vec<String>,
     /// Print the command that registers a cluster with the token, instead of the token alone

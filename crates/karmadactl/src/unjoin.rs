@@ -118,8 +118,8 @@ async fn works(control: &Client, cluster: &str) -> Result<Vec<Value>, Error> {
     works.items.iter().map(|work| decoded(work)).collect()
 }
 
-/// Whether the namespace of the credentials also has those of another registration: in the control plane itself those of
-/// all members, in a cluster that is joined twice those of the other name.
+/// Whether the namespace of the credentials also has those of another registration: in the control plane itself those
+/// of all members, in a cluster that is joined twice those of the other name.
 async fn shares_credentials(control: &Client, name: &str, id: String, own: Option<String>) -> Result<bool, Error> {
     if id.is_empty() || own.as_ref() == Some(&id) {
         return Ok(!id.is_empty());

@@ -42,7 +42,8 @@ pub struct UnregisterArgs {
     /// Run the checks without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Path to the kubeconfig file of the control plane; that of the agent when empty, which may not delete its own rights
+    /// Path to the kubeconfig file of the control plane; that of the agent when empty, which may not delete its own
+    /// rights
     #[arg(long)]
     pub karmada_config: Option<PathBuf>,
     /// Namespace of the agent in the cluster

@@ -17,8 +17,8 @@ pub struct Stamp {
 
 static STAMP: OnceLock<Stamp> = OnceLock::new();
 
-/// Sets the stamp of this program, as a linker would; the first call counts. It is set at run time because a constant of
-/// this crate would have it compiled again with every commit, and every crate above it.
+/// Sets the stamp of this program, as a linker would; the first call counts. It is set at run time because a constant
+/// of this crate would have it compiled again with every commit, and every crate above it.
 pub fn stamp(stamp: Stamp) {
     let _ = STAMP.set(stamp);
 }

@@ -1,6 +1,7 @@
 //! The controllers of kube-controller-manager that clients depend on: service accounts and their tokens, the root CA,
 //! namespace deletion, garbage collection, aggregated roles, certificates, quotas, bootstrap tokens, finished Jobs,
-//! protection of claims and volumes in use, conditions of flow schemas, and the types in admission policies. [`CONTROLLERS`] lists them all.
+//! protection of claims and volumes in use, conditions of flow schemas, and the types in admission policies.
+//! [`CONTROLLERS`] lists them all.
 //!
 //! Every controller uses a [`client::Client`] and shared informers, so the control plane and each simulated member run
 //! the same code, in the process of their API server or remotely. Each controller's decision is a function over data in

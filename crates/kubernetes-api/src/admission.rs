@@ -1,4 +1,5 @@
-//! kube-apiserver's admission plugins, as functions of the object and of other stored objects. The API server calls them.
+//! kube-apiserver's admission plugins, as functions of the object and of other stored objects. The API server calls
+//! them.
 
 pub mod classes;
 pub mod limits;

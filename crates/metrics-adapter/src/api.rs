@@ -173,8 +173,8 @@ impl MetricsApi {
         Ok(targets)
     }
 
-    /// The metrics of `custom.metrics.k8s.io` or `external.metrics.k8s.io` that members list, read now. Those that are known not
-    /// to serve the group are not read. `now` is in seconds since 1970.
+    /// The metrics of `custom.metrics.k8s.io` or `external.metrics.k8s.io` that members list, read now. Those that are
+    /// known not to serve the group are not read. `now` is in seconds since 1970.
     ///
     /// # Errors
     /// The clusters are not known yet.

@@ -50,8 +50,8 @@ pub struct Plan {
     pub creates: Vec<Work>,
     /// Existing Works, with the revisions that they were read at.
     pub updates: Vec<Work>,
-    /// Works that go, because their slice, provider or consumer has ended. The caller confirms that the MultiClusterService is
-    /// the one of the plan.
+    /// Works that go, because their slice, provider or consumer has ended. The caller confirms that the
+    /// MultiClusterService is the one of the plan.
     pub deletes: Vec<Work>,
     /// Collected Works without copies after this plan: their finalizer of dispatching is removed.
     pub released: Vec<Work>,

@@ -1,5 +1,5 @@
-//! EndpointSlices of the control plane, one for each slice that was collected for a ServiceExport. The dependencies of the
-//! ServiceImport carry them to its clusters.
+//! EndpointSlices of the control plane, one for each slice that was collected for a ServiceExport. The dependencies of
+//! the ServiceImport carry them to its clusters.
 
 use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::collected::{Collectors, service_of};
 use crate::work::{self, object_name};
 
-/// The slice for a collected Work; `None` for a Work that no ServiceExport requires, or that is being deleted. `is_taken`
-/// returns whether the slice of another Work has the name.
+/// The slice for a collected Work; `None` for a Work that no ServiceExport requires, or that is being deleted.
+/// `is_taken` returns whether the slice of another Work has the name.
 pub fn wanted(work: &Work, is_taken: impl Fn(&str) -> bool) -> Option<Value> {
     if work.metadata.deletion_timestamp.is_some() || !Collectors::of(work).export {
         return None;

@@ -49,8 +49,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// As in kube-apiserver's SDK. A span takes 1 to 2 KiB: 2048 in the queue and 512 in flight are at most 5 MiB, where no
-    /// client sends the longest texts that attributes have.
+    /// As in kube-apiserver's SDK. A span takes 1 to 2 KiB: 2048 in the queue and 512 in flight are at most 5 MiB,
+    /// where no client sends the longest texts that attributes have.
     fn default() -> Self {
         Self {
             queue: 2048,

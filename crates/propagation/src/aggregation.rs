@@ -1,7 +1,7 @@
 //! Aggregation of the Works' statuses into their binding's status.
 //!
-//! A Work is decoded once for each of its versions: a rollout over N clusters decodes a multiple of N Works, however often
-//! the binding is aggregated meanwhile.
+//! A Work is decoded once for each of its versions: a rollout over N clusters decodes a multiple of N Works, however
+//! often the binding is aggregated meanwhile.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

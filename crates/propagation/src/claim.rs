@@ -143,8 +143,8 @@ pub fn clean(scope: Scope) -> MetadataEdits {
     edits
 }
 
-/// The edits that claim a template for a policy; `None` if it is claimed already. A namespaced policy takes the claim of
-/// a cluster policy off; the reverse never happens.
+/// The edits that claim a template for a policy; `None` if it is claimed already. A namespaced policy takes the claim
+/// of a cluster policy off; the reverse never happens.
 pub fn claim(policy: &Policy, template: Template<'_>) -> Option<MetadataEdits> {
     let scope = policy.scope;
     let has_claim = template.label(scope.policy_id_label()) == Some(policy.permanent_id());

@@ -55,8 +55,8 @@ pub struct Request {
     pub now: Time,
 }
 
-/// How a binding is scheduled afresh. The trigger is the creation time of the rebalancer, as upstream, unless the binding has
-/// been scheduled since then: a trigger that is not later than the last result has no effect.
+/// How a binding is scheduled afresh. The trigger is the creation time of the rebalancer, as upstream, unless the
+/// binding has been scheduled since then: a trigger that is not later than the last result has no effect.
 pub fn trigger(request: Request, spec: &ResourceBindingSpec, status: &ResourceBindingStatus) -> Trigger {
     let Request { created, is_later, now } = request;
     let (triggered, scheduled) = (spec.reschedule_triggered_at, status.last_scheduled_time);

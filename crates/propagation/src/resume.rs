@@ -237,13 +237,14 @@ pub struct Marker {
     /// The last confirmation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Acceptance>,
-    /// The permanent ids of the Works that ended last: a store that has one of them alive is older, also where its revision
-    /// has passed that of the mark since.
+    /// The permanent ids of the Works that ended last: a store that has one of them alive is older, also where its
+    /// revision has passed that of the mark since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 }
 
-/// How many Works a marker names: 40 bytes each, 5 KiB. A store that lacks more deletions than that is far behind the mark.
+/// How many Works a marker names: 40 bytes each, 5 KiB. A store that lacks more deletions than that is far behind the
+/// mark.
 const ENDED: usize = 128;
 
 impl Marker {
@@ -306,8 +307,8 @@ pub fn decide(is_held: bool, is_new: bool, found: Found) -> Decision {
     }
 }
 
-/// When a hold begins that is found now: not before anything that the store has, because the API server's clock may be ahead
-/// of ours, and after the hold that ended last, because a confirmation names this time.
+/// When a hold begins that is found now: not before anything that the store has, because the API server's clock may be
+/// ahead of ours, and after the hold that ended last, because a confirmation names this time.
 pub fn begins(now: Time, newest: Option<Time>, ended: Option<Time>) -> Time {
     let after = |time: Time| jiff::Timestamp::from_second(time.timestamp().as_second() + 1).map_or(time, Time::new);
     [newest, ended.map(after)].into_iter().flatten().fold(now, Time::max)

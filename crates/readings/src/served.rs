@@ -79,8 +79,8 @@ pub async fn resource_object(
     }
 }
 
-/// The values of a custom metric, in the first version that the member serves; `None` if it does not have the metric. `labels`
-/// select objects, `series` series of the metric.
+/// The values of a custom metric, in the first version that the member serves; `None` if it does not have the metric.
+/// `labels` select objects, `series` series of the metric.
 ///
 /// # Errors
 /// See [`Failure`].

@@ -1,5 +1,5 @@
-//! The first decision about a binding, before the binding exists: a creator in the same process writes the binding with its
-//! result and its status.
+//! The first decision about a binding, before the binding exists: a creator in the same process writes the binding with
+//! its result and its status.
 
 use apimachinery::Object;
 use apimachinery::meta::Time;
@@ -26,9 +26,9 @@ pub struct FirstDecision {
 }
 
 impl Scheduler {
-    /// Decides about a binding that is about to be created. `None` where only a pass over the existing binding can decide or
-    /// report: the scheduler is another one or does not run yet, no cluster fits, or the decision depends on answers of
-    /// estimators, on bindings of the same group, or on a reservation.
+    /// Decides about a binding that is about to be created. `None` where only a pass over the existing binding can
+    /// decide or report: the scheduler is another one or does not run yet, no cluster fits, or the decision depends on
+    /// answers of estimators, on bindings of the same group, or on a reservation.
     pub fn decide_first(&self, binding: &Binding) -> Option<FirstDecision> {
         let shared = &self.0;
         let (options, started) = (&shared.options, Instant::now());

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Time since some origin that all calls share.
 pub type Moment = Duration;
 
-/// The first pause doubles with each further failure of the same key, up to the longest. A bucket, if there is one, holds
-/// failures of all keys together down.
+/// The first pause doubles with each further failure of the same key, up to the longest. A bucket, if there is one,
+/// holds failures of all keys together down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pacing {
     pub first: Duration,

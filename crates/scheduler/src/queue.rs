@@ -140,8 +140,8 @@ impl<K: Ord + Clone> Queue<K> {
         self.activate(key, priority, attempts, now);
     }
 
-    /// Another object changed, and the key must be rechecked: as [`Queue::push`], after every key of the same priority whose
-    /// own change is waiting. The key keeps a higher place if it has one.
+    /// Another object changed, and the key must be rechecked: as [`Queue::push`], after every key of the same priority
+    /// whose own change is waiting. The key keeps a higher place if it has one.
     pub fn recheck(&mut self, key: K, priority: i32, version: u64, now: Moment) {
         let waits_for_itself = match self.items.get(&key).map(|item| &item.place) {
             Some(Place::Active { .. }) => return,

@@ -30,8 +30,8 @@ use crate::waiting::WaitingQueue;
 pub struct Options {
     /// `--scheduler-name`: bindings that name another scheduler are ignored. Also the component of events.
     pub name: String,
-    /// Passes at once. A pass computes for microseconds and then waits for two writes to be durable, which a store makes
-    /// durable together.
+    /// Passes at once. A pass computes for microseconds and then waits for two writes to be durable, which a store
+    /// makes durable together.
     pub workers: usize,
     pub gates: Gates,
     /// `PriorityBasedScheduling`: bindings of higher priority go first, and not those that came first.

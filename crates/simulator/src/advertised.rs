@@ -1,5 +1,5 @@
-//! The groups of custom and external metrics in a member's discovery: listed while an object has an annotation with metrics, as if an
-//! adapter were installed.
+//! The groups of custom and external metrics in a member's discovery: listed while an object has an annotation with
+//! metrics, as if an adapter were installed.
 
 use std::sync::Arc;
 

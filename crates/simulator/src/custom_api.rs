@@ -1,5 +1,5 @@
-//! `custom.metrics.k8s.io/v1beta2` and `external.metrics.k8s.io/v1beta1` of a member: values in annotations, as an adapter such as
-//! prometheus-adapter reports them.
+//! `custom.metrics.k8s.io/v1beta2` and `external.metrics.k8s.io/v1beta1` of a member: values in annotations, as an
+//! adapter such as prometheus-adapter reports them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -106,8 +106,8 @@ impl Tracer {
 
     /// Begins the span of a request that was received `since` ago; `None` if it is not sampled.
     ///
-    /// A client that `decides` continues its trace, sampled or not. The span of any other client is only linked, so that it
-    /// cannot have more of its requests recorded than the configured share.
+    /// A client that `decides` continues its trace, sampled or not. The span of any other client is only linked, so
+    /// that it cannot have more of its requests recorded than the configured share.
     pub fn request(
         self: &Arc<Self>,
         remote: Option<Remote>,

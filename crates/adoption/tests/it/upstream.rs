@@ -1,5 +1,5 @@
-//! Values as a kube-apiserver and Karmada's aggregated API server store them, at the places that the engine translates them
-//! to.
+//! Values as a kube-apiserver and Karmada's aggregated API server store them, at the places that the engine translates
+//! them to.
 
 use bytes::Bytes;
 use kubernetes_api::protobuf::encode;

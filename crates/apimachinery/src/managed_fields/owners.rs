@@ -25,8 +25,8 @@ pub(super) struct Parts<'l> {
 }
 
 impl<'l> Parts<'l> {
-    /// Reads an entry in the form that the server writes, its fields by `set`. An entry of another form is parsed as a tree,
-    /// which yields the error.
+    /// Reads an entry in the form that the server writes, its fields by `set`. An entry of another form is parsed as a
+    /// tree, which yields the error.
     pub fn read(reader: &mut Reader<'l>, mut set: impl FnMut(&mut Reader<'l>) -> Option<()>) -> Option<Self> {
         let (mut parts, mut has_set, mut has_time) = (Self::default(), false, false);
         reader.members(|reader, name| {

@@ -1,4 +1,5 @@
-//! Compression of cold documents: objects of one resource are similar, so each is compressed against a sample of the others.
+//! Compression of cold documents: objects of one resource are similar, so each is compressed against a sample of the
+//! others.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! Reads encoded JSON that is known to be valid, from its beginning to its end, in a fraction of the general decoder's work.
-//! Where a document is not as expected every method returns `None`, and the caller takes the general decoder, which also
-//! finds the error. Control characters within texts are not noticed.
+//! Reads encoded JSON that is known to be valid, from its beginning to its end, in a fraction of the general decoder's
+//! work. Where a document is not as expected every method returns `None`, and the caller takes the general decoder,
+//! which also finds the error. Control characters within texts are not noticed.
 
 use std::borrow::Cow;
 use std::ops::Range;

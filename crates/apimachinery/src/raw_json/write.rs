@@ -1,5 +1,5 @@
-//! Trees as encoded JSON, byte for byte as `serde_json` encodes them. Most texts need no escapes, which is seen eight bytes
-//! at a time, and are then copied as they are.
+//! Trees as encoded JSON, byte for byte as `serde_json` encodes them. Most texts need no escapes, which is seen eight
+//! bytes at a time, and are then copied as they are.
 
 use serde_json::Value;
 

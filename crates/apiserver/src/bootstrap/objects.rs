@@ -75,8 +75,8 @@ pub fn priority_classes() -> Vec<Value> {
     vec![class("system-cluster-critical", 2_000_000_000, cluster), class("system-node-critical", 2_000_001_000, node)]
 }
 
-/// The service `kubernetes`, and its endpoints where there is an address to name: the server's, and those of `others` that
-/// serve the same objects. A slice has addresses of one family.
+/// The service `kubernetes`, and its endpoints where there is an address to name: the server's, and those of `others`
+/// that serve the same objects. A slice has addresses of one family.
 pub fn front(front: Front, others: &[IpAddr]) -> Vec<Value> {
     let metadata = |labels: Value| json!({"name": "kubernetes", "namespace": "default", "labels": labels});
     let family = if front.cluster_ip.is_ipv4() { "IPv4" } else { "IPv6" };

@@ -123,7 +123,8 @@ impl Call<'_> {
         let operation = Operation::Create;
         // Values held by a deleted object are free only once the cache has processed its deletion.
         self.server.cache.catch_up().await?;
-        // Objects that expire have no such values; each of many that are created at once would wait for those before it.
+        // Objects that expire have no such values; each of many that are created at once would wait for those before
+        // it.
         if self.kind.lifetime.is_none() && !std::ptr::eq(self.stored(), &*self.server.cache) {
             self.stored().catch_up().await?;
         }

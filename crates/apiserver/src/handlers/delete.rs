@@ -216,7 +216,8 @@ impl Call<'_> {
         Some(new)
     }
 
-    /// Writes when the object ends. A period that is running is shortened, and counts from its start; it is never extended.
+    /// Writes when the object ends. A period that is running is shortened, and counts from its start; it is never
+    /// extended.
     fn set_deadline(&self, metadata: &mut Map<String, Value>, grace: i64) {
         let running = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
         let end = metadata.get("deletionTimestamp").and_then(|it| serde_json::from_value::<Time>(it.clone()).ok());

@@ -16,7 +16,8 @@ use crate::limits::fairness::writers::Writing;
 const TRIES: usize = 16;
 
 impl Call<'_> {
-    /// Commits one operation on the object `key`. If one of `guards` fails, [`TxnOutcome::Failed`] lists their keys first.
+    /// Commits one operation on the object `key`. If one of `guards` fails, [`TxnOutcome::Failed`] lists their keys
+    /// first.
     pub(super) async fn commit(
         &self,
         key: &ObjectKey,
@@ -118,8 +119,8 @@ impl Call<'_> {
         }
     }
 
-    /// Waits for the other writers of joined objects, in the order of their keys, so that two writes never wait for each
-    /// other.
+    /// Waits for the other writers of joined objects, in the order of their keys, so that two writes never wait for
+    /// each other.
     async fn follow_joint_writers(&self, joint: &[JointWrite]) -> Vec<Writing<'_>> {
         let mut places: Vec<_> = joint.iter().map(|it| (it.group, it.plural, it.based_on.key())).collect();
         places.sort();

@@ -51,7 +51,8 @@ impl Call<'_> {
         if from.is_none() {
             self.stored().not_older_than(wanted.unwrap_or(0)).await?;
         }
-        // Events may have moved to another store, and would be missed until its revisions reach those of the former one.
+        // Events may have moved to another store, and would be missed until its revisions reach those of the former
+        // one.
         if let Some(from) = from.filter(|from| self.kind.lifetime.is_some() && *from > self.stored().revision()) {
             let newest = self.stored().catch_up().await?;
             if from > newest {

@@ -1,5 +1,5 @@
-//! Namespaces: new ones get a finalizer, and a controller deletes the content of a terminating one. `admit::lifecycle` refuses
-//! new objects in it.
+//! Namespaces: new ones get a finalizer, and a controller deletes the content of a terminating one. `admit::lifecycle`
+//! refuses new objects in it.
 
 use apimachinery::{ObjectKey, Status};
 use futures::FutureExt;

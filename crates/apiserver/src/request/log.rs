@@ -1,5 +1,5 @@
-//! The log lines of requests: slow ones by default, all of them at `-v=6`. A line has the path's resource and the status,
-//! never a query, a header or a body.
+//! The log lines of requests: slow ones by default, all of them at `-v=6`. A line has the path's resource and the
+//! status, never a query, a header or a body.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use transport::Identity;
 
 use crate::request::RequestInfo;
 
-/// kube-apiserver logs the trace of a request that takes this long. Watches and other long-running requests do not count.
+/// kube-apiserver logs the trace of a request that takes this long. Watches and other long-running requests do not
+/// count.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// The burst of lines, and the time after which one more is allowed. When everything is slow, more lines are useless.

@@ -1,5 +1,5 @@
-//! The spans of requests, with the names and attributes of kube-apiserver's. A span has no header but the user agent, and no
-//! value of a query but those of the API's own parameters.
+//! The spans of requests, with the names and attributes of kube-apiserver's. A span has no header but the user agent,
+//! and no value of a query but those of the API's own parameters.
 
 use std::sync::Arc;
 

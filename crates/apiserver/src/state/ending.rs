@@ -1,5 +1,5 @@
-//! The end of the watches of a server that shuts down: all at once, or spread over a period, so that their clients do not
-//! all turn to the next server at the same moment.
+//! The end of the watches of a server that shuts down: all at once, or spread over a period, so that their clients do
+//! not all turn to the next server at the same moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +54,8 @@ impl Share {
     }
 }
 
-/// The answer to a request over a socket while the server shuts down; `None` for health checks and callers in this process.
+/// The answer to a request over a socket while the server shuts down; `None` for health checks and callers in this
+/// process.
 pub(crate) fn refusal(info: &RequestInfo, request: &Request) -> Option<Response> {
     let health = ["/healthz", "/livez", "/readyz"].iter().any(|path| info.path.starts_with(path));
     if health || request.extensions().get::<Wire>().is_none() {

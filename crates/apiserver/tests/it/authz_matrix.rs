@@ -1,5 +1,5 @@
-//! Roles, bindings, users and requests in all combinations: the indexed table decides as a slow reference does, which reads
-//! the objects as they are written.
+//! Roles, bindings, users and requests in all combinations: the indexed table decides as a slow reference does, which
+//! reads the objects as they are written.
 
 use apimachinery::Object;
 use apiserver::auth::authz::{Attributes, Authorizer, Rbac, ResourceAttributes};

@@ -74,8 +74,8 @@ async fn patched(
     (outcome.map_err(why), stored.revision())
 }
 
-/// Patches two objects alike, one of them with more than the part; each step is the writer, the patch, and whether it is
-/// accepted.
+/// Patches two objects alike, one of them with more than the part; each step is the writer, the patch, and whether it
+/// is accepted.
 async fn compare(resource: &ApiResource, document: &Value, options: &PatchOptions, steps: &[(&str, Value, bool)]) {
     let (server, client) = start(&crate::engine::store().await, vec![definition()]).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");

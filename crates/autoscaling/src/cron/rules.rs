@@ -142,7 +142,8 @@ pub fn applied(target: &CrossVersionObjectReference, rule: &CronFederatedHPARule
     Ok(Applied::Replicas(replicas))
 }
 
-/// The merge patch of a FederatedHPA's bounds; `None` when they are as requested. `min` and `max` are its present bounds.
+/// The merge patch of a FederatedHPA's bounds; `None` when they are as requested. `min` and `max` are its present
+/// bounds.
 ///
 /// # Errors
 /// When the bounds would contradict each other.
@@ -182,8 +183,8 @@ pub struct Run {
     pub result: Result<Applied, String>,
 }
 
-/// The status after some runs, oldest first: the rules of the spec in its order, newest executions first, no more than the
-/// limits.
+/// The status after some runs, oldest first: the rules of the spec in its order, newest executions first, no more than
+/// the limits.
 pub fn status(
     spec: &CronFederatedHPASpec,
     old: &CronFederatedHPAStatus,

@@ -1,9 +1,9 @@
 //! Cron expressions, and when they are due.
 //!
-//! The rules are those of `robfig/cron`, which upstream runs: five fields, lists, ranges, steps, names, `?`, macros, and a
-//! prefix `TZ=` or `CRON_TZ=`. A schedule is due at every instant whose local time matches: a time that the clock skips
-//! is not due on that day, a time that the clock repeats is due twice. Upstream's admission also accepts seconds, years,
-//! `L`, `W`, `#` and more macros, which upstream then cannot run; they run here.
+//! The rules are those of `robfig/cron`, which upstream runs: five fields, lists, ranges, steps, names, `?`, macros,
+//! and a prefix `TZ=` or `CRON_TZ=`. A schedule is due at every instant whose local time matches: a time that the clock
+//! skips is not due on that day, a time that the clock repeats is due twice. Upstream's admission also accepts seconds,
+//! years, `L`, `W`, `#` and more macros, which upstream then cannot run; they run here.
 
 use apimachinery::duration::Duration;
 use jiff::tz::{TimeZone, TimeZoneDatabase};

@@ -40,8 +40,9 @@ pub fn usage(name: &str, now: i64, cpu: i64, memory: i64) -> Usage {
     Usage { pod: name.to_owned(), at: at(now), window: SignedDuration::from_secs(15), containers }
 }
 
-/// `m1=3: 10 ? u - | m2=1: 20 | m3!lost`: the replicas of each member's scale, then its pods: a value in thousandths, `?`
-/// without a sample, `u` not ready, `d` being deleted. The values are cpu usage and those of the first custom metric.
+/// `m1=3: 10 ? u - | m2=1: 20 | m3!lost`: the replicas of each member's scale, then its pods: a value in thousandths,
+/// `?` without a sample, `u` not ready, `d` being deleted. The values are cpu usage and those of the first custom
+/// metric.
 pub fn members(text: &str) -> Vec<Member> {
     text.split('|').map(|part| member(part.trim())).collect()
 }

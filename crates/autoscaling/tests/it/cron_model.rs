@@ -1,5 +1,5 @@
-//! Ten years in twenty time zones: every due time, against a model that compares each quarter of an hour, and each minute
-//! around changes of the clock, with the fields of the expression.
+//! Ten years in twenty time zones: every due time, against a model that compares each quarter of an hour, and each
+//! minute around changes of the clock, with the fields of the expression.
 
 use autoscaling::cron::{Schedule, zone};
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
-//! What a client presents with each request: a fixed header, the token of a file that is read again and again, or what a
-//! program issues until it expires or is rejected.
+//! What a client presents with each request: a fixed header, the token of a file that is read again and again, or what
+//! a program issues until it expires or is rejected.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -25,8 +25,8 @@ pub(super) struct Verifier(Source);
 #[derive(Debug)]
 enum Source {
     Bundle(Arc<Bundle>),
-    /// A bundle that is read again after some time: the service account's rotates. The last usable one counts while the file
-    /// has none.
+    /// A bundle that is read again after some time: the service account's rotates. The last usable one counts while the
+    /// file has none.
     File {
         path: PathBuf,
         current: RwLock<(Arc<Bundle>, Instant)>,

@@ -1,7 +1,7 @@
 //! Recently written events, and how much each object has been reported; pure.
 //!
-//! Contents are remembered by their hashes: 64 bits under a key of this process. Of 4,096 remembered events a new one is
-//! taken for a repeat once in 10^15 times.
+//! Contents are remembered by their hashes: 64 bits under a key of this process. Of 4,096 remembered events a new one
+//! is taken for a repeat once in 10^15 times.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -83,8 +83,8 @@ impl Memory {
 
     /// Takes a token of the object's bucket.
     pub fn allow(&mut self, source: Source, now: Instant) -> bool {
-        // Looking through all of them costs a share of each event only: next time there are twice as many as are left. 100
-        // events a second leave 30,000 within the five minutes it takes to refill one.
+        // Looking through all of them costs a share of each event only: next time there are twice as many as are left.
+        // 100 events a second leave 30,000 within the five minutes it takes to refill one.
         if self.tokens.len() >= self.sweep_at.max(REMEMBERED) {
             self.tokens.retain(|_, (tokens, at)| refilled(*tokens, *at, now) < OBJECT_BURST);
             self.sweep_at = 2 * self.tokens.len();

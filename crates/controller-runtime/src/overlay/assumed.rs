@@ -8,8 +8,8 @@ use apimachinery::{Object, ObjectKey};
 use super::Origin;
 use crate::informer::{Event, Progress};
 
-/// 2,000 acknowledged writes a second, on a watch that stalls for 30 s. Beyond that the oldest are dropped: their writer
-/// then reads an older state, and the version in its next write is refused.
+/// 2,000 acknowledged writes a second, on a watch that stalls for 30 s. Beyond that the oldest are dropped: their
+/// writer then reads an older state, and the version in its next write is refused.
 const MOST: usize = 60_000;
 
 #[derive(Debug, Default)]
@@ -98,8 +98,8 @@ impl Assumed {
         entry.in_flight += 1;
     }
 
-    /// `cached`: the revision of the object in the cache, 0 without one. Returns whether the cache reported a newer change
-    /// during the write.
+    /// `cached`: the revision of the object in the cache, 0 without one. Returns whether the cache reported a newer
+    /// change during the write.
     pub(super) fn end(&mut self, key: &ObjectKey, outcome: Outcome, cached: u64) -> bool {
         let reached = self.reached.revision;
         let Some(entry) = self.entries.get_mut(key) else { return false };

@@ -92,7 +92,8 @@ async fn one_leader_works_at_a_time() {
     client.delete(&leases(), &key, &DeleteOptions::default()).await.expect("it goes");
 }
 
-/// The clocks of both replicas and of the server go back and forth by a day. The Lease ends neither earlier nor later by it.
+/// The clocks of both replicas and of the server go back and forth by a day. The Lease ends neither earlier nor later
+/// by it.
 #[tokio::test(start_paused = true)]
 async fn wrong_clocks_move_no_lease() {
     const DAY: i64 = 86_400;

@@ -1,5 +1,5 @@
-//! Ends eviction tasks: when the copies that take over are healthy, or when the grace period is over. The controllers of
-//! bindings then delete the old copy.
+//! Ends eviction tasks: when the copies that take over are healthy, or when the grace period is over. The controllers
+//! of bindings then delete the old copy.
 
 use std::sync::Arc;
 

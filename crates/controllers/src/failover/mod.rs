@@ -73,7 +73,8 @@ fn has(object: &Object, path: &[&str]) -> bool {
     json != b"null"
 }
 
-/// Queues the bindings that concern a controller: with every change of them, and when a cluster turns ready or not ready.
+/// Queues the bindings that concern a controller: with every change of them, and when a cluster turns ready or not
+/// ready.
 fn follow(context: &Context, queue: &Arc<WorkQueue<BindingKey>>, concerns: fn(&Object) -> bool) {
     let concerned: Arc<Mutex<BTreeSet<BindingKey>>> = Arc::default();
     for scope in Scope::ALL {
@@ -81,7 +82,8 @@ fn follow(context: &Context, queue: &Arc<WorkQueue<BindingKey>>, concerns: fn(&O
         context.bindings(scope).subscribe(move |event| {
             let binding = event.object();
             let key = if !event.changes_generation() {
-                // The spec, which decides, is as it was; most changes are of the status, and of bindings that do not concern.
+                // The spec, which decides, is as it was; most changes are of the status, and of bindings that do not
+                // concern.
                 concerned.lock().get(&binding.key()).cloned()
             } else if !matches!(event, Event::Deleted(_)) && concerns(binding) {
                 let key = BindingKey::of(binding);

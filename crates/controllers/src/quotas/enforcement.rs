@@ -24,8 +24,9 @@ use crate::error::{During, Error, Result, decoded};
 
 const COMPONENT: &str = "federated-resource-quota-enforcement-controller";
 
-/// A charge may be for a binding that is about to be stored: Kubernetes gives a webhook 30 s at most, and the API server
-/// stores the binding right after its webhooks have answered. Usage is not lowered until this time after a charge.
+/// A charge may be for a binding that is about to be stored: Kubernetes gives a webhook 30 s at most, and the API
+/// server stores the binding right after its webhooks have answered. Usage is not lowered until this time after a
+/// charge.
 const IN_FLIGHT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(context: Context) {

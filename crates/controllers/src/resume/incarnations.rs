@@ -1,5 +1,5 @@
-//! The list of incarnations: ConfigMap `karmada-system/karmada-incarnations` in the control plane. The process that writes to
-//! members adds itself once, before its first write; agents read the list.
+//! The list of incarnations: ConfigMap `karmada-system/karmada-incarnations` in the control plane. The process that
+//! writes to members adds itself once, before its first write; agents read the list.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,8 +131,8 @@ pub async fn record_opening(client: &Client, world: &World, revision: u64, break
     }
 }
 
-/// Runs until the process stops: the incarnation is recorded, and checked whenever the connection to the store was another
-/// one, or the list changed.
+/// Runs until the process stops: the incarnation is recorded, and checked whenever the connection to the store was
+/// another one, or the list changed.
 pub(crate) async fn run(context: Context) {
     let doubting = context.clone();
     context.works.on_reconnect(move || doubting.resume.doubt());

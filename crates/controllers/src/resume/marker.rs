@@ -1,5 +1,5 @@
-//! The marker of a member: a ConfigMap in its namespace `karmada-cluster`, named after the control plane. It is written ahead
-//! of deletions; one write covers all that wait.
+//! The marker of a member: a ConfigMap in its namespace `karmada-cluster`, named after the control plane. It is written
+//! ahead of deletions; one write covers all that wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

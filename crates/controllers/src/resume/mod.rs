@@ -94,7 +94,8 @@ pub(crate) struct Resume {
     /// Incarnations that are still missing from the list after it was read again.
     unknown: parking_lot::Mutex<BTreeSet<String>>,
     warned: AtomicBool,
-    /// Works that came after the hold of their member, as found while their bindings existed: their UIDs, and the holds.
+    /// Works that came after the hold of their member, as found while their bindings existed: their UIDs, and the
+    /// holds.
     new: parking_lot::Mutex<HashMap<String, Time>>,
 }
 

@@ -183,7 +183,8 @@ impl Controller {
         }
     }
 
-    /// Takes an ended MultiClusterService off the collected Works, also where the agent that collected them does not run.
+    /// Takes an ended MultiClusterService off the collected Works, also where the agent that collected them does not
+    /// run.
     async fn end(&self, key: &ObjectKey, sources: &[Work]) -> Result<Next> {
         let mut by_cluster: BTreeMap<&str, Vec<Work>> = BTreeMap::new();
         for work in sources.iter().filter(|it| it.metadata.deletion_timestamp.is_none() && Collectors::of(it).service) {

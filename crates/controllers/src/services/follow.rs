@@ -30,7 +30,8 @@ impl Namespace {
 }
 
 impl Followed {
-    /// The slices of a Service's namespace in a member; `note` is called with the names of Services whose slices changed.
+    /// The slices of a Service's namespace in a member; `note` is called with the names of Services whose slices
+    /// changed.
     pub(super) fn start(
         &self,
         member: &Arc<Member>,

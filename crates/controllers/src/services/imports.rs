@@ -138,7 +138,8 @@ impl Controller {
         written.map(|_| true).during(|| format!("writing the status of Service {key}"))
     }
 
-    /// Deletes the Service of an import that does not exist any more. Only one that names the import as its owner is deleted.
+    /// Deletes the Service of an import that does not exist any more. Only one that names the import as its owner is
+    /// deleted.
     async fn end(&self, import: &ObjectKey, service: Option<&Arc<Object>>) -> Result<Next> {
         let Some(service) = service.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
         if !derived::is_derived_from(&decoded(service.key(), service.to_value())?, &import.name) {

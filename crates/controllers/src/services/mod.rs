@@ -1,8 +1,8 @@
 //! Services across clusters: ServiceExport, ServiceImport and MultiClusterService. The crate `multicluster` decides.
 //!
-//! [`collect`] reports EndpointSlices of members as Works, in the control plane or in the agent. [`imported`] makes slices of the
-//! control plane from them, and [`imports`] derived Services; the dependencies distributor carries both. [`multi_cluster`] claims
-//! the Service of a MultiClusterService, and [`dispatch`] copies the Works to its consumers.
+//! [`collect`] reports EndpointSlices of members as Works, in the control plane or in the agent. [`imported`] makes
+//! slices of the control plane from them, and [`imports`] derived Services; the dependencies distributor carries both.
+//! [`multi_cluster`] claims the Service of a MultiClusterService, and [`dispatch`] copies the Works to its consumers.
 
 mod clusters;
 mod collect;

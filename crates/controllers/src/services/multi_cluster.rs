@@ -1,4 +1,5 @@
-//! Claims the Service of each MultiClusterService and propagates it to providers and consumers, and marks providers by Works.
+//! Claims the Service of each MultiClusterService and propagates it to providers and consumers, and marks providers by
+//! Works.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

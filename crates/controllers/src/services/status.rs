@@ -1,5 +1,5 @@
-//! The conditions of a MultiClusterService. Two controllers write them: each reads the list, changes its own condition, and
-//! writes the version that it read.
+//! The conditions of a MultiClusterService. Two controllers write them: each reads the list, changes its own condition,
+//! and writes the version that it read.
 
 use std::sync::Arc;
 

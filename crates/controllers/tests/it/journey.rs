@@ -294,8 +294,8 @@ async fn works_of_an_unreachable_cluster_are_applied_after_its_recovery() {
 }
 
 /// Requests to the control plane for each of many templates, except events, with two clusters and one status change in
-/// each: the claim, the binding with the scheduler's result and status, two Works, two statuses of each Work (applied, then the
-/// change), the binding's status and the template's.
+/// each: the claim, the binding with the scheduler's result and status, two Works, two statuses of each Work (applied,
+/// then the change), the binding's status and the template's.
 #[tokio::test(start_paused = true)]
 async fn a_template_costs_few_requests() {
     const TEMPLATES: u64 = 20;
@@ -325,7 +325,8 @@ async fn a_template_costs_few_requests() {
     }
     plane.settle().await;
     let transactions = (plane.network.transactions() - transactions) as f64 / TEMPLATES as f64;
-    // The claim with the binding, the Works, four statuses of Works, and twice the binding's status with the template's.
+    // The claim with the binding, the Works, four statuses of Works, and twice the binding's status with the
+    // template's.
     assert!(transactions <= 8.0, "{transactions} transactions for each template");
     let spent: Vec<_> = plane
         .requests()

@@ -1,6 +1,6 @@
-//! Clusters of three etcds: their leader is killed, stopped and moved, members are cut off from the others, behind links that
-//! drop packets, and replaced. Histories of eight clients on two API servers stay linearizable, and watches deliver each
-//! change once and in order.
+//! Clusters of three etcds: their leader is killed, stopped and moved, members are cut off from the others, behind
+//! links that drop packets, and replaced. Histories of eight clients on two API servers stay linearizable, and watches
+//! deliver each change once and in order.
 //!
 //! `HISTORY_ROUNDS` repeats the faults of each test (1).
 
@@ -199,7 +199,8 @@ async fn a_member_that_is_cut_off_serves_no_old_state() {
     assert_eq!((&read.value[..], read.mod_revision), (&b"newer"[..], after));
 }
 
-/// A watch begins at a revision that its member has not reached: versions before 3.4.25 and 3.5.8 send older changes then.
+/// A watch begins at a revision that its member has not reached: versions before 3.4.25 and 3.5.8 send older changes
+/// then.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
 async fn a_watch_from_a_revision_that_its_member_lacks_repeats_nothing() {

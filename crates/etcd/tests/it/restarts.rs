@@ -96,7 +96,8 @@ async fn a_watch_that_was_overtaken_by_a_compaction_ends() {
     assert!(watch.next().await.is_none());
 }
 
-/// A compaction to the revision of a deletion removes its event. A watch from before it ends, instead of going on without it.
+/// A compaction to the revision of a deletion removes its event. A watch from before it ends, instead of going on
+/// without it.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
 async fn a_deletion_at_the_revision_of_a_compaction_is_not_omitted() {

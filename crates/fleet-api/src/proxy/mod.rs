@@ -1,8 +1,8 @@
 //! `clusters/NAME/proxy/PATH`: forwards requests to a member, impersonating the user.
 //!
-//! The user needs rights on `clusters/proxy` here, which the server has checked. The member authorizes the request: the user
-//! is impersonated there with the token of `impersonatorSecretRef`. The administrator's token of `secretRef` is never used.
-//! Requests are forwarded once: they are not retried, cached or rewritten.
+//! The user needs rights on `clusters/proxy` here, which the server has checked. The member authorizes the request: the
+//! user is impersonated there with the token of `impersonatorSecretRef`. The administrator's token of `secretRef` is
+//! never used. Requests are forwarded once: they are not retried, cached or rewritten.
 //!
 //! At `clusters/NAME/tunnel` the agent of a member in Pull mode opens its tunnel.
 
@@ -90,7 +90,8 @@ impl ClusterProxy {
         let _ = self.control.set(client);
     }
 
-    /// Whether members in the mode of this one are reached: in Pull mode over the tunnel of the agent, here or at the control plane.
+    /// Whether members in the mode of this one are reached: in Pull mode over the tunnel of the agent, here or at the
+    /// control plane.
     pub(crate) fn connects_to(&self, cluster: &Cluster) -> bool {
         let is_pulled = cluster.spec.sync_mode == SyncMode::Pull;
         !is_pulled || self.control.get().is_some() || self.tunnels.is_expected(&cluster.metadata.name)

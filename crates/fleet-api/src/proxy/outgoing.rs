@@ -60,8 +60,8 @@ fn member_path(path: &str) -> Result<&str, Status> {
     Ok(if rest.is_empty() { "/" } else { rest })
 }
 
-/// The member authorizes this user with its own rules. UID and extras are not sent: impersonating them needs rights that
-/// `karmada-impersonator` does not have.
+/// The member authorizes this user with its own rules. UID and extras are not sent: impersonating them needs rights
+/// that `karmada-impersonator` does not have.
 fn impersonate(headers: &mut HeaderMap, user: &Identity) -> Result<(), Status> {
     if user.user.is_empty() {
         return Err(super::failed("no user found for request"));

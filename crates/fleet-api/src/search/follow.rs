@@ -1,8 +1,8 @@
 //! Watches over several members: one watch of each member, merged into one stream.
 //!
-//! Every event carries the resource versions of all members; only that of its own member has changed. A client that lost its
-//! connection resumes from there. The stream ends when the watch of a member ends, when members are added or removed (the
-//! client then lists again), at its timeout, or when the server shuts down.
+//! Every event carries the resource versions of all members; only that of its own member has changed. A client that
+//! lost its connection resumes from there. The stream ends when the watch of a member ends, when members are added or
+//! removed (the client then lists again), at its timeout, or when the server shuts down.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The representation that a client accepts from `proxying`: whole objects, their metadata, or tables with upstream's two
-//! columns.
+//! The representation that a client accepts from `proxying`: whole objects, their metadata, or tables with upstream's
+//! two columns.
 
 use http::HeaderMap;
 use http::header::ACCEPT;

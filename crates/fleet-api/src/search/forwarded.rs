@@ -1,4 +1,5 @@
-//! The body of a write as its member receives it: with the member's own resource version, and without the mark of the cluster.
+//! The body of a write as its member receives it: with the member's own resource version, and without the mark of the
+//! cluster.
 //!
 //! Objects and lists that this server returns carry versions of several members. Such a version is a precondition of
 //! updates, patches and deletions, and a member cannot parse it.

@@ -110,8 +110,8 @@ pub async fn list(
     Ok(page)
 }
 
-/// Adds the versions of members that the page did not reach: without them a watch from the version of the list would miss
-/// changes there.
+/// Adds the versions of members that the page did not reach: without them a watch from the version of the list would
+/// miss changes there.
 async fn fill(
     members: &Members,
     targets: &[Target],

@@ -424,8 +424,8 @@ async fn is_registered(server: &Shared, resource: &ApiResource) -> Result<bool, 
     Ok(registries(&server.cache)?.iter().any(|registry| names_resource(registry, resource)))
 }
 
-/// The clusters in which a resource is registered, by name, each with its namespaces. Clusters in Pull mode are read if the proxy
-/// has a connection for them.
+/// The clusters in which a resource is registered, by name, each with its namespaces. Clusters in Pull mode are read if
+/// the proxy has a connection for them.
 fn targets(
     cache: &Cache,
     clusters: &Clusters,

@@ -19,8 +19,8 @@ use super::{Encoder, Losses, Writer};
 /// Upstream's name of events that the buffer did not take.
 const BUFFERED: &str = "buffered";
 
-/// Bytes of the events that wait for one backend or are being written. Policies of the level RequestResponse record whole lists:
-/// upstream's 10,000 events would be as large as clients choose.
+/// Bytes of the events that wait for one backend or are being written. Policies of the level RequestResponse record
+/// whole lists: upstream's 10,000 events would be as large as clients choose.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The flags `--audit-*-batch-*`.

@@ -135,8 +135,8 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// Writes the queued events, then ends. Called once no request is served any more. Events that a backend does not accept in time are
-    /// lost.
+    /// Writes the queued events, then ends. Called once no request is served any more. Events that a backend does not
+    /// accept in time are lost.
     pub async fn close(self) {
         self.stop.cancel();
         let end = tokio::time::Instant::now() + LONGEST_END;

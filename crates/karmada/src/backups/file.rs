@@ -1,5 +1,5 @@
-//! A backup on disk: written to a temporary file, verified, synced and renamed. Only its owner can read it, for it contains
-//! Secrets and keys.
+//! A backup on disk: written to a temporary file, verified, synced and renamed. Only its owner can read it, for it
+//! contains Secrets and keys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};

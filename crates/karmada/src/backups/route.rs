@@ -1,5 +1,6 @@
-//! The server's URLs for backups: `GET /karmada/store/backup`, and `/karmada/store/backup/with-keys`, which adds the keys of
-//! the data directory. They are not resources: a role grants each by `nonResourceURLs`, and system:masters has both.
+//! The server's URLs for backups: `GET /karmada/store/backup`, and `/karmada/store/backup/with-keys`, which adds the
+//! keys of the data directory. They are not resources: a role grants each by `nonResourceURLs`, and system:masters has
+//! both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The keys and certificates of a running server: reread when their files change and when one is due for renewal, and passed
-//! to their users. New connections get the new certificate; open ones continue.
+//! The keys and certificates of a running server: reread when their files change and when one is due for renewal, and
+//! passed to their users. New connections get the new certificate; open ones continue.
 
 mod expiry;
 mod files;

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use client::{Client, Patch, PatchOptions};
 use serde_json::{Value, json};
 
-/// `clients` and `front_proxy` are the authorities of client certificates and of the front proxy, for aggregated servers;
-/// `trust` are those with which new clusters verify the server.
+/// `clients` and `front_proxy` are the authorities of client certificates and of the front proxy, for aggregated
+/// servers; `trust` are those with which new clusters verify the server.
 ///
 /// # Errors
 /// An object that cannot be read or written.

@@ -9,8 +9,8 @@ use crate::aggregation::{Files, Settings};
 
 #[derive(Args)]
 pub(super) struct AggregationArgs {
-    /// The client certificate in PEM that is presented to aggregated API servers, instead of one of the data directory's
-    /// authority
+    /// The client certificate in PEM that is presented to aggregated API servers, instead of one of the data
+    /// directory's authority
     #[arg(long, value_name = "FILE", requires = "proxy_client_key_file", hide_short_help = true)]
     proxy_client_cert_file: Option<PathBuf>,
     /// The key of that certificate

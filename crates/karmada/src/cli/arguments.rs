@@ -103,8 +103,8 @@ pub(super) struct AgentArgs {
 /// The brake on evictions by taints; additions to upstream's flags.
 #[derive(Args, Clone, Copy)]
 pub(super) struct FailoverArgs {
-    /// Pause evictions by taints when more than this share of the clusters turns unhealthy at about the same time; 1 never
-    /// pauses them
+    /// Pause evictions by taints when more than this share of the clusters turns unhealthy at about the same time; 1
+    /// never pauses them
     #[arg(long, default_value_t = 0.5, value_parser = share, hide_short_help = true)]
     failover_brake_share: f64,
     /// The time within which that share of the clusters turns unhealthy
@@ -310,8 +310,8 @@ pub(super) struct MemberArgs {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     listen: ListenArgs,
-    /// The port of the HTTPS API; 0 takes a free one. Without the flag it is the port of the last start, so that a control plane
-    /// reaches the member again
+    /// The port of the HTTPS API; 0 takes a free one. Without the flag it is the port of the last start, so that a
+    /// control plane reaches the member again
     #[arg(long)]
     secure_port: Option<u16>,
     /// Run no workload controllers: objects stay as they are written

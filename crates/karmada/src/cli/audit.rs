@@ -54,8 +54,8 @@ struct LogArgs {
     /// The API version of the events
     #[arg(long, default_value = "audit.k8s.io/v1", hide_short_help = true)]
     audit_log_version: Version,
-    /// When a request continues: immediately (batch), after its event is written or lost (blocking), or only if its first
-    /// event is written (blocking-strict)
+    /// When a request continues: immediately (batch), after its event is written or lost (blocking), or only if its
+    /// first event is written (blocking-strict)
     #[arg(long, default_value = "blocking", hide_short_help = true)]
     audit_log_mode: Way,
     /// The days after which a rotated file is removed; 0 for none

@@ -1,5 +1,5 @@
-//! The flags of kube-apiserver about etcd. Those that would have no effect are known, so that they can be refused with the
-//! reason.
+//! The flags of kube-apiserver about etcd. Those that would have no effect are known, so that they can be refused with
+//! the reason.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,7 +47,8 @@ pub(super) struct EtcdArgs {
     /// Resources in other etcds, comma-separated: GROUP/RESOURCE#URL;URL for /events and coordination.k8s.io/leases
     #[arg(long, value_delimiter = ',', value_name = "OVERRIDE", hide_short_help = true, requires = "etcd_servers")]
     etcd_servers_overrides: Vec<String>,
-    /// Where Events are kept: memory (bounded, ends with the process) or store (with all other objects, as always on etcd)
+    /// Where Events are kept: memory (bounded, ends with the process) or store (with all other objects, as always on
+    /// etcd)
     #[arg(long, value_parser = ["memory", "store"], value_name = "PLACE", hide_short_help = true)]
     event_storage: Option<String>,
     #[arg(long, hide = true)]

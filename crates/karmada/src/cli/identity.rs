@@ -61,7 +61,8 @@ struct AuthenticationArgs {
     /// The audiences of the server, instead of the issuers of service account tokens
     #[arg(long, value_delimiter = ',', value_name = "AUDIENCE", hide_short_help = true)]
     api_audiences: Vec<String>,
-    /// An AuthenticationConfiguration: issuers of tokens (OpenID Connect) and anonymous requests; reloaded when it changes
+    /// An AuthenticationConfiguration: issuers of tokens (OpenID Connect) and anonymous requests; reloaded when it
+    /// changes
     #[arg(long, value_name = "FILE")]
     authentication_config: Option<PathBuf>,
     /// The kubeconfig of a webhook that reviews bearer tokens
@@ -86,7 +87,8 @@ struct OidcArgs {
     /// The claim with the user name
     #[arg(long, default_value = "sub", value_name = "CLAIM", hide_short_help = true)]
     oidc_username_claim: String,
-    /// The prefix of user names; `-` for none. Without it the prefix of names other than addresses is the issuer and `#`
+    /// The prefix of user names; `-` for none. Without it the prefix of names other than addresses is the issuer and
+    /// `#`
     #[arg(long, default_value = "", value_name = "PREFIX", allow_hyphen_values = true, hide_short_help = true)]
     oidc_username_prefix: String,
     /// The claim with the groups

@@ -17,7 +17,8 @@ pub(super) struct ListenArgs {
     /// The address to listen on; 0.0.0.0 or :: is all of them
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
     bind_address: IpAddr,
-    /// The address at which other machines reach the server, for the kubeconfig and default/kubernetes; with :PORT if the port differs there
+    /// The address at which other machines reach the server, for the kubeconfig and default/kubernetes; with :PORT if
+    /// the port differs there
     #[arg(long, value_name = "IP[:PORT]")]
     advertise_address: Option<Advertised>,
     /// The host name in the kubeconfig's URL; with :PORT if the port differs there
@@ -35,15 +36,16 @@ pub(super) struct ListenArgs {
     /// The oldest accepted version of TLS: VersionTLS12 or VersionTLS13
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12", value_parser = is_only_13, action = clap::ArgAction::Set, hide_short_help = true)]
     tls_min_version: bool,
-    /// The cipher suites of TLS 1.2, by Go's names; all safe ones, if there is none. Those of TLS 1.3 are always offered
+    /// The cipher suites of TLS 1.2, by Go's names; all safe ones, if there is none. Those of TLS 1.3 are always
+    /// offered
     #[arg(long, value_name = "SUITE", value_delimiter = ',', hide_short_help = true)]
     tls_cipher_suites: Vec<Suite>,
     /// A further serving certificate, for clients that request one of its names or of the given ones; can be repeated.
     /// Reloaded when it changes
     #[arg(long, value_name = "CERTIFICATE,KEY[:NAME,...]", hide_short_help = true)]
     tls_sni_cert_key: Vec<NamedFiles>,
-    /// Further authorities of client certificates in PEM; those of the data directory are accepted, too. Reloaded when it
-    /// changes
+    /// Further authorities of client certificates in PEM; those of the data directory are accepted, too. Reloaded when
+    /// it changes
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     client_ca_file: Option<PathBuf>,
 }

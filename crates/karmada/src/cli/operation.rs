@@ -23,14 +23,15 @@ pub(super) struct OperationArgs {
     /// The period over which watches end in a shutdown, each at a random moment
     #[arg(long, default_value = "0s", value_parser = duration, hide_short_help = true)]
     shutdown_watch_termination_grace_period: Duration,
-    /// The share of HTTP/2 requests after which their client opens another connection, from 0 to 0.02; for servers behind a
-    /// load balancer
+    /// The share of HTTP/2 requests after which their client opens another connection, from 0 to 0.02; for servers
+    /// behind a load balancer
     #[arg(long, default_value_t = 0.0, value_parser = chance, hide_short_help = true)]
     goaway_chance: f64,
     /// The number of concurrent streams of an HTTP/2 connection; 0 is the default, 1000
     #[arg(long, default_value_t = 0, hide_short_help = true)]
     http2_max_streams_per_connection: u32,
-    /// A TracingConfiguration: the collector that receives spans of requests over OTLP, and the share of sampled requests
+    /// A TracingConfiguration: the collector that receives spans of requests over OTLP, and the share of sampled
+    /// requests
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     tracing_config_file: Option<PathBuf>,
 }

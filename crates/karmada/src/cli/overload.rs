@@ -10,7 +10,8 @@ use super::arguments::duration;
 #[derive(Args)]
 pub(super) struct OverloadArgs {
     /// Requests that run at once: reads. With --enable-priority-and-fairness the sum with
-    /// --max-mutating-requests-inflight is the number of seats that the priority levels divide; without it 0 is no limit
+    /// --max-mutating-requests-inflight is the number of seats that the priority levels divide; without it 0 is no
+    /// limit
     #[arg(long, value_name = "COUNT", default_value_t = Settings::default().reads, hide_short_help = true)]
     max_requests_inflight: u32,
     /// Requests that run at once: writes

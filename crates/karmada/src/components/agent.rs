@@ -23,7 +23,8 @@ fn is_of_agents(controller: &Controller) -> bool {
     controller.place != Place::ControlPlane
 }
 
-/// `--karmada-kubeconfig` and `--karmada-context`; `rotated` is the kubeconfig once the agent has renewed its certificate.
+/// `--karmada-kubeconfig` and `--karmada-context`; `rotated` is the kubeconfig once the agent has renewed its
+/// certificate.
 async fn control_plane(flags: &FlagValues<'_>, rotated: Arc<Level<Option<Arc<str>>>>) -> anyhow::Result<Client> {
     let path = flags.text("karmada-kubeconfig");
     anyhow::ensure!(!path.is_empty(), "--karmada-kubeconfig must name the control plane");

@@ -127,7 +127,8 @@ mod tests {
         opened.close().await.expect("an end");
     }
 
-    /// The API server in front authorizes the write of the Cluster, and a SubjectAccessReview there the read of the Secret.
+    /// The API server in front authorizes the write of the Cluster, and a SubjectAccessReview there the read of the
+    /// Secret.
     #[tokio::test]
     async fn access_to_a_token_is_authorized_by_the_front_server() {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);

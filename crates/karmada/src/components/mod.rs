@@ -1,5 +1,5 @@
-//! Upstream's components as separate processes, against any API server: leader election, probes, shutdown. Their work is in
-//! the crates of their names.
+//! Upstream's components as separate processes, against any API server: leader election, probes, shutdown. Their work
+//! is in the crates of their names.
 
 mod agent;
 mod aggregated;
@@ -77,8 +77,8 @@ pub async fn run(
     run_over(connect(name, flags).await?, probes, flags, lease, |_| (), begin).await
 }
 
-/// As [`run`], for a component that does not connect by `--kubeconfig`. `beside` starts the tasks of every replica, with or
-/// without the Lease.
+/// As [`run`], for a component that does not connect by `--kubeconfig`. `beside` starts the tasks of every replica,
+/// with or without the Lease.
 async fn run_over(
     client: Client,
     probes: BoundProbes,

@@ -1,5 +1,5 @@
-//! Kubeconfigs that change while a component runs: it reconnects with the new credentials. Requests in flight continue on the
-//! previous connection.
+//! Kubeconfigs that change while a component runs: it reconnects with the new credentials. Requests in flight continue
+//! on the previous connection.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::certificates::Changes;
 /// Connects with the files, or with the given kubeconfig.
 pub type Connect = Box<dyn Fn(Option<Arc<str>>) -> BoxFuture<'static, client::Result<Client>> + Send + Sync>;
 
-/// A client that follows its kubeconfig `files`, which an administrator or the kubelet changes, and `rotated`, which takes
-/// precedence where a component renews its credentials.
+/// A client that follows its kubeconfig `files`, which an administrator or the kubelet changes, and `rotated`, which
+/// takes precedence where a component renews its credentials.
 pub fn following(
     client: &Client,
     files: Vec<PathBuf>,

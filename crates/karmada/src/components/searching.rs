@@ -1,7 +1,7 @@
 //! `karmada search`: search.karmada.io for another API server (APIService `v1alpha1.search.karmada.io`).
 //!
-//! ResourceRegistries are stored here. Clusters, Secrets and discovery are read from the API server in front, objects from
-//! the members, as upstream's karmada-search does.
+//! ResourceRegistries are stored here. Clusters, Secrets and discovery are read from the API server in front, objects
+//! from the members, as upstream's karmada-search does.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -30,8 +30,8 @@ pub struct View {
 }
 
 impl View {
-    /// The first member that is not Ready. The scheduler does not move replicas later to a cluster that was not Ready when
-    /// they were divided, so the story waits for all.
+    /// The first member that is not Ready. The scheduler does not move replicas later to a cluster that was not Ready
+    /// when they were divided, so the story waits for all.
     pub fn unready(&self) -> Option<String> {
         let member = self.members.iter().find(|member| !member.is_ready())?;
         Some(format!("cluster {} is not Ready{}", member.name, member.reason()))
@@ -58,8 +58,8 @@ impl View {
         (ready != desired).then(|| format!("the Deployment's status reports {ready} of {desired} replicas ready"))
     }
 
-    /// The difference from `lost` being reported as not Ready while the application was neither moved nor deleted, and its
-    /// Deployment there was scaled to `drifted`.
+    /// The difference from `lost` being reported as not Ready while the application was neither moved nor deleted, and
+    /// its Deployment there was scaled to `drifted`.
     pub fn not_lost(&self, lost: &str, placement: &Placement, drifted: i64) -> Option<String> {
         for member in &self.members {
             let name = &member.name;

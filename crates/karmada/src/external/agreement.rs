@@ -1,10 +1,11 @@
-//! Where the servers on one etcd keep resources apart (`--etcd-servers-overrides`), as the servers record it for each other.
+//! Where the servers on one etcd keep resources apart (`--etcd-servers-overrides`), as the servers record it for each
+//! other.
 //!
-//! Components are elected with Leases. Servers that keep Leases in different places would let two processes be elected, so a
-//! server does not start beside others that keep them elsewhere. Without other servers, the record is replaced.
+//! Components are elected with Leases. Servers that keep Leases in different places would let two processes be elected,
+//! so a server does not start beside others that keep them elsewhere. Without other servers, the record is replaced.
 //!
-//! A place is known by a name that is stored there: servers reach it at different URLs, and etcd's identifiers of clusters
-//! follow from their URLs, so that two clusters may have the same one.
+//! A place is known by a name that is stored there: servers reach it at different URLs, and etcd's identifiers of
+//! clusters follow from their URLs, so that two clusters may have the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

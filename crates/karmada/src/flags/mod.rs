@@ -103,8 +103,8 @@ impl std::fmt::Display for Listener {
     }
 }
 
-/// All sockets that components open by default. Metrics and health listen on loopback; sockets for clients (an API server, a
-/// scheduler) listen on all addresses.
+/// All sockets that components open by default. Metrics and health listen on loopback; sockets for clients (an API
+/// server, a scheduler) listen on all addresses.
 pub fn listeners() -> Vec<Listener> {
     let mut found = Vec::new();
     for component in COMPONENTS {

@@ -1,5 +1,5 @@
-//! Users from other programs: `--oidc-*`, `--authentication-config`, `--authentication-token-webhook-*`, `--anonymous-auth`,
-//! `--api-audiences`.
+//! Users from other programs: `--oidc-*`, `--authentication-config`, `--authentication-token-webhook-*`,
+//! `--anonymous-auth`, `--api-audiences`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -51,8 +51,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Reads the files and connects to the services that the store needs. `own_issuers` are those of service account tokens,
-    /// and the audiences of the server unless a flag sets others.
+    /// Reads the files and connects to the services that the store needs. `own_issuers` are those of service account
+    /// tokens, and the audiences of the server unless a flag sets others.
     ///
     /// # Errors
     /// As [`Self::check`]; a key management service that does not answer.

@@ -1,4 +1,5 @@
-//! Files that are read again when they change. A file that cannot be used is refused: the last valid one stays in effect.
+//! Files that are read again when they change. A file that cannot be used is refused: the last valid one stays in
+//! effect.
 
 use std::path::PathBuf;
 use std::time::Duration;

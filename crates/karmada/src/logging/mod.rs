@@ -1,10 +1,10 @@
-//! The log flags of upstream's components, as far as they apply to a program that logs to standard error alone. [`line`] has
-//! the form of a line; docs/monitoring-and-logs.md describes both.
+//! The log flags of upstream's components, as far as they apply to a program that logs to standard error alone.
+//! [`line`] has the form of a line; docs/monitoring-and-logs.md describes both.
 //!
 //! `KARMADA_LOG` (targets and levels, as `tracing` reads them) takes precedence over all of them.
 //!
-//! tracing has five levels and klog has numbers. An event's number follows from its level: 0 for INFO and above, 4 for DEBUG,
-//! 8 for TRACE. An event of level DEBUG called `v2` or `v6` has that number instead.
+//! tracing has five levels and klog has numbers. An event's number follows from its level: 0 for INFO and above, 4 for
+//! DEBUG, 8 for TRACE. An event of level DEBUG called `v2` or `v6` has that number instead.
 
 mod line;
 
@@ -113,8 +113,8 @@ impl Logging {
         })
     }
 
-    /// For the demonstration, which prints clusters and bindings and stops clusters itself: only warnings and errors that do
-    /// not concern them, unless `--v` is higher.
+    /// For the demonstration, which prints clusters and bindings and stops clusters itself: only warnings and errors
+    /// that do not concern them, unless `--v` is higher.
     #[must_use]
     pub fn quiet(self) -> Self {
         Self { quiet: self.verbosity == 0 && self.modules.is_empty(), ..self }

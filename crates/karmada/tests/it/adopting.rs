@@ -1,5 +1,5 @@
-//! Control planes that were upstream's: taken over from an etcd in which a kube-apiserver stored them, moved between etcd and
-//! the data directory, and the members that must not notice.
+//! Control planes that were upstream's: taken over from an etcd in which a kube-apiserver stored them, moved between
+//! etcd and the data directory, and the members that must not notice.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -37,8 +37,8 @@ fn on_disk(options: &mut Options, data_dir: &Path) {
     options.member_store = Kind::Embedded;
 }
 
-/// The value as upstream's servers store the object: built-in kinds as protobuf, Clusters as types of Go, whose first field is
-/// the kind, other custom resources as sorted maps. `None` for objects that upstream does not have.
+/// The value as upstream's servers store the object: built-in kinds as protobuf, Clusters as types of Go, whose first
+/// field is the kind, other custom resources as sorted maps. `None` for objects that upstream does not have.
 fn as_upstream_stores(key: &str, value: &Bytes) -> Option<Bytes> {
     let mut object: Value = serde_json::from_slice(value).ok()?;
     if object["metadata"]["name"] == "karmada-incarnations" {

@@ -22,7 +22,8 @@ use crate::fleet::Fleet;
 /// Served to everyone: a request without credentials is answered.
 const PUBLIC: &[&str] = &["/version", "/healthz", "/livez", "/readyz"];
 
-/// One of each kind of route: documents, resources, sub-resources, reviews, proxies, search, and paths that do not exist.
+/// One of each kind of route: documents, resources, sub-resources, reviews, proxies, search, and paths that do not
+/// exist.
 const ROUTES: &[(&str, &str)] = &[
     ("GET", "/"),
     ("GET", "/api"),

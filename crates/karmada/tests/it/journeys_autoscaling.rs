@@ -47,8 +47,8 @@ impl Fleet {
         self.plane.ok(&["apply", "-f", &file.to_string_lossy()]);
     }
 
-    /// Waits for the column READY of a Deployment, and for the pods in both members, the larger number first: which member
-    /// gets the odd one is random.
+    /// Waits for the column READY of a Deployment, and for the pods in both members, the larger number first: which
+    /// member gets the odd one is random.
     fn has(&self, namespace: &str, name: &str, ready: &str, pods: [usize; 2]) {
         eventually(&format!("{namespace}: {name} {ready} as {pods:?}"), || {
             let row = self.plane.ok(&["-n", namespace, "get", "deployment", name, "--no-headers"]);
@@ -163,8 +163,8 @@ fn workloads_follow_load_and_schedules() {
     });
 }
 
-/// AS1 and AS4: with load the workloads grow to their bounds, and without they shrink. The members report the CPU that they were
-/// started with, and requests in each pod's metric as an adapter does.
+/// AS1 and AS4: with load the workloads grow to their bounds, and without they shrink. The members report the CPU that
+/// they were started with, and requests in each pod's metric as an adapter does.
 fn by_cpu_and_by_a_custom_metric(fleet: &Fleet) {
     fleet.apply("as1", &[&application("nginx", "nginx:latest")[..], &[autoscaler("nginx", cpu())]].concat());
     let target = json!({"type": "AverageValue", "averageValue": "700m"});

@@ -1,5 +1,6 @@
-//! The journeys of services across clusters with real processes: kubectl, `karmada up`, two members in push mode, one in pull
-//! mode with its agent. Requests of the consumer go to every address that its API lists: servers of the test answer for the pods.
+//! The journeys of services across clusters with real processes: kubectl, `karmada up`, two members in push mode, one
+//! in pull mode with its agent. Requests of the consumer go to every address that its API lists: servers of the test
+//! answer for the pods.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

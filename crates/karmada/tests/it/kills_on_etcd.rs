@@ -1,7 +1,7 @@
-//! Two `karmada up` on a cluster of three etcds, under load and random faults: processes are killed and stopped for longer
-//! than their Lease, members of etcd are killed, stopped and cut off. No acknowledged write is lost, no address is allocated
-//! twice, and no controller acts on what another one has superseded: in the member, an object is created once and never goes
-//! back to an older content.
+//! Two `karmada up` on a cluster of three etcds, under load and random faults: processes are killed and stopped for
+//! longer than their Lease, members of etcd are killed, stopped and cut off. No acknowledged write is lost, no address
+//! is allocated twice, and no controller acts on what another one has superseded: in the member, an object is created
+//! once and never goes back to an older content.
 //!
 //! `KILLS_SECONDS` is the time of the faults (20), `KILLS_SEED` the seed:
 //! `KILLS_SECONDS=3600 cargo test -p karmada --test it kills_on_etcd -- --nocapture`.
@@ -161,7 +161,8 @@ impl Dice {
     }
 }
 
-/// Starts a process again. It ends by itself when etcd does not answer for ten seconds; a service manager starts it again.
+/// Starts a process again. It ends by itself when etcd does not answer for ten seconds; a service manager starts it
+/// again.
 fn restart(data_dir: &Path, flags: &[&str]) -> Karmada {
     (0..10).find_map(|_| Karmada::try_up_with(data_dir, flags)).expect("it starts within ten attempts")
 }

@@ -12,8 +12,8 @@ const FLAGS: &[&str] = &[
     "--goaway-chance=0.02",
 ];
 
-/// `/readyz` fails first. Until the delay is over everything is served, and every write that was acknowledged reaches the watch
-/// of a kubectl before it ends, and the next start.
+/// `/readyz` fails first. Until the delay is over everything is served, and every write that was acknowledged reaches
+/// the watch of a kubectl before it ends, and the next start.
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
 fn a_shutdown_loses_no_watch_and_no_acknowledged_write() {

@@ -31,7 +31,8 @@ async fn an_agent_works_with_upstreams_rights_and_logs_missing_ones_once() {
         .register(&command, &member, &["--cluster-name=m1", "--enable-cert-rotation", "--cert-expiration-seconds=3600"])
         .await
         .ok();
-    // Upstream's `register` grants six objects, and upstream's control plane shows `cluster-info` to anonymous clients only.
+    // Upstream's `register` grants six objects, and upstream's control plane shows `cluster-info` to anonymous clients
+    // only.
     let agent_grants = agents::grants("m1", "karmada-cluster");
     let resume: Vec<_> =
         agent_grants.iter().filter(|grant| grant.object["metadata"]["namespace"] == "karmada-system").collect();
@@ -72,7 +73,8 @@ async fn an_agent_works_with_upstreams_rights_and_logs_missing_ones_once() {
     control.delete(&maps, &first, &DeleteOptions::default()).await.expect("a deletion");
     applied(member.client(), "first", false).await;
 
-    // Upstream's API server admits events of agents about templates, ours only those about Works. Events are written behind.
+    // Upstream's API server admits events of agents about templates, ours only those about Works. Events are written
+    // behind.
     until("the refused requests are those two", async || {
         let metrics = control.request(http::Method::GET, "/metrics", None).await.expect("metrics");
         (refused(&String::from_utf8_lossy(&metrics)) == ["LIST configmaps", "POST events"]).then_some(())

@@ -1,5 +1,5 @@
-//! Service account tokens with keys and issuers of the operator's own: several keys are valid at once, and keys are rotated
-//! without a restart.
+//! Service account tokens with keys and issuers of the operator's own: several keys are valid at once, and keys are
+//! rotated without a restart.
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::Client;

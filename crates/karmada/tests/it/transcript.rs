@@ -223,8 +223,9 @@ static VARIABLES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     compiled.into_iter().collect()
 });
 
-/// Normalizes variable parts, and `names` (the keys, replaced by the values). Blank lines, trailing blanks, and client-go's
-/// log line about a watch that ends within its first second are removed: whether it does depends on the machine.
+/// Normalizes variable parts, and `names` (the keys, replaced by the values). Blank lines, trailing blanks, and
+/// client-go's log line about a watch that ends within its first second are removed: whether it does depends on the
+/// machine.
 pub fn normalise(output: &str, names: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     let is_shown = |line: &&str| !line.is_empty() && !line.contains("very short watch");

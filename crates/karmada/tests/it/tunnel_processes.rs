@@ -30,7 +30,8 @@ async fn get(client: &Client, path: &str) -> Option<Value> {
     serde_json::from_slice(&client.request(Method::GET, path, None).await.ok()?).ok()
 }
 
-/// The search server and the metrics adapter have no tunnels: they send requests to members in pull mode to the API server.
+/// The search server and the metrics adapter have no tunnels: they send requests to members in pull mode to the API
+/// server.
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_beside_the_api_server_read_members_in_pull_mode() {
     let fleet = Fleet::start(&[]).await;

@@ -74,8 +74,8 @@ impl Lines {
         text
     }
 
-    /// Gives the cells of a column one width in each run of lines that have it. Only a cell that another follows belongs to
-    /// a column.
+    /// Gives the cells of a column one width in each run of lines that have it. Only a cell that another follows
+    /// belongs to a column.
     fn align(&self, column: usize, widths: &mut [Vec<usize>]) {
         let has = |line: usize| self.0[line].len() > column + 1;
         let mut start = 0;

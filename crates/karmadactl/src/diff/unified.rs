@@ -75,7 +75,8 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     keep(prefix).chain(middle).chain(keep(suffix)).collect()
 }
 
-/// Myers' greedy search: `reached[k]` is how far in `a` a path on diagonal `k` gets. `None` if there are too many changes.
+/// Myers' greedy search: `reached[k]` is how far in `a` a path on diagonal `k` gets. `None` if there are too many
+/// changes.
 fn shortest(a: &[&str], b: &[&str]) -> Option<Vec<Edit>> {
     let most = (a.len() + b.len()).min(MOST_CHANGES);
     // Diagonals are shifted to be non-negative.

@@ -148,8 +148,8 @@ fn sample(line: &str, wanted: &[&str]) -> Option<Sample> {
     Some(Sample { name: name.to_owned(), labels, value })
 }
 
-/// The members with at least one tunnel, of the same text. Families without a series are not printed, so the build of the
-/// server shows that it counts tunnels.
+/// The members with at least one tunnel, of the same text. Families without a series are not printed, so the build of
+/// the server shows that it counts tunnels.
 pub fn tunnels(text: &str) -> Option<BTreeSet<String>> {
     let found = samples(text, &["karmada_tunnels", "karmada_build_info"]);
     let is_karmada = found.iter().any(|sample| sample.name == "karmada_build_info");
@@ -173,8 +173,8 @@ pub fn failed_checks(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_prefix("[-]")).map(str::to_owned).collect()
 }
 
-/// How far a server's clock is ahead, by its `Date` header and the times before and after the request. The header counts whole
-/// seconds.
+/// How far a server's clock is ahead, by its `Date` header and the times before and after the request. The header
+/// counts whole seconds.
 pub fn skew(date: &str, before: Timestamp, after: Timestamp) -> Option<Skew> {
     let date = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     let seconds = |at: Timestamp| at.as_millisecond() as f64 / 1000.0;

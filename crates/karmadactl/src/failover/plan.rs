@@ -63,8 +63,8 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
     Ok(())
 }
 
-/// The table of the workloads that would leave a cluster with these taints, with the defaults of `failover plan`. A NoExecute
-/// taint without a time counts as added now.
+/// The table of the workloads that would leave a cluster with these taints, with the defaults of `failover plan`. A
+/// NoExecute taint without a time counts as added now.
 pub async fn with_taints(
     context: &Context,
     client: &Client,

@@ -57,7 +57,8 @@ pub fn build(reader: &dyn Reader, directory: &Path) -> Result<Vec<Value>, BuildE
     Ok(resources.into_iter().map(|resource| resource.object).collect())
 }
 
-/// Adds the resources of one kustomization. A component continues with the resources that there are; a base has its own.
+/// Adds the resources of one kustomization. A component continues with the resources that there are; a base has its
+/// own.
 fn accumulate(
     reader: &dyn Reader,
     root: &Path,

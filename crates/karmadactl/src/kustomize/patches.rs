@@ -149,7 +149,8 @@ fn merge(patch: &Value, options: &BTreeMap<String, bool>, resource: &mut Resourc
     Ok(())
 }
 
-/// Orders the merged lists as kustomize does: the items of the patch, then the others. Recursion is bounded by the decoder.
+/// Orders the merged lists as kustomize does: the items of the patch, then the others. Recursion is bounded by the
+/// decoder.
 fn patched_first(patch: &mut Value, live: &Value, schemas: &Schemas, at: SchemaId) {
     let Value::Object(members) = patch else { return };
     let mut orders = Vec::new();

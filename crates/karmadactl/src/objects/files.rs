@@ -1,5 +1,5 @@
-//! Manifests from files, directories, URLs, kustomizations and the standard input: YAML or JSON, several documents, Lists
-//! taken apart.
+//! Manifests from files, directories, URLs, kustomizations and the standard input: YAML or JSON, several documents,
+//! Lists taken apart.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

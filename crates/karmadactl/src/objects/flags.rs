@@ -35,7 +35,8 @@ impl Files {
 /// How objects are printed after a write.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Printing {
-    /// Output format. One of: (json, yaml, name, go-template, go-template-file, template, templatefile, jsonpath, jsonpath-as-json, jsonpath-file).
+    /// Output format. One of: (json, yaml, name, go-template, go-template-file, template, templatefile, jsonpath,
+    /// jsonpath-as-json, jsonpath-file).
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
     /// Template string or path to a template file, with -o=go-template and -o=go-template-file.

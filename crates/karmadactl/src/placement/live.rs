@@ -157,7 +157,8 @@ async fn gather(client: &Client, found: Found, rights: Rights) -> Result<Live, E
     Ok(live)
 }
 
-/// The policies of all namespaces; those of the workload's own where the user may read no others, as others do not reach it.
+/// The policies of all namespaces; those of the workload's own where the user may read no others, as others do not
+/// reach it.
 async fn reachable<T, E: std::fmt::Display>(
     client: &Client,
     resource: &ApiResource,

@@ -7,8 +7,8 @@ use crate::error::Error;
 /// The workload that the arguments name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// As typed: a plural, singular, short name or kind, with or without its group. Without it any workload, or binding,
-    /// of the name is meant.
+    /// As typed: a plural, singular, short name or kind, with or without its group. Without it any workload, or
+    /// binding, of the name is meant.
     pub type_: Option<String>,
     pub name: String,
 }

@@ -1,5 +1,5 @@
-//! How a cluster recognizes its control plane: `kube-public/cluster-info`, signed by the bootstrap token, and the pins of the
-//! certificate that the user passes.
+//! How a cluster recognizes its control plane: `kube-public/cluster-info`, signed by the bootstrap token, and the pins
+//! of the certificate that the user passes.
 
 use apimachinery::{Object, ObjectKey, yaml};
 use base64::Engine as _;

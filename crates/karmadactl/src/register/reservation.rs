@@ -12,8 +12,8 @@ use crate::join::decoded;
 
 const ID: &str = "karmada.io/registering-cluster-id";
 const SINCE: &str = "karmada.io/registering-since";
-/// A registration ends within the timeouts of its steps, far less than this by default. Afterwards another cluster may have
-/// the name, unless the agent has created the Cluster.
+/// A registration ends within the timeouts of its steps, far less than this by default. Afterwards another cluster may
+/// have the name, unless the agent has created the Cluster.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// Each attempt after the first has lost against another writer of the ClusterRole.
 const ATTEMPTS: u32 = 5;

@@ -95,7 +95,8 @@ struct StatusArgs {
     /// Member clusters to follow; all that hold the object when empty.
     #[arg(short = 'C', long, value_delimiter = ',')]
     clusters: Vec<String>,
-    /// Follow the status that the control plane collects (karmada), only the objects of member clusters (members), or the change from the control plane into the member clusters (all).
+    /// Follow the status that the control plane collects (karmada), only the objects of member clusters (members), or
+    /// the change from the control plane into the member clusters (all).
     #[arg(short = 's', long, env = "KARMADACTL_OPERATION_SCOPE", default_value = "all")]
     operation_scope: String,
     /// The length of time to wait before ending watch, zero means never (e.g. 1s, 2m, 3h).

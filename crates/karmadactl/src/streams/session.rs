@@ -1,5 +1,5 @@
-//! One WebSocket of `pods/exec` or `pods/attach`, in the protocol `v5.channel.k8s.io`: the first byte of each message is its
-//! channel.
+//! One WebSocket of `pods/exec` or `pods/attach`, in the protocol `v5.channel.k8s.io`: the first byte of each message
+//! is its channel.
 
 use client::Client;
 use futures::future::BoxFuture;

@@ -40,13 +40,16 @@ pub struct WaitArgs {
     /// Wait for objects of all namespaces.
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Member clusters to include, with the scopes members and all; all of them when empty. With --for=propagated, the clusters that count.
+    /// Member clusters to include, with the scopes members and all; all of them when empty. With --for=propagated, the
+    /// clusters that count.
     #[arg(short = 'C', long, value_delimiter = ',')]
     clusters: Vec<String>,
     /// Filter by fields, with '=', '==' and '!=' (e.g. --field-selector metadata.name=nginx).
     #[arg(long, default_value = "")]
     field_selector: String,
-    /// The condition to wait for: [create|delete|propagated|condition=NAME[=VALUE]|jsonpath='{EXPRESSION}'[=VALUE]]. The value of a condition is true by default; its case does not matter. propagated: every cluster holds the newest generation and reports it healthy.
+    /// The condition to wait for: [create|delete|propagated|condition=NAME[=VALUE]|jsonpath='{EXPRESSION}'[=VALUE]].
+    /// The value of a condition is true by default; its case does not matter. propagated: every cluster holds the
+    /// newest generation and reports it healthy.
     #[arg(long = "for", default_value = "")]
     for_: String,
     /// Check the manifests of files, without a server.
@@ -61,7 +64,8 @@ pub struct WaitArgs {
     /// Filter by labels, with '=', '==', '!=', 'in' and 'notin' (e.g. -l key1=value1,key2=value2).
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
-    /// The length of time to wait before giving up. Zero means check once and don't wait, negative means wait for a week.
+    /// The length of time to wait before giving up. Zero means check once and don't wait, negative means wait for a
+    /// week.
     #[arg(long, default_value = "30s", allow_hyphen_values = true)]
     timeout: String,
 }

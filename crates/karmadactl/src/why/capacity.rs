@@ -8,7 +8,8 @@ use karmada_api::scope::Binding;
 use scheduling::forecast::{Taken, after};
 use scheduling::{Gates, Snapshot};
 
-/// One line for each number of replicas above the present one: the clusters that the scheduler would assign, or why it would not.
+/// One line for each number of replicas above the present one: the clusters that the scheduler would assign, or why it
+/// would not.
 pub(super) fn lines(binding: &Binding, clusters: &[Arc<Cluster>], numbers: &[i32]) -> Vec<String> {
     let snapshot = Snapshot::of_clusters(clusters.iter().cloned());
     let mut numbers: Vec<i32> = numbers.iter().copied().filter(|number| *number > binding.spec.replicas).collect();

@@ -162,8 +162,8 @@ fn claim_templates(set: &mut Object) {
     }
 }
 
-/// `parallelism` defaults to one, as does `completions` if both are absent; per-index limits replace the default back-off
-/// limit.
+/// `parallelism` defaults to one, as does `completions` if both are absent; per-index limits replace the default
+/// back-off limit.
 fn job_counts(job: &mut Object) {
     let Some(spec) = object(job, "spec") else { return };
     if !spec.contains_key("completions") && !spec.contains_key("parallelism") {

@@ -57,7 +57,8 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// The volumes that can be mounted, by name: those with a unique name and exactly one source. Duplicate names are reported.
+/// The volumes that can be mounted, by name: those with a unique name and exactly one source. Duplicate names are
+/// reported.
 pub(super) fn in_pod<'a>(spec: &'a Object, at: &At<'_>, errors: &mut ErrorList) -> HashMap<&'a str, &'a Object> {
     let mut sound = HashMap::new();
     let list_at = at.child("volumes");

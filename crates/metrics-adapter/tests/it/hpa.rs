@@ -1,5 +1,5 @@
-//! The reads of kube-controller-manager's HorizontalPodAutoscaler controller: discovery of the versions, then metrics of pods, of
-//! objects, and from outside, each with the headers and queries of its clients.
+//! The reads of kube-controller-manager's HorizontalPodAutoscaler controller: discovery of the versions, then metrics
+//! of pods, of objects, and from outside, each with the headers and queries of its clients.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 use super::*;
 
-/// A collected Work: `m1/web-1`, with `-` before it while it is being deleted, and `!` where no MultiClusterService requires it.
+/// A collected Work: `m1/web-1`, with `-` before it while it is being deleted, and `!` where no MultiClusterService
+/// requires it.
 fn source(text: &str) -> Work {
     let (deleting, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (export_only, text) = text.strip_prefix('!').map_or((false, text), |text| (true, text));

@@ -1,3 +1,4 @@
-//! The plans of collecting and dispatching, executed on a simulated store through random histories, against a slow model.
+//! The plans of collecting and dispatching, executed on a simulated store through random histories, against a slow
+//! model.
 
 mod histories;

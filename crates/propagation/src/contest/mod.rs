@@ -24,8 +24,8 @@ pub const CONDITION: &str = "karmada-rs.io/Contested";
 /// The reason of the condition and of its events.
 pub const REASON: &str = "FieldsContested";
 
-/// After so many reverts within [`WINDOW`] the next change of an autoscaler stays: of a client that writes the subresource
-/// `scale`. One change may be a mistake, and two its repetition; an autoscaler would go on permanently.
+/// After so many reverts within [`WINDOW`] the next change of an autoscaler stays: of a client that writes the
+/// subresource `scale`. One change may be a mistake, and two its repetition; an autoscaler would go on permanently.
 pub const REVERTS: usize = 3;
 
 /// The same for other clients, which may well expect that their changes are reverted.

@@ -262,7 +262,8 @@ mod tests {
         }
     }
 
-    /// Policies of the namespace select by the labels that cluster-wide ones gave; within a scope, by those from before.
+    /// Policies of the namespace select by the labels that cluster-wide ones gave; within a scope, by those from
+    /// before.
     #[test]
     fn label_selectors_select_templates() {
         let on = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"k": value}}});

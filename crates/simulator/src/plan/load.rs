@@ -121,8 +121,8 @@ pub(crate) fn usages(pods: &[Pod], default: Load, owner: impl Fn(&str, &OwnerRef
     pods.iter().map(usage).collect()
 }
 
-/// The controller and its controllers, the highest last. A ReplicaSet of a Deployment has copies of its annotations, which
-/// may be older.
+/// The controller and its controllers, the highest last. A ReplicaSet of a Deployment has copies of its annotations,
+/// which may be older.
 pub(crate) fn chain(
     namespace: &str,
     controller: &OwnerReference,

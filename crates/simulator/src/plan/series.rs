@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use apimachinery::quantity::Quantity;
 
-/// Custom metrics of an object, on the object: `http_requests=700m,latency=3`. On a workload, they are those of each of its pods too.
+/// Custom metrics of an object, on the object: `http_requests=700m,latency=3`. On a workload, they are those of each of
+/// its pods too.
 pub(crate) const METRICS: &str = "simulator.karmada.io/metrics";
 /// External metrics, on any ConfigMap of the namespace: `jobs=5`. The labels of the ConfigMap are those of the series.
 pub(crate) const EXTERNAL: &str = "simulator.karmada.io/external-metrics";

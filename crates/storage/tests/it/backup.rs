@@ -1,4 +1,5 @@
-//! Backups: one revision in spite of concurrent writes, any damage is found, and a restore leaves the old store or the new one.
+//! Backups: one revision in spite of concurrent writes, any damage is found, and a restore leaves the old store or the
+//! new one.
 
 use std::fs;
 use std::path::{Path, PathBuf};

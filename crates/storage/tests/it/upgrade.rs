@@ -63,8 +63,8 @@ async fn an_upgrade_that_finds_no_space_changes_nothing() {
     store.verify().await.unwrap();
 }
 
-/// Each page of the file is lost in turn. An upgrade never continues with less than was stored, and a refused one changes
-/// nothing, so that the file can be repaired.
+/// Each page of the file is lost in turn. An upgrade never continues with less than was stored, and a refused one
+/// changes nothing, so that the file can be repaired.
 #[tokio::test]
 async fn a_damaged_old_store_is_not_upgraded() {
     const PAGE: usize = 4096;

@@ -55,8 +55,8 @@ pub trait Authorizer: Send + Sync + 'static {
     /// opinion.
     fn authorize(&self, user: &Identity, attributes: &Attributes) -> Decision;
 
-    /// Whether the user may do this, by other programs if need be: of requests, impersonation, access reviews, and secondary
-    /// rights (`bind`, `escalate`, `approve`, `sign`, the authorizer of expressions).
+    /// Whether the user may do this, by other programs if need be: of requests, impersonation, access reviews, and
+    /// secondary rights (`bind`, `escalate`, `approve`, `sign`, the authorizer of expressions).
     fn decide<'a>(&'a self, user: &'a Identity, attributes: &'a Attributes) -> Deciding<'a> {
         Deciding::Now(self.authorize(user, attributes))
     }

@@ -56,8 +56,8 @@ pub fn is_subject(subject: &Subject, namespace: &str, user: &Identity) -> bool {
     }
 }
 
-/// The part of `wanted` that `granted` does not grant, as single permissions; empty if all are held. This decides whether
-/// a user may grant rules (escalation).
+/// The part of `wanted` that `granted` does not grant, as single permissions; empty if all are held. This decides
+/// whether a user may grant rules (escalation).
 pub fn missing<'a>(granted: &[PolicyRule], wanted: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<PolicyRule> {
     let mut missing: Vec<PolicyRule> = wanted
         .into_iter()

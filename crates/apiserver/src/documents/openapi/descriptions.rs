@@ -1,6 +1,6 @@
-//! Descriptions of the built-in types and their fields, as upstream's API documents them, for `kubectl explain`. The build
-//! script collects them; they are read where they lie in the program, so that they take no memory until they are used.
-//! Fields that upstream does not describe are described here ([`OWN`]).
+//! Descriptions of the built-in types and their fields, as upstream's API documents them, for `kubectl explain`. The
+//! build script collects them; they are read where they lie in the program, so that they take no memory until they are
+//! used. Fields that upstream does not describe are described here ([`OWN`]).
 
 /// Lines `definition<unit separator>field<unit separator>description`, in the order of their bytes.
 static LINES: &str = include_str!(concat!(env!("OUT_DIR"), "/descriptions"));
@@ -67,7 +67,8 @@ pub(super) fn of_list_metadata() -> Option<String> {
     of(LIST, "metadata")
 }
 
-/// The description of a field by its type alone. The metadata of custom resources is described as that of built-in kinds.
+/// The description of a field by its type alone. The metadata of custom resources is described as that of built-in
+/// kinds.
 pub(super) fn of_target(target: &str) -> Option<String> {
     match target {
         "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" => of("io.k8s.api.core.v1.ConfigMap", "metadata"),

@@ -34,8 +34,8 @@ impl ExternalSpec {
 const DEFINITIONS: &str = "#/definitions/";
 const KINDS: &str = "x-kubernetes-group-version-kind";
 
-/// Adds the paths of `other` below `prefix`, and the definitions that they use. A definition that differs from a known one
-/// of its name is renamed.
+/// Adds the paths of `other` below `prefix`, and the definitions that they use. A definition that differs from a known
+/// one of its name is renamed.
 pub(super) fn merge(into: &mut Value, mut other: Value, prefix: &str) {
     let Some(Value::Object(paths)) = other.get_mut("paths").map(Value::take) else { return };
     let below = |path: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));

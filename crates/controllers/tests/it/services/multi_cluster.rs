@@ -249,7 +249,8 @@ async fn a_thousand_changes_converge() {
     plane.shutdown().await;
 }
 
-/// A Service that is exported and has a MultiClusterService: one Work for each slice, and each mechanism ends by itself.
+/// A Service that is exported and has a MultiClusterService: one Work for each slice, and each mechanism ends by
+/// itself.
 #[tokio::test(start_paused = true)]
 async fn both_mechanisms_share_the_works() {
     let stop = CancellationToken::new();

@@ -92,7 +92,8 @@ pub(super) fn linearizable(calls: &[Call], log: &[Entry]) -> Result<(), String> 
     let states = States::new(log);
     let mut calls: Vec<&Call> = calls.iter().collect();
     calls.sort_by_key(|call| call.called);
-    // The places of answered calls, by the time of the answer, the first one on top; and the highest place of those before.
+    // The places of answered calls, by the time of the answer, the first one on top; and the highest place of those
+    // before.
     let (mut answered, mut floor) = (BinaryHeap::new(), 0);
     for call in calls {
         while let Some(Reverse((at, place))) = answered.peek().copied()

@@ -1,6 +1,6 @@
-//! Recorded histories of eight clients: create, update, delete, get, list and watch of a few objects, on every engine; on etcd
-//! with `kill -9` and SIGSTOP, and with two API servers that crash at random. Each history must be linearizable, and no watch
-//! may omit, repeat or reorder a change.
+//! Recorded histories of eight clients: create, update, delete, get, list and watch of a few objects, on every engine;
+//! on etcd with `kill -9` and SIGSTOP, and with two API servers that crash at random. Each history must be
+//! linearizable, and no watch may omit, repeat or reorder a change.
 //!
 //! `HISTORY_CALLS` sets the calls of each client (60), `HISTORY_SEED` the seed.
 

@@ -134,7 +134,8 @@ impl History {
         self
     }
 
-    /// Clients that create services instead, while `faults` happen. No two services may have an address or port in common.
+    /// Clients that create services instead, while `faults` happen. No two services may have an address or port in
+    /// common.
     pub async fn services_beside(self, engine: &Engine, faults: impl AsyncFnOnce(&Self)) {
         let acknowledged = tokio::select! {
             ended = self.clients(create_services) => ended.unwrap(),
