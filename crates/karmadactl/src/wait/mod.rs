@@ -15,7 +15,7 @@ use crate::follow;
 use crate::objects::flags::{DryRun, Files, Printing};
 use crate::objects::{self, Item, ObjectSelection};
 use crate::printing::Printer;
-use crate::rollout::stand::Goal;
+use crate::rollout::state::Goal;
 use crate::rollout::status::{self, Aim};
 use crate::scope::{self, OperationScope};
 use crate::servers::{self, Server};
