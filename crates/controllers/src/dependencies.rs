@@ -366,10 +366,10 @@ impl Distributor {
         here.map(|object| Ok(Binding::decode(&object)?)).collect()
     }
 
-    /// Takes the independent binding off the attached ones that `wanted` selects.
-    async fn detach_all(&self, independent: &Binding, wanted: impl Fn(&BindingKey) -> bool) -> Result<()> {
+    /// Takes the independent binding off the attached ones that `is_selected` selects.
+    async fn detach_all(&self, independent: &Binding, is_selected: impl Fn(&BindingKey) -> bool) -> Result<()> {
         let mut errors = Vec::new();
-        for existing in self.attached_to(independent)?.into_iter().filter(|binding| wanted(&binding.key())) {
+        for existing in self.attached_to(independent)?.into_iter().filter(|binding| is_selected(&binding.key())) {
             let mut left = detach(&existing, &independent.key());
             let detached = match self.settled(&mut left, None) {
                 Ok(conflict) => match self.update(&left).await {

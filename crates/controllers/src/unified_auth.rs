@@ -159,8 +159,8 @@ fn subjects(roles: &[Value], bindings: &[Value], cluster: &str) -> BTreeMap<&'st
 }
 
 fn allows_proxy(rule: &Value, cluster: &str) -> bool {
-    let has = |field: &str, wanted: &str| {
-        rule[field].as_array().is_some_and(|list| list.iter().any(|value| value == wanted || value == "*"))
+    let has = |field: &str, item: &str| {
+        rule[field].as_array().is_some_and(|list| list.iter().any(|value| value == item || value == "*"))
     };
     let names = rule["resourceNames"].as_array().filter(|names| !names.is_empty());
     let here = names.is_none_or(|names| names.iter().any(|name| name == cluster));

@@ -42,19 +42,19 @@ pub struct Registration {
 pub fn register<'a>(
     control: &'a Client,
     member: &'a Client,
-    wanted: &'a Registration,
+    desired: &'a Registration,
 ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
     Box::pin(async move {
         let id = cluster_id(member).await?;
-        refuse_itself(control, wanted, &id).await?;
-        refuse_another(control, &wanted.name, &id).await?;
-        let secrets = prepare(member, wanted).await?;
+        refuse_itself(control, desired, &id).await?;
+        refuse_another(control, &desired.name, &id).await?;
+        let secrets = prepare(member, desired).await?;
         let failed = |error: Error| Error::message(format!("failed to register with karmada control plane: {error}"));
-        announce(control, wanted, &id, &secrets).await.map_err(failed)
+        announce(control, desired, &id, &secrets).await.map_err(failed)
     })
 }
 
-async fn refuse_itself(control: &Client, wanted: &Registration, id: &str) -> Result<(), Error> {
+async fn refuse_itself(control: &Client, desired: &Registration, id: &str) -> Result<(), Error> {
     if own_id(control).await?.as_deref() != Some(id) {
         return Ok(());
     }
@@ -62,7 +62,7 @@ async fn refuse_itself(control: &Client, wanted: &Registration, id: &str) -> Res
         "cluster {} is the control plane itself: both have the ID {id} (the UID of namespace kube-system); nothing was \
          changed. Give the kubeconfig of the member with --kubeconfig and that of the control plane with \
          --karmada-kubeconfig",
-        wanted.name
+        desired.name
     )))
 }
 
@@ -93,13 +93,13 @@ async fn refuse_another(control: &Client, name: &str, id: &str) -> Result<(), Er
 }
 
 /// The secrets for the control plane, by name.
-async fn prepare(member: &Client, wanted: &Registration) -> Result<Vec<(String, Value)>, Error> {
-    let (ns, name) = (wanted.namespace.as_str(), wanted.name.as_str());
+async fn prepare(member: &Client, desired: &Registration) -> Result<Vec<(String, Value)>, Error> {
+    let (ns, name) = (desired.namespace.as_str(), desired.name.as_str());
     let mut objects = Vec::new();
-    if wanted.reports_impersonator {
+    if desired.reports_impersonator {
         objects.extend(impersonator_objects(ns));
     }
-    if wanted.reports_credentials {
+    if desired.reports_credentials {
         objects.extend(account_objects(ns, name, &format!("karmada-{name}")));
     }
     if !objects.is_empty() {
@@ -109,11 +109,11 @@ async fn prepare(member: &Client, wanted: &Registration) -> Result<Vec<(String, 
         create_if_absent(member, resource, object).await?;
     }
     let mut secrets = Vec::new();
-    if wanted.reports_impersonator {
+    if desired.reports_impersonator {
         let filled = impersonator_secret(member, ns, name).await?;
         secrets.push((format!("{name}-impersonator"), json!({"token": text(&filled["data"]["token"])})));
     }
-    if wanted.reports_credentials {
+    if desired.reports_credentials {
         let filled = account_secret(member, ns, name).await?;
         let data = &filled["data"];
         secrets.push((name.to_owned(), json!({"caBundle": text(&data["ca.crt"]), "token": text(&data["token"])})));
@@ -123,11 +123,11 @@ async fn prepare(member: &Client, wanted: &Registration) -> Result<Vec<(String, 
 
 async fn announce(
     control: &Client,
-    wanted: &Registration,
+    desired: &Registration,
     id: &str,
     secrets: &[(String, Value)],
 ) -> Result<Vec<String>, Error> {
-    let ns = wanted.namespace.as_str();
+    let ns = desired.namespace.as_str();
     // An agent may read namespaces, but usually has no right to create them.
     let key = ObjectKey::cluster(ns);
     let found =
@@ -136,11 +136,11 @@ async fn announce(
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
         create_if_absent(control, &resources::NAMESPACE, &object).await?;
     }
-    let spec = spec(wanted, id);
+    let spec = spec(desired, id);
     for (name, data) in secrets {
         put_secret(control, ns, name, data, &spec).await?;
     }
-    let (cluster, kept) = put_cluster(control, &wanted.name, &spec).await?;
+    let (cluster, kept) = put_cluster(control, &desired.name, &spec).await?;
     for (name, _) in secrets {
         goes_with(control, ns, name, &cluster).await?;
     }
@@ -169,32 +169,32 @@ async fn put_cluster(control: &Client, name: &str, spec: &Value) -> Result<(Arc<
     }
 }
 
-/// The fields of `wanted` that `live` has otherwise. A field that is empty by default may be absent.
-fn differing(live: &Value, wanted: &Value) -> Vec<String> {
+/// The fields of `desired` that `live` has otherwise. A field that is empty by default may be absent.
+fn differing(live: &Value, desired: &Value) -> Vec<String> {
     let is_empty = |value: &Value| matches!(value, Value::Null | Value::Bool(false)) || value == "";
     let differs = |field: &str, value: &Value| {
         let live = &live[field];
         live != value && !(is_empty(live) && is_empty(value))
     };
-    let fields = wanted.as_object().into_iter().flatten();
+    let fields = desired.as_object().into_iter().flatten();
     fields.filter(|(field, value)| differs(field, value)).map(|(field, _)| field.clone()).collect()
 }
 
 /// Fields without a flag keep their values, except the endpoint of the cluster.
-fn spec(wanted: &Registration, id: &str) -> Value {
-    let mut spec = json!({"syncMode": "Pull", "id": id, "apiEndpoint": wanted.api_endpoint,
-        "proxyURL": wanted.proxy_url, "insecureSkipTLSVerification": wanted.insecure});
+fn spec(desired: &Registration, id: &str) -> Value {
+    let mut spec = json!({"syncMode": "Pull", "id": id, "apiEndpoint": desired.api_endpoint,
+        "proxyURL": desired.proxy_url, "insecureSkipTLSVerification": desired.insecure});
     let mut set = |field: &str, value: Value, is_set: bool| {
         if is_set {
             spec[field] = value;
         }
     };
-    set("provider", json!(wanted.provider), !wanted.provider.is_empty());
-    set("region", json!(wanted.region), !wanted.region.is_empty());
-    set("zones", json!(wanted.zones), !wanted.zones.is_empty());
-    let secret = |name: String| json!({"namespace": wanted.namespace, "name": name});
-    set("secretRef", secret(wanted.name.clone()), wanted.reports_credentials);
-    set("impersonatorSecretRef", secret(format!("{}-impersonator", wanted.name)), wanted.reports_impersonator);
+    set("provider", json!(desired.provider), !desired.provider.is_empty());
+    set("region", json!(desired.region), !desired.region.is_empty());
+    set("zones", json!(desired.zones), !desired.zones.is_empty());
+    let secret = |name: String| json!({"namespace": desired.namespace, "name": name});
+    set("secretRef", secret(desired.name.clone()), desired.reports_credentials);
+    set("impersonatorSecretRef", secret(format!("{}-impersonator", desired.name)), desired.reports_impersonator);
     spec
 }
 
@@ -205,21 +205,21 @@ mod tests {
     #[test]
     fn equal_fields_are_not_written() {
         let live = json!({"syncMode": "Pull", "id": "a", "region": "r", "taints": [{"key": "k"}]});
-        for (wanted, expected) in [
+        for (desired, expected) in [
             (json!({"syncMode": "Pull", "id": "a", "proxyURL": "", "insecureSkipTLSVerification": false}), vec![]),
             (json!({"region": "other", "zones": ["z"]}), vec!["region", "zones"]),
             (json!({"region": ""}), vec!["region"]),
         ] {
-            assert_eq!(differing(&live, &wanted), expected, "{wanted}");
+            assert_eq!(differing(&live, &desired), expected, "{desired}");
         }
     }
 
     #[test]
     fn unreported_secrets_are_not_referenced() {
-        let wanted =
+        let desired =
             Registration { name: "m1".into(), namespace: "ns".into(), zones: vec!["z".into()], ..Default::default() };
         let spec_of = |reports_credentials, reports_impersonator| {
-            spec(&Registration { reports_credentials, reports_impersonator, ..wanted.clone() }, "id")
+            spec(&Registration { reports_credentials, reports_impersonator, ..desired.clone() }, "id")
         };
         let bare = spec_of(false, false);
         assert_eq!((&bare["syncMode"], &bare["zones"], bare.get("region")), (&json!("Pull"), &json!(["z"]), None));

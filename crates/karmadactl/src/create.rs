@@ -62,8 +62,8 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
             validation: flags::validation(&args.validate)?,
         };
         let client = context.control_plane().await?;
-        let wanted = ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector));
-        let found = objects::find(context, &client, wanted).await?;
+        let selection = ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector));
+        let found = objects::find(context, &client, selection).await?;
         if found.items.is_empty() && found.errors.is_empty() {
             return Err(Error::message("no objects passed to create"));
         }

@@ -124,7 +124,7 @@ impl DeleteArgs {
         })
     }
 
-    fn wanted(&self) -> ObjectSelection<'_> {
+    fn selection(&self) -> ObjectSelection<'_> {
         ObjectSelection {
             files: &self.files,
             args: &self.args,
@@ -153,7 +153,7 @@ pub fn run<'a>(context: &'a Context, args: &'a DeleteArgs) -> BoxFuture<'a, Resu
         );
         }
         let client = context.control_plane().await?;
-        let Found { items, mut errors } = objects::find(context, &client, args.wanted()).await?;
+        let Found { items, mut errors } = objects::find(context, &client, args.selection()).await?;
         if items.is_empty() && errors.is_empty() {
             context.log("No resources found\n");
             return Ok(());

@@ -133,11 +133,11 @@ pub fn run<'a>(context: &'a Context, args: &'a EditArgs) -> BoxFuture<'a, Result
         };
         let mut printer = Printer::new(&printing, DryRun::None)?;
         let client = context.control_plane().await?;
-        let wanted = ObjectSelection {
+        let selection = ObjectSelection {
             args: &args.args,
             ..ObjectSelection::files(&args.files, args.namespace.as_deref(), None)
         };
-        let found = objects::find(context, &client, wanted).await?;
+        let found = objects::find(context, &client, selection).await?;
         Error::of_all(found.errors)?;
         if found.items.is_empty() {
             context.log("edit cancelled, no objects found\n");

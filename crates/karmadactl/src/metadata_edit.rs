@@ -132,7 +132,7 @@ fn run<'a>(
             return local(context, subject, args, &changes, &mut printer).await;
         }
         let client = context.control_plane().await?;
-        let wanted = ObjectSelection {
+        let selection = ObjectSelection {
             files: &args.files,
             args: &resources,
             namespace: args.namespace.as_deref(),
@@ -141,7 +141,7 @@ fn run<'a>(
             selector: Some(&args.selector),
             field_selector: Some(&args.field_selector),
         };
-        let found = objects::find(context, &client, wanted).await?;
+        let found = objects::find(context, &client, selection).await?;
         if found.items.len() > 1 && !args.resource_version.is_empty() {
             return Err(Error::message("--resource-version may only be used with a single resource"));
         }

@@ -68,11 +68,11 @@ pub fn run<'a>(context: &'a Context, args: &'a PatchArgs) -> BoxFuture<'a, Resul
             return local(context, args, content_type, &patch, &mut printer).await;
         }
         let client = context.control_plane().await?;
-        let wanted = ObjectSelection {
+        let selection = ObjectSelection {
             args: &args.args,
             ..ObjectSelection::files(&args.files, args.namespace.as_deref(), None)
         };
-        let found = objects::find(context, &client, wanted).await?;
+        let found = objects::find(context, &client, selection).await?;
         let mut errors = found.errors;
         if found.items.is_empty() && errors.is_empty() {
             return Err(Error::message("no objects passed to patch"));

@@ -53,12 +53,13 @@ pub async fn select(control: &Client, scope: OperationScope, named: &[String]) -
             .await
             .map_err(Error::client("list clusters"))?;
         let all: Vec<&str> = clusters.items.iter().map(|cluster| cluster.name()).collect();
-        let wanted: Vec<&str> = if named.is_empty() { all.clone() } else { named.iter().map(String::as_str).collect() };
-        let unknown: Vec<&str> = wanted.iter().copied().filter(|name| !all.contains(name)).collect();
+        let selected: Vec<&str> =
+            if named.is_empty() { all.clone() } else { named.iter().map(String::as_str).collect() };
+        let unknown: Vec<&str> = selected.iter().copied().filter(|name| !all.contains(name)).collect();
         if !unknown.is_empty() {
             return Err(Error::message(format!("clusters don't exist: {}", unknown.join(","))));
         }
-        servers.extend(wanted.iter().map(|name| Server { name: (*name).to_owned(), client: member(control, name) }));
+        servers.extend(selected.iter().map(|name| Server { name: (*name).to_owned(), client: member(control, name) }));
     }
     Ok(servers)
 }

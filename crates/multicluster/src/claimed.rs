@@ -155,8 +155,8 @@ pub fn binding(service: &MultiClusterService, template: Template<'_>, range: &Ra
 ///
 /// # Errors
 /// If the binding belongs to an earlier Service of the same name, which is being collected.
-pub fn merged(existing: &Binding, wanted: Binding) -> Result<Option<Binding>, propagation::binding::Error> {
-    let merged = propagation::binding::merge(existing, wanted)?;
+pub fn merged(existing: &Binding, desired: Binding) -> Result<Option<Binding>, propagation::binding::Error> {
+    let merged = propagation::binding::merge(existing, desired)?;
     let mut merged = merged.unwrap_or_else(|| existing.clone());
     for scope in Scope::ALL {
         claim::clean(scope).apply_typed(&mut merged.metadata);

@@ -17,7 +17,7 @@ pub enum Error {
 }
 
 /// The Service for an import; `None` for a headless one.
-pub fn wanted(import: &ServiceImport) -> Option<Value> {
+pub fn desired(import: &ServiceImport) -> Option<Value> {
     let spec = import.spec.as_ref().filter(|spec| spec.type_ == ServiceImportType::ClusterSetIP)?;
     let metadata = &import.metadata;
     Some(json!({
@@ -62,7 +62,7 @@ pub fn is_derived_from(service: &Value, import: &str) -> bool {
 ///
 /// # Errors
 /// If the Service belongs to another owner.
-pub fn merged(existing: &Value, wanted: &Value, import: &str) -> Result<Option<Value>, Error> {
+pub fn merged(existing: &Value, desired: &Value, import: &str) -> Result<Option<Value>, Error> {
     let has_owner = existing["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
     let has_selector = existing["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty());
     if !is_derived_from(existing, import) && (has_owner || has_selector) {
@@ -70,11 +70,11 @@ pub fn merged(existing: &Value, wanted: &Value, import: &str) -> Result<Option<V
         return Err(Error::Unmanaged(ObjectKey::namespaced(text("namespace"), text("name"))));
     }
     let mut merged = existing.clone();
-    merged["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
-    merged["spec"]["type"] = wanted["spec"]["type"].clone();
+    merged["metadata"]["ownerReferences"] = desired["metadata"]["ownerReferences"].clone();
+    merged["spec"]["type"] = desired["spec"]["type"].clone();
     let known: Vec<Value> = existing["spec"]["ports"].as_array().into_iter().flatten().map(without_node_port).collect();
-    if Value::Array(known) != wanted["spec"]["ports"] {
-        merged["spec"]["ports"] = wanted["spec"]["ports"].clone();
+    if Value::Array(known) != desired["spec"]["ports"] {
+        merged["spec"]["ports"] = desired["spec"]["ports"].clone();
     }
     if let Some(spec) = merged["spec"].as_object_mut() {
         spec.remove("selector");
@@ -113,7 +113,7 @@ mod tests {
     fn the_service_of_an_import() {
         let spec = json!({"type": "ClusterSetIP", "ports": [
             {"port": 80, "name": "http", "protocol": "TCP", "appProtocol": "h2c"}, {"port": 53, "protocol": "UDP"}, {"port": 9}]});
-        let service = wanted(&import(spec)).expect("a Service");
+        let service = desired(&import(spec)).expect("a Service");
         assert_eq!(
             (&service["metadata"]["name"], &service["metadata"]["namespace"]),
             (&json!("derived-serve"), &json!("shop"))
@@ -125,33 +125,33 @@ mod tests {
                 {"protocol": "UDP", "port": 53, "targetPort": 53}, {"protocol": "TCP", "port": 9, "targetPort": 9}]})
         );
         assert!(is_derived_from(&service, "serve") && !is_derived_from(&service, "other"));
-        assert_eq!(wanted(&import(json!({"type": "Headless", "ports": [{"port": 80}]}))), None);
+        assert_eq!(desired(&import(json!({"type": "Headless", "ports": [{"port": 80}]}))), None);
     }
 
     #[test]
     fn existing_services() {
         let spec = json!({"type": "ClusterSetIP", "ports": [{"port": 80}]});
-        let wanted = wanted(&import(spec)).expect("a Service");
-        let mut stored = wanted.clone();
+        let desired = desired(&import(spec)).expect("a Service");
+        let mut stored = desired.clone();
         stored["spec"]["clusterIP"] = json!("10.1.2.3");
         stored["spec"]["ports"][0]["nodePort"] = json!(30_000);
-        assert_eq!(merged(&stored, &wanted, "serve"), Ok(None));
+        assert_eq!(merged(&stored, &desired, "serve"), Ok(None));
         let mut older = stored.clone();
         older["spec"]["ports"] = json!([{"port": 8080, "protocol": "TCP", "targetPort": 8080}]);
-        let updated = merged(&older, &wanted, "serve").expect("ours").expect("a change");
+        let updated = merged(&older, &desired, "serve").expect("ours").expect("a change");
         assert_eq!(
             (&updated["spec"]["clusterIP"], &updated["spec"]["ports"]),
-            (&json!("10.1.2.3"), &wanted["spec"]["ports"])
+            (&json!("10.1.2.3"), &desired["spec"]["ports"])
         );
         let mut upstreams = stored.clone();
         upstreams["metadata"]["ownerReferences"] = Value::Null;
-        assert!(merged(&upstreams, &wanted, "serve").expect("taken over").is_some());
+        assert!(merged(&upstreams, &desired, "serve").expect("taken over").is_some());
         let mut users = upstreams.clone();
         users["spec"]["selector"] = json!({"app": "x"});
-        assert!(merged(&users, &wanted, "serve").is_err());
+        assert!(merged(&users, &desired, "serve").is_err());
         let mut anothers = stored;
         anothers["metadata"]["ownerReferences"][0]["kind"] = json!("Other");
-        assert!(merged(&anothers, &wanted, "serve").is_err());
+        assert!(merged(&anothers, &desired, "serve").is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::work::{self, object_name};
 
 /// The slice for a collected Work; `None` for a Work that no ServiceExport requires, or that is being deleted.
 /// `is_taken` returns whether the slice of another Work has the name.
-pub fn wanted(work: &Work, is_taken: impl Fn(&str) -> bool) -> Option<Value> {
+pub fn desired(work: &Work, is_taken: impl Fn(&str) -> bool) -> Option<Value> {
     if work.metadata.deletion_timestamp.is_some() || !Collectors::of(work).export {
         return None;
     }
@@ -50,18 +50,18 @@ pub enum Step {
 }
 
 /// Compares an imported slice. Labels and annotations of others stay.
-pub fn step(existing: &Value, wanted: &Value) -> Step {
-    if existing["addressType"] != wanted["addressType"] {
+pub fn step(existing: &Value, desired: &Value) -> Step {
+    if existing["addressType"] != desired["addressType"] {
         return Step::Recreate;
     }
     let mut merged = existing.clone();
     for field in ["labels", "annotations"] {
-        for (key, value) in wanted["metadata"][field].as_object().into_iter().flatten() {
+        for (key, value) in desired["metadata"][field].as_object().into_iter().flatten() {
             merged["metadata"][field][key] = value.clone();
         }
     }
     for field in ["endpoints", "ports"] {
-        merged[field] = wanted.get(field).cloned().unwrap_or(Value::Null);
+        merged[field] = desired.get(field).cloned().unwrap_or(Value::Null);
     }
     if is_same(&merged, existing) { Step::Nothing } else { Step::Update(merged) }
 }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_slice_of_a_collected_work() {
-        let slice = wanted(&work("ServiceExport", false), |_| false).expect("a slice");
+        let slice = desired(&work("ServiceExport", false), |_| false).expect("a slice");
         assert_eq!(
             slice,
             json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -110,26 +110,26 @@ mod tests {
             ("MultiClusterService", false, false),
             ("ServiceExport", true, false),
         ] {
-            assert_eq!(wanted(&work(managed_by, deleting), |_| false).is_some(), expected, "{managed_by} {deleting}");
+            assert_eq!(desired(&work(managed_by, deleting), |_| false).is_some(), expected, "{managed_by} {deleting}");
         }
-        let apart = wanted(&work("ServiceExport", false), |name| name == "imported-m1-serve-abc").expect("a slice");
+        let apart = desired(&work("ServiceExport", false), |name| name == "imported-m1-serve-abc").expect("a slice");
         assert_ne!(apart["metadata"]["name"], "imported-m1-serve-abc");
     }
 
     #[test]
     fn differences() {
-        let wanted = wanted(&work("ServiceExport", false), |_| false).expect("a slice");
-        let mut stored = wanted.clone();
+        let desired = desired(&work("ServiceExport", false), |_| false).expect("a slice");
+        let mut stored = desired.clone();
         stored["metadata"]["resourceVersion"] = json!("7");
         stored["metadata"]["labels"]["theirs"] = json!("kept");
-        assert_eq!(step(&stored, &wanted), Step::Nothing);
+        assert_eq!(step(&stored, &desired), Step::Nothing);
         let mut edited = stored.clone();
         edited["endpoints"] = json!([]);
-        assert_eq!(step(&edited, &wanted), Step::Update(stored.clone()));
+        assert_eq!(step(&edited, &desired), Step::Update(stored.clone()));
         let mut unlabelled = stored.clone();
         unlabelled["metadata"]["labels"]["kubernetes.io/service-name"] = json!("other");
-        assert_eq!(step(&unlabelled, &wanted), Step::Update(stored.clone()));
+        assert_eq!(step(&unlabelled, &desired), Step::Update(stored.clone()));
         stored["addressType"] = json!("IPv6");
-        assert_eq!(step(&stored, &wanted), Step::Recreate);
+        assert_eq!(step(&stored, &desired), Step::Recreate);
     }
 }

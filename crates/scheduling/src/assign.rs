@@ -97,17 +97,21 @@ fn by_capacity(assignment: &Assignment<'_>, selected: &[Candidate]) -> Result<Ve
     let is_selected = |place: u32| places.binary_search(&place).is_ok();
     let existing: Vec<Share> = assignment.previous.iter().copied().filter(|(place, _)| is_selected(*place)).collect();
     let assigned = existing.iter().fold(0_i64, |sum, (_, replicas)| sum.saturating_add(*replicas));
-    let wanted = assignment.replicas;
+    let required = assignment.replicas;
     let capacity = |amount: fn(&Candidate) -> i64| selected.iter().map(|it| (it.place, amount(it))).collect();
     if assignment.fresh {
-        return spread(assignment, Step::Fresh, wanted, capacity(Candidate::available), Vec::new());
+        return spread(assignment, Step::Fresh, required, capacity(Candidate::available), Vec::new());
     }
-    match assigned.cmp(&wanted) {
+    match assigned.cmp(&required) {
         std::cmp::Ordering::Equal => Ok(existing),
-        std::cmp::Ordering::Greater => spread(assignment, Step::ScaleDown, wanted, existing, Vec::new()),
-        std::cmp::Ordering::Less => {
-            spread(assignment, Step::ScaleUp, wanted.saturating_sub(assigned), capacity(|it| it.allocatable), existing)
-        }
+        std::cmp::Ordering::Greater => spread(assignment, Step::ScaleDown, required, existing, Vec::new()),
+        std::cmp::Ordering::Less => spread(
+            assignment,
+            Step::ScaleUp,
+            required.saturating_sub(assigned),
+            capacity(|it| it.allocatable),
+            existing,
+        ),
     }
 }
 

@@ -343,7 +343,7 @@ fn estimate(case: &EstimateCase) -> Value {
         }
         cluster.status.resource_summary = Some(summary);
     }
-    let gate = |wanted: &str| case.gate.split(',').any(|gate| gate.trim() == wanted);
+    let gate = |gate_name: &str| case.gate.split(',').any(|gate| gate.trim() == gate_name);
     let uses_models = !gate("CustomizedClusterResourceModeling=false");
     let assumed: Vec<Vec<Component>> = case.assumed.iter().map(|it| components(it)).collect();
     let requirements = ReplicaRequirements { resource_request: case.req.clone(), ..ReplicaRequirements::default() };

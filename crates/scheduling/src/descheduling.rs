@@ -72,16 +72,16 @@ pub fn plan(binding: &Binding, unschedulable: impl Fn(&str) -> Option<i64>, budg
         if !candidates.contains(&target.name.as_str()) {
             continue;
         }
-        let (wanted, refused) = (i64::from(target.replicas), unschedulable(&target.name).unwrap_or(0));
-        if refused <= 0 || refused > wanted {
+        let (desired, refused) = (i64::from(target.replicas), unschedulable(&target.name).unwrap_or(0));
+        if refused <= 0 || refused > desired {
             continue;
         }
         let ready = ready(binding, &target.name).unwrap_or(-1);
-        let keeps = (wanted - refused).max(ready.min(wanted)).max(wanted - left);
-        if keeps < wanted {
-            left -= wanted - keeps;
+        let keeps = (desired - refused).max(ready.min(desired)).max(desired - left);
+        if keeps < desired {
+            left -= desired - keeps;
             target.replicas = i32::try_from(keeps).unwrap_or(target.replicas);
-            moved.taken.push((target.name.clone(), wanted - keeps));
+            moved.taken.push((target.name.clone(), desired - keeps));
         }
     }
     (!moved.taken.is_empty()).then_some(moved)

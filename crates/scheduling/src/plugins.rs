@@ -63,7 +63,7 @@ impl Plugins {
 
     /// Parses `--plugins`: `*` enables all, `foo` adds one, `-foo` removes one from `*`. Unknown names are ignored.
     pub fn parse<'a>(list: impl IntoIterator<Item = &'a str> + Clone) -> Self {
-        let has = |wanted: &str| list.clone().into_iter().any(|item| item == wanted);
+        let has = |plugin_name: &str| list.clone().into_iter().any(|item| item == plugin_name);
         let on = Plugin::ALL.iter().filter(|plugin| {
             let name = plugin.name();
             has(name) || (has("*") && !has(&format!("-{name}")))

@@ -34,7 +34,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Replicas, or one set of components.
-    pub wanted: i64,
+    pub required: i64,
     /// In all clusters that pass the filters, including the assigned replicas.
     pub available: i64,
     /// The number of clusters that pass the filters.
@@ -47,7 +47,7 @@ impl Shortage {
         let sets = matches!(demand(problem, gates), Demand::Sets(_));
         let available = || clusters.iter().filter_map(|verdict| verdict.numbers.map(|numbers| numbers.available));
         Some(Self {
-            wanted: if sets { 1 } else { problem.spec.replicas.into() },
+            required: if sets { 1 } else { problem.spec.replicas.into() },
             available: available().fold(0, i64::saturating_add),
             clusters: available().count(),
         })
@@ -122,8 +122,8 @@ impl Report {
         if let Some(term) = &self.decision.affinity_term {
             value["affinityName"] = json!(term);
         }
-        if let Some(Shortage { wanted, available, clusters }) = self.shortage {
-            value["shortage"] = json!({"wanted": wanted, "room": available, "clusters": clusters});
+        if let Some(Shortage { required, available, clusters }) = self.shortage {
+            value["shortage"] = json!({"wanted": required, "room": available, "clusters": clusters});
         }
         value
     }
@@ -136,8 +136,8 @@ impl Report {
             format!("Result:    {}", self.result()),
             format!("Condition: Scheduled={} {}: {}", follows.status(), follows.reason, follows.message),
         ];
-        lines.extend(self.shortage.map(|Shortage { wanted, available, clusters }| {
-            format!("Room:      {wanted} wanted; clusters that pass: {clusters}, with room for {available} in all")
+        lines.extend(self.shortage.map(|Shortage { required, available, clusters }| {
+            format!("Room:      {required} wanted; clusters that pass: {clusters}, with room for {available} in all")
         }));
         lines.push(format!("Then:      {}", self.then()));
         lines.extend(self.decision.affinity_term.iter().map(|term| format!("Term:      {term}")));

@@ -178,13 +178,13 @@ impl Controller {
         &self,
         namespace: &str,
         target: &CrossVersionObjectReference,
-        wanted: (Option<i32>, Option<i32>),
+        bounds: (Option<i32>, Option<i32>),
     ) -> std::result::Result<client::Result<()>, String> {
         let (resource, key) = (FederatedHPA::api_resource(), ObjectKey::namespaced(namespace, target.name.as_str()));
         let object = self.context.client.get(&resource, &key).await.map_err(|error| error.to_string())?;
         let hpa: FederatedHPA =
             object.decode().map_err(|error| format!("FederatedHPA {key} cannot be read: {error}"))?;
-        let Some(mut patch) = rules::bounds_patch(hpa.spec.min_replicas, hpa.spec.max_replicas, wanted)? else {
+        let Some(mut patch) = rules::bounds_patch(hpa.spec.min_replicas, hpa.spec.max_replicas, bounds)? else {
             return Ok(Ok(()));
         };
         patch["metadata"] = json!({"uid": object.uid(), "resourceVersion": object.resource_version()});

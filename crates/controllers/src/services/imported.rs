@@ -81,8 +81,8 @@ async fn reconcile(context: &Context, informer: &Informer, key: &WorkKey) -> Res
     };
     let service = object.as_ref().and_then(|work| slice_works::collected_service(work));
     let namespace = service.as_ref().and_then(ObjectKey::namespace).unwrap_or_default();
-    let wanted = work.as_ref().and_then(|work| imported::wanted(work, |name| is_taken(namespace, name)));
-    let Some(mut wanted) = wanted else {
+    let desired = work.as_ref().and_then(|work| imported::desired(work, |name| is_taken(namespace, name)));
+    let Some(mut desired) = desired else {
         if !existing.is_empty() {
             confirm_end(context, key).await?;
             delete(context, existing.iter()).await?;
@@ -96,23 +96,23 @@ async fn reconcile(context: &Context, informer: &Informer, key: &WorkKey) -> Res
         existing.iter().enumerate().partition(|(at, slice)| *at == 0 && slice.namespace() == Some(namespace));
     delete(context, doubles.into_iter().map(|(_, slice)| slice)).await?;
     match kept.first() {
-        None => create(context, &wanted).await,
+        None => create(context, &desired).await,
         Some((_, slice)) => {
             // The existing slice keeps its name.
-            wanted["metadata"]["name"] = json!(slice.name());
-            update(context, slice, &wanted).await
+            desired["metadata"]["name"] = json!(slice.name());
+            update(context, slice, &desired).await
         }
     }
     .map(|()| Next::Done)
 }
 
-async fn create(context: &Context, wanted: &serde_json::Value) -> Result<()> {
-    let created = context.client.create(&slices(), wanted).await;
-    created.map(drop).during(|| format!("creating EndpointSlice {}", wanted["metadata"]["name"]))
+async fn create(context: &Context, desired: &serde_json::Value) -> Result<()> {
+    let created = context.client.create(&slices(), desired).await;
+    created.map(drop).during(|| format!("creating EndpointSlice {}", desired["metadata"]["name"]))
 }
 
-async fn update(context: &Context, slice: &Arc<Object>, wanted: &serde_json::Value) -> Result<()> {
-    match imported::step(&decoded(slice.key(), slice.to_value())?, wanted) {
+async fn update(context: &Context, slice: &Arc<Object>, desired: &serde_json::Value) -> Result<()> {
+    match imported::step(&decoded(slice.key(), slice.to_value())?, desired) {
         Step::Nothing => Ok(()),
         // Its deletion leads to the next pass.
         Step::Recreate => delete(context, std::iter::once(slice)).await,

@@ -68,9 +68,9 @@ impl Controller {
             return self.end(key, existing.as_ref()).await;
         };
         let import: ServiceImport = decoded(object.key(), object.decode())?;
-        let Some(wanted) = derived::wanted(&import).filter(|_| !object.is_deleting()) else { return Ok(Next::Done) };
+        let Some(desired) = derived::desired(&import).filter(|_| !object.is_deleting()) else { return Ok(Next::Done) };
         let tree = existing.as_ref().map(|it| decoded(it.key(), it.to_value())).transpose()?;
-        let merged = tree.as_ref().map(|tree| derived::merged(tree, &wanted, &key.name)).transpose();
+        let merged = tree.as_ref().map(|tree| derived::merged(tree, &desired, &key.name)).transpose();
         let merged = match merged {
             Ok(merged) => merged.map(|changed| (changed, tree.as_ref())),
             Err(unmanaged) => {
@@ -79,7 +79,7 @@ impl Controller {
                 return Ok(Next::Done);
             }
         };
-        let written = match self.write(&place, merged, &wanted).await {
+        let written = match self.write(&place, merged, &desired).await {
             Ok((service, wrote)) => self.write_status(&service, &import).await.map(|changed| wrote || changed),
             Err(error) => Err(error),
         };
@@ -116,13 +116,13 @@ impl Controller {
         &self,
         place: &ObjectKey,
         merged: Option<(Option<Value>, Option<&Value>)>,
-        wanted: &Value,
+        desired: &Value,
     ) -> Result<(Value, bool)> {
         let client = &self.context.client;
         let (written, attempt) = match merged {
             Some((None, known)) => return Ok((known.cloned().unwrap_or_default(), false)),
             Some((Some(changed), _)) => (client.update(&services(), &changed).await, "updating"),
-            None => (client.create(&services(), wanted).await, "creating"),
+            None => (client.create(&services(), desired).await, "creating"),
         };
         let object = written.during(|| format!("{attempt} Service {place}"))?;
         Ok((decoded(object.key(), object.to_value())?, true))

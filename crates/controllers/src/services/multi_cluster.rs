@@ -191,17 +191,17 @@ impl Controller {
         Ok(wrote || claims || bound)
     }
 
-    async fn write_binding(&self, wanted: Binding) -> Result<bool> {
-        let (resource, key) = (Binding::api_resource(Scope::Namespaced), wanted.key());
+    async fn write_binding(&self, desired: Binding) -> Result<bool> {
+        let (resource, key) = (Binding::api_resource(Scope::Namespaced), desired.key());
         let writing = || format!("writing ResourceBinding {key}");
         let client = &self.context.client;
         let Some(existing) = self.context.bindings(Scope::Namespaced).cache().get(&key) else {
-            return client.create(&resource, &wanted).await.map(|_| true).during(writing);
+            return client.create(&resource, &desired).await.map(|_| true).during(writing);
         };
         if existing.is_deleting() {
             return Err(Error::Several(vec![format!("ResourceBinding {key} is being deleted")]));
         }
-        let merged = claimed::merged(&Binding::decode(&existing)?, wanted);
+        let merged = claimed::merged(&Binding::decode(&existing)?, desired);
         match merged.map_err(|error| Error::Several(vec![error.to_string()]))? {
             None => Ok(false),
             Some(merged) => client.update(&resource, &merged).await.map(|_| true).during(writing),
@@ -219,10 +219,10 @@ impl Controller {
                 continue;
             }
             let existing: Option<Work> = existing.map(|it| decoded(it.key(), it.decode())).transpose()?;
-            let wanted = claimed::work(service, &tree, &cluster, existing.as_ref());
+            let desired = claimed::work(service, &tree, &cluster, existing.as_ref());
             let written = match &existing {
-                None => slice_works::create(&self.context, &wanted).await,
-                Some(existing) if *existing != wanted => slice_works::update(&self.context, &wanted).await,
+                None => slice_works::create(&self.context, &desired).await,
+                Some(existing) if *existing != desired => slice_works::update(&self.context, &desired).await,
                 Some(_) => continue,
             };
             wrote |= written.is_ok();

@@ -71,10 +71,10 @@ async fn replicas(member: &Client) -> Value {
 }
 
 /// The replicas after each of some rounds.
-async fn rounds(member: &Client, manager: &str, wanted: i64, count: usize) -> Vec<Value> {
+async fn rounds(member: &Client, manager: &str, desired: i64, count: usize) -> Vec<Value> {
     let mut seen = Vec::new();
     for _ in 0..count {
-        scale(member, manager, wanted).await;
+        scale(member, manager, desired).await;
         seen.push(replicas(member).await);
     }
     seen

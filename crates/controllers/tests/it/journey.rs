@@ -264,10 +264,10 @@ async fn works_of_an_unreachable_cluster_are_applied_after_its_recovery() {
     create_application(&plane).await;
     plane.network.cut("m1");
     let m1 = ObjectKey::cluster("m1");
-    let ready = async |wanted: &str| {
+    let ready = async |expected: &str| {
         let cluster = plane.get(&Cluster::api_resource(), &m1).await?;
         let conditions = cluster["status"]["conditions"].as_array()?.clone();
-        conditions.iter().find(|c| c["type"] == "Ready" && c["status"] == wanted).map(|_| cluster)
+        conditions.iter().find(|c| c["type"] == "Ready" && c["status"] == expected).map(|_| cluster)
     };
     let cluster = plane.until("m1 is not ready", async || ready("False").await).await;
     assert!(!cluster["status"]["conditions"].to_string().contains("ClusterReady"));
@@ -280,8 +280,8 @@ async fn works_of_an_unreachable_cluster_are_applied_after_its_recovery() {
     change_policy(&plane, weights(5, 1)).await;
     plane.merge(&deployments(), &web(), json!({"spec": {"replicas": 6}}), PatchOptions::default()).await;
     let m2 = plane.member("m2");
-    let replicas = async |client: &client::Client, wanted: i64| {
-        (get(client, &deployments(), &web()).await?["spec"]["replicas"] == wanted).then_some(())
+    let replicas = async |client: &client::Client, expected: i64| {
+        (get(client, &deployments(), &web()).await?["spec"]["replicas"] == expected).then_some(())
     };
     plane.until("m2 follows alone", async || replicas(&m2, 1).await).await;
     let m1_client = plane.member("m1");

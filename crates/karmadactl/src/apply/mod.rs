@@ -130,8 +130,8 @@ pub fn run<'a>(context: &'a Context, program: &'static str, args: &'a ApplyArgs)
             grace_period: (args.grace_period >= 0).then_some(args.grace_period),
         };
         let selector = Some(args.selector.as_str());
-        let wanted = ObjectSelection::files(&args.files, args.namespace.as_deref(), selector);
-        let found = objects::find(context, &client, wanted).await?;
+        let selection = ObjectSelection::files(&args.files, args.namespace.as_deref(), selector);
+        let found = objects::find(context, &client, selection).await?;
         if found.items.is_empty() && found.errors.is_empty() {
             return Err(Error::message("no objects passed to apply"));
         }

@@ -124,9 +124,9 @@ async fn candidates(
     let mut items = Vec::new();
     let files = Files::default();
     for namespace in places {
-        let mut wanted = ObjectSelection::files(&files, namespace, pruning.selector.as_deref());
-        wanted.all = true;
-        let found = objects::of_targets(context, client, discovery, &target, wanted).await?;
+        let mut selection = ObjectSelection::files(&files, namespace, pruning.selector.as_deref());
+        selection.all = true;
+        let found = objects::of_targets(context, client, discovery, &target, selection).await?;
         Error::of_all(found.errors)?;
         items.extend(found.items);
     }

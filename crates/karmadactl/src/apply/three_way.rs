@@ -157,8 +157,8 @@ fn keyed(
         };
         let before = find(original, name);
         let before = before.as_ref().and_then(Value::as_object).unwrap_or(&empty);
-        let (wanted, current) = (item.as_object().unwrap_or(&empty), current.as_object().cloned().unwrap_or_default());
-        let mut change = maps(before, wanted, &current, items, keeps, place.depth + 1);
+        let (desired, current) = (item.as_object().unwrap_or(&empty), current.as_object().cloned().unwrap_or_default());
+        let mut change = maps(before, desired, &current, items, keeps, place.depth + 1);
         if !change.is_empty() {
             change.insert(merge_key.to_owned(), name.clone());
             changes.push(Value::Object(change));

@@ -84,24 +84,24 @@ pub fn run<'a>(context: &'a Context, args: &'a DescribeArgs) -> BoxFuture<'a, Re
 }
 
 async fn items(context: &Context, client: &Client, args: &DescribeArgs) -> Result<(Vec<Item>, Vec<Error>), Error> {
-    let mut wanted = ObjectSelection {
+    let mut selection = ObjectSelection {
         args: &args.args,
         all: args.selector.is_empty(),
         all_namespaces: args.all_namespaces,
         ..ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector))
     };
     if !args.files.is_empty() {
-        let found = objects::find(context, client, wanted).await?;
+        let found = objects::find(context, client, selection).await?;
         return Ok((found.items, found.errors));
     }
     let discovery = objects::discovery(client).await?;
     let (mut items, mut errors) = (Vec::new(), Vec::new());
     for target in targets::split(&args.args)? {
-        wanted.all = target.names.is_empty() && args.selector.is_empty();
-        let found = objects::of_targets(context, client, &discovery, std::slice::from_ref(&target), wanted).await?;
+        selection.all = target.names.is_empty() && args.selector.is_empty();
+        let found = objects::of_targets(context, client, &discovery, std::slice::from_ref(&target), selection).await?;
         errors.extend(found.errors);
         for item in found.items {
-            items.extend(expanded(context, client, &discovery, item, wanted).await?);
+            items.extend(expanded(context, client, &discovery, item, selection).await?);
         }
     }
     Ok((items, errors))
@@ -113,7 +113,7 @@ async fn expanded(
     client: &Client,
     discovery: &Discovery,
     item: Item,
-    wanted: ObjectSelection<'_>,
+    selection: ObjectSelection<'_>,
 ) -> Result<Vec<Item>, Error> {
     if item.object.is_some() {
         return Ok(vec![item]);
@@ -128,7 +128,7 @@ async fn expanded(
         group => format!("{}.{}.{group}", item.resource.plural, item.resource.version),
     };
     let target = targets::Target { type_, names: Vec::new() };
-    let all = ObjectSelection { all: true, selector: None, ..wanted };
+    let all = ObjectSelection { all: true, selector: None, ..selection };
     let found = objects::of_targets(context, client, discovery, &[target], all).await?;
     let named: Vec<Item> = found.items.into_iter().filter(|it| it.key.name.starts_with(&*item.key.name)).collect();
     if named.is_empty() {

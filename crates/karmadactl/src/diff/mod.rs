@@ -112,18 +112,18 @@ async fn compare(context: &Context, args: &DiffArgs) -> Result<(bool, Vec<Error>
         return Err(Error::message(format!("clusters don't exist: {}", unknown.join(","))));
     }
     let preview = !args.files.is_empty();
-    let mut wanted: Vec<(&Subject, Copy)> = Vec::new();
+    let mut desired_copies: Vec<(&Subject, Copy)> = Vec::new();
     for subject in &subjects {
         let plan = desired::plan(&subject.source, &around, preview);
         plan.notes.iter().for_each(|note| context.log(&format!("{note}\n")));
         errors.extend(plan.errors.into_iter().map(Error::message));
         let is_meant = |it: &Copy| args.clusters.is_empty() || args.clusters.contains(&it.cluster);
-        wanted.extend(plan.copies.into_iter().filter(is_meant).map(|copy| (subject, copy)));
+        desired_copies.extend(plan.copies.into_iter().filter(is_meant).map(|copy| (subject, copy)));
     }
-    for (subject, copy) in wanted.iter().filter(|(_, copy)| copy.suspended) {
+    for (subject, copy) in desired_copies.iter().filter(|(_, copy)| copy.suspended) {
         context.log(&format!("{}: {}: dispatching is suspended, nothing is written\n", copy.cluster, subject.name()));
     }
-    let reads: Vec<_> = wanted
+    let reads: Vec<_> = desired_copies
         .iter()
         .map(|(subject, copy)| {
             let member = servers::member(&client, &copy.cluster);
@@ -133,7 +133,7 @@ async fn compare(context: &Context, args: &DiffArgs) -> Result<(bool, Vec<Error>
     // In the order of the objects, not of the responses.
     let found: Vec<MemberObject> = stream::iter(reads).buffered(args.concurrency.max(1)).collect().await;
     let mut compared = Vec::new();
-    for ((subject, copy), there) in wanted.iter().zip(found) {
+    for ((subject, copy), there) in desired_copies.iter().zip(found) {
         match one(subject, copy, there, &around) {
             Ok(sides) => compared.extend(sides),
             Err(why) => errors.push(Error::message(format!("cluster {}: {}: {why}", copy.cluster, subject.name()))),

@@ -69,11 +69,11 @@ type Found = (Vec<Subject>, RenderInputs, Vec<Error>);
 
 /// The templates of the command line, with policies and overrides of its files in place of those on the server.
 pub async fn subjects(context: &Context, client: &Client, args: &DiffArgs) -> Result<Found, Error> {
-    let wanted = ObjectSelection {
+    let selection = ObjectSelection {
         args: &args.args,
         ..ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(args.selector.as_str()))
     };
-    let found = objects::find(context, client, wanted).await?;
+    let found = objects::find(context, client, selection).await?;
     let mut errors = found.errors;
     let discovery = objects::discovery(client).await?;
     let mut around = render_inputs(client).await?;

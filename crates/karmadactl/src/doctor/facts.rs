@@ -123,14 +123,14 @@ impl Sample {
 }
 
 /// The samples whose names are wanted, of a text in Prometheus' format.
-pub fn samples(text: &str, wanted: &[&str]) -> Vec<Sample> {
-    text.lines().filter_map(|line| sample(line, wanted)).collect()
+pub fn samples(text: &str, names: &[&str]) -> Vec<Sample> {
+    text.lines().filter_map(|line| sample(line, names)).collect()
 }
 
-fn sample(line: &str, wanted: &[&str]) -> Option<Sample> {
+fn sample(line: &str, names: &[&str]) -> Option<Sample> {
     let end = line.find(['{', ' '])?;
     let name = &line[..end];
-    if !wanted.contains(&name) {
+    if !names.contains(&name) {
         return None;
     }
     let (labels, value) = match line[end..].strip_prefix('{') {

@@ -265,7 +265,13 @@ fn row(forecast: &BindingForecast<'_>) -> Vec<String> {
 fn shortage(report: &scheduling::report::Report) -> String {
     match report.shortage {
         Some(it) => {
-            format!("{}: {} wanted, room for {} in {} clusters", report.result(), it.wanted, it.available, it.clusters)
+            format!(
+                "{}: {} wanted, room for {} in {} clusters",
+                report.result(),
+                it.required,
+                it.available,
+                it.clusters
+            )
         }
         None => report.result(),
     }

@@ -9,7 +9,7 @@ pub struct Kinds(pub &'static str, pub &'static str, pub &'static str);
 
 impl Kinds {
     pub fn includes(self, gvk: &GroupVersionKind) -> bool {
-        let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        let is = |pattern: &str, found: &str| pattern.is_empty() || pattern == found;
         is(self.0, &gvk.group) && is(self.1, &gvk.version) && is(self.2, &gvk.kind)
     }
 }

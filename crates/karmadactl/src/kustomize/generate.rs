@@ -60,9 +60,9 @@ fn generated(
         }
     }
     if kind == "Secret" {
-        let wanted = generator.secret_type.as_str();
+        let requested_type = generator.secret_type.as_str();
         object["data"] = json!({});
-        object["type"] = Value::from(if wanted.is_empty() { "Opaque" } else { wanted });
+        object["type"] = Value::from(if requested_type.is_empty() { "Opaque" } else { requested_type });
     }
     if options.immutable {
         object["immutable"] = Value::Bool(true);

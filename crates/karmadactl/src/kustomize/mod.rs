@@ -122,8 +122,8 @@ fn transform(place: &read::Place<'_>, found: &Kustomization, resources: &mut Vec
     labels::label(&found.common_labels, labels::Parts::All, resources);
     labels::annotate(&found.common_annotations, resources);
     patches::json(place, &found.patches_json6902, resources)?;
-    for wanted in &found.replicas {
-        names::scale(wanted, resources).map_err(|why| place.invalid(why))?;
+    for scaled in &found.replicas {
+        names::scale(scaled, resources).map_err(|why| place.invalid(why))?;
     }
     for image in &found.images {
         resources.iter_mut().for_each(|resource| images::set(image, resource));

@@ -76,15 +76,15 @@ pub fn affix(prefix: &str, suffix: &str, resources: &mut [Resource]) {
 }
 
 /// Sets the replicas of the workloads that have, or had, this name.
-pub fn scale(wanted: &Replicas, resources: &mut [Resource]) -> Result<(), String> {
+pub fn scale(scaled: &Replicas, resources: &mut [Resource]) -> Result<(), String> {
     let mut found = false;
     for resource in resources {
-        let is_named = resource.name() == wanted.name || resource.previous.iter().any(|id| id.name == wanted.name);
+        let is_named = resource.name() == scaled.name || resource.previous.iter().any(|id| id.name == scaled.name);
         if is_named && SCALED.contains(&resource.gvk().kind.as_str()) {
             found = true;
-            visit(&mut resource.object, "spec/replicas", true, &mut |at| *at = Value::from(wanted.count));
+            visit(&mut resource.object, "spec/replicas", true, &mut |at| *at = Value::from(scaled.count));
         }
     }
-    let (name, kinds) = (&wanted.name, SCALED.join(", "));
+    let (name, kinds) = (&scaled.name, SCALED.join(", "));
     if found { Ok(()) } else { Err(format!("replicas: no resource named {name:?} of the kinds {kinds}")) }
 }

@@ -81,7 +81,7 @@ fn select(target: &Target, resources: &[Resource]) -> Result<Vec<usize>, String>
     let (group, version, kind) = (pattern(&target.group)?, pattern(&target.version)?, pattern(&target.kind)?);
     let (name, namespace) = (pattern(&target.name)?, pattern(&target.namespace)?);
     let (labels, annotations) = (selector(&target.label_selector)?, selector(&target.annotation_selector)?);
-    let is = |pattern: &Regex, wanted: &str, found: &str| wanted.is_empty() || pattern.is_match(found);
+    let is = |pattern: &Regex, required: &str, found: &str| required.is_empty() || pattern.is_match(found);
     let selects = |resource: &Resource| {
         let (now, first) = (resource.id(), resource.original());
         let metadata =
@@ -106,9 +106,9 @@ fn to_selected(document: &Value, patch: &Patch, chosen: &[usize], resources: &mu
 
 /// A patch without a target names its resource.
 fn by_identity(patch: &Value, options: &BTreeMap<String, bool>, resources: &mut Vec<Resource>) -> Result<(), String> {
-    let wanted = id(patch);
-    let found = resources.iter_mut().find(|resource| resource.is_or_was(&wanted));
-    let Some(found) = found else { return Err(format!("no resource matches the strategic merge patch of {wanted}")) };
+    let required = id(patch);
+    let found = resources.iter_mut().find(|resource| resource.is_or_was(&required));
+    let Some(found) = found else { return Err(format!("no resource matches the strategic merge patch of {required}")) };
     merge(patch, options, found)?;
     resources.retain(|resource| !is_deleted(resource));
     Ok(())

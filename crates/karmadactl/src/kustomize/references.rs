@@ -241,7 +241,7 @@ impl Referrer<'_> {
         let Some(name) = found["name"].as_str().map(str::to_owned) else { return Ok(()) };
         let namespace = found["namespace"].as_str().map(str::to_owned);
         let was_there = |other: &Resource| {
-            let is = |at: &str| namespace.as_deref().is_none_or(|wanted| wanted == at);
+            let is = |at: &str| namespace.as_deref().is_none_or(|required| required == at);
             is(other.id().effective_namespace()) || other.previous.iter().any(|id| is(id.effective_namespace()))
         };
         let shown = |other: &Resource| format!("{}/{}", other.namespace(), other.name());

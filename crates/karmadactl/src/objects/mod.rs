@@ -108,20 +108,20 @@ pub struct Found {
 pub fn find<'a>(
     context: &'a Context,
     client: &'a Client,
-    wanted: ObjectSelection<'a>,
+    selection: ObjectSelection<'a>,
 ) -> BoxFuture<'a, Result<Found, Error>> {
     Box::pin(async move {
-        if !wanted.files.is_empty() {
-            if !wanted.args.is_empty() {
+        if !selection.files.is_empty() {
+            if !selection.args.is_empty() {
                 return Err(Error::message(
                     "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well",
                 ));
             }
-            return of_files(context, client, wanted).await;
+            return of_files(context, client, selection).await;
         }
-        let targets = targets::split(wanted.args)?;
+        let targets = targets::split(selection.args)?;
         let discovery = discovery(client).await?;
-        of_targets(context, client, &discovery, &targets, wanted).await
+        of_targets(context, client, &discovery, &targets, selection).await
     })
 }
 
@@ -131,9 +131,9 @@ pub async fn discovery(client: &Client) -> Result<Discovery, Error> {
     client.discovery().await.map_err(Error::client("read what the server serves"))
 }
 
-async fn of_files(context: &Context, client: &Client, wanted: ObjectSelection<'_>) -> Result<Found, Error> {
-    let manifests = files::read(wanted.files).await?;
-    let selector = wanted.selector.filter(|text| !text.is_empty()).map(selector).transpose()?;
+async fn of_files(context: &Context, client: &Client, selection: ObjectSelection<'_>) -> Result<Found, Error> {
+    let manifests = files::read(selection.files).await?;
+    let selector = selection.selector.filter(|text| !text.is_empty()).map(selector).transpose()?;
     let mut found = Found::default();
     if manifests.is_empty() {
         return Ok(found);
@@ -145,7 +145,7 @@ async fn of_files(context: &Context, client: &Client, wanted: ObjectSelection<'_
         {
             continue;
         }
-        match of_manifest(context, &discovery, manifest, wanted.namespace) {
+        match of_manifest(context, &discovery, manifest, selection.namespace) {
             Ok(item) => found.items.push(item),
             Err(error) => found.errors.push(error),
         }
@@ -211,7 +211,7 @@ pub fn of_targets<'a>(
     client: &'a Client,
     discovery: &'a Discovery,
     targets: &'a [Target],
-    wanted: ObjectSelection<'a>,
+    selection: ObjectSelection<'a>,
 ) -> BoxFuture<'a, Result<Found, Error>> {
     Box::pin(async move {
         let mut found = Found::default();
@@ -221,19 +221,19 @@ pub fn of_targets<'a>(
                 found.errors.push(unknown_type(&target.type_));
                 continue;
             }
-            if !target.names.is_empty() && wanted.selects() {
+            if !target.names.is_empty() && selection.selects() {
                 return Err(Error::message("name cannot be provided when a selector is specified"));
             }
-            if target.names.is_empty() && !wanted.selects() {
+            if target.names.is_empty() && !selection.selects() {
                 return Err(Error::message("resource(s) were provided, but no name was specified"));
             }
-            if !target.names.is_empty() && wanted.all_namespaces {
+            if !target.names.is_empty() && selection.all_namespaces {
                 return Err(Error::message("a resource cannot be retrieved by name across all namespaces"));
             }
             for known in resources {
                 let resource = &known.resource;
                 let namespace =
-                    resource.namespaced.then(|| wanted.namespace.map_or_else(|| context.namespace(), str::to_owned));
+                    resource.namespaced.then(|| selection.namespace.map_or_else(|| context.namespace(), str::to_owned));
                 for name in &target.names {
                     let key = match &namespace {
                         Some(namespace) => ObjectKey::namespaced(namespace.as_str(), name.as_str()),
@@ -243,8 +243,8 @@ pub fn of_targets<'a>(
                     found.items.push(Item { resource, key, object: None, source: String::new() });
                 }
                 if target.names.is_empty() {
-                    let within = namespace.as_deref().filter(|_| !wanted.all_namespaces);
-                    match list(context, client, resource, within, &wanted).await {
+                    let within = namespace.as_deref().filter(|_| !selection.all_namespaces);
+                    match list(context, client, resource, within, &selection).await {
                         Ok(items) => found.items.extend(items),
                         Err(error) => found.errors.push(Error::client(format!("list {}", resource.plural))(error)),
                     }
@@ -260,12 +260,12 @@ async fn list(
     client: &Client,
     resource: &ApiResource,
     namespace: Option<&str>,
-    wanted: &ObjectSelection<'_>,
+    selection: &ObjectSelection<'_>,
 ) -> Result<Vec<Item>, client::Error> {
     let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
     let mut options = ListOptions {
-        label_selector: text(wanted.selector),
-        field_selector: text(wanted.field_selector),
+        label_selector: text(selection.selector),
+        field_selector: text(selection.field_selector),
         limit: CHUNK,
         ..ListOptions::default()
     };

@@ -215,9 +215,9 @@ fn of_rejections(live: &Live, rows: &[Row], report: Option<&Report>) -> Vec<Stri
         steps.push("set spec.provider, spec.region or spec.zones of the clusters, or relax spec.placement.spreadConstraints of the policy".to_owned());
     }
     if let Some(shortage) = report.and_then(|report| report.shortage) {
-        let (wanted, available) = (shortage.wanted, shortage.available.max(0));
+        let (required, available) = (shortage.required, shortage.available.max(0));
         steps.push(format!(
-            "lower the replicas or their resource requests, or add nodes: {wanted} wanted, the clusters that the policy admits \
+            "lower the replicas or their resource requests, or add nodes: {required} wanted, the clusters that the policy admits \
              have room for {available}"
         ));
     } else if !with(&Obstacle::NoRoom).is_empty() {

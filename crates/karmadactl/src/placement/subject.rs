@@ -61,15 +61,15 @@ impl Subject {
 /// At most this many names are suggested.
 const SUGGESTED: usize = 5;
 
-/// Similar names to `wanted`, the nearest first.
-pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let wanted = wanted.to_lowercase();
+/// Similar names to `searched`, the nearest first.
+pub fn near<'a>(searched: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let searched = searched.to_lowercase();
     let distance = |name: &str| {
         let name = name.to_lowercase();
         match () {
-            () if name.starts_with(&wanted) => Some(0),
-            () if wanted.len() > 2 && (name.contains(&wanted) || wanted.starts_with(&name)) => Some(1),
-            () => Some(edits(&wanted, &name)).filter(|edits| *edits <= 1 + wanted.len() / 5).map(|edits| 1 + edits),
+            () if name.starts_with(&searched) => Some(0),
+            () if searched.len() > 2 && (name.contains(&searched) || searched.starts_with(&name)) => Some(1),
+            () => Some(edits(&searched, &name)).filter(|edits| *edits <= 1 + searched.len() / 5).map(|edits| 1 + edits),
         }
     };
     let mut found: Vec<(usize, &str)> = names.into_iter().filter_map(|name| Some((distance(name)?, name))).collect();
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn similar_names_are_suggested() {
         let names = ["nginx", "network", "web", "web-canary", "frontend"];
-        for (wanted, expected) in [
+        for (searched, expected) in [
             ("ne", &["network"][..]),
             ("ngnix", &["nginx"]),
             ("nginx2", &["nginx"]),
@@ -135,7 +135,7 @@ mod tests {
             ("canary", &["web-canary"]),
             ("database", &[]),
         ] {
-            assert_eq!(near(wanted, names), expected, "{wanted}");
+            assert_eq!(near(searched, names), expected, "{searched}");
         }
     }
 }

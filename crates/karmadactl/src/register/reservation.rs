@@ -48,11 +48,11 @@ fn holder<'a>(role: &'a Value, id: &str, now: Timestamp) -> Holder<'a> {
 /// Another cluster registers under the name.
 pub async fn reserve(generator: &Client, role: &Grant, name: &str, id: &str, now: Timestamp) -> Result<(), Error> {
     let (resource, key) = (&role.resource, key_of(role));
-    let mut wanted = role.object.clone();
-    wanted["metadata"]["annotations"] = json!({ID: id, SINCE: now.to_string()});
+    let mut desired = role.object.clone();
+    desired["metadata"]["annotations"] = json!({ID: id, SINCE: now.to_string()});
     let failed = |verb: &str| Error::client(format!("{verb} {} {key}", resource.plural));
     for _ in 0..ATTEMPTS {
-        match generator.create(resource, &wanted).await {
+        match generator.create(resource, &desired).await {
             Err(error) if error.is_already_exists() => {}
             other => return other.map(drop).map_err(failed("create")),
         }
@@ -65,7 +65,7 @@ pub async fn reserve(generator: &Client, role: &Grant, name: &str, id: &str, now
                 role.object["kind"].as_str().unwrap_or_default()
             )));
         }
-        let mut replacement = wanted.clone();
+        let mut replacement = desired.clone();
         replacement["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         match generator.update(resource, &replacement).await {
             Err(error) if error.is_conflict() || error.is_not_found() => {}

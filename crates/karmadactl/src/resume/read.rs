@@ -71,8 +71,8 @@ pub async fn member(
     }
     let manifests: Vec<&Value> =
         works.iter().flat_map(|work| work["spec"]["workload"]["manifests"].as_array()).flatten().collect();
-    let wanted: BTreeSet<Id> = manifests.iter().map(|manifest| Id::of(manifest)).collect();
-    let kinds: BTreeSet<(&str, &str)> = wanted.iter().map(|id| (id.group.as_str(), id.kind.as_str())).collect();
+    let desired: BTreeSet<Id> = manifests.iter().map(|manifest| Id::of(manifest)).collect();
+    let kinds: BTreeSet<(&str, &str)> = desired.iter().map(|id| (id.group.as_str(), id.kind.as_str())).collect();
     let listable = discovery.preferred().into_iter().filter(|it| it.can("list"));
     let listable: Vec<ApiResource> = listable.map(|it| it.resource.clone()).collect();
     let mut found = Member::default();
@@ -93,7 +93,7 @@ pub async fn member(
             found.unreadable.insert(((*group).to_owned(), (*kind).to_owned()), why);
         }
     }
-    unmanaged(&client, &listable, &wanted, &mut found).await.map_err(unreachable)?;
+    unmanaged(&client, &listable, &desired, &mut found).await.map_err(unreachable)?;
     Ok((found, listable))
 }
 
@@ -111,11 +111,11 @@ fn managed(client: Client, resource: ApiResource) -> BoxFuture<'static, (ApiReso
 async fn unmanaged(
     client: &Client,
     listable: &[ApiResource],
-    wanted: &BTreeSet<Id>,
+    desired: &BTreeSet<Id>,
     found: &mut Member,
 ) -> client::Result<()> {
     let mut places: BTreeMap<(&str, &str, &str), &ApiResource> = BTreeMap::new();
-    for id in wanted.iter().filter(|id| !found.objects.contains_key(*id)) {
+    for id in desired.iter().filter(|id| !found.objects.contains_key(*id)) {
         if let Some(resource) = listable.iter().find(|it| it.group == id.group && it.kind == id.kind) {
             places.insert((&id.group, &id.kind, &id.namespace), resource);
         }
@@ -123,7 +123,7 @@ async fn unmanaged(
     for ((_, _, namespace), resource) in places {
         let namespace = Some(namespace).filter(|it| !it.is_empty());
         let objects = list(client, resource, namespace, None).await?;
-        let named = objects.into_iter().map(|it| (Id::of(&it), it)).filter(|(id, _)| wanted.contains(id));
+        let named = objects.into_iter().map(|it| (Id::of(&it), it)).filter(|(id, _)| desired.contains(id));
         found.objects.extend(named);
     }
     Ok(())

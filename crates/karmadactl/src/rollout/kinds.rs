@@ -54,12 +54,12 @@ fn deployment(name: &str, object: &Value) -> Step {
     if stuck {
         return Step::Failed(format!("deployment {name:?} exceeded its progress deadline"));
     }
-    let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let replicas = object["spec"]["replicas"].as_i64().unwrap_or(1);
     let [all, updated, available] =
         ["replicas", "updatedReplicas", "availableReplicas"].map(|field| number(&status[field]));
     let waiting = format!("Waiting for deployment {name:?} rollout to finish:");
-    if updated < wanted {
-        Step::Waiting(format!("{waiting} {updated} out of {wanted} new replicas have been updated..."))
+    if updated < replicas {
+        Step::Waiting(format!("{waiting} {updated} out of {replicas} new replicas have been updated..."))
     } else if all > updated {
         Step::Waiting(format!("{waiting} {} old replicas are pending termination...", all - updated))
     } else if available < updated {
@@ -100,16 +100,16 @@ fn stateful_set(name: &str, object: &Value) -> Step {
     if number(&status["observedGeneration"]) == 0 || !is_observed(object) {
         return Step::Waiting("Waiting for statefulset spec update to be observed...".to_owned());
     }
-    let wanted = spec["replicas"].as_i64().unwrap_or(1);
+    let replicas = spec["replicas"].as_i64().unwrap_or(1);
     let [ready, updated, current] =
         ["readyReplicas", "updatedReplicas", "currentReplicas"].map(|field| number(&status[field]));
     let revision = status["updateRevision"].as_str().unwrap_or_default();
-    if ready < wanted {
-        return Step::Waiting(format!("Waiting for {} pods to be ready...", wanted - ready));
+    if ready < replicas {
+        return Step::Waiting(format!("Waiting for {} pods to be ready...", replicas - ready));
     }
     let partition = number(&strategy["rollingUpdate"]["partition"]);
     if partition > 0 {
-        let rolled = (wanted - partition).max(0);
+        let rolled = (replicas - partition).max(0);
         return if updated < rolled {
             let text = "Waiting for partitioned roll out to finish:";
             Step::Waiting(format!("{text} {updated} out of {rolled} new pods have been updated..."))

@@ -74,12 +74,12 @@ struct Named {
 impl Named {
     async fn find(&self, context: &Context, client: &Client) -> Result<Vec<Item>, Error> {
         let is_type_alone = matches!(self.args.as_slice(), [only] if !only.contains('/')) && self.selector.is_empty();
-        let wanted = ObjectSelection {
+        let selection = ObjectSelection {
             args: &self.args,
             all: is_type_alone,
             ..ObjectSelection::files(&self.files, self.namespace.as_deref(), Some(&self.selector))
         };
-        let found = objects::find(context, client, wanted).await?;
+        let found = objects::find(context, client, selection).await?;
         Error::of_all(found.errors)?;
         if found.items.is_empty() {
             return Err(Error::message("no matching resources found"));

@@ -54,18 +54,18 @@ fn generation(object: &Value) -> i64 {
 }
 
 /// The clusters of the binding, restricted to the wanted ones; an empty list means all.
-pub fn clusters<'a>(binding: &'a Binding, wanted: &'a [String]) -> impl Iterator<Item = &'a TargetCluster> {
-    binding.spec.clusters.iter().filter(|cluster| wanted.is_empty() || wanted.contains(&cluster.name))
+pub fn clusters<'a>(binding: &'a Binding, selected: &'a [String]) -> impl Iterator<Item = &'a TargetCluster> {
+    binding.spec.clusters.iter().filter(|cluster| selected.is_empty() || selected.contains(&cluster.name))
 }
 
 /// The progress of the change.
-pub fn report(seen: &Seen, wanted: &[String], goal: Goal) -> Report {
+pub fn report(seen: &Seen, selected: &[String], goal: Goal) -> Report {
     let Some(template) = &seen.template else {
         return vec![(KARMADA.to_owned(), Step::Failed("the template does not exist any more".to_owned()))];
     };
-    let mut report = vec![(KARMADA.to_owned(), scheduled(template, seen.binding.as_ref(), wanted))];
+    let mut report = vec![(KARMADA.to_owned(), scheduled(template, seen.binding.as_ref(), selected))];
     let Some(binding) = &seen.binding else { return report };
-    for cluster in clusters(binding, wanted) {
+    for cluster in clusters(binding, selected) {
         let unread = Copy::Unread;
         let copy = seen.copies.get(&cluster.name).unwrap_or(&unread);
         report.push((cluster.name.clone(), in_cluster(template, binding, cluster, copy, goal)));
@@ -74,7 +74,7 @@ pub fn report(seen: &Seen, wanted: &[String], goal: Goal) -> Report {
 }
 
 /// The control plane's part.
-fn scheduled(template: &Value, binding: Option<&Binding>, wanted: &[String]) -> Step {
+fn scheduled(template: &Value, binding: Option<&Binding>, selected: &[String]) -> Step {
     let what = shown(template);
     let Some(binding) = binding else {
         return Step::Waiting(format!("Waiting for {what} to be claimed by a propagation policy..."));
@@ -91,8 +91,8 @@ fn scheduled(template: &Value, binding: Option<&Binding>, wanted: &[String]) -> 
         }
         _ => return Step::Waiting(format!("{waiting}...")),
     }
-    let names: Vec<&str> = clusters(binding, wanted).map(|it| it.name.as_str()).collect();
-    let missing: Vec<&str> = wanted.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
+    let names: Vec<&str> = clusters(binding, selected).map(|it| it.name.as_str()).collect();
+    let missing: Vec<&str> = selected.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
     if !missing.is_empty() {
         return Step::Waiting(format!("Waiting for {what} to be scheduled to {}...", missing.join(", ")));
     }
@@ -227,9 +227,9 @@ mod tests {
             "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": available}})))
     }
 
-    fn check(seen: &Seen, wanted: &[&str], goal: Goal, expected: &Expect) {
-        let wanted: Vec<String> = wanted.iter().map(|it| (*it).to_owned()).collect();
-        let report = report(seen, &wanted, goal);
+    fn check(seen: &Seen, selected: &[&str], goal: Goal, expected: &Expect) {
+        let selected: Vec<String> = selected.iter().map(|it| (*it).to_owned()).collect();
+        let report = report(seen, &selected, goal);
         let mut text = String::new();
         for (who, step) in &report {
             let mark = match step {

@@ -181,12 +181,12 @@ async fn sources(context: &Context, client: &Client, args: &LogsArgs, namespace:
         context.log(&format!("Found {} pods, using pod/{}\n", found.len(), pods::name(&found[0])));
         found.truncate(1);
     }
-    let wanted = args.args.get(1).unwrap_or(&args.container);
+    let container_name = args.args.get(1).unwrap_or(&args.container);
     let mut sources = Vec::new();
     for pod in &found {
         let names = match args.all_containers {
             true => pods::containers(pod),
-            false => vec![pods::container(context, pod, wanted, false)?],
+            false => vec![pods::container(context, pod, container_name, false)?],
         };
         let of = |container: &str| Source { pod: pods::name(pod).to_owned(), container: container.to_owned() };
         sources.extend(names.into_iter().map(of));

@@ -117,20 +117,22 @@ pub fn containers(pod: &Value) -> Vec<&str> {
 ///
 /// # Errors
 /// When the pod has no such container.
-pub fn container<'p>(context: &Context, pod: &'p Value, wanted: &str, quiet: bool) -> Result<&'p str, Error> {
+pub fn container<'p>(context: &Context, pod: &'p Value, container_name: &str, quiet: bool) -> Result<&'p str, Error> {
     let known = containers(pod);
-    if !wanted.is_empty() {
-        let found = known.iter().find(|name| **name == wanted).copied();
+    if !container_name.is_empty() {
+        let found = known.iter().find(|name| **name == container_name).copied();
         return found.ok_or_else(|| {
             Error::message(format!(
-                "container {wanted} is not valid for pod {} out of: {}",
+                "container {container_name} is not valid for pod {} out of: {}",
                 name(pod),
                 known.join(", ")
             ))
         });
     }
     let annotated = pod["metadata"]["annotations"][DEFAULT_CONTAINER].as_str();
-    let default = annotated.and_then(|wanted| known.iter().find(|name| **name == wanted)).or_else(|| known.first());
+    let default = annotated
+        .and_then(|container_name| known.iter().find(|name| **name == container_name))
+        .or_else(|| known.first());
     let Some(default) = default.copied() else {
         return Err(Error::message(format!("pod {} has no containers", name(pod))));
     };

@@ -71,7 +71,7 @@ pub struct WaitArgs {
 }
 
 impl WaitArgs {
-    fn wanted(&self) -> ObjectSelection<'_> {
+    fn selection(&self) -> ObjectSelection<'_> {
         ObjectSelection {
             files: &self.files,
             args: &self.args,
@@ -154,7 +154,7 @@ async fn subjects<'a>(
 ) -> Result<Vec<Subject<'a>>, Error> {
     let mut subjects = Vec::new();
     for server in servers {
-        let found = objects::find(context, &server.client, args.wanted()).await;
+        let found = objects::find(context, &server.client, args.selection()).await;
         let found = found.and_then(|found| Error::of_all(found.errors).map(|()| found.items));
         let items = match found {
             Err(Error::Message(why)) if server.is_member() => return Err(Error::message(server.error(why))),

@@ -69,8 +69,8 @@ pub fn run<'a>(context: &'a Context, args: &'a WhyArgs) -> BoxFuture<'a, Result<
         let (mut pages, mut errors) = (Vec::new(), Vec::new());
         let mut subjects: Vec<(Subject, String)> = named.into_iter().map(|it| (it, namespace.clone())).collect();
         if !args.files.is_empty() {
-            let wanted = ObjectSelection::files(&args.files, args.namespace.as_deref(), None);
-            let found = objects::find(context, &client, wanted).await?;
+            let selection = ObjectSelection::files(&args.files, args.namespace.as_deref(), None);
+            let found = objects::find(context, &client, selection).await?;
             errors = found.errors;
             subjects.extend(found.items.into_iter().map(|item| {
                 let type_ = Some(qualified(&item.resource));

@@ -65,10 +65,10 @@ pub fn waiting(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[
     found.extend(outstanding.map(|row| format!("{}: {}", row.cluster, row.state)));
     let tasks = &binding.spec.graceful_eviction_tasks;
     found.extend(tasks.iter().map(|task| eviction(task, binding)));
-    let wanted = targets(binding);
+    let desired = targets(binding);
     for work in &live.works {
         let cluster = names::cluster_of_namespace(&work.metadata.namespace).unwrap_or_default();
-        let leaves = !wanted.contains_key(cluster) || work.metadata.deletion_timestamp.is_some();
+        let leaves = !desired.contains_key(cluster) || work.metadata.deletion_timestamp.is_some();
         if leaves && !tasks.iter().any(|task| task.from_cluster == cluster) {
             found.push(format!("{cluster}: its copy is being removed{}", trouble_of(live, cluster)));
         }
@@ -76,7 +76,7 @@ pub fn waiting(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[
     found.extend(live.clusters.iter().filter_map(|cluster| {
         let name = cluster.metadata.name.as_str();
         brake::paused_since(cluster)
-            .filter(|since| wanted.contains_key(name) && !brake::is_released(cluster, *since))?;
+            .filter(|since| desired.contains_key(name) && !brake::is_released(cluster, *since))?;
         Some(format!("{name}: evictions from it are paused until the fleet has recovered"))
     }));
     found

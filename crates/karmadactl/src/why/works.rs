@@ -65,9 +65,9 @@ impl Row {
 /// The status of an object in a few words.
 pub fn summary(status: &Value) -> String {
     let number = |field: &str| status[field].as_i64();
-    if let Some(wanted) = number("replicas").or(number("desiredNumberScheduled")) {
+    if let Some(desired) = number("replicas").or(number("desiredNumberScheduled")) {
         let ready = number("readyReplicas").or(number("numberReady")).unwrap_or(0);
-        return format!("{ready}/{wanted} ready");
+        return format!("{ready}/{desired} ready");
     }
     if let Some(phase) = status["phase"].as_str().filter(|phase| !phase.is_empty()) {
         return phase.to_owned();

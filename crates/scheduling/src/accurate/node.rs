@@ -116,21 +116,21 @@ pub(super) fn amounts(list: &Value) -> Amounts {
     list.as_object().into_iter().flatten().filter_map(amount).collect()
 }
 
-/// Returns what one replica requests of the resources that `wanted` selects.
-pub(super) fn needs(component: &Component, wanted: impl Fn(&str) -> bool) -> Vec<(&str, i64)> {
+/// Returns what one replica requests of the resources that `is_needed` selects.
+pub(super) fn needs(component: &Component, is_needed: impl Fn(&str) -> bool) -> Vec<(&str, i64)> {
     let request = component.replica_requirements.as_ref().map(|it| &it.resource_request);
     let amount = |(name, amount): (&'_ String, &karmada_api::kubernetes::Quantity)| {
         let amount: Quantity = amount.as_str().parse().ok()?;
         Some(count(name, amount)).filter(|amount| *amount > 0)
     };
-    let listed = request.into_iter().flatten().filter(|(name, _)| wanted(name));
+    let listed = request.into_iter().flatten().filter(|(name, _)| is_needed(name));
     listed.filter_map(|(name, quantity)| Some((name.as_str(), amount((name, quantity))?))).collect()
 }
 
 /// The sort key of a component: cpu first, then memory.
 pub(super) fn size(component: &Component) -> (i64, i64) {
     let needs = needs(component, is_of_nodes);
-    let of = |wanted: &str| needs.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, amount)| *amount);
+    let of = |resource: &str| needs.iter().find(|(name, _)| *name == resource).map_or(0, |(_, amount)| *amount);
     (of("cpu"), of("memory"))
 }
 

@@ -36,8 +36,8 @@ fn template(workload: &Value) -> Value {
 /// Returns the ReplicaSet with the Deployment's current template; the oldest if there are several.
 pub fn new_replica_set<'a>(deployment: &Value, replica_sets: impl IntoIterator<Item = &'a Value>) -> Option<&'a Value> {
     let (selector, uid) = (selects(deployment)?, deployment["metadata"]["uid"].as_str()?);
-    let wanted = template(deployment);
-    let same = |set: &&Value| controlled_by(set, uid) && matches(&selector, set) && template(set) == wanted;
+    let pod_template = template(deployment);
+    let same = |set: &&Value| controlled_by(set, uid) && matches(&selector, set) && template(set) == pod_template;
     let age = |set: &&Value| {
         let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default().to_owned();
         (text("creationTimestamp"), text("name"))

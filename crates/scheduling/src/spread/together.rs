@@ -83,11 +83,11 @@ fn widen(
     while count(grouping, &selected) < grouping.bounds.min {
         let has: BTreeSet<u32> = selected.iter().map(|it| grouping.at(it.place)).collect();
         let firsts: BTreeSet<u32> = selected.iter().map(|it| it.group).collect();
-        let wanted = |it: &&Candidate| {
+        let is_selected = |it: &&Candidate| {
             let group = grouping.at(it.place);
             group != 0 && !has.contains(&group) && (firsts.contains(&it.group) || firsts.len() < first.max)
         };
-        let newcomer = *allowed.iter().find(wanted)?;
+        let newcomer = *allowed.iter().find(is_selected)?;
         if selected.len() >= most {
             // The least preferred cluster whose groups have others, or whose first group the new cluster fills.
             let spare = (0..selected.len()).rev().find(|index| {

@@ -47,11 +47,11 @@ impl DesiredState {
     }
 
     fn see(&self, binding: &Value, exists: bool) {
-        let wanted = |cluster: &str| exists && is_desired(binding, cluster);
+        let desired = |cluster: &str| exists && is_desired(binding, cluster);
         let mut since = self.0.lock();
-        since.retain(|(of, cluster), _| of != name(binding) || wanted(cluster));
+        since.retain(|(of, cluster), _| of != name(binding) || desired(cluster));
         let leaving = leaving(binding).map(str::to_owned);
-        for cluster in targets(binding).into_keys().chain(leaving).filter(|cluster| wanted(cluster)) {
+        for cluster in targets(binding).into_keys().chain(leaving).filter(|cluster| desired(cluster)) {
             since.entry((name(binding).to_owned(), cluster)).or_insert_with(Instant::now);
         }
     }

@@ -29,7 +29,7 @@ pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
         }
         wrong.extend(works(state, member));
         wrong.extend(left_over(plane, state, member).await);
-        for (binding, replicas) in wanted(state, member) {
+        for (binding, replicas) in desired(state, member) {
             wrong.extend(copy(plane, state, member, binding, replicas).await);
         }
     }
@@ -37,7 +37,7 @@ pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
 }
 
 /// The bindings that require a copy in a member, and its replicas.
-fn wanted<'a>(state: &'a State, member: &str) -> Vec<(&'a Value, i64)> {
+fn desired<'a>(state: &'a State, member: &str) -> Vec<(&'a Value, i64)> {
     state.bindings.iter().filter_map(|binding| Some((binding, *targets(binding).get(member)?))).collect()
 }
 
@@ -45,7 +45,7 @@ fn wanted<'a>(state: &'a State, member: &str) -> Vec<(&'a Value, i64)> {
 fn works(state: &State, member: &str) -> Vec<String> {
     let of = |work: &Value| binding_name(work).map(|(_, name)| name.to_owned()).unwrap_or_default();
     let mut missing: BTreeMap<String, &Value> =
-        wanted(state, member).into_iter().map(|(binding, _)| (name(binding).to_owned(), binding)).collect();
+        desired(state, member).into_iter().map(|(binding, _)| (name(binding).to_owned(), binding)).collect();
     let mut wrong = Vec::new();
     for work in &state.works[member] {
         let binding = of(work);
@@ -112,8 +112,8 @@ async fn copy(plane: &Plane, state: &State, member: &str, binding: &Value, repli
     if condition(work, "Applied") != "True" {
         return Some(format!("{what} is there, its Work does not report it"));
     }
-    let wanted = content(manifest(work));
-    (content(&object) != wanted).then(|| format!("{what} has {:?}, not {wanted:?}", content(&object)))
+    let desired = content(manifest(work));
+    (content(&object) != desired).then(|| format!("{what} has {:?}, not {desired:?}", content(&object)))
 }
 
 /// The value after overrides.

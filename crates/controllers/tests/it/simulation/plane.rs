@@ -56,8 +56,8 @@ fn of_template(state: &State, kind: Kind, template: &Value) -> Option<String> {
             "dispatching": spec["suspension"]["dispatching"],
             "dispatchingOnClusters": spec["suspension"]["dispatchingOnClusters"]})
     };
-    let (wanted, is) = (settings(&policy["spec"]), settings(&binding["spec"]));
-    (wanted != is).then(|| format!("{what}: policy {} has {wanted}, the binding {is}", name(policy)))
+    let (desired, is) = (settings(&policy["spec"]), settings(&binding["spec"]));
+    (desired != is).then(|| format!("{what}: policy {} has {desired}, the binding {is}", name(policy)))
 }
 
 /// Dependencies of a Deployment without a binding.
@@ -166,10 +166,10 @@ fn required(state: &State, binding: &Value) -> Option<String> {
         return None;
     }
     let some = |field: &str, value: Value| referrers.iter().any(|other| other["spec"][field] == value);
-    let wanted = (some("conflictResolution", json!("Overwrite")), some("preserveResourcesOnDeletion", json!(true)));
+    let desired = (some("conflictResolution", json!("Overwrite")), some("preserveResourcesOnDeletion", json!(true)));
     let spec = &binding["spec"];
     let is = (spec["conflictResolution"] == "Overwrite", spec["preserveResourcesOnDeletion"] == true);
-    (wanted != is).then(|| format!("{what} overwrites and preserves {is:?}, not {wanted:?}"))
+    (desired != is).then(|| format!("{what} overwrites and preserves {is:?}, not {desired:?}"))
 }
 
 /// The Works' state in the binding's status.
@@ -178,24 +178,24 @@ fn reported(state: &State, binding: &Value) -> Option<String> {
         let labels = ["resourcebinding", "clusterresourcebinding"];
         labels.map(|group| text(object, &format!("/metadata/labels/{group}.karmada.io~1permanent-id")).to_owned())
     };
-    let (mut wanted, own_id) = (Vec::new(), id(binding));
+    let (mut desired, own_id) = (Vec::new(), id(binding));
     for (member, works) in &state.works {
         let made = works.iter().find(|work| lives(work) && id(work) == own_id);
-        wanted.extend(made.map(|work| ((*member).to_owned(), super::read::condition(work, "Applied") == "True")));
+        desired.extend(made.map(|work| ((*member).to_owned(), super::read::condition(work, "Applied") == "True")));
     }
     let items = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
     let is: Vec<(String, bool)> =
         items.map(|it| (text(it, "/clusterName").to_owned(), it["applied"] == true)).collect();
-    if is != wanted {
-        return Some(format!("binding {} is reported as applied in {is:?}, its Works {wanted:?}", name(binding)));
+    if is != desired {
+        return Some(format!("binding {} is reported as applied in {is:?}, its Works {desired:?}", name(binding)));
     }
-    let there: BTreeSet<&String> = wanted.iter().map(|(member, _)| member).collect();
+    let there: BTreeSet<&String> = desired.iter().map(|(member, _)| member).collect();
     let mut due: BTreeSet<String> = targets(binding).into_keys().collect();
     due.extend(leaving(binding).map(str::to_owned));
     let full = !due.is_empty()
-        && wanted.iter().all(|(_, applied)| *applied)
+        && desired.iter().all(|(_, applied)| *applied)
         && due.iter().all(|cluster| there.contains(cluster));
     let status = super::read::condition(binding, "FullyApplied");
-    (!wanted.is_empty() && (status == "True") != full)
-        .then(|| format!("binding {}: FullyApplied is {status:?} with {wanted:?} of {due:?}", name(binding)))
+    (!desired.is_empty() && (status == "True") != full)
+        .then(|| format!("binding {}: FullyApplied is {status:?} with {desired:?} of {due:?}", name(binding)))
 }

@@ -118,9 +118,9 @@ impl State {
 
     /// The ConfigMap that a Deployment mounts, if it exists.
     pub fn needed_by(&self, template: &Value) -> Option<&Value> {
-        let wanted = text(template, "/spec/template/spec/volumes/0/configMap/name");
+        let desired = text(template, "/spec/template/spec/volumes/0/configMap/name");
         let mut maps = self.templates.iter().filter(|(kind, _)| *kind == Kind::ConfigMap);
-        maps.find(|(_, map)| name(map) == wanted).map(|(_, map)| map).filter(|map| lives(map))
+        maps.find(|(_, map)| name(map) == desired).map(|(_, map)| map).filter(|map| lives(map))
     }
 }
 
@@ -133,7 +133,7 @@ pub fn selects(policy: &Value, kind: Kind, template: &Value) -> bool {
         let labels = selector["labelSelector"]["matchLabels"].as_object().into_iter().flatten();
         let named = selector["name"].as_str().filter(|name| !name.is_empty());
         text(selector, "/kind") == kind.resource().kind
-            && named.is_none_or(|wanted| wanted == name(template))
+            && named.is_none_or(|desired| desired == name(template))
             && labels.into_iter().all(|(key, value)| template["metadata"]["labels"][key] == *value)
     })
 }

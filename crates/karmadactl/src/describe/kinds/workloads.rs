@@ -15,11 +15,11 @@ pub fn deployment(lines: &mut Lines, object: &Value, related: &Related) {
     lines.text(0, &format!("Selector:\t{}", selector(&spec["selector"])));
     let [updated, all, available, unavailable] =
         ["updatedReplicas", "replicas", "availableReplicas", "unavailableReplicas"].map(|it| number(&status[it]));
-    let wanted = spec["replicas"].as_i64().unwrap_or(1);
+    let desired = spec["replicas"].as_i64().unwrap_or(1);
     lines.text(
         0,
         &format!(
-            "Replicas:\t{wanted} desired | {updated} updated | {all} total | {available} available | {unavailable} unavailable"
+            "Replicas:\t{desired} desired | {updated} updated | {all} total | {available} available | {unavailable} unavailable"
         ),
     );
     lines.text(0, &format!("StrategyType:\t{}", text(&spec["strategy"]["type"])));
@@ -94,8 +94,8 @@ pub fn stateful_set(lines: &mut Lines, object: &Value, related: &Related) {
     lines.text(0, &format!("Selector:\t{}", selector(&spec["selector"])));
     lines.map(0, "Labels:", &metadata["labels"], "=");
     lines.map(0, "Annotations:", &metadata["annotations"], ": ");
-    let wanted = spec["replicas"].as_i64().unwrap_or(1);
-    lines.text(0, &format!("Replicas:\t{wanted} desired | {} total", number(&object["status"]["replicas"])));
+    let desired = spec["replicas"].as_i64().unwrap_or(1);
+    lines.text(0, &format!("Replicas:\t{desired} desired | {} total", number(&object["status"]["replicas"])));
     lines.text(0, &format!("Update Strategy:\t{}", text(&spec["updateStrategy"]["type"])));
     if let Some(partition) = spec["updateStrategy"]["rollingUpdate"]["partition"].as_i64() {
         lines.text(1, &format!("Partition:\t{partition}"));

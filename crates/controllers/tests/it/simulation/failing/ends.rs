@@ -87,12 +87,12 @@ impl Run {
         }
         for member in ALL {
             let copy = get(&self.plane.member(member), &kind.resource(), &kind.key(workload)).await;
-            let wanted = targets.get(member).copied();
+            let desired = targets.get(member).copied();
             let found = copy.as_ref().map(|copy| copy["spec"]["replicas"].as_i64().unwrap_or_default());
             let ready = copy.as_ref().map(|copy| copy["status"]["readyReplicas"].as_i64().unwrap_or_default());
-            if wanted != found || found != ready {
+            if desired != found || found != ready {
                 wrong.push(format!(
-                    "{workload} in {member}: {wanted:?} replicas wanted, {found:?} there, {ready:?} ready"
+                    "{workload} in {member}: {desired:?} replicas wanted, {found:?} there, {ready:?} ready"
                 ));
             }
         }
@@ -125,9 +125,9 @@ impl Run {
         let mut wrong = Vec::new();
         for member in ALL {
             let share = get(&self.plane.member(member), &shares, &ObjectKey::namespaced("demo", "q")).await;
-            let (is, wanted) = (share.map(|it| it["spec"]["hard"]["cpu"].clone()), assigned.get(member).cloned());
-            if is != wanted {
-                wrong.push(format!("the quota's share in {member} is {is:?}, not {wanted:?}"));
+            let (is, desired) = (share.map(|it| it["spec"]["hard"]["cpu"].clone()), assigned.get(member).cloned());
+            if is != desired {
+                wrong.push(format!("the quota's share in {member} is {is:?}, not {desired:?}"));
             }
         }
         let Some(found) = found else { return wrong };

@@ -90,23 +90,23 @@ impl Fleet {
             state.copies.retain(|(of, copy), _| *of != member || found.iter().any(|object| name(object) == copy));
         }
         for object in &found {
-            let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
+            let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
             let reported = {
                 let mut state = self.state.lock();
                 let behavior = state.behaviors.get(member).copied().unwrap_or(HealthBehavior::Truthful);
                 let copy = state.copies.entry((member, name(object).to_owned())).or_default();
                 copy.ready = match behavior {
-                    HealthBehavior::Truthful => copy.ready + i64::from(copy.ready < wanted),
-                    HealthBehavior::Varying => rng.random_range(0..=wanted),
+                    HealthBehavior::Truthful => copy.ready + i64::from(copy.ready < desired),
+                    HealthBehavior::Varying => rng.random_range(0..=desired),
                     HealthBehavior::Sick | HealthBehavior::Misreporting => 0,
                 };
-                copy.ready = copy.ready.min(wanted);
-                let reported = if behavior == HealthBehavior::Misreporting { wanted } else { copy.ready };
+                copy.ready = copy.ready.min(desired);
+                let reported = if behavior == HealthBehavior::Misreporting { desired } else { copy.ready };
                 copy.report(reported);
                 reported
             };
-            let status = json!({"observedGeneration": object["metadata"]["generation"], "replicas": wanted,
-                "updatedReplicas": wanted, "readyReplicas": reported, "availableReplicas": reported});
+            let status = json!({"observedGeneration": object["metadata"]["generation"], "replicas": desired,
+                "updatedReplicas": desired, "readyReplicas": reported, "availableReplicas": reported});
             if object["status"] != status {
                 let patch = Patch::Merge(json!({"status": status}));
                 let key = kind.key(name(object));
