@@ -132,16 +132,16 @@ impl Fleet for Measured {
         Ok(targets)
     }
 
-    fn may_have(&self, cluster: &str, wanted: &ResourceRequest) -> bool {
+    fn may_have(&self, cluster: &str, request: &ResourceRequest) -> bool {
         let members = self.members.read().clone();
         let Some(member) = members.and_then(|members| members.read_connection(cluster)) else { return true };
-        let (resource, key) = match wanted.resource {
+        let (resource, key) = match request.resource {
             Resource::Pods => (
                 ApiResource::namespaced("", "v1", "Pod", "pods"),
-                ObjectKey::namespaced(wanted.namespace.as_str(), wanted.name.as_str()),
+                ObjectKey::namespaced(request.namespace.as_str(), request.name.as_str()),
             ),
             Resource::Nodes => {
-                (ApiResource::cluster("", "v1", "Node", "nodes"), ObjectKey::cluster(wanted.name.as_str()))
+                (ApiResource::cluster("", "v1", "Node", "nodes"), ObjectKey::cluster(request.name.as_str()))
             }
         };
         let Some(known) = member.informers.existing(&resource) else { return true };
@@ -149,15 +149,15 @@ impl Fleet for Measured {
         if !known.has_synced() || known.trouble().is_some() {
             return true;
         }
-        if !wanted.name.is_empty() {
+        if !request.name.is_empty() {
             return known.cache().get(&key).is_some();
         }
-        if wanted.namespace.is_empty() && wanted.labels.is_everything() {
+        if request.namespace.is_empty() && request.labels.is_everything() {
             return !known.cache().is_empty();
         }
-        let namespace = Some(wanted.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let namespace = Some(request.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let objects = known.cache().list(namespace);
-        objects.iter().any(|object| wanted.labels.matches_with(|key| object.label(key)))
+        objects.iter().any(|object| request.labels.matches_with(|key| object.label(key)))
     }
 
     fn may_serve(&self, cluster: &str, group: &str) -> bool {

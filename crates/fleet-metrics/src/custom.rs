@@ -149,15 +149,15 @@ fn text<'v>(map: &'v Map<String, Value>, field: &str) -> &'v str {
 ///
 /// # Errors
 /// In words: the document is not a list of values.
-pub fn entries(wanted: &Described, cluster: &str, list: Value) -> Result<Vec<Entry>, String> {
+pub fn entries(requested: &Described, cluster: &str, list: Value) -> Result<Vec<Entry>, String> {
     let list: List = serde_json::from_value(list).map_err(|error| format!("its values cannot be read: {error}"))?;
     if list.kind != "MetricValueList" {
         return Err(format!("it returned the kind {:?} instead of MetricValueList", list.kind));
     }
     let is_wanted = |raw: &Raw| {
         let (name, namespace) = (text(&raw.described_object, "name"), text(&raw.described_object, "namespace"));
-        (wanted.is_all() || name.is_empty() || name == wanted.name)
-            && (wanted.namespace.is_empty() || namespace.is_empty() || namespace == wanted.namespace)
+        (requested.is_all() || name.is_empty() || name == requested.name)
+            && (requested.namespace.is_empty() || namespace.is_empty() || namespace == requested.namespace)
     };
     let entry = |raw: Raw| {
         let (name, selector) = raw.metric.map(|it| (it.name, it.selector)).unwrap_or_default();
@@ -232,10 +232,10 @@ impl Entry {
 ///
 /// # Errors
 /// NotFound when no member has a value.
-pub fn merged(wanted: &CustomRequest, parts: Vec<Vec<Entry>>) -> Result<Value, Status> {
+pub fn merged(requested: &CustomRequest, parts: Vec<Vec<Entry>>) -> Result<Value, Status> {
     let mut sums: BTreeMap<(String, String), Entry> = BTreeMap::new();
     for entry in parts.into_iter().flatten() {
-        let key = match wanted.described.is_all() {
+        let key = match requested.described.is_all() {
             true => (text(&entry.described, "namespace").to_owned(), text(&entry.described, "name").to_owned()),
             false => Default::default(),
         };
@@ -247,10 +247,10 @@ pub fn merged(wanted: &CustomRequest, parts: Vec<Vec<Entry>>) -> Result<Value, S
         }
     }
     if sums.is_empty() {
-        return Err(wanted.described.absent());
+        return Err(requested.described.absent());
     }
-    let items: Vec<Value> = sums.values().map(|it| it.to_value(wanted.version)).collect();
-    let api_version = format!("{CUSTOM}/{}", wanted.version.name());
+    let items: Vec<Value> = sums.values().map(|it| it.to_value(requested.version)).collect();
+    let api_version = format!("{CUSTOM}/{}", requested.version.name());
     Ok(json!({"kind": "MetricValueList", "apiVersion": api_version, "metadata": {}, "items": items}))
 }
 
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    fn wanted(name: &str, version: Version) -> CustomRequest {
+    fn requested(name: &str, version: Version) -> CustomRequest {
         let described = Described::of_path("shop", "pods", name, "hits").expect("a metric");
         CustomRequest { version, described, labels: String::new(), series: Narrowed::default() }
     }
@@ -291,16 +291,16 @@ mod tests {
         json!({"kind": "MetricValueList", "apiVersion": "custom.metrics.k8s.io/v1beta2", "items": items})
     }
 
-    fn parts(wanted: &CustomRequest, lists: Vec<(&str, Value)>) -> Vec<Vec<Entry>> {
-        let parts = lists.into_iter().map(|(cluster, list)| entries(&wanted.described, cluster, list));
+    fn parts(requested: &CustomRequest, lists: Vec<(&str, Value)>) -> Vec<Vec<Entry>> {
+        let parts = lists.into_iter().map(|(cluster, list)| entries(&requested.described, cluster, list));
         parts.collect::<Result<_, _>>().expect("lists")
     }
 
     #[test]
     fn values_of_a_selector_are_added_by_object() {
-        let wanted = wanted("*", Version::V1beta2);
+        let requested = requested("*", Version::V1beta2);
         let lists = vec![("m1", v1beta2(&[("b", "700m"), ("a", "1")])), ("m2", v1beta2(&[("a", "250m")]))];
-        let merged = merged(&wanted, parts(&wanted, lists)).expect("values");
+        let merged = merged(&requested, parts(&requested, lists)).expect("values");
         let shown: Vec<String> = merged["items"]
             .as_array()
             .expect("items")
@@ -324,8 +324,8 @@ mod tests {
                 "timestamp": "2026-11-23T00:00:00Z", "value": "2", "selector": {"matchLabels": {"verb": "GET"}}},
             {"describedObject": {"kind": "Pod", "namespace": "other", "name": "a"}, "metricName": "hits", "value": "9"},
             {"describedObject": {"kind": "Pod", "namespace": "shop", "name": "x"}, "metricName": "hits", "value": "9"}]});
-        let wanted = wanted("a", Version::V1beta1);
-        let merged = merged(&wanted, parts(&wanted, vec![("m1", v1beta1), ("m2", v1beta2(&[("a", "3")]))]));
+        let requested = requested("a", Version::V1beta1);
+        let merged = merged(&requested, parts(&requested, vec![("m1", v1beta1), ("m2", v1beta2(&[("a", "3")]))]));
         let merged = merged.expect("a value");
         assert_eq!(merged["apiVersion"], "custom.metrics.k8s.io/v1beta1");
         let item = &merged["items"][0];
@@ -336,15 +336,15 @@ mod tests {
 
     #[test]
     fn missing_values_are_not_found() {
-        let wanted = wanted("*", Version::V1beta2);
-        let none = merged(&wanted, parts(&wanted, vec![("m1", v1beta2(&[]))])).expect_err("none");
+        let requested = requested("*", Version::V1beta2);
+        let none = merged(&requested, parts(&requested, vec![("m1", v1beta2(&[]))])).expect_err("none");
         assert_eq!((none.code, none.message.as_str()), (404, "the server could not find the metric hits for pods"));
         for (document, expected) in [
             (json!({"kind": "Status"}), "it returned the kind \"Status\" instead of MetricValueList"),
             (json!({"kind": "MetricValueList", "items": [{"describedObject": {}, "value": "x"}]}), "cannot be read"),
             (json!(3), "cannot be read"),
         ] {
-            let error = entries(&wanted.described, "m", document).expect_err("no list");
+            let error = entries(&requested.described, "m", document).expect_err("no list");
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -32,7 +32,7 @@ struct List {
 ///
 /// # Errors
 /// In words: the document is not a list of values.
-pub fn series(wanted: &ExternalRequest, cluster: &str, list: Value) -> Result<Vec<Map<String, Value>>, String> {
+pub fn series(requested: &ExternalRequest, cluster: &str, list: Value) -> Result<Vec<Map<String, Value>>, String> {
     let list: List = serde_json::from_value(list).map_err(|error| format!("its values cannot be read: {error}"))?;
     if list.kind != "ExternalMetricValueList" {
         return Err(format!("it returned the kind {:?} instead of ExternalMetricValueList", list.kind));
@@ -40,7 +40,7 @@ pub fn series(wanted: &ExternalRequest, cluster: &str, list: Value) -> Result<Ve
     let mut found = list.items.unwrap_or_default();
     // KEDA's metric names are lower case, whatever was requested.
     found.retain(|it| {
-        it.get("metricName").and_then(Value::as_str).is_some_and(|it| it.eq_ignore_ascii_case(&wanted.metric))
+        it.get("metricName").and_then(Value::as_str).is_some_and(|it| it.eq_ignore_ascii_case(&requested.metric))
     });
     for item in &mut found {
         match item.get_mut("metricLabels") {
@@ -67,12 +67,14 @@ mod tests {
 
     #[test]
     fn series_name_their_cluster() {
-        let wanted = ExternalRequest { namespace: "shop".into(), metric: "jobs".into(), series: Narrowed::default() };
+        let requested =
+            ExternalRequest { namespace: "shop".into(), metric: "jobs".into(), series: Narrowed::default() };
         let list = |items: Value| json!({"kind": "ExternalMetricValueList", "items": items});
         let one = json!([{"metricName": "jobs", "metricLabels": {"queue": "a", CLUSTER: "lie"}, "value": "3"},
             {"metricName": "other", "value": "9"}]);
         let two = json!([{"metricName": "JOBS", "metricLabels": null, "value": "4"}]);
-        let parts = [("m1", one), ("m2", two)].map(|(name, items)| series(&wanted, name, list(items)).expect("a list"));
+        let parts =
+            [("m1", one), ("m2", two)].map(|(name, items)| series(&requested, name, list(items)).expect("a list"));
         let merged = merged(parts.into());
         assert_eq!(
             merged["items"],
@@ -80,7 +82,7 @@ mod tests {
             {"metricName": "jobs", "metricLabels": {"queue": "a", CLUSTER: "m1"}, "value": "3"},
             {"metricName": "JOBS", "metricLabels": {CLUSTER: "m2"}, "value": "4"}])
         );
-        assert!(series(&wanted, "m", json!({"kind": "Status"})).is_err());
-        assert!(series(&wanted, "m", json!([])).is_err());
+        assert!(series(&requested, "m", json!({"kind": "Status"})).is_err());
+        assert!(series(&requested, "m", json!([])).is_err());
     }
 }

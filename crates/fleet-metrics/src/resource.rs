@@ -138,10 +138,10 @@ fn present<'j, D: serde::Deserializer<'j>>(value: D) -> Result<bool, D::Error> {
 ///
 /// # Errors
 /// In words: the document is not a list of the resource.
-pub fn items(wanted: &ResourceRequest, cluster: &str, document: &[u8]) -> Result<Vec<Item>, String> {
+pub fn items(requested: &ResourceRequest, cluster: &str, document: &[u8]) -> Result<Vec<Item>, String> {
     let list: Document<'_> =
         serde_json::from_slice(document).map_err(|error| format!("its list cannot be read: {error}"))?;
-    let expected = format!("{}List", wanted.resource.kind());
+    let expected = format!("{}List", requested.resource.kind());
     if list.kind != expected {
         return Err(format!("it returned the kind {:?} instead of {expected}", list.kind));
     }
@@ -150,7 +150,7 @@ pub fn items(wanted: &ResourceRequest, cluster: &str, document: &[u8]) -> Result
         let head: Head<'_> =
             serde_json::from_str(raw.get()).map_err(|error| format!("an item of its list cannot be read: {error}"))?;
         let Metadata { name, namespace, has_annotations } = head.metadata;
-        if wanted.selects(&namespace, &name) {
+        if requested.selects(&namespace, &name) {
             let json = marked(raw.get(), has_annotations, cluster).map_err(|error| error.to_string())?;
             let (namespace, name) = (namespace.into_owned(), name.into_owned());
             found.push(Item { namespace, name, cluster: cluster.to_owned(), json });
@@ -210,13 +210,13 @@ pub fn list(resource: Resource, items: &[Item]) -> Vec<u8> {
 ///
 /// # Errors
 /// In words: the document is not an object of the resource with the requested name.
-pub fn object(wanted: &ResourceRequest, cluster: &str, document: &[u8]) -> Result<Value, String> {
+pub fn object(requested: &ResourceRequest, cluster: &str, document: &[u8]) -> Result<Value, String> {
     let mut tree: Value =
         serde_json::from_slice(document).map_err(|error| format!("its answer cannot be read: {error}"))?;
-    if tree["metadata"]["name"] != *wanted.name {
-        return Err(format!("it returned {} instead of {:?}", tree["metadata"]["name"], wanted.name));
+    if tree["metadata"]["name"] != *requested.name {
+        return Err(format!("it returned {} instead of {:?}", tree["metadata"]["name"], requested.name));
     }
-    tree["kind"] = json!(wanted.resource.kind());
+    tree["kind"] = json!(requested.resource.kind());
     tree["apiVersion"] = json!(format!("{RESOURCE}/v1beta1"));
     annotate(&mut tree, cluster);
     Ok(tree)
@@ -226,15 +226,15 @@ pub fn object(wanted: &ResourceRequest, cluster: &str, document: &[u8]) -> Resul
 ///
 /// # Errors
 /// NotFound, or Conflict for several.
-pub fn single(wanted: &ResourceRequest, mut found: Vec<Value>) -> Result<Value, Status> {
-    let plural = wanted.resource.plural();
+pub fn single(requested: &ResourceRequest, mut found: Vec<Value>) -> Result<Value, Status> {
+    let plural = requested.resource.plural();
     match (found.pop(), found.is_empty()) {
-        (None, _) => Err(Status::not_found(RESOURCE, plural, &wanted.name)),
+        (None, _) => Err(Status::not_found(RESOURCE, plural, &requested.name)),
         (Some(object), true) => Ok(object),
         (Some(_), false) => {
             let what = plural.trim_end_matches('s');
-            let why = format!("the {what}({}) found in more than one clusters", wanted.name);
-            Err(Status::conflict(RESOURCE, plural, &wanted.name, &why))
+            let why = format!("the {what}({}) found in more than one clusters", requested.name);
+            Err(Status::conflict(RESOURCE, plural, &requested.name, &why))
         }
     }
 }
@@ -243,12 +243,13 @@ pub fn single(wanted: &ResourceRequest, mut found: Vec<Value>) -> Result<Value, 
 mod tests {
     use super::*;
 
-    fn wanted(namespace: &str, name: &str, fields: &str) -> ResourceRequest {
+    fn requested(namespace: &str, name: &str, fields: &str) -> ResourceRequest {
         ResourceRequest::parse(Resource::Pods, (namespace, name), "", fields).expect("a request")
     }
 
-    fn merged(wanted: &ResourceRequest, parts: &[(&str, &str)]) -> Value {
-        let found = parts.iter().flat_map(|(cluster, list)| items(wanted, cluster, list.as_bytes()).expect("a list"));
+    fn merged(requested: &ResourceRequest, parts: &[(&str, &str)]) -> Value {
+        let found =
+            parts.iter().flat_map(|(cluster, list)| items(requested, cluster, list.as_bytes()).expect("a list"));
         let items = sorted(found.collect());
         serde_json::from_slice(&list(Resource::Pods, &items)).expect("JSON")
     }
@@ -273,14 +274,14 @@ mod tests {
 
     #[test]
     fn lists_are_merged_in_order() {
-        let all = merged(&wanted("", "", ""), &[("m2", M2), ("m1", M1)]);
+        let all = merged(&requested("", "", ""), &[("m2", M2), ("m1", M1)]);
         assert_eq!(names(&all), ["x/b@m1", "x/b@m2", "x/c@m2", "y/a@m1"]);
         assert_eq!(all["items"][1]["metadata"]["annotations"]["k"], "v");
         assert_eq!(all["items"][0]["metadata"]["labels"]["a"], "b");
         assert_eq!((&all["kind"], &all["metadata"]), (&json!("PodMetricsList"), &json!({})));
-        assert_eq!(merged(&wanted("", "", ""), &[])["items"], json!([]));
+        assert_eq!(merged(&requested("", "", ""), &[])["items"], json!([]));
         assert_eq!(
-            merged(&wanted("", "", ""), &[("m", r#"{"kind":"PodMetricsList","items":null}"#)])["items"],
+            merged(&requested("", "", ""), &[("m", r#"{"kind":"PodMetricsList","items":null}"#)])["items"],
             json!([])
         );
     }
@@ -293,7 +294,11 @@ mod tests {
             ("", "metadata.name!=b", vec!["y/a@m1"]),
             ("x", "metadata.namespace=y", vec![]),
         ] {
-            assert_eq!(names(&merged(&wanted(namespace, "", fields), &[("m1", M1)])), expected, "{namespace} {fields}");
+            assert_eq!(
+                names(&merged(&requested(namespace, "", fields), &[("m1", M1)])),
+                expected,
+                "{namespace} {fields}"
+            );
         }
         let refused =
             ResourceRequest::parse(Resource::Pods, ("", ""), "", "status.phase=Running").expect_err("a field");
@@ -316,25 +321,25 @@ mod tests {
             ),
             (r#"{"kind":"PodMetricsList","items":[3]}"#, "an item of its list cannot be read"),
         ] {
-            let error = items(&wanted("", "", ""), "m", document.as_bytes()).expect_err("no list");
+            let error = items(&requested("", "", ""), "m", document.as_bytes()).expect_err("no list");
             assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
     fn single_objects() {
-        let wanted = wanted("x", "b", "");
-        let object = |cluster: &str| object(&wanted, cluster, br#"{"metadata":{"name":"b"},"window":"15s"}"#);
+        let requested = requested("x", "b", "");
+        let object = |cluster: &str| object(&requested, cluster, br#"{"metadata":{"name":"b"},"window":"15s"}"#);
         let one = object("m1").expect("an object");
         assert_eq!((&one["kind"], &one["metadata"]["annotations"][CLUSTER]), (&json!("PodMetrics"), &json!("m1")));
-        assert_eq!(single(&wanted, vec![one.clone()]), Ok(one.clone()));
-        let none = single(&wanted, Vec::new()).expect_err("none");
+        assert_eq!(single(&requested, vec![one.clone()]), Ok(one.clone()));
+        let none = single(&requested, Vec::new()).expect_err("none");
         assert_eq!((none.code, none.message.as_str()), (404, "pods.metrics.k8s.io \"b\" not found"));
-        let two = single(&wanted, vec![one.clone(), one]).expect_err("two");
+        let two = single(&requested, vec![one.clone(), one]).expect_err("two");
         let text =
             "Operation cannot be fulfilled on pods.metrics.k8s.io \"b\": the pod(b) found in more than one clusters";
         assert_eq!((two.code, two.message.as_str()), (409, text));
-        assert!(super::object(&wanted, "m", br#"{"metadata":{"name":"c"}}"#).is_err());
-        assert!(super::object(&wanted, "m", b"[").is_err());
+        assert!(super::object(&requested, "m", br#"{"metadata":{"name":"c"}}"#).is_err());
+        assert!(super::object(&requested, "m", b"[").is_err());
     }
 }

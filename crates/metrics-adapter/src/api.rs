@@ -44,29 +44,29 @@ impl MetricsApi {
         }
         let labels = info.query.get("labelSelector").unwrap_or_default();
         let fields = info.query.get("fieldSelector").unwrap_or_default();
-        let wanted = resource::ResourceRequest::parse(resource, (&info.namespace, &info.name), labels, fields)?;
+        let requested = resource::ResourceRequest::parse(resource, (&info.namespace, &info.name), labels, fields)?;
         let form = form(headers)?;
         let mut targets = self.fleet.clusters()?;
-        targets.retain(|target| target.excluded.is_some() || self.fleet.may_have(&target.name, &wanted));
-        match wanted.name.is_empty() {
-            true => self.list(&wanted, &targets, form).await,
-            false => self.object(&wanted, &targets, form).await,
+        targets.retain(|target| target.excluded.is_some() || self.fleet.may_have(&target.name, &requested));
+        match requested.name.is_empty() {
+            true => self.list(&requested, &targets, form).await,
+            false => self.object(&requested, &targets, form).await,
         }
     }
 
     async fn list(
         &self,
-        wanted: &resource::ResourceRequest,
+        requested: &resource::ResourceRequest,
         targets: &[Target],
         form: Form,
     ) -> Result<Response, Status> {
-        let labels = wanted.labels.to_string();
-        let (plural, namespace) = (wanted.resource.plural(), wanted.namespace.as_str());
+        let labels = requested.labels.to_string();
+        let (plural, namespace) = (requested.resource.plural(), requested.namespace.as_str());
         let request = |client: Client, cluster| {
             let labels = &labels;
             async move {
                 let list = served::resource_list(&client, plural, namespace, labels).await?;
-                Ok(resource::items(wanted, cluster, &list)?)
+                Ok(resource::items(requested, cluster, &list)?)
             }
         };
         let answers = read(&*self.fleet, &self.limits.requests, targets, request).await.strict();
@@ -75,7 +75,7 @@ impl MetricsApi {
         }
         let items = resource::sorted(answers.found.into_iter().flat_map(|(_, items)| items).collect());
         let response = match form {
-            Form::Whole => json(resource::list(wanted.resource, &items)),
+            Form::Whole => json(resource::list(requested.resource, &items)),
             Form::Table => {
                 let objects: Result<Vec<Value>, _> = items.iter().map(|it| serde_json::from_slice(&it.json)).collect();
                 respond::value(StatusCode::OK, &table::table(&objects.map_err(Status::internal)?))
@@ -86,20 +86,21 @@ impl MetricsApi {
 
     async fn object(
         &self,
-        wanted: &resource::ResourceRequest,
+        requested: &resource::ResourceRequest,
         targets: &[Target],
         form: Form,
     ) -> Result<Response, Status> {
-        let (plural, namespace, name) = (wanted.resource.plural(), wanted.namespace.as_str(), wanted.name.as_str());
+        let (plural, namespace, name) =
+            (requested.resource.plural(), requested.namespace.as_str(), requested.name.as_str());
         let request = |client: Client, cluster| async move {
             match served::resource_object(&client, plural, namespace, name).await? {
-                Some(object) => Ok(Some(resource::object(wanted, cluster, &object)?)),
+                Some(object) => Ok(Some(resource::object(requested, cluster, &object)?)),
                 None => Ok(None),
             }
         };
         let answers = read(&*self.fleet, &self.limits.requests, targets, request).await.strict();
         let found = answers.found.into_iter().filter_map(|(_, object)| object).collect();
-        let object = resource::single(wanted, found).map_err(|error| unknown(error, &answers.missing))?;
+        let object = resource::single(requested, found).map_err(|error| unknown(error, &answers.missing))?;
         let object = match form {
             Form::Whole => object,
             Form::Table => table::table(&[object]),
@@ -115,10 +116,10 @@ impl MetricsApi {
         }
         let labels = selector(info, "labelSelector")?;
         let series = narrowed(info, "metricLabelSelector")?;
-        let wanted = custom::CustomRequest { version, described, labels, series };
-        let targets = self.selected(&wanted.series)?;
+        let requested = custom::CustomRequest { version, described, labels, series };
+        let targets = self.selected(&requested.series)?;
         let request = |client: Client, cluster| {
-            let custom::CustomRequest { described, labels, series, .. } = &wanted;
+            let custom::CustomRequest { described, labels, series, .. } = &requested;
             async move {
                 match served::custom(&client, described, labels, series.rest.as_deref()).await? {
                     Some(list) => Ok(custom::entries(described, cluster, list)?),
@@ -128,7 +129,7 @@ impl MetricsApi {
         };
         let answers = read(&*self.fleet, &self.limits.requests, &targets, request).await;
         let parts = answers.found.into_iter().map(|(_, entries)| entries).collect();
-        let list = custom::merged(&wanted, parts).map_err(|error| unknown(error, &answers.missing))?;
+        let list = custom::merged(&requested, parts).map_err(|error| unknown(error, &answers.missing))?;
         Ok(warned(respond::value(StatusCode::OK, &list), &answers.missing))
     }
 
@@ -140,15 +141,15 @@ impl MetricsApi {
             return Err(method_not_allowed());
         }
         let series = narrowed(info, "labelSelector")?;
-        let wanted =
+        let requested =
             external::ExternalRequest { namespace: info.namespace.clone(), metric: info.resource.clone(), series };
-        let targets = self.selected(&wanted.series)?;
+        let targets = self.selected(&requested.series)?;
         let request = |client: Client, cluster| {
-            let external::ExternalRequest { namespace, metric, series } = &wanted;
-            let wanted = &wanted;
+            let external::ExternalRequest { namespace, metric, series } = &requested;
+            let requested = &requested;
             async move {
                 match served::external(&client, namespace, metric, series.rest.as_deref()).await? {
-                    Some(list) => Ok(external::series(wanted, cluster, list)?),
+                    Some(list) => Ok(external::series(requested, cluster, list)?),
                     None => Ok(Vec::new()),
                 }
             }
@@ -158,8 +159,10 @@ impl MetricsApi {
             return Err(missing::nothing(&answers.missing));
         }
         if answers.found.is_empty() {
-            let message =
-                format!("the server could not find the metric {}: no member cluster serves {EXTERNAL}", wanted.metric);
+            let message = format!(
+                "the server could not find the metric {}: no member cluster serves {EXTERNAL}",
+                requested.metric
+            );
             return Err(Status::failure(StatusReason::NotFound, message));
         }
         let list = external::merged(answers.found.into_iter().map(|(_, series)| series).collect());

@@ -30,7 +30,7 @@ pub trait Fleet: Connect + 'static {
 
     /// Whether a member may have an object of the request; `true` if unknown. Callers skip members without any, as
     /// upstream does.
-    fn may_have(&self, cluster: &str, wanted: &ResourceRequest) -> bool;
+    fn may_have(&self, cluster: &str, requested: &ResourceRequest) -> bool;
 
     /// Whether a member may serve an API group; `true` if it is not known.
     fn may_serve(&self, _cluster: &str, _group: &str) -> bool {

@@ -42,7 +42,7 @@ impl ClusterProxy {
             let why = "it is registered in Push mode, the control plane connects to it without a tunnel";
             return Err(Status::conflict(GROUP, "clusters", name, why));
         }
-        if request.headers().get(UPGRADE).is_none_or(|wanted| wanted != PROTOCOL) {
+        if request.headers().get(UPGRADE).is_none_or(|protocol| protocol != PROTOCOL) {
             return Err(Status::bad_request(format!("a tunnel is opened with the header Upgrade: {PROTOCOL}")));
         }
         let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {

@@ -106,8 +106,8 @@ impl Search {
             let served = server.registry.snapshot();
             return Ok(served.get(group, version, plural).map(|found| found.info.resource.clone()));
         };
-        let wanted = GroupVersionResource::new(group, version, plural);
-        let found = mapper.by_resource(&wanted).await;
+        let requested = GroupVersionResource::new(group, version, plural);
+        let found = mapper.by_resource(&requested).await;
         found.map_err(|error| Status::failure(StatusReason::ServiceUnavailable, error.to_string()))
     }
 
@@ -145,18 +145,19 @@ impl Search {
             "opensearch" => return Ok(Response::new(transport::empty())),
             other => return Err(Status::unclassified(format!("connect with unrecognized search category {other}"))),
         }
-        let wanted = native(tail).map_err(Status::unclassified)?;
+        let requested = native(tail).map_err(Status::unclassified)?;
         let failure = |code, why: String| Ok(respond::value(code, &json!({ "error": why })));
         let selector = match Selector::parse(info.query.get("labelSelector").unwrap_or_default()) {
             Ok(selector) => selector,
             Err(error) => return failure(StatusCode::BAD_REQUEST, error.to_string()),
         };
-        let Some(resource) = self.resource(server, &wanted.group, &wanted.version, &wanted.resource).await? else {
-            let version = if wanted.group.is_empty() { String::new() } else { format!("{}/", wanted.group) };
-            let why = format!("no matches for {version}{}, Resource={}", wanted.version, wanted.resource);
+        let Some(resource) = self.resource(server, &requested.group, &requested.version, &requested.resource).await?
+        else {
+            let version = if requested.group.is_empty() { String::new() } else { format!("{}/", requested.group) };
+            let why = format!("no matches for {version}{}, Resource={}", requested.version, requested.resource);
             return failure(StatusCode::INTERNAL_SERVER_ERROR, why);
         };
-        let found = self.cached(server, &resource, &wanted, &selector).await?;
+        let found = self.cached(server, &resource, &requested, &selector).await?;
         let list = list(&resource.api_version(), &resource.kind, &found).map_err(Status::internal)?;
         Ok(respond::value(StatusCode::OK, &list))
     }
@@ -166,7 +167,7 @@ impl Search {
         &self,
         server: &Shared,
         resource: &ApiResource,
-        wanted: &Native,
+        requested: &Native,
         selector: &Selector,
     ) -> Result<Vec<Found>, Status> {
         let clusters = self.clusters(server).await?;
@@ -178,7 +179,7 @@ impl Search {
                 cluster,
                 namespaces,
                 resource: resource.clone(),
-                wanted: wanted.clone(),
+                requested: requested.clone(),
                 selector: selector.clone(),
             };
             read.run(members.clone())
@@ -352,7 +353,7 @@ struct CacheRead {
     /// An empty set means all.
     namespaces: BTreeSet<String>,
     resource: ApiResource,
-    wanted: Native,
+    requested: Native,
     selector: Selector,
 }
 
@@ -365,7 +366,7 @@ impl CacheRead {
             if tokio::time::timeout(SYNC, informer.synced()).await != Ok(true) {
                 return None;
             }
-            let namespace = Some(self.wanted.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let namespace = Some(self.requested.namespace.as_str()).filter(|namespace| !namespace.is_empty());
             let mut objects = informer.cache().list(namespace);
             objects.retain(|object| self.matches(object));
             objects.sort_by_key(|object| object.key());
@@ -375,7 +376,7 @@ impl CacheRead {
 
     fn matches(&self, object: &Object) -> bool {
         (self.namespaces.is_empty() || self.namespaces.contains(object.namespace().unwrap_or_default()))
-            && (self.wanted.name.is_empty() || object.name() == self.wanted.name)
+            && (self.requested.name.is_empty() || object.name() == self.requested.name)
             && self.selector.matches_with(|key| object.label(key))
     }
 }
