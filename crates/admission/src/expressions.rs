@@ -28,8 +28,8 @@ pub struct Expression {
 }
 
 impl Expression {
-    pub fn new(scope: &Scope, source: &str, wanted: RequiredType) -> Self {
-        Self { source: source.to_owned(), program: scope.compile(source, wanted) }
+    pub fn new(scope: &Scope, source: &str, required_type: RequiredType) -> Self {
+        Self { source: source.to_owned(), program: scope.compile(source, required_type) }
     }
 
     pub fn program(&self) -> Option<&Program> {
@@ -109,7 +109,7 @@ fn authorize(authorizer: Arc<dyn Authorizer>, rights: Arc<Rights>, user: Identit
             ],
             ..Identity::default()
         });
-        let wanted = match &check.path {
+        let requested = match &check.path {
             Some(path) => Attributes::Path { verb: check.verb.clone(), path: path.clone() },
             None => Attributes::Resource(ResourceAttributes {
                 verb: check.verb.clone(),
@@ -122,7 +122,7 @@ fn authorize(authorizer: Arc<dyn Authorizer>, rights: Arc<Rights>, user: Identit
                 ..ResourceAttributes::default()
             }),
         };
-        let decision = rights.known(&*authorizer, account.as_ref().unwrap_or(&user), wanted);
+        let decision = rights.known(&*authorizer, account.as_ref().unwrap_or(&user), requested);
         Decision { allowed: decision.is_allowed(), reason: decision.reason().to_owned(), error: None }
     })
 }

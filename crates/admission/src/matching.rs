@@ -90,14 +90,14 @@ impl Rule {
     fn names_resource(&self, group: &str, resource: &str, subresource: Option<&str>) -> bool {
         let fits = |pattern: &String| {
             let (name, sub) = pattern.split_once('/').unwrap_or((pattern, ""));
-            (name == ANY || name == resource) && (sub == ANY || subresource.is_none_or(|wanted| wanted == sub))
+            (name == ANY || name == resource) && (sub == ANY || subresource.is_none_or(|required| required == sub))
         };
         has(&self.groups, group) && self.resources.iter().any(fits)
     }
 }
 
-fn has(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == ANY || item == wanted)
+fn has(list: &[String], required: &str) -> bool {
+    list.iter().any(|item| item == ANY || item == required)
 }
 
 /// The rules and selectors of a webhook, a policy or a binding.

@@ -23,17 +23,17 @@ struct Checks {
 
 impl Rights {
     /// The decision, if it is known; otherwise the check is recorded and counts as not granted.
-    pub fn known(&self, authorizer: &dyn Authorizer, user: &Identity, wanted: Attributes) -> Decision {
-        if let Deciding::Now(decision) = authorizer.decide(user, &wanted) {
+    pub fn known(&self, authorizer: &dyn Authorizer, user: &Identity, requested: Attributes) -> Decision {
+        if let Deciding::Now(decision) = authorizer.decide(user, &requested) {
             return decision;
         }
         let mut checks = self.0.lock();
-        let is = |question: &Question| question.0 == *user && question.1 == wanted;
+        let is = |question: &Question| question.0 == *user && question.1 == requested;
         if let Some((_, decision)) = checks.decided.iter().find(|(question, _)| is(question)) {
             return decision.clone();
         }
         if checks.decided.len() + checks.open.len() < MAX_CHECKS && !checks.open.iter().any(is) {
-            checks.open.push((user.clone(), wanted));
+            checks.open.push((user.clone(), requested));
         }
         Decision::NoOpinion(String::new())
     }
@@ -42,9 +42,9 @@ impl Rights {
     async fn decide(&self, authorizer: &dyn Authorizer) -> bool {
         let open = std::mem::take(&mut self.0.lock().open);
         let is_any = !open.is_empty();
-        for (user, wanted) in open {
-            let decision = authz::decide(authorizer, &user, &wanted).await;
-            self.0.lock().decided.push(((user, wanted), decision));
+        for (user, requested) in open {
+            let decision = authz::decide(authorizer, &user, &requested).await;
+            self.0.lock().decided.push(((user, requested), decision));
         }
         is_any
     }
@@ -77,8 +77,8 @@ mod tests {
             Decision::NoOpinion(String::new())
         }
 
-        fn decide<'a>(&'a self, _: &'a Identity, wanted: &'a Attributes) -> Deciding<'a> {
-            let is_granted = matches!(wanted, Attributes::Resource(it) if it.name.starts_with('a'));
+        fn decide<'a>(&'a self, _: &'a Identity, requested: &'a Attributes) -> Deciding<'a> {
+            let is_granted = matches!(requested, Attributes::Resource(it) if it.name.starts_with('a'));
             Deciding::Later(Box::pin(async move {
                 self.0.fetch_add(1, Ordering::Relaxed);
                 if is_granted { Decision::Allow("it begins with a".into()) } else { Decision::Deny(String::new()) }
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    fn wanted(name: &str) -> Attributes {
+    fn requested(name: &str) -> Attributes {
         Attributes::Resource(ResourceAttributes { name: name.to_owned(), ..ResourceAttributes::default() })
     }
 
@@ -94,7 +94,7 @@ mod tests {
     async fn checks_are_decided_once_and_evaluations_repeated() {
         let (remote, user) = (Remote::default(), Identity::default());
         let rights = Rights::default();
-        let may = |name: &str| rights.known(&remote, &user, wanted(name)).is_allowed();
+        let may = |name: &str| rights.known(&remote, &user, requested(name)).is_allowed();
         // The second check depends on the first.
         let evaluate = || if may("a1") { may("b") || may("a2") } else { false };
         assert!(rights.evaluated(&remote, evaluate).await);
@@ -108,7 +108,7 @@ mod tests {
         let (remote, user) = (Remote::default(), Identity::default());
         let rights = Rights::default();
         let count =
-            || (0..1_000).filter(|n| rights.known(&remote, &user, wanted(&format!("a{n}"))).is_allowed()).count();
+            || (0..1_000).filter(|n| rights.known(&remote, &user, requested(&format!("a{n}"))).is_allowed()).count();
         assert_eq!(rights.evaluated(&remote, count).await, MAX_CHECKS);
         assert_eq!(remote.0.load(Ordering::Relaxed), MAX_CHECKS);
     }

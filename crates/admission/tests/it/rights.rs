@@ -23,8 +23,8 @@ impl Authorizer for Remote {
         Decision::NoOpinion(String::new())
     }
 
-    fn decide<'a>(&'a self, _: &'a Identity, wanted: &'a Attributes) -> Deciding<'a> {
-        let is_forbidden = matches!(wanted, Attributes::Resource(it) if it.name.starts_with("forbidden"));
+    fn decide<'a>(&'a self, _: &'a Identity, requested: &'a Attributes) -> Deciding<'a> {
+        let is_forbidden = matches!(requested, Attributes::Resource(it) if it.name.starts_with("forbidden"));
         let decision = if is_forbidden { Decision::NoOpinion(String::new()) } else { Decision::Allow(String::new()) };
         Deciding::Later(Box::pin(async move { decision }))
     }
