@@ -32,16 +32,16 @@ pub fn plan(
 ) -> Vec<Action> {
     let is_always = |object: &Value| object["metadata"]["labels"][AUTOMANAGED] == "true";
     let mut actions = Vec::new();
-    for (name, wanted) in desired {
+    for (name, local) in desired {
         match current.get(name) {
-            None if is_always(wanted) || at_start.is_some() => actions.push(Action::Create(wanted.clone())),
+            None if is_always(local) || at_start.is_some() => actions.push(Action::Create(local.clone())),
             None => {}
-            Some(found) if is_kept(found, at_start) && differs(found, wanted) => {
-                let mut spec = wanted["spec"].clone();
+            Some(found) if is_kept(found, at_start) && differs(found, local) => {
+                let mut spec = local["spec"].clone();
                 for field in ["service", "caBundle", "insecureSkipTLSVerify"] {
                     spec[field] = Value::Null;
                 }
-                let labels = &wanted["metadata"]["labels"];
+                let labels = &local["metadata"]["labels"];
                 let patch = json!({"metadata": {"uid": found.uid, "labels": labels}, "spec": spec});
                 actions.push(Action::Patch { name: name.clone(), patch });
             }
@@ -64,8 +64,8 @@ fn is_kept(found: &ApiService, at_start: Option<&BTreeSet<String>>) -> bool {
     }
 }
 
-fn differs(found: &ApiService, wanted: &Value) -> bool {
-    let spec = &wanted["spec"];
+fn differs(found: &ApiService, local: &Value) -> bool {
+    let spec = &local["spec"];
     let label = if found.managed == Managed::Always { "true" } else { "onstart" };
     found.spec.service.is_some()
         || found.spec.insecure
@@ -73,7 +73,7 @@ fn differs(found: &ApiService, wanted: &Value) -> bool {
         || spec["versionPriority"] != found.spec.version_priority
         || spec["group"] != *found.spec.group
         || spec["version"] != *found.spec.version
-        || wanted["metadata"]["labels"][AUTOMANAGED] != label
+        || local["metadata"]["labels"][AUTOMANAGED] != label
 }
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::registered::{ServiceReference, Spec};
 
-    fn wanted(name: &str, label: &str) -> (String, Value) {
+    fn local(name: &str, label: &str) -> (String, Value) {
         let object = json!({"metadata": {"name": name, "labels": {AUTOMANAGED: label}},
             "spec": {"group": "g", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 100}});
         (name.to_owned(), object)
@@ -120,7 +120,7 @@ mod tests {
             (Some("onstart"), Some(Always), false, false, "patch"),
             (Some("true"), Some(Always), false, false, "patch"),
         ] {
-            let desired: BTreeMap<_, _> = desired.map(|label| wanted("n", label)).into_iter().collect();
+            let desired: BTreeMap<_, _> = desired.map(|label| local("n", label)).into_iter().collect();
             let current: BTreeMap<_, _> = current.map(|managed| found("n", managed, 7)).into_iter().collect();
             let names: BTreeSet<String> = then.then(|| "n".to_owned()).into_iter().collect();
             let actions = plan(&desired, &current, at_start.then_some(&names));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_correct_api_service_is_unchanged() {
-        let desired = BTreeMap::from([wanted("n", "true")]);
+        let desired = BTreeMap::from([local("n", "true")]);
         let right = found("n", Managed::Always, 1000);
         assert_eq!(plan(&desired, &BTreeMap::from([right.clone()]), None), []);
         let (name, mut taken) = right;

@@ -78,17 +78,17 @@ impl Aggregation {
     /// Starts and ends checks.
     fn adjust(self: &Arc<Self>, checks: &mut Checks, server: &Arc<Shared>, client: &Client, stop: &CancellationToken) {
         let table = self.table.load_full();
-        let wanted: BTreeMap<&str, &Arc<Remote>> =
+        let to_check: BTreeMap<&str, &Arc<Remote>> =
             table.iter().map(|it| (it.remote.name.as_str(), &it.remote)).collect();
         checks.0.retain(|name, (remote, stop)| {
-            let is_wanted = wanted.get(name.as_str()) == Some(&&*remote);
+            let is_wanted = to_check.get(name.as_str()) == Some(&&*remote);
             if !is_wanted {
                 stop.cancel();
                 self.counted.forget(name);
             }
             is_wanted
         });
-        for (name, remote) in wanted {
+        for (name, remote) in to_check {
             if checks.0.contains_key(name) {
                 continue;
             }

@@ -166,12 +166,12 @@ impl Front {
         assert_eq!(reply.code, 201, "{}", reply.text);
     }
 
-    /// Waits for the condition `Available` of an APIService to satisfy `wanted`.
-    pub async fn condition(&self, group: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    /// Waits for the condition `Available` of an APIService to satisfy `matches`.
+    pub async fn condition(&self, group: &str, matches: impl Fn(&Value) -> bool) -> Value {
         let name = format!("v1.{group}");
         self.api_service(&name, |object| {
             let found = object?["status"]["conditions"][0].clone();
-            wanted(&found).then_some(found)
+            matches(&found).then_some(found)
         })
         .await
     }
@@ -180,15 +180,15 @@ impl Front {
         self.condition(group, |condition| condition["reason"] == reason).await
     }
 
-    /// Waits until an APIService satisfies `wanted`; `None` stands for an absent one.
-    pub async fn api_service<T>(&self, name: &str, wanted: impl Fn(Option<&Value>) -> Option<T>) -> T {
+    /// Waits until an APIService satisfies `matches`; `None` stands for an absent one.
+    pub async fn api_service<T>(&self, name: &str, matches: impl Fn(Option<&Value>) -> Option<T>) -> T {
         let cache = self.server.shared().cache.resource("apiregistration.k8s.io/apiservices");
         let key = apimachinery::ObjectKey::cluster(name);
         let mut events = cache.subscribe(None, self.server.shared().cache.revision()).expect("all can be read").events;
         let waiting = async {
             loop {
                 let object = cache.get(&key).expect("it can be read").map(|it| it.to_value().expect("JSON"));
-                if let Some(found) = wanted(object.as_ref()) {
+                if let Some(found) = matches(object.as_ref()) {
                     return found;
                 }
                 events.recv().await;
