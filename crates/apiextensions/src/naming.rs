@@ -127,11 +127,11 @@ impl Taken {
 /// Accepts each free requested name; for others the former value is kept. The last conflict is the reason.
 fn accept_names(requested: &Names, taken: &Taken, accepted: &mut Names) -> Condition {
     let mut clash = None;
-    let mut settle = |wanted: &str, slot: &mut String, pool: &[String], reason: &'static str| {
-        if pool.iter().any(|name| name == wanted) && slot != wanted {
-            clash = Some((reason, format!("{wanted:?} is already in use")));
+    let mut settle = |requested_name: &str, slot: &mut String, pool: &[String], reason: &'static str| {
+        if pool.iter().any(|name| name == requested_name) && slot != requested_name {
+            clash = Some((reason, format!("{requested_name:?} is already in use")));
         } else {
-            *slot = wanted.to_owned();
+            *slot = requested_name.to_owned();
         }
     };
     settle(&requested.plural, &mut accepted.plural, &taken.resources, "PluralConflict");

@@ -253,15 +253,15 @@ fn check_extensions(map: &Map<String, Value>, path: &Path, errors: &mut ErrorLis
 }
 
 /// Checks the type that an extension requires; returns whether it matches.
-fn must_be(map: &Map<String, Value>, wanted: &str, when: &str, path: &Path, errors: &mut ErrorList) -> bool {
-    let (path, why) = (path.child("type"), format!("must be {wanted} if {when}"));
+fn must_be(map: &Map<String, Value>, required_value: &str, when: &str, path: &Path, errors: &mut ErrorList) -> bool {
+    let (path, why) = (path.child("type"), format!("must be {required_value} if {when}"));
     let found = text(map, "type");
     match found {
-        found if found == wanted => {}
+        found if found == required_value => {}
         "" => errors.push(Error::required(&path, why)),
         found => errors.push(Error::invalid(&path, found, why)),
     }
-    found == wanted
+    found == required_value
 }
 
 /// The items of a set are compared as a whole. Unset, lists are atomic and maps are not.

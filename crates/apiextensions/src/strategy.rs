@@ -381,7 +381,7 @@ fn scale_errors(scale: &Scale, old: Option<&Value>, object: &Value) -> ErrorList
             errors.push(Error::invalid(&Path::new(path), shown, why));
         }
     };
-    let accessor = |path: &str, value: &Value, wanted: &str| {
+    let accessor = |path: &str, value: &Value, column_type: &str| {
         let (found, shown) = match value {
             Value::Null => ("<nil>", "<nil>".to_owned()),
             Value::Bool(value) => ("bool", value.to_string()),
@@ -390,7 +390,7 @@ fn scale_errors(scale: &Scale, old: Option<&Value>, object: &Value) -> ErrorList
             Value::Array(_) => ("[]interface {}", value.to_string()),
             Value::Object(_) => ("map[string]interface {}", value.to_string()),
         };
-        format!("{path} accessor error: {shown} is of the type {found}, expected {wanted}")
+        format!("{path} accessor error: {shown} is of the type {found}, expected {column_type}")
     };
     for path in [&scale.spec_replicas_path, &scale.status_replicas_path] {
         check(path, &|value| {

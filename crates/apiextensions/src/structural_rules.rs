@@ -161,12 +161,12 @@ fn check_identity(
     if place != Place::Root && !is_set(map, "x-kubernetes-embedded-resource") {
         return;
     }
-    for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
+    for (name, type_name) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
         let Some(property) = properties.and_then(|all| all.get(name)).and_then(Value::as_object) else { continue };
         let path = path.child("properties").key(name);
         let found = text(property, "type");
-        if found != wanted {
-            errors.push(Error::invalid(&path.child("type"), found, format!("must be {wanted}")));
+        if found != type_name {
+            errors.push(Error::invalid(&path.child("type"), found, format!("must be {type_name}")));
         }
         // Metadata inside an embedded object may be fully described: fields that metadata does not have are dropped
         // when it is read.

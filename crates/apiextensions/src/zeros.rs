@@ -123,7 +123,7 @@ mod tests {
                     "d": {"type": "object", "additionalProperties": {"type": "integer", "title": "", "default": 0},
                         "x-kubernetes-validations": [{"rule": "true", "message": ""}]}}}}}]});
         omit(spec.as_object_mut().expect("an object"));
-        let wanted = json!({"names": {"categories": ["all"]},
+        let expected = json!({"names": {"categories": ["all"]},
             "versions": [{"name": "v1", "served": true, "storage": false,
                 "additionalPrinterColumns": [{"name": "a"}],
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": {
@@ -132,6 +132,6 @@ mod tests {
                     "c": {"type": "array", "maxItems": 0, "default": [], "items": {"type": "object"}},
                     "d": {"type": "object", "additionalProperties": {"type": "integer", "default": 0},
                         "x-kubernetes-validations": [{"rule": "true"}]}}}}}]});
-        assert_eq!(spec, wanted);
+        assert_eq!(spec, expected);
     }
 }
