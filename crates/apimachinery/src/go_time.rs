@@ -6,8 +6,8 @@ const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 pub fn rfc3339_error(text: &str) -> Option<String> {
     let mut reader = Reader { rest: text };
     reader.read().err().map(|wrong| match wrong {
-        TimeError::Unreadable { at, wanted } => {
-            format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {at:?} as {wanted:?}")
+        TimeError::Unreadable { at, expected } => {
+            format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {at:?} as {expected:?}")
         }
         TimeError::OutOfRange(what) => format!("parsing time {text:?}: {what} out of range"),
         TimeError::Extra(rest) => format!("parsing time {text:?}: extra text: {rest:?}"),
@@ -15,7 +15,7 @@ pub fn rfc3339_error(text: &str) -> Option<String> {
 }
 
 enum TimeError<'t> {
-    Unreadable { at: &'t str, wanted: &'static str },
+    Unreadable { at: &'t str, expected: &'static str },
     OutOfRange(&'static str),
     Extra(&'t str),
 }
@@ -48,15 +48,16 @@ impl<'t> Reader<'t> {
         within(1..=days(year, month), day, "day")
     }
 
-    fn digits(&mut self, count: usize, wanted: &'static str) -> Result<u32, TimeError<'t>> {
+    fn digits(&mut self, count: usize, expected: &'static str) -> Result<u32, TimeError<'t>> {
         let found = self.rest.get(..count).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let number = found.and_then(|text| text.parse().ok()).ok_or(TimeError::Unreadable { at: self.rest, wanted })?;
+        let number =
+            found.and_then(|text| text.parse().ok()).ok_or(TimeError::Unreadable { at: self.rest, expected })?;
         self.rest = &self.rest[count..];
         Ok(number)
     }
 
-    fn literal(&mut self, wanted: &'static str) -> Result<(), TimeError<'t>> {
-        self.rest = self.rest.strip_prefix(wanted).ok_or(TimeError::Unreadable { at: self.rest, wanted })?;
+    fn literal(&mut self, expected: &'static str) -> Result<(), TimeError<'t>> {
+        self.rest = self.rest.strip_prefix(expected).ok_or(TimeError::Unreadable { at: self.rest, expected })?;
         Ok(())
     }
 
@@ -75,7 +76,7 @@ impl<'t> Reader<'t> {
             self.rest = rest;
             return Ok(());
         }
-        let unreadable = TimeError::Unreadable { at: self.rest, wanted: WANTED };
+        let unreadable = TimeError::Unreadable { at: self.rest, expected: WANTED };
         let bytes = self.rest.as_bytes();
         let shaped = matches!(bytes, [b'+' | b'-', h1, h2, b':', m1, m2, ..]
             if [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()));
@@ -117,7 +118,7 @@ mod tests {
         ] {
             assert_eq!(rfc3339_error(fine), None, "{fine}");
         }
-        let cannot = |at: &str, wanted: &str| format!(" as {LAYOUT:?}: cannot parse {at:?} as {wanted:?}");
+        let cannot = |at: &str, expected: &str| format!(" as {LAYOUT:?}: cannot parse {at:?} as {expected:?}");
         for (text, why) in [
             ("nonsense", cannot("nonsense", "2006")),
             ("", cannot("", "2006")),

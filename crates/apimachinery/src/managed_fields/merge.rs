@@ -41,9 +41,9 @@ pub(super) fn merge(live: &mut Value, patch: &Value, place: Place<'_>, depth: us
 
 /// The order is the patch's; items only in the live list keep their position between their neighbours.
 fn merge_lists(live: &mut Vec<Value>, patch: &[Value], place: Place<'_>, depth: usize) {
-    let wanted: Vec<PathElement> = patch.iter().map(|item| place.item_element(item)).collect();
+    let patched: Vec<PathElement> = patch.iter().map(|item| place.item_element(item)).collect();
     let present: Vec<PathElement> = live.iter().map(|item| place.item_element(item)).collect();
-    let positions: BTreeMap<&PathElement, usize> = wanted.iter().enumerate().map(|(at, e)| (e, at)).collect();
+    let positions: BTreeMap<&PathElement, usize> = patched.iter().enumerate().map(|(at, e)| (e, at)).collect();
     let mut first_live: BTreeMap<&PathElement, usize> = BTreeMap::new();
     for (at, element) in present.iter().enumerate() {
         first_live.entry(element).or_insert(at);
@@ -52,7 +52,7 @@ fn merge_lists(live: &mut Vec<Value>, patch: &[Value], place: Place<'_>, depth: 
     // For each item of the patch, the next following one that is also in the live list.
     let mut next_shared = vec![None; patch.len() + 1];
     for at in (0..patch.len()).rev() {
-        next_shared[at] = if first_live.contains_key(&wanted[at]) { Some(at) } else { next_shared[at + 1] };
+        next_shared[at] = if first_live.contains_key(&patched[at]) { Some(at) } else { next_shared[at + 1] };
     }
     let (mut l, mut p) = (0, 0);
     while l < old.len() || p < patch.len() {
@@ -72,7 +72,7 @@ fn merge_lists(live: &mut Vec<Value>, patch: &[Value], place: Place<'_>, depth: 
             }
         }
         let Some(item) = patch.get(p) else { break };
-        let base = first_live.get(&wanted[p]).and_then(|at| old[*at].take());
+        let base = first_live.get(&patched[p]).and_then(|at| old[*at].take());
         live.push(match base {
             Some(mut merged) => {
                 merge(&mut merged, item, place.items(), depth + 1);

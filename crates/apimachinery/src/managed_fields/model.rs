@@ -188,13 +188,13 @@ proptest! {
             let context = |manager| ManagerContext { manager, api_version: "apps/v1", subresource: "", now, reset_fields: &NO_FIELDS };
             match step {
                 Step::Update(manager, set, gone) => {
-                    let wanted = edited(&model.live, set, gone);
-                    let mut new = document(&wanted);
+                    let edited_object = edited(&model.live, set, gone);
+                    let mut new = document(&edited_object);
                     if let Some(entries) = live.as_ref().and_then(|live| live["metadata"].get("managedFields")) {
                         new["metadata"]["managedFields"] = entries.clone();
                     }
                     update(live.as_ref(), &mut new, &context(manager), &type_);
-                    model.update(manager, &wanted);
+                    model.update(manager, &edited_object);
                     live = Some(new);
                 }
                 Step::Apply(manager, patch, force) => {

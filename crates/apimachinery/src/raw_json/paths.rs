@@ -60,13 +60,13 @@ impl Paths {
         self.root.find(json, 0..json.len(), places);
     }
 
-    /// A tree of only the values at the `wanted` paths. None may be within another.
+    /// A tree of only the values at the `requested` paths. None may be within another.
     ///
     /// # Errors
     /// When one of the values is not JSON.
-    pub fn tree(&self, json: &[u8], places: &Places, wanted: &[usize]) -> Result<Value, serde_json::Error> {
+    pub fn tree(&self, json: &[u8], places: &Places, requested: &[usize]) -> Result<Value, serde_json::Error> {
         let mut tree = Value::Object(Map::new());
-        for place in wanted {
+        for place in requested {
             if let (Some(names), Some(Some(span))) = (self.all.get(*place), places.get(*place)) {
                 put(&mut tree, names, serde_json::from_slice(&json[span.clone()])?);
             }
@@ -80,7 +80,7 @@ impl Node {
         if !self.members.is_empty() {
             for (name, value) in members(&json[span.clone()]) {
                 let value = span.start + value.start..span.start + value.end;
-                if let Some((_, node)) = self.members.iter().find(|(wanted, _)| wanted.as_bytes() == name) {
+                if let Some((_, node)) = self.members.iter().find(|(requested, _)| requested.as_bytes() == name) {
                     node.find(json, value, places);
                 }
             }

@@ -207,11 +207,11 @@ fn check_order(patch: &[Value], order: Option<&[Value]>, key: Option<&str>) -> R
     if let Some(item) = patch.iter().find(|item| key.is_some() && !item.is_object()) {
         return Err(unexpected(MAP, item));
     }
-    let mut wanted = order.iter();
+    let mut ordered = order.iter();
     for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
         let name = identity(item)?;
         let mut found = false;
-        for other in wanted.by_ref() {
+        for other in ordered.by_ref() {
             found = identity(other)? == name;
             if found {
                 break;
@@ -234,11 +234,11 @@ fn reorder(merged: &mut Vec<Value>, before: &[Value], order: &[Value], identity:
     let rank = |list: &[Value]| -> BTreeMap<String, usize> {
         list.iter().enumerate().rev().filter_map(|(at, item)| Some((identity(item)?, at))).collect()
     };
-    let (wanted, was) = (rank(order), rank(before));
+    let (ordered, was) = (rank(order), rank(before));
     let (mut named, others): (Vec<Value>, Vec<Value>) = std::mem::take(merged)
         .into_iter()
-        .partition(|item| identity(item).is_some_and(|name| wanted.contains_key(&name)));
-    named.sort_by_key(|item| identity(item).and_then(|name| wanted.get(&name).copied()));
+        .partition(|item| identity(item).is_some_and(|name| ordered.contains_key(&name)));
+    named.sort_by_key(|item| identity(item).and_then(|name| ordered.get(&name).copied()));
     let live_rank = |item: &Value| identity(item).and_then(|name| was.get(&name).copied());
     let mut others = others.into_iter().peekable();
     for item in named {
