@@ -114,8 +114,8 @@ pub(crate) struct ByWebhook;
 impl Converter for ByWebhook {
     fn convert(&self, object: &mut Value, to_version: &str) -> Result<(), String> {
         PASS.with_borrow_mut(|pass| match pass {
-            Some(Pass::Collect(wanted)) => {
-                wanted.push((object.clone(), to_version.to_owned()));
+            Some(Pass::Collect(requested)) => {
+                requested.push((object.clone(), to_version.to_owned()));
                 Err("it is converted by a webhook".to_owned())
             }
             Some(Pass::Give(results)) => {
@@ -141,7 +141,7 @@ fn collecting<T>(step: impl FnOnce() -> T) -> (T, Vec<(Value, String)>) {
     PASS.set(Some(Pass::Collect(Vec::new())));
     let outcome = step();
     match PASS.take() {
-        Some(Pass::Collect(wanted)) => (outcome, wanted),
+        Some(Pass::Collect(requested)) => (outcome, requested),
         _ => (outcome, Vec::new()),
     }
 }
@@ -156,11 +156,11 @@ impl Hooked {
     async fn convert(
         &self,
         all: &Conversions,
-        wanted: Vec<(Value, String)>,
+        requested: Vec<(Value, String)>,
         is_list: bool,
     ) -> Result<Vec<Value>, Status> {
-        let Some(to) = wanted.first().map(|(_, to)| format!("{}/{to}", self.group)) else { return Ok(Vec::new()) };
-        let objects: Vec<Value> = wanted.into_iter().map(|(object, _)| object).collect();
+        let Some(to) = requested.first().map(|(_, to)| format!("{}/{to}", self.group)) else { return Ok(Vec::new()) };
+        let objects: Vec<Value> = requested.into_iter().map(|(object, _)| object).collect();
         let uid = all.world.uuid();
         let review = self.hook.review(&uid, &to, is_list).map_err(Status::unclassified)?;
         let failed = |why: &str| Status::unclassified(review.failed(&objects, why));
@@ -195,11 +195,11 @@ pub(crate) async fn served(all: &Conversions, resource: &Resource, stored: Arc<O
     let Some(hooked) = all.of(&resource.info) else {
         return Ok(form()?.map_or(stored, Object::shared));
     };
-    let (outcome, wanted) = collecting(form);
-    if wanted.is_empty() {
+    let (outcome, requested) = collecting(form);
+    if requested.is_empty() {
         return Ok(outcome?.map_or(stored, Object::shared));
     }
-    let results = hooked.convert(all, wanted, false).await?;
+    let results = hooked.convert(all, requested, false).await?;
     Ok(giving(results, form)?.map_or(stored, Object::shared))
 }
 
@@ -236,8 +236,8 @@ pub(crate) async fn served_list(
     let form = |item: &Object| resource.strategy.served_form(item);
     let Some(hooked) = all.of(&resource.info) else { return items.converted(form) };
     // The second pass covers all objects: those without a conversion, and those that cannot be converted.
-    let ((), wanted) = collecting(|| items.iter().for_each(|item| drop(form(item))));
-    let results = hooked.convert(all, wanted, true).await?;
+    let ((), requested) = collecting(|| items.iter().for_each(|item| drop(form(item))));
+    let results = hooked.convert(all, requested, true).await?;
     giving(results, || items.converted(form))
 }
 
@@ -247,11 +247,11 @@ pub(crate) async fn served_list(
 /// A conversion that fails; the object has not changed.
 pub(crate) async fn to_stored(all: &Conversions, resource: &Resource, object: &mut Value) -> Result<(), Status> {
     let Some(hooked) = all.of(&resource.info) else { return resource.strategy.to_stored(object) };
-    let (outcome, wanted) = collecting(|| resource.strategy.to_stored(object));
-    if wanted.is_empty() {
+    let (outcome, requested) = collecting(|| resource.strategy.to_stored(object));
+    if requested.is_empty() {
         return outcome;
     }
-    let results = hooked.convert(all, wanted, false).await?;
+    let results = hooked.convert(all, requested, false).await?;
     giving(results, || resource.strategy.to_stored(object))
 }
 

@@ -89,14 +89,14 @@ impl Tokens {
             return Err(method_not_allowed());
         }
         let (parts, content) = request.into_parts();
-        let mut wanted = body::decode(&parts.headers, &body::read(content).await?)?;
+        let mut requested = body::decode(&parts.headers, &body::read(content).await?)?;
         server.cache.catch_up().await?;
         let find = |plural: &str, key: ObjectKey| {
             let found = server.cache.resource(&crate::cache::keys::group_resource("", plural)).get(&key)?;
             found.ok_or_else(|| Status::not_found("", plural, &key.name))
         };
         let account = find("serviceaccounts", ObjectKey::namespaced(info.namespace.as_str(), info.name.as_str()))?;
-        let bound = &wanted["spec"]["boundObjectRef"];
+        let bound = &requested["spec"]["boundObjectRef"];
         let name = bound["name"].as_str().unwrap_or_default();
         let bound = match bound["kind"].as_str() {
             Some("Pod") => Some(find("pods", ObjectKey::namespaced(info.namespace.as_str(), name))?),
@@ -105,9 +105,9 @@ impl Tokens {
             _ => None,
         };
         let manager = ownership::manager(info, &parts.headers);
-        tokens::complete(&mut wanted, &manager, Time::new(server.world.now()));
-        let warning = self.issuer.shorten(&mut wanted);
-        let answer = self.issuer.issue(&account, bound.as_deref(), wanted, &server.world)?;
+        tokens::complete(&mut requested, &manager, Time::new(server.world.now()));
+        let warning = self.issuer.shorten(&mut requested);
+        let answer = self.issuer.issue(&account, bound.as_deref(), requested, &server.world)?;
         let mut response = respond::negotiated(StatusCode::CREATED, &answer, &parts.headers);
         respond::warn(&mut response, warning.as_slice());
         Ok(response)

@@ -72,7 +72,7 @@ impl Page {
             let mut parts = one.split(';').map(str::trim);
             let media_type = parts.next().unwrap_or_default();
             let parameters: Vec<&str> = parts.collect();
-            let has = |wanted: &str| parameters.contains(&wanted);
+            let has = |requested: &str| parameters.contains(&requested);
             match media_type {
                 "*/*" | "text/*" | "text/plain" => Some(Form::Text),
                 "application/json" if has("g=config.k8s.io") && has("v=v1alpha1") => {

@@ -138,9 +138,9 @@ fn is_pod(bound_to: Option<&Object>) -> bool {
 /// A request that names another account, or another namespace, is refused.
 fn check_names(request: &Value, account: &Object) -> Result<(), Status> {
     let metadata = &request["metadata"];
-    for (field, wanted) in [("name", account.name()), ("namespace", account.namespace().unwrap_or_default())] {
+    for (field, required) in [("name", account.name()), ("namespace", account.namespace().unwrap_or_default())] {
         let specified = text(metadata, field);
-        if !specified.is_empty() && specified != wanted {
+        if !specified.is_empty() && specified != required {
             let why = format!("must match the service account {field} if specified");
             let error = FieldError::invalid(&Path::new("metadata").child(field), specified, why);
             return Err(Status::invalid("authentication.k8s.io", "TokenRequest", account.name(), &[error]));

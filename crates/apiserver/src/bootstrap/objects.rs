@@ -28,36 +28,36 @@ impl Front {
 
 /// The merge patch from a live object of [`front`] to the wanted one; `None` without differences. Other fields are not
 /// changed.
-pub fn front_change(live: &Value, wanted: &Value) -> Option<Value> {
-    let owned: &[&str] = match wanted["kind"].as_str() {
+pub fn front_change(live: &Value, desired: &Value) -> Option<Value> {
+    let owned: &[&str] = match desired["kind"].as_str() {
         Some("Service") => &["/spec/ports"],
         Some("Endpoints") => &["/subsets"],
         _ => &["/endpoints", "/ports"],
     };
-    let differs = |pointer: &&str| match (live.pointer(pointer), wanted.pointer(pointer)) {
-        (Some(live), Some(wanted)) => !holds(live, wanted),
-        (live, wanted) => live.is_some() || wanted.is_some(),
+    let differs = |pointer: &&str| match (live.pointer(pointer), desired.pointer(pointer)) {
+        (Some(live), Some(desired)) => !holds(live, desired),
+        (live, desired) => live.is_some() || desired.is_some(),
     };
     if !owned.iter().any(differs) {
         return None;
     }
-    Some(match wanted["kind"].as_str() {
-        Some("Service") => json!({"spec": {"ports": wanted["spec"]["ports"]}}),
-        Some("Endpoints") => json!({"subsets": wanted["subsets"]}),
-        _ => json!({"endpoints": wanted["endpoints"], "ports": wanted["ports"]}),
+    Some(match desired["kind"].as_str() {
+        Some("Service") => json!({"spec": {"ports": desired["spec"]["ports"]}}),
+        Some("Endpoints") => json!({"subsets": desired["subsets"]}),
+        _ => json!({"endpoints": desired["endpoints"], "ports": desired["ports"]}),
     })
 }
 
-/// Whether `live` has everything of `wanted`; fields that the server fills in do not count.
-fn holds(live: &Value, wanted: &Value) -> bool {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| live.get(key).is_some_and(|live| holds(live, wanted)))
+/// Whether `live` has everything of `desired`; fields that the server fills in do not count.
+fn holds(live: &Value, desired: &Value) -> bool {
+    match (live, desired) {
+        (Value::Object(live), Value::Object(desired)) => {
+            desired.iter().all(|(key, desired)| live.get(key).is_some_and(|live| holds(live, desired)))
         }
-        (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| holds(live, wanted))
+        (Value::Array(live), Value::Array(desired)) => {
+            live.len() == desired.len() && live.iter().zip(desired).all(|(live, desired)| holds(live, desired))
         }
-        _ => live == wanted,
+        _ => live == desired,
     }
 }
 
@@ -296,8 +296,8 @@ mod tests {
         });
         let live: Vec<Value> = live.collect();
         let changed = |address: &str, port: u16| -> Vec<Option<Value>> {
-            let wanted = front_of(Some(address), port);
-            live.iter().zip(&wanted).map(|(live, wanted)| front_change(live, wanted)).collect()
+            let desired = front_of(Some(address), port);
+            live.iter().zip(&desired).map(|(live, desired)| front_change(live, desired)).collect()
         };
         assert_eq!(changed("192.0.2.7", 6443), [None, None, None]);
         let moved = changed("203.0.113.10", 6443);

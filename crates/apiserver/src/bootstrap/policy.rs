@@ -156,26 +156,26 @@ pub fn namespaced() -> Vec<Value> {
     objects
 }
 
-/// The write that adds all of `wanted` to `live`; `None` if nothing is missing, or if the object belongs to the user. A
-/// binding to another role belongs to the user, because a reference is immutable.
-pub fn reconcile(live: &Value, wanted: &Value) -> Option<Value> {
-    if live["metadata"]["annotations"][AUTOUPDATE] == "false" || live["roleRef"] != wanted["roleRef"] {
+/// The write that adds all of `desired` to `live`; `None` if nothing is missing, or if the object belongs to the user.
+/// A binding to another role belongs to the user, because a reference is immutable.
+pub fn reconcile(live: &Value, desired: &Value) -> Option<Value> {
+    if live["metadata"]["annotations"][AUTOUPDATE] == "false" || live["roleRef"] != desired["roleRef"] {
         return None;
     }
     let mut next = live.clone();
     for part in ["labels", "annotations"] {
-        for (key, value) in wanted["metadata"][part].as_object().into_iter().flatten() {
+        for (key, value) in desired["metadata"][part].as_object().into_iter().flatten() {
             if next["metadata"][part].get(key).is_none() {
                 next["metadata"][part][key.as_str()] = value.clone();
             }
         }
     }
-    if wanted["aggregationRule"].is_null() {
-        add_rules(&mut next, wanted);
-        add_subjects(&mut next, wanted);
+    if desired["aggregationRule"].is_null() {
+        add_rules(&mut next, desired);
+        add_subjects(&mut next, desired);
     } else {
         // The rules of an aggregated role are the aggregation controller's.
-        next["aggregationRule"] = wanted["aggregationRule"].clone();
+        next["aggregationRule"] = desired["aggregationRule"].clone();
     }
     (next != *live).then_some(next)
 }
@@ -184,8 +184,8 @@ fn rules(role: &Value) -> Vec<PolicyRule> {
     serde_json::from_value(role["rules"].clone()).unwrap_or_default()
 }
 
-fn add_rules(next: &mut Value, wanted: &Value) {
-    let (mut present, needed) = (rules(next), rules(wanted));
+fn add_rules(next: &mut Value, desired: &Value) {
+    let (mut present, needed) = (rules(next), rules(desired));
     let missing = rbac::missing(&present, &needed);
     if !missing.is_empty() {
         present.extend(missing);
@@ -193,8 +193,8 @@ fn add_rules(next: &mut Value, wanted: &Value) {
     }
 }
 
-fn add_subjects(next: &mut Value, wanted: &Value) {
-    let Some(needed) = wanted["subjects"].as_array() else { return };
+fn add_subjects(next: &mut Value, desired: &Value) {
+    let Some(needed) = desired["subjects"].as_array() else { return };
     let mut subjects = next["subjects"].as_array().cloned().unwrap_or_default();
     let before = subjects.len();
     for subject in needed {

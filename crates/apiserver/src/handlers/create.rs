@@ -233,11 +233,11 @@ impl Call<'_> {
     /// An update or an apply that creates its object needs the right to create: the right to change existing objects is
     /// not sufficient.
     pub(super) async fn check_may_create(&self) -> Result<(), Status> {
-        let mut wanted = self.info.attributes();
-        if let Attributes::Resource(wanted) = &mut wanted {
-            "create".clone_into(&mut wanted.verb);
+        let mut requested = self.info.attributes();
+        if let Attributes::Resource(requested) = &mut requested {
+            "create".clone_into(&mut requested.verb);
         }
-        authz::check(self.server.authorizer.as_ref(), self.user, &wanted).await
+        authz::check(self.server.authorizer.as_ref(), self.user, &requested).await
     }
 
     fn exists(&self, key: &ObjectKey) -> Status {

@@ -161,7 +161,7 @@ impl Call<'_> {
     }
 
     fn check_delete_preconditions(&self, stored: &Object, options: &DeleteOptions) -> Result<(), Status> {
-        let Some(wanted) = &options.preconditions else { return Ok(()) };
+        let Some(required) = &options.preconditions else { return Ok(()) };
         let named = &self.resource.info.resource;
         let refuse = |what: &str, expected: &str, found: &str, then: &str| {
             let why = format!(
@@ -171,7 +171,7 @@ impl Call<'_> {
             // The kind replaces the resource of other conflicts, as in upstream.
             Err(Status::conflict(&named.group, &named.kind, stored.name(), &why))
         };
-        match (&wanted.uid, &wanted.resource_version) {
+        match (&required.uid, &required.resource_version) {
             (Some(uid), _) if uid != stored.uid() => refuse("UID", uid, stored.uid(), "deleted and then recreated"),
             (_, Some(version)) if version != stored.resource_version() => {
                 refuse("ResourceVersion", version, stored.resource_version(), "modified")

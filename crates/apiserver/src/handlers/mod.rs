@@ -218,11 +218,11 @@ impl Call<'_> {
         if self.info.subresource.is_empty() {
             return Ok(None);
         }
-        let wanted = self.info.subresource.as_str();
+        let requested = self.info.subresource.as_str();
         let found = self.resource.info.subresources.iter().find(|subresource| match subresource {
-            Subresource::Status => wanted == "status",
-            Subresource::Scale { .. } => wanted == "scale",
-            Subresource::Other { name, .. } => name == wanted,
+            Subresource::Status => requested == "status",
+            Subresource::Scale { .. } => requested == "scale",
+            Subresource::Other { name, .. } => name == requested,
         });
         found.cloned().map(Some).ok_or_else(no_such_resource)
     }

@@ -43,15 +43,19 @@ fn mismatch(json: &[u8]) -> Option<String> {
             type_name(&found)
         ));
     };
-    let wrong = [("v", "string"), ("rv", "int64"), ("start", "string")].into_iter().find_map(|(field, wanted)| {
-        let value = fields.get(field)?;
-        let fits = if wanted == "string" { value.is_string() } else { value.is_i64() };
-        (!fits && !value.is_null()).then_some((field, wanted, value))
-    });
-    let (field, wanted, value) = wrong?;
-    let found =
-        if value.is_number() && wanted == "int64" { format!("number {value}") } else { type_name(value).to_owned() };
-    Some(format!("json: cannot unmarshal {found} into Go struct field continueToken.{field} of type {wanted}"))
+    let wrong =
+        [("v", "string"), ("rv", "int64"), ("start", "string")].into_iter().find_map(|(field, expected_type)| {
+            let value = fields.get(field)?;
+            let fits = if expected_type == "string" { value.is_string() } else { value.is_i64() };
+            (!fits && !value.is_null()).then_some((field, expected_type, value))
+        });
+    let (field, expected_type, value) = wrong?;
+    let found = if value.is_number() && expected_type == "int64" {
+        format!("number {value}")
+    } else {
+        type_name(value).to_owned()
+    };
+    Some(format!("json: cannot unmarshal {found} into Go struct field continueToken.{field} of type {expected_type}"))
 }
 
 /// Where a list continues; the content of the opaque token, in kube-apiserver's form.
@@ -188,8 +192,8 @@ impl Call<'_> {
     }
 
     pub(crate) async fn get(&self) -> Result<Response, Status> {
-        let wanted = options::revision(self.info.query.get("resourceVersion").unwrap_or_default());
-        match wanted.map_err(Status::unclassified)? {
+        let requested = options::revision(self.info.query.get("resourceVersion").unwrap_or_default());
+        match requested.map_err(Status::unclassified)? {
             None => drop(self.stored().catch_up().await?),
             Some(0) => {}
             Some(revision) => drop(self.stored().not_older_than(revision).await?),
@@ -335,8 +339,8 @@ impl Call<'_> {
         let mut items = Vec::new();
         // With selectors a page may take several reads.
         let remaining = loop {
-            let wanted = if limit == 0 { 0 } else { limit - items.len() };
-            let request = RangeRequest { range: range.clone(), revision: Some(revision), limit: wanted };
+            let requested = if limit == 0 { 0 } else { limit - items.len() };
+            let request = RangeRequest { range: range.clone(), revision: Some(revision), limit: requested };
             let read = self.stored().store().range(request).await.map_err(errors::store)?;
             let remaining = read.count.saturating_sub(read.items.len());
             let last = read.items.last().map(|stored| next_key(&stored.key));

@@ -65,12 +65,12 @@ impl Call<'_> {
         let mut warnings = Vec::new();
         let change = match owners {
             "update" => {
-                let (mut wanted, found) = scale.object(body, validation).await?;
+                let (mut requested, found) = scale.object(body, validation).await?;
                 warnings = found;
-                scale.require_name(&wanted)?;
-                scale.check_name(&mut wanted)?;
-                scale.check_namespace(&mut wanted)?;
-                Change::Replace(wanted)
+                scale.require_name(&requested)?;
+                scale.check_name(&mut requested)?;
+                scale.check_namespace(&mut requested)?;
+                Change::Replace(requested)
             }
             "apply" => {
                 let (mut configuration, found) = scale.read_configuration(body, validation).await?;
@@ -134,8 +134,8 @@ impl Call<'_> {
         let object = Object::from_value(old).map_err(errors::document)?;
         let mut was = self.scale_of(&object)?;
         scale_owners::show(old, &mut was, &owned);
-        let (mut wanted, findings) = match change {
-            Change::Replace(wanted) => (wanted.clone(), Vec::new()),
+        let (mut requested, findings) = match change {
+            Change::Replace(requested) => (requested.clone(), Vec::new()),
             Change::Patch(patch, validation) => scale.outcome(patch, &was, *validation)?,
             Change::Apply { configuration, force } => {
                 let merged = scale.as_manager(|context| {
@@ -146,22 +146,22 @@ impl Call<'_> {
                 (scale.patched(merged, |merged, wrong| wrong.invalid(merged))?, Vec::new())
             }
         };
-        self.check(&was, &wanted, &paths)?;
+        self.check(&was, &requested, &paths)?;
         if !matches!(change, Change::Apply { .. }) {
             let schema = &scale.resource.info.schema;
-            scale.as_manager(|context| managed_fields::update(Some(&was), &mut wanted, context, schema));
+            scale.as_manager(|context| managed_fields::update(Some(&was), &mut requested, context, schema));
         }
         let mut new = old.clone();
-        set(&mut new, paths.replicas, wanted["spec"]["replicas"].as_i64().unwrap_or(0).into())?;
-        scale_owners::put_back(&wanted, &mut new, &owned);
-        new["metadata"]["resourceVersion"] = wanted["metadata"]["resourceVersion"].clone();
+        set(&mut new, paths.replicas, requested["spec"]["replicas"].as_i64().unwrap_or(0).into())?;
+        scale_owners::put_back(&requested, &mut new, &owned);
+        new["metadata"]["resourceVersion"] = requested["metadata"]["resourceVersion"].clone();
         Ok((new, findings))
     }
 
     /// Whether a Scale may be changed to the requested one.
-    fn check(&self, was: &Value, wanted: &Value, paths: &Paths<'_>) -> Result<(), Status> {
+    fn check(&self, was: &Value, requested: &Value, paths: &Paths<'_>) -> Result<(), Status> {
         let named = &self.resource.info.resource;
-        let replicas = &wanted["spec"]["replicas"];
+        let replicas = &requested["spec"]["replicas"];
         if was["spec"]["replicas"].is_null() && replicas.is_null() {
             let why = format!("the spec replicas field {:?} cannot be empty", paths.replicas);
             return Err(Status::bad_request(why));
@@ -171,7 +171,7 @@ impl Call<'_> {
             let error = FieldError::invalid(&path, negative, "must be greater than or equal to 0");
             return Err(Status::invalid("autoscaling", "Scale", &self.info.name, &[error]));
         }
-        let (precondition, found) = (&wanted["metadata"]["uid"], &was["metadata"]["uid"]);
+        let (precondition, found) = (&requested["metadata"]["uid"], &was["metadata"]["uid"]);
         match (precondition.as_str().filter(|uid| !uid.is_empty()), found.as_str()) {
             (Some(precondition), Some(found)) if precondition != found => {
                 let why =

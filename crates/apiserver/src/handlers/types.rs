@@ -138,10 +138,10 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &Names<'_>) 
         return None;
     }
     if !fits(value, schema) {
-        let (found, wanted) = (type_name(value), go_type(schema, inside.schemas));
-        let converter = conversion(value, schema, &wanted);
+        let (found, go) = (type_name(value), go_type(schema, inside.schemas));
+        let converter = conversion(value, schema, &go);
         let decoder =
-            format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {wanted}", inside.name);
+            format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {go}", inside.name);
         return Some(Mismatch { decoder, converter });
     }
     if let Some(wrong) = unreadable(value, schema) {
@@ -194,7 +194,7 @@ fn unreadable(value: &Value, schema: &Schema) -> Option<String> {
 }
 
 /// Why the converter cannot convert the value to the type of its field.
-fn conversion(value: &Value, schema: &Schema, wanted: &str) -> String {
+fn conversion(value: &Value, schema: &Schema, go: &str) -> String {
     let kind = match value {
         Value::Null => "invalid",
         Value::Bool(_) => "bool",
@@ -209,8 +209,8 @@ fn conversion(value: &Value, schema: &Schema, wanted: &str) -> String {
         (Type::Object, _) => format!("cannot restore map from {kind}"),
         (Type::Array, _) => format!("cannot restore slice from {kind}"),
         // Go's converter refuses number-to-string and float-to-integer conversions.
-        (Type::String | Type::Integer, Value::Number(_)) => format!("cannot convert {kind} to {wanted}"),
-        _ => format!("unrecognized type: {wanted}"),
+        (Type::String | Type::Integer, Value::Number(_)) => format!("cannot convert {kind} to {go}"),
+        _ => format!("unrecognized type: {go}"),
     }
 }
 
@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn values_have_the_types_of_their_fields() {
-        let refused = |found: &str, field: &str, wanted: &str| {
-            format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")
+        let refused = |found: &str, field: &str, go: &str| {
+            format!("json: cannot unmarshal {found} into Go struct field {field} of type {go}")
         };
         check("", "ConfigMap", json!({"data": {"k": "5"}}), None);
         check("", "ConfigMap", json!({"data": {"k": 5}}), Some(&refused("number", "ConfigMap.data", "string")));

@@ -39,17 +39,17 @@ impl Call<'_> {
         if !self.info.name.is_empty() {
             filter = self.named_filter()?;
         }
-        let wanted = options.resource_version;
+        let since = options.resource_version;
         let send_initial = options.send_initial_events == Some(true);
-        let from = match wanted {
+        let from = match since {
             // No events for existing objects, if the client requests it.
-            None | Some(0) if options.send_initial_events == Some(false) => Some(self.newest(wanted).await?),
+            None | Some(0) if options.send_initial_events == Some(false) => Some(self.newest(since).await?),
             None | Some(0) => None,
             Some(_) if send_initial => None,
             Some(revision) => Some(revision),
         };
         if from.is_none() {
-            self.stored().not_older_than(wanted.unwrap_or(0)).await?;
+            self.stored().not_older_than(since.unwrap_or(0)).await?;
         }
         // Events may have moved to another store, and would be missed until its revisions reach those of the former
         // one.
@@ -99,8 +99,8 @@ impl Call<'_> {
     }
 
     /// The current state: any for version 0, otherwise one that includes every write before the request.
-    async fn newest(&self, wanted: Option<u64>) -> Result<u64, Status> {
-        match wanted {
+    async fn newest(&self, since: Option<u64>) -> Result<u64, Status> {
+        match since {
             Some(0) => Ok(self.stored().revision()),
             _ => self.stored().catch_up().await,
         }

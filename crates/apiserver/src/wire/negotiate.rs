@@ -75,8 +75,8 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
         let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}{more}");
         return Err(Status::failure(StatusReason::NotAcceptable, message).with_details(StatusDetails::default()));
     }
-    let servable = |wanted: &RequestedForm| subject.tables || !matches!(wanted, RequestedForm::Table);
-    let forms = || alternatives.iter().filter_map(Alternative::form).filter(|(_, wanted, _)| servable(wanted));
+    let servable = |requested: &RequestedForm| subject.tables || !matches!(requested, RequestedForm::Table);
+    let forms = || alternatives.iter().filter_map(Alternative::form).filter(|(_, requested, _)| servable(requested));
     let text = forms().find(|(encoding, ..)| *encoding != Encoding::Protobuf);
     match text.or_else(|| forms().next()) {
         Some((Encoding::Protobuf, RequestedForm::Whole, _)) if subject.custom => {
@@ -86,7 +86,7 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
             let streams = if subject.custom { "application/json;stream=watch" } else { STREAMS };
             Err(refused(format!("only the following media types are accepted: {streams}")))
         }
-        Some((encoding, wanted, meta)) => Ok(Accepted { encoding, shape: wanted.shape(subject)?, meta }),
+        Some((encoding, requested, meta)) => Ok(Accepted { encoding, shape: requested.shape(subject)?, meta }),
         None => Err(refused(format!("only the following media types are accepted: {KNOWN}"))),
     }
 }
@@ -175,14 +175,14 @@ impl<'a> Alternative<'a> {
             ("meta.k8s.io", "v1beta1") => META_V1BETA1,
             _ => return None,
         };
-        let wanted = match self.kind {
+        let requested = match self.kind {
             // Cells are of any type, which protobuf has no field for.
             "Table" if encoding != Encoding::Protobuf => RequestedForm::Table,
             "PartialObjectMetadata" => RequestedForm::Metadata,
             "PartialObjectMetadataList" => RequestedForm::MetadataList,
             _ => return None,
         };
-        Some((encoding, wanted, meta))
+        Some((encoding, requested, meta))
     }
 }
 

@@ -197,8 +197,8 @@ fn users_cannot_grant_permissions_they_lack() {
         (PolicyRule::paths(&["get"], &["/logs/x", "/logs/*"]), &[]),
         (PolicyRule::paths(&["get"], &["*"]), &[r#"{NonResourceURLs:["*"], Verbs:["get"]}"#]),
     ];
-    for (wanted, expected) in cases {
-        let missing: Vec<String> = rbac::missing(&granted, [&wanted]).iter().map(rbac::describe).collect();
-        assert_eq!(missing, expected, "{wanted:?}");
+    for (requested, expected) in cases {
+        let missing: Vec<String> = rbac::missing(&granted, [&requested]).iter().map(rbac::describe).collect();
+        assert_eq!(missing, expected, "{requested:?}");
     }
 }

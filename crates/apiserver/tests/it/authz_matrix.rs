@@ -63,28 +63,29 @@ fn requests() -> Vec<Attributes> {
 
 /// The documentation of RBAC, sentence by sentence.
 fn reference_grants(rule: &Value, request: &Attributes) -> bool {
-    let has = |field: &str, wanted: &str| texts(&rule[field]).iter().any(|it| *it == "*" || *it == wanted);
+    let has = |field: &str, requested: &str| texts(&rule[field]).iter().any(|it| *it == "*" || *it == requested);
     match request {
         Attributes::Path { verb, path } => {
             let urls = texts(&rule["nonResourceURLs"]);
             has("verbs", verb)
                 && urls.iter().any(|url| url == path || url.strip_suffix('*').is_some_and(|it| path.starts_with(it)))
         }
-        Attributes::Resource(wanted) => {
-            let whole = if wanted.subresource.is_empty() {
-                wanted.resource.clone()
+        Attributes::Resource(requested) => {
+            let whole = if requested.subresource.is_empty() {
+                requested.resource.clone()
             } else {
-                format!("{}/{}", wanted.resource, wanted.subresource)
+                format!("{}/{}", requested.resource, requested.subresource)
             };
-            let any = format!("*/{}", wanted.subresource);
+            let any = format!("*/{}", requested.subresource);
             let resources = texts(&rule["resources"]);
-            let is_meant =
-                resources.iter().any(|it| *it == "*" || *it == whole || (!wanted.subresource.is_empty() && *it == any));
+            let is_meant = resources
+                .iter()
+                .any(|it| *it == "*" || *it == whole || (!requested.subresource.is_empty() && *it == any));
             let names = texts(&rule["resourceNames"]);
-            has("verbs", &wanted.verb)
-                && has("apiGroups", &wanted.group)
+            has("verbs", &requested.verb)
+                && has("apiGroups", &requested.group)
                 && is_meant
-                && (names.is_empty() || names.contains(&wanted.name.as_str()))
+                && (names.is_empty() || names.contains(&requested.name.as_str()))
         }
     }
 }
@@ -143,7 +144,7 @@ fn decisions_match_the_reference() {
             for request in requests() {
                 let in_scope = match &request {
                     _ if namespace.is_empty() => true,
-                    Attributes::Resource(wanted) => wanted.namespace == namespace,
+                    Attributes::Resource(requested) => requested.namespace == namespace,
                     Attributes::Path { .. } => false,
                 };
                 let expected = role_exists && in_scope && is_named(subject, user) && reference_grants(&rule, &request);

@@ -80,11 +80,11 @@ fn widget(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "g.example/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }
 
-/// Watches a definition until `wanted`; `None` means its deletion.
-pub(crate) async fn until(client: &Client, name: &str, wanted: impl Fn(Option<&Value>) -> bool) {
+/// Watches a definition until `is_reached`; `None` means its deletion.
+pub(crate) async fn until(client: &Client, name: &str, is_reached: impl Fn(Option<&Value>) -> bool) {
     let list = client.list(&definitions(), None, &ListOptions::default()).await.expect("list");
     let present = list.items.iter().find(|object| object.name() == name).map(|object| object.to_value().expect("JSON"));
-    if wanted(present.as_ref()) {
+    if is_reached(present.as_ref()) {
         return;
     }
     let from = Some(list.resource_version.to_string());
@@ -93,9 +93,9 @@ pub(crate) async fn until(client: &Client, name: &str, wanted: impl Fn(Option<&V
     let reached = async {
         while let Some(event) = events.next().await {
             let reached = match &event {
-                WatchEvent::Deleted(object) if object.name() == name => wanted(None),
+                WatchEvent::Deleted(object) if object.name() == name => is_reached(None),
                 WatchEvent::Added(object) | WatchEvent::Modified(object) if object.name() == name => {
-                    wanted(Some(&object.to_value().expect("JSON")))
+                    is_reached(Some(&object.to_value().expect("JSON")))
                 }
                 _ => false,
             };

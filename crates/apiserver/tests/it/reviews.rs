@@ -99,20 +99,20 @@ async fn escalation_is_rejected_with_upstreams_messages() {
 
 #[test]
 fn bootstrap_roles_gain_missing_rules_and_lose_none() {
-    for wanted in bootstrap::policy::cluster_roles().into_iter().chain(bootstrap::policy::cluster_role_bindings()) {
-        assert_eq!(bootstrap::policy::reconcile(&wanted, &wanted), None, "{}", wanted["metadata"]["name"]);
+    for desired in bootstrap::policy::cluster_roles().into_iter().chain(bootstrap::policy::cluster_role_bindings()) {
+        assert_eq!(bootstrap::policy::reconcile(&desired, &desired), None, "{}", desired["metadata"]["name"]);
     }
     let roles = bootstrap::policy::cluster_roles();
-    let wanted = roles.iter().find(|role| role["metadata"]["name"] == "system:basic-user").expect("it exists");
-    let mut live = wanted.clone();
+    let desired = roles.iter().find(|role| role["metadata"]["name"] == "system:basic-user").expect("it exists");
+    let mut live = desired.clone();
     live["rules"] = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["own"]}]);
     live["metadata"]["labels"]["mine"] = "yes".into();
-    let next = bootstrap::policy::reconcile(&live, wanted).expect("rules are missing");
+    let next = bootstrap::policy::reconcile(&live, desired).expect("rules are missing");
     assert_eq!(next["rules"][0], live["rules"][0]);
     assert_eq!(next["metadata"]["labels"]["mine"], "yes");
-    assert_eq!(bootstrap::policy::reconcile(&next, wanted), None);
+    assert_eq!(bootstrap::policy::reconcile(&next, desired), None);
     live["metadata"]["annotations"]["rbac.authorization.kubernetes.io/autoupdate"] = "false".into();
-    assert_eq!(bootstrap::policy::reconcile(&live, wanted), None);
+    assert_eq!(bootstrap::policy::reconcile(&live, desired), None);
 }
 
 #[tokio::test]
@@ -187,8 +187,8 @@ async fn reviews_report_denials_and_pass_selectors() {
     struct Selecting;
     impl Authorizer for Selecting {
         fn authorize(&self, _: &Identity, attributes: &Attributes) -> Decision {
-            let Attributes::Resource(wanted) = attributes else { return Decision::NoOpinion(String::new()) };
-            match &wanted.selectors {
+            let Attributes::Resource(requested) = attributes else { return Decision::NoOpinion(String::new()) };
+            match &requested.selectors {
                 Some(selectors) => Decision::Deny(format!("{} | {}", selectors.field, selectors.label)),
                 None => Decision::Allow(String::new()),
             }

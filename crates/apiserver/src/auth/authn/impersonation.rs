@@ -30,19 +30,19 @@ pub async fn impersonate(
     if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
         return Ok(caller);
     }
-    let wanted = read(headers)?;
+    let requested = read(headers)?;
     remove(headers);
-    let Some(wanted) = wanted else { return Ok(caller) };
-    let refused = match constrained(&wanted, &request()) {
+    let Some(requested) = requested else { return Ok(caller) };
+    let refused = match constrained(&requested, &request()) {
         Some(rights) => match check_all(authorizer, &caller, rights).await {
-            Ok(()) => return Ok(complete(wanted)),
+            Ok(()) => return Ok(complete(requested)),
             Err(refused) => Some(refused),
         },
         None => None,
     };
-    let classic = needed(&wanted, "impersonate").into_iter().map(Attributes::Resource);
+    let classic = needed(&requested, "impersonate").into_iter().map(Attributes::Resource);
     match check_all(authorizer, &caller, classic.collect()).await {
-        Ok(()) => Ok(complete(wanted)),
+        Ok(()) => Ok(complete(requested)),
         Err(classic) => Err(refused.unwrap_or(classic)),
     }
 }
@@ -56,11 +56,11 @@ async fn check_all(authorizer: &dyn Authorizer, caller: &Identity, rights: Vec<A
 
 /// The rights to act as this user for this request only: on the request, then on each claimed part of the identity.
 /// `None` for identities that can only be impersonated as a whole: nodes, and service accounts with further parts.
-fn constrained(wanted: &Identity, request: &Attributes) -> Option<Vec<Attributes>> {
+fn constrained(requested: &Identity, request: &Attributes) -> Option<Vec<Attributes>> {
     const NODES: &str = "system:node:";
-    let is_account = account_of(&wanted.user).is_some();
-    let has_parts = !wanted.groups.is_empty() || !wanted.uid.is_empty() || !wanted.extra.is_empty();
-    if wanted.user.starts_with(NODES) || (is_account && has_parts) {
+    let is_account = account_of(&requested.user).is_some();
+    let has_parts = !requested.groups.is_empty() || !requested.uid.is_empty() || !requested.extra.is_empty();
+    if requested.user.starts_with(NODES) || (is_account && has_parts) {
         return None;
     }
     let mode = if is_account { "serviceaccount" } else { "user-info" };
@@ -71,7 +71,7 @@ fn constrained(wanted: &Identity, request: &Attributes) -> Option<Vec<Attributes
         }
         Attributes::Path { verb, path } => Attributes::Path { verb: on(verb), path: path.clone() },
     }];
-    let parts = needed(wanted, &format!("impersonate:{mode}")).into_iter();
+    let parts = needed(requested, &format!("impersonate:{mode}")).into_iter();
     rights.extend(parts.map(|part| Attributes::Resource(ResourceAttributes { group: GROUP.into(), ..part })));
     Some(rights)
 }
@@ -87,7 +87,7 @@ fn read(headers: &HeaderMap) -> Result<Option<Identity>, Status> {
             .collect()
     };
     let first = |name: &str| all(name).map(|values| values.into_iter().next().unwrap_or_default());
-    let mut wanted = Identity {
+    let mut requested = Identity {
         user: first("impersonate-user")?,
         uid: first("impersonate-uid")?,
         groups: all("impersonate-group")?,
@@ -96,20 +96,20 @@ fn read(headers: &HeaderMap) -> Result<Option<Identity>, Status> {
     for name in headers.keys() {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
             // Names of headers are in lower case; an escaped letter keeps its case, as in kube-apiserver.
-            wanted.extra.push((percent_decode(key), all(name.as_str())?));
+            requested.extra.push((percent_decode(key), all(name.as_str())?));
         }
     }
-    if wanted == Identity::default() {
+    if requested == Identity::default() {
         return Ok(None);
     }
-    if wanted.user.is_empty() {
-        let mut parts = wanted.groups.iter().map(|group| format!("group {group:?}")).collect::<Vec<_>>();
-        parts.extend((!wanted.uid.is_empty()).then(|| format!("uid {:?}", wanted.uid)));
-        parts.extend(wanted.extra.iter().map(|(key, _)| format!("extra {key:?}")));
+    if requested.user.is_empty() {
+        let mut parts = requested.groups.iter().map(|group| format!("group {group:?}")).collect::<Vec<_>>();
+        parts.extend((!requested.uid.is_empty()).then(|| format!("uid {:?}", requested.uid)));
+        parts.extend(requested.extra.iter().map(|(key, _)| format!("extra {key:?}")));
         let parts = parts.join(", ");
         return Err(Status::bad_request(format!("requested [{parts}] without impersonating a user name")));
     }
-    Ok(Some(wanted))
+    Ok(Some(requested))
 }
 
 fn remove(headers: &mut HeaderMap) {
@@ -120,7 +120,7 @@ fn remove(headers: &mut HeaderMap) {
 }
 
 /// One permission for each thing that is claimed.
-fn needed(wanted: &Identity, verb: &str) -> Vec<ResourceAttributes> {
+fn needed(requested: &Identity, verb: &str) -> Vec<ResourceAttributes> {
     let attributes = |group: &str, resource: &str, name: &str| ResourceAttributes {
         verb: verb.into(),
         group: group.into(),
@@ -129,17 +129,17 @@ fn needed(wanted: &Identity, verb: &str) -> Vec<ResourceAttributes> {
         name: name.into(),
         ..ResourceAttributes::default()
     };
-    let mut needed = vec![match account_of(&wanted.user) {
+    let mut needed = vec![match account_of(&requested.user) {
         Some((namespace, name)) => {
             ResourceAttributes { namespace: namespace.into(), ..attributes("", "serviceaccounts", name) }
         }
-        None => attributes("", "users", &wanted.user),
+        None => attributes("", "users", &requested.user),
     }];
-    needed.extend(wanted.groups.iter().map(|group| attributes("", "groups", group)));
-    if !wanted.uid.is_empty() {
-        needed.push(attributes(GROUP, "uids", &wanted.uid));
+    needed.extend(requested.groups.iter().map(|group| attributes("", "groups", group)));
+    if !requested.uid.is_empty() {
+        needed.push(attributes(GROUP, "uids", &requested.uid));
     }
-    for (key, values) in &wanted.extra {
+    for (key, values) in &requested.extra {
         needed.extend(
             values
                 .iter()
@@ -149,15 +149,15 @@ fn needed(wanted: &Identity, verb: &str) -> Vec<ResourceAttributes> {
     needed
 }
 
-fn complete(mut wanted: Identity) -> Identity {
-    if let (true, Some((namespace, _))) = (wanted.groups.is_empty(), account_of(&wanted.user)) {
-        wanted.groups = account_groups(namespace);
+fn complete(mut requested: Identity) -> Identity {
+    if let (true, Some((namespace, _))) = (requested.groups.is_empty(), account_of(&requested.user)) {
+        requested.groups = account_groups(namespace);
     }
-    let own = if wanted.user == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
-    if !wanted.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
-        wanted.groups.push(own.into());
+    let own = if requested.user == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    if !requested.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
+        requested.groups.push(own.into());
     }
-    wanted
+    requested
 }
 
 /// Header names cannot contain every character of a key. Invalid escapes are not decoded.
@@ -192,9 +192,9 @@ mod tests {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
             headers.insert(name, http::HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
         }
-        let wanted = read(&headers).expect("valid").expect("an identity");
-        assert_eq!(wanted.user, "jürgen");
-        assert_eq!(wanted.extra, [("example.com/Team".to_owned(), vec!["ä".to_owned()])]);
+        let requested = read(&headers).expect("valid").expect("an identity");
+        assert_eq!(requested.user, "jürgen");
+        assert_eq!(requested.extra, [("example.com/Team".to_owned(), vec!["ä".to_owned()])]);
         headers.insert("impersonate-user", http::HeaderValue::from_bytes(b"\xff").expect("a value"));
         assert_eq!(read(&headers).expect_err("not text").code, 400);
     }

@@ -81,8 +81,8 @@ impl ServiceAccountTokens {
         seconds: i64,
     ) -> Result<Option<(Identity, Vec<String>)>, Status> {
         let in_time = claims.exp.is_some_and(|exp| seconds < exp) && claims.nbf.is_none_or(|nbf| seconds >= nbf);
-        let wanted = audiences.unwrap_or(&self.audiences);
-        let common: Vec<String> = claims.aud.iter().filter(|audience| wanted.contains(audience)).cloned().collect();
+        let requested = audiences.unwrap_or(&self.audiences);
+        let common: Vec<String> = claims.aud.iter().filter(|audience| requested.contains(audience)).cloned().collect();
         let account = &bound.serviceaccount;
         let subject_agrees = account_of(&claims.sub) == Some((&bound.namespace, &account.name));
         if !in_time || common.is_empty() || !subject_agrees || !self.issuers.contains(&claims.iss) {
@@ -135,8 +135,9 @@ impl ServiceAccountTokens {
         if claims.iss != LEGACY_ISSUER || account_of(&claims.sub) != Some((namespace, name)) {
             return Ok(None);
         }
-        let wanted = audiences.unwrap_or(&self.audiences);
-        let common: Vec<String> = wanted.iter().filter(|audience| self.audiences.contains(audience)).cloned().collect();
+        let requested = audiences.unwrap_or(&self.audiences);
+        let common: Vec<String> =
+            requested.iter().filter(|audience| self.audiences.contains(audience)).cloned().collect();
         if common.is_empty() {
             return Ok(None);
         }

@@ -37,9 +37,9 @@ pub(super) fn token(headers: &HeaderMap) -> Result<Option<String>, Status> {
 }
 
 fn is_websocket(headers: &HeaderMap) -> bool {
-    let has = |name, wanted: &str| {
+    let has = |name, part: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(wanted))
+        values.flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(part))
     };
     has(CONNECTION, "upgrade") && has(UPGRADE, "websocket")
 }

@@ -90,7 +90,7 @@ impl Authorizer for Delegated {
         let known = user.groups.iter().any(|group| group == crate::auth::authn::AUTHENTICATED);
         let allowed = match attributes {
             // The front proxy has already applied impersonation; further impersonation is not delegated.
-            Attributes::Resource(wanted) if wanted.verb == "impersonate" => false,
+            Attributes::Resource(requested) if requested.verb == "impersonate" => false,
             Attributes::Path { path, .. } => {
                 known || ["/healthz", "/livez", "/readyz"].iter().any(|root| path.starts_with(root))
             }
@@ -127,7 +127,9 @@ pub fn forbidden(user: &Identity, attributes: &Attributes, reason: &str) -> Stat
         why.push_str(reason);
     }
     match attributes {
-        Attributes::Resource(wanted) => Status::forbidden(&wanted.group, &wanted.resource, &wanted.name, &why),
+        Attributes::Resource(requested) => {
+            Status::forbidden(&requested.group, &requested.resource, &requested.name, &why)
+        }
         Attributes::Path { .. } => Status::forbidden("", "", "", &why),
     }
 }
@@ -135,14 +137,14 @@ pub fn forbidden(user: &Identity, attributes: &Attributes, reason: &str) -> Stat
 fn denied_action(attributes: &Attributes) -> String {
     match attributes {
         Attributes::Path { verb, path } => format!("{verb} path {path:?}"),
-        Attributes::Resource(wanted) => {
-            let scope = if wanted.namespace.is_empty() {
+        Attributes::Resource(requested) => {
+            let scope = if requested.namespace.is_empty() {
                 "at the cluster scope".to_owned()
             } else {
-                format!("in the namespace {:?}", wanted.namespace)
+                format!("in the namespace {:?}", requested.namespace)
             };
-            let (verb, group) = (&wanted.verb, &wanted.group);
-            format!("{verb} resource {:?} in API group {group:?} {scope}", wanted.full_resource())
+            let (verb, group) = (&requested.verb, &requested.group);
+            format!("{verb} resource {:?} in API group {group:?} {scope}", requested.full_resource())
         }
     }
 }

@@ -7,18 +7,18 @@ use super::{Attributes, PolicyRule, ResourceAttributes, Subject};
 /// Whether a rule grants the request.
 pub fn grants(rule: &PolicyRule, attributes: &Attributes) -> bool {
     match attributes {
-        Attributes::Resource(wanted) => grants_resource(rule, wanted),
+        Attributes::Resource(requested) => grants_resource(rule, requested),
         Attributes::Path { verb, path } => {
             lists(&rule.verbs, verb) && rule.non_resource_urls.iter().any(|pattern| path_matches(pattern, path))
         }
     }
 }
 
-fn grants_resource(rule: &PolicyRule, wanted: &ResourceAttributes) -> bool {
-    lists(&rule.verbs, &wanted.verb)
-        && lists(&rule.api_groups, &wanted.group)
-        && rule.resources.iter().any(|resource| resource_matches(resource, &wanted.resource, &wanted.subresource))
-        && (rule.resource_names.is_empty() || rule.resource_names.contains(&wanted.name))
+fn grants_resource(rule: &PolicyRule, requested: &ResourceAttributes) -> bool {
+    lists(&rule.verbs, &requested.verb)
+        && lists(&rule.api_groups, &requested.group)
+        && rule.resources.iter().any(|resource| resource_matches(resource, &requested.resource, &requested.subresource))
+        && (rule.resource_names.is_empty() || rule.resource_names.contains(&requested.name))
 }
 
 fn lists(patterns: &[String], value: &str) -> bool {
@@ -56,10 +56,10 @@ pub fn is_subject(subject: &Subject, namespace: &str, user: &Identity) -> bool {
     }
 }
 
-/// The part of `wanted` that `granted` does not grant, as single permissions; empty if all are held. This decides
+/// The part of `requested` that `granted` does not grant, as single permissions; empty if all are held. This decides
 /// whether a user may grant rules (escalation).
-pub fn missing<'a>(granted: &[PolicyRule], wanted: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<PolicyRule> {
-    let mut missing: Vec<PolicyRule> = wanted
+pub fn missing<'a>(granted: &[PolicyRule], requested: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<PolicyRule> {
+    let mut missing: Vec<PolicyRule> = requested
         .into_iter()
         .flat_map(breakdown)
         .filter(|single| !granted.iter().any(|rule| covers(rule, single)))
@@ -92,20 +92,20 @@ fn breakdown(rule: &PolicyRule) -> Vec<PolicyRule> {
 
 /// Whether a rule contains another that is broken down. A wildcard is contained only in a wildcard.
 fn covers(rule: &PolicyRule, single: &PolicyRule) -> bool {
-    let all = |granted: &[String], wanted: &[String]| wanted.iter().all(|value| lists(granted, value));
+    let all = |granted: &[String], requested: &[String]| requested.iter().all(|value| lists(granted, value));
     if !single.non_resource_urls.is_empty() {
-        let is_url_granted = |wanted: &String| {
+        let is_url_granted = |requested: &String| {
             rule.non_resource_urls.iter().any(|granted| {
-                granted == wanted || granted.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
+                granted == requested || granted.strip_suffix('*').is_some_and(|prefix| requested.starts_with(prefix))
             })
         };
         return all(&rule.verbs, &single.verbs) && single.non_resource_urls.iter().all(is_url_granted);
     }
-    let is_resource_granted = |wanted: &String| {
+    let is_resource_granted = |requested: &String| {
         rule.resources.iter().any(|granted| {
             granted == "*"
-                || granted == wanted
-                || matches!((granted.strip_prefix("*/"), wanted.split_once('/')), (Some(sub), Some((_, of))) if sub == of)
+                || granted == requested
+                || matches!((granted.strip_prefix("*/"), requested.split_once('/')), (Some(sub), Some((_, of))) if sub == of)
         })
     };
     let are_names_granted = rule.resource_names.is_empty()

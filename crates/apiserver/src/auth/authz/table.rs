@@ -111,7 +111,7 @@ impl Table {
             return Decision::Allow(String::new());
         }
         let namespace = match attributes {
-            Attributes::Resource(wanted) => wanted.namespace.as_str(),
+            Attributes::Resource(requested) => requested.namespace.as_str(),
             Attributes::Path { .. } => "",
         };
         let granting = self.bindings_of(user, namespace).find(|(namespace, _, binding)| {

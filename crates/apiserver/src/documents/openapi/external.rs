@@ -43,14 +43,14 @@ pub(super) fn merge(into: &mut Value, mut other: Value, prefix: &str) {
     let Some(Value::Object(definitions)) = other.get_mut("definitions").map(Value::take) else {
         return add_all(into, "paths", paths);
     };
-    let mut wanted = Vec::new();
+    let mut pending = Vec::new();
     let mut used = BTreeSet::new();
-    paths.values().for_each(|path| references(path, &mut wanted));
-    while let Some(name) = wanted.pop() {
+    paths.values().for_each(|path| references(path, &mut pending));
+    while let Some(name) = pending.pop() {
         if let Some(definition) = definitions.get(&name)
             && used.insert(name)
         {
-            references(definition, &mut wanted);
+            references(definition, &mut pending);
         }
     }
     let mut added: Map<String, Value> = definitions.into_iter().filter(|(name, _)| used.contains(name)).collect();

@@ -248,8 +248,8 @@ impl Run {
         for watch in self.watches.drain(..) {
             self.bookmarks += watch.bookmarks;
         }
-        let count = |wanted: fn(u16) -> bool| -> usize {
-            self.outcomes.iter().filter(|((_, code), _)| wanted(*code)).map(|(_, count)| count).sum()
+        let count = |is_counted: fn(u16) -> bool| -> usize {
+            self.outcomes.iter().filter(|((_, code), _)| is_counted(*code)).map(|(_, count)| count).sum()
         };
         let (done, refused) = (count(|code| code < 300), count(|code| code >= 400));
         if std::env::var_os("PROPERTY_SHOW").is_some() {

@@ -94,7 +94,7 @@ impl Scope {
         let color = metadata["labels"]["color"].as_str();
         let at = |path: &str| path.split('.').fold(object, |at, part| &at[part]).as_str().unwrap_or_default();
         self.namespace.is_none_or(|namespace| metadata["namespace"] == namespace)
-            && self.color.is_none_or(|(wanted, equal)| (color == Some(wanted)) == equal)
+            && self.color.is_none_or(|(color_value, equal)| (color == Some(color_value)) == equal)
             && self.field.is_none_or(|(path, value)| at(path) == value)
     }
 }
@@ -187,9 +187,9 @@ impl Watch {
             }
             if self.initial.is_empty() {
                 assert!(!self.end_mark, "the bookmark that ends the initial events is missing before {event}");
-                let (wanted, change, state) =
+                let (expected_type, change, state) =
                     expected.next().unwrap_or_else(|| panic!("nothing has happened: {event}"));
-                assert_eq!((type_, revision(&object)), (wanted, change), "{event}");
+                assert_eq!((type_, revision(&object)), (expected_type, change), "{event}");
                 assert_eq!(self.form.of(&object), self.form.of(&state), "{event}");
                 self.seen = change;
             } else {
