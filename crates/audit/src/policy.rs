@@ -213,13 +213,13 @@ impl Policy {
     }
 }
 
-fn contains(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == wanted)
+fn contains(list: &[String], searched: &str) -> bool {
+    list.iter().any(|item| item == searched)
 }
 
 impl Matches {
     fn matches(&self, attributes: &Attributes<'_>) -> bool {
-        let allows = |list: &[String], wanted: &str| list.is_empty() || contains(list, wanted);
+        let allows = |list: &[String], searched: &str| list.is_empty() || contains(list, searched);
         let in_groups = || attributes.groups.iter().any(|group| contains(&self.user_groups, group));
         if !allows(&self.users, attributes.user)
             || !(self.user_groups.is_empty() || in_groups())
@@ -263,9 +263,9 @@ fn names(pattern: &str, resource: &str, subresource: &str) -> bool {
     }
     match pattern.split_once('/') {
         None => subresource.is_empty() && pattern == resource,
-        Some(("*", wanted)) => wanted == subresource,
-        Some((wanted, "*")) => wanted == resource && !subresource.is_empty(),
-        Some((of, wanted)) => of == resource && wanted == subresource,
+        Some(("*", searched)) => searched == subresource,
+        Some((searched, "*")) => searched == resource && !subresource.is_empty(),
+        Some((of, searched)) => of == resource && searched == subresource,
     }
 }
 
