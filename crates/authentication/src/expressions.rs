@@ -56,14 +56,14 @@ pub(crate) struct Expression {
 impl Expression {
     /// # Errors
     /// Why it does not compile, or has another type.
-    pub fn compile(source: &str, variable: Variable, wanted: RequiredType) -> Result<Self, String> {
+    pub fn compile(source: &str, variable: Variable, required_type: RequiredType) -> Result<Self, String> {
         let env = match variable {
             Variable::Claims => Env::new().with("claims", Type::map(Type::String, Type::Dyn)),
             Variable::User => Env::new().with_document("user", &USER, false),
         };
         let program = env.compile(source).map_err(|issues| format!("compilation failed: {issues}"))?;
-        if !wanted.accepts(program.result_type()) {
-            return Err(wanted.refusal().to_owned());
+        if !required_type.accepts(program.result_type()) {
+            return Err(required_type.refusal().to_owned());
         }
         Ok(Self { source: source.to_owned(), program, variable })
     }
@@ -106,11 +106,11 @@ impl Expression {
 
     /// Whether the source reads `claims.NAME`, for claims that must be used together.
     pub fn reads(&self, name: &str) -> bool {
-        let wanted = format!("claims.{name}");
+        let claim_path = format!("claims.{name}");
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        self.source.match_indices(&wanted).any(|(at, _)| {
+        self.source.match_indices(&claim_path).any(|(at, _)| {
             let before = self.source[..at].chars().next_back();
-            let after = self.source[at + wanted.len()..].chars().next();
+            let after = self.source[at + claim_path.len()..].chars().next();
             !before.is_some_and(|c| is_word(c) || c == '.') && !after.is_some_and(is_word)
         })
     }

@@ -187,7 +187,7 @@ impl KeySet {
                 (Material::Rsa { n, e }, Some(parameters), _) => {
                     RsaPublicKeyComponents { n, e }.verify(parameters, message, signature).is_ok()
                 }
-                (Material::Ec(curve, point), _, Some(wanted)) if *curve == wanted => {
+                (Material::Ec(curve, point), _, Some(required)) if *curve == required => {
                     UnparsedPublicKey::new(curve.verification(), point).verify(message, signature).is_ok()
                 }
                 _ => false,

@@ -163,11 +163,11 @@ fn check_url(text: &str, path: &Path, errors: &mut ErrorList) {
 fn compiled(
     source: &str,
     variable: Variable,
-    wanted: RequiredType,
+    required_type: RequiredType,
     path: &Path,
     errors: &mut ErrorList,
 ) -> Option<Expression> {
-    let result = Expression::compile(source, variable, wanted);
+    let result = Expression::compile(source, variable, required_type);
     result.map_err(|why| errors.push(Error::invalid(path, source, why))).ok()
 }
 
@@ -213,7 +213,7 @@ impl Mapping {
     }
 }
 
-fn mapping(mapping: &Mapping, path: &Path, wanted: RequiredType, errors: &mut ErrorList) -> Option<Source> {
+fn mapping(mapping: &Mapping, path: &Path, required_type: RequiredType, errors: &mut ErrorList) -> Option<Source> {
     let prefix = path.child("prefix");
     match (mapping.claim.as_str(), mapping.expression.as_str()) {
         ("", "") => {
@@ -241,7 +241,7 @@ fn mapping(mapping: &Mapping, path: &Path, wanted: RequiredType, errors: &mut Er
                     "prefix can't be set when expression is set",
                 ));
             }
-            compiled(source, Variable::Claims, wanted, &path.child("expression"), errors).map(Source::Expression)
+            compiled(source, Variable::Claims, required_type, &path.child("expression"), errors).map(Source::Expression)
         }
         (claim, _) => {
             errors.push(Error::invalid(path, claim, "claim and expression can't both be set"));
