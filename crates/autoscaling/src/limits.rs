@@ -98,15 +98,15 @@ fn within_windows(
 }
 
 /// Without a behavior: to twice the size or 4 at a time.
-fn by_default(spec: &Spec, current: i32, wanted: i32) -> Limit {
+fn by_default(spec: &Spec, current: i32, proposed: i32) -> Limit {
     let rate = current.saturating_mul(2).max(4);
     let (most, why) = if spec.max > rate { (rate, UP_LIMIT) } else { (spec.max, TOO_MANY) };
-    if wanted < spec.min {
+    if proposed < spec.min {
         (spec.min, TOO_FEW.0, TOO_FEW.1)
-    } else if wanted > most {
+    } else if proposed > most {
         (most, why.0, why.1)
     } else {
-        (wanted, IN_RANGE.0, IN_RANGE.1)
+        (proposed, IN_RANGE.0, IN_RANGE.1)
     }
 }
 
@@ -116,20 +116,20 @@ fn by_rates(
     behavior: &Behavior,
     history: &History,
     now: Timestamp,
-    (current, wanted): (i32, i32),
+    (current, proposed): (i32, i32),
 ) -> Limit {
-    let limit = if wanted > current {
+    let limit = if proposed > current {
         let rate = highest_by(&behavior.up, history, now, current).max(current);
         let (most, why) = if spec.max > rate { (rate, UP_LIMIT) } else { (spec.max, TOO_MANY) };
-        (wanted > most).then_some((most, why))
-    } else if wanted < current {
+        (proposed > most).then_some((most, why))
+    } else if proposed < current {
         let rate = lowest_by(&behavior.down, history, now, current).min(current);
         let (least, why) = if spec.min < rate { (rate, DOWN_LIMIT) } else { (spec.min, TOO_FEW) };
-        (wanted < least).then_some((least, why))
+        (proposed < least).then_some((least, why))
     } else {
         None
     };
-    let (replicas, why) = limit.unwrap_or((wanted, IN_RANGE));
+    let (replicas, why) = limit.unwrap_or((proposed, IN_RANGE));
     (replicas, why.0, why.1)
 }
 
@@ -246,11 +246,11 @@ mod tests {
     }
 
     /// Changes of the last minute, and the limits of one direction.
-    fn rate(rules_: Rules, ups: &[(i64, i32)], downs: &[(i64, i32)], current: i32, wanted: i32) -> String {
+    fn rate(rules_: Rules, ups: &[(i64, i32)], downs: &[(i64, i32)], current: i32, proposed: i32) -> String {
         let behavior = Behavior { up: rules_.clone(), down: rules_ };
         let mut history = History { ups: marks(ups), downs: marks(downs), ..History::default() };
         let spec = spec(2, 50, Some(behavior));
-        let limited = apply(&spec, &Settings::default(), &mut history, at(1000), current, wanted);
+        let limited = apply(&spec, &Settings::default(), &mut history, at(1000), current, proposed);
         format!("{} {}", limited.desired, limited.conditions[1].reason)
     }
 

@@ -150,10 +150,10 @@ impl Pod {
 impl Usage {
     /// The usage of a resource, of all containers or of one; `None` where one of them does not report it.
     pub fn sample(&self, resource: &str, container: Option<&str>) -> Option<Sample> {
-        let mut wanted =
+        let mut selected =
             self.containers.iter().filter(|(name, _)| container.is_none_or(|container| container == name)).peekable();
-        wanted.peek()?;
-        let value = wanted.map(|(_, usage)| usage.get(resource).copied()).sum::<Option<i64>>()?;
+        selected.peek()?;
+        let value = selected.map(|(_, usage)| usage.get(resource).copied()).sum::<Option<i64>>()?;
         Some(Sample { value, at: self.at, window: self.window })
     }
 }

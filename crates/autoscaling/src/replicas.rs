@@ -98,8 +98,8 @@ pub(crate) struct Proposed {
 
 /// The replicas by a metric of pods. `requests` are in the order of `pods`.
 pub(crate) fn of_pods(pods: &[PodValue<'_>], requests: &[i64], aim: Aim, frame: Frame) -> Result<Proposed, String> {
-    let of_group = |wanted: fn(Group) -> bool| {
-        pods.iter().zip(requests).filter(move |(pod, _)| wanted(pod.group)).map(|(pod, request)| (pod, *request))
+    let of_group = |is_in_group: fn(Group) -> bool| {
+        pods.iter().zip(requests).filter(move |(pod, _)| is_in_group(pod.group)).map(|(pod, request)| (pod, *request))
     };
     let counted: Vec<Entry> =
         of_group(|it| it == Group::Counted).filter_map(|(pod, request)| Some((pod.value?, request))).collect();

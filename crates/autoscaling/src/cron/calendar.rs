@@ -97,11 +97,11 @@ impl Calendar {
 /// The working day of the date's month that is nearest to a day of it.
 fn nearest_working_day(date: Date, day: u32) -> Option<Date> {
     let day = i8::try_from(day).ok()?;
-    let wanted = Date::new(date.year(), date.month(), day).ok()?;
-    let shift = match wanted.weekday() {
+    let date_of_day = Date::new(date.year(), date.month(), day).ok()?;
+    let shift = match date_of_day.weekday() {
         jiff::civil::Weekday::Saturday if day == 1 => 2,
         jiff::civil::Weekday::Saturday => -1,
-        jiff::civil::Weekday::Sunday if day == wanted.days_in_month() => -2,
+        jiff::civil::Weekday::Sunday if day == date_of_day.days_in_month() => -2,
         jiff::civil::Weekday::Sunday => 1,
         _ => 0,
     };

@@ -150,9 +150,9 @@ pub fn applied(target: &CrossVersionObjectReference, rule: &CronFederatedHPARule
 pub fn bounds_patch(
     min: Option<i32>,
     max: i32,
-    wanted: (Option<i32>, Option<i32>),
+    bounds: (Option<i32>, Option<i32>),
 ) -> Result<Option<serde_json::Value>, String> {
-    let new = (wanted.0.or(min), wanted.1.unwrap_or(max));
+    let new = (bounds.0.or(min), bounds.1.unwrap_or(max));
     if new == (min, max) {
         return Ok(None);
     }

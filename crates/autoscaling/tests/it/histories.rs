@@ -307,15 +307,15 @@ impl Model {
         let proposals: Vec<Option<i32>> =
             metrics.iter().map(|metric| Self::metric(metric, step, current, calibration)).collect();
         let highest = proposals.iter().flatten().max().copied();
-        let mut wanted = highest.filter(|it| proposals.iter().all(Option::is_some) || *it >= current)?;
+        let mut proposed = highest.filter(|it| proposals.iter().all(Option::is_some) || *it >= current)?;
         if step.lost {
-            wanted = wanted.max(current);
+            proposed = proposed.max(current);
         }
         let seconds = |direction: &str| spec["behavior"][direction]["stabilizationWindowSeconds"].as_i64();
         let recent = |from: i64| self.recommendations.iter().filter(move |(at, _)| *at > from).map(|(_, it)| *it);
         let desired = if spec["behavior"].is_object() {
-            let low = recent(now - seconds("scaleUp").expect("a window")).chain([wanted]).min().expect("one");
-            let high = recent(now - seconds("scaleDown").expect("a window")).chain([wanted]).max().expect("one");
+            let low = recent(now - seconds("scaleUp").expect("a window")).chain([proposed]).min().expect("one");
+            let high = recent(now - seconds("scaleDown").expect("a window")).chain([proposed]).max().expect("one");
             let stable = current.max(low).min(high);
             if stable > current {
                 stable.min(max).min(self.limit(&spec["behavior"]["scaleUp"], now, current, true))
@@ -326,10 +326,10 @@ impl Model {
             }
         } else {
             // This window includes its first moment.
-            let stable = recent(now - 301).chain([wanted]).max().expect("one");
+            let stable = recent(now - 301).chain([proposed]).max().expect("one");
             if stable < min { min } else { stable.min(max).min((current * 2).max(4)) }
         };
-        self.recommendations.push((now, wanted));
+        self.recommendations.push((now, proposed));
         Some(desired)
     }
 }

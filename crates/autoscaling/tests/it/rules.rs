@@ -101,7 +101,7 @@ fn rules_scale_their_targets() {
         (Some(5), 10, (Some(5), Some(10)), Ok(None)),
         (Some(1), 4, (Some(5), None), Err("minReplicas would be 5 and maxReplicas 4; set both in the rule".to_owned())),
     ];
-    for (min, max, wanted, expected) in rows {
-        assert_eq!(bounds_patch(min, max, wanted), expected);
+    for (min, max, bounds, expected) in rows {
+        assert_eq!(bounds_patch(min, max, bounds), expected);
     }
 }
