@@ -61,7 +61,7 @@ impl Fleet {
     }
 
     /// Starts a control plane with further `flags` and members of the release build, and joins them.
-    pub async fn start(wanted: Members, flags: &[&'static str]) -> anyhow::Result<Self> {
+    pub async fn start(requested: Members, flags: &[&'static str]) -> anyhow::Result<Self> {
         let binary = built()?;
         let directory = tempfile::tempdir().context("creating a data directory")?;
         let begun = Instant::now();
@@ -70,10 +70,10 @@ impl Fleet {
         let ready_after = begun.elapsed();
         let control = connect(&plane.kubeconfig).await?;
         let (mut members, mut processes) = (Vec::new(), Vec::new());
-        for name in (1..=wanted.count).map(|n| format!("member{n}")) {
+        for name in (1..=requested.count).map(|n| format!("member{n}")) {
             // Capacity for every pod of the load.
             let mut args = vec!["member", &name, "--nodes", "40", "--cpu", "64", "--memory", "256Gi", "--pods", "500"];
-            if wanted.bare {
+            if requested.bare {
                 args.push("--bare");
             }
             let process = Process::start(&binary, &args, &directory.path().join(&name), &format!("{name}.config"))?;

@@ -55,10 +55,10 @@ pub(super) async fn latency(fleet: &Fleet, count: usize) -> anyhow::Result<()> {
         let patch = Patch::Merge(json!({"status": {"loadBalancer": {"ingress": [{"ip": address}]}}}));
         let sent = Instant::now();
         member.client.patch(&ingresses(), &key(name), &patch, &PatchOptions::status()).await.context("patching")?;
-        let wanted = (name.clone(), address);
+        let expected = (name.clone(), address);
         let at = async {
             loop {
-                if let Some(at) = seen.0.lock().get(&wanted).copied() {
+                if let Some(at) = seen.0.lock().get(&expected).copied() {
                     return at;
                 }
                 seen.1.notified().await;
