@@ -36,7 +36,7 @@ pub fn named<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<
     if let [Value::String(name)] = args {
         on.meter.scan(name)?;
     }
-    let find = |wanted: &str| NAMES.into_iter().find(|name| *name == wanted);
+    let find = |format_name: &str| NAMES.into_iter().find(|name| *name == format_name);
     match (call.name.trim_start_matches("format."), args) {
         ("named", [Value::String(name)]) => {
             Ok(Value::Optional(find(name).map(|name| Rc::new(Value::opaque(Opaque::Format(name))))))

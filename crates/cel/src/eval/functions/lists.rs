@@ -37,14 +37,14 @@ pub fn summary<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Valu
         }
         "sum" => sum(&items),
         name => {
-            let wanted = if name == "max" { Ordering::Greater } else { Ordering::Less };
+            let ordering = if name == "max" { Ordering::Greater } else { Ordering::Less };
             let mut items = items.into_iter();
             let first = items.next();
             let Some(mut best) = first else {
                 return Err(EvalError::failed(format!("{name} called on empty list")));
             };
             for item in items {
-                if compare(on, &item, &best)? == wanted {
+                if compare(on, &item, &best)? == ordering {
                     best = item;
                 }
             }
@@ -190,8 +190,8 @@ pub fn sets<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'
     }))
 }
 
-fn holds_all<'a>(on: &mut Evaluation<'a, '_>, list: &List<'a>, wanted: &List<'a>) -> Result<bool, EvalError> {
-    for item in wanted.iter() {
+fn holds_all<'a>(on: &mut Evaluation<'a, '_>, list: &List<'a>, required: &List<'a>) -> Result<bool, EvalError> {
+    for item in required.iter() {
         if !contains(list, &item?, on.meter)? {
             return Ok(false);
         }

@@ -11,7 +11,7 @@ use crate::value::Value;
 
 pub fn extreme<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
-    let wanted = if &*call.name == "math.greatest" { Ordering::Greater } else { Ordering::Less };
+    let ordering = if &*call.name == "math.greatest" { Ordering::Greater } else { Ordering::Less };
     let items = match args {
         [Value::List(list)] => {
             on.meter.charge(list.len() as u64)?;
@@ -24,7 +24,7 @@ pub fn extreme<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Valu
         if !matches!(item, Value::Int(_) | Value::Uint(_) | Value::Double(_)) {
             return Err(EvalError::NoSuchOverload);
         }
-        let better = best.as_ref().is_none_or(|best| numbers(&item, best) == Some(Some(wanted)));
+        let better = best.as_ref().is_none_or(|best| numbers(&item, best) == Some(Some(ordering)));
         if better {
             best = Some(item);
         }
