@@ -97,9 +97,9 @@ pub(crate) fn object(attempt: &str, kind: &str, bytes: Bytes) -> Result<Arc<Obje
     Ok(object.shared())
 }
 
-fn wrong_kind(attempt: &str, is: &str, wanted: &str) -> Error {
+fn wrong_kind(attempt: &str, is: &str, required: &str) -> Error {
     let is: String = is.chars().take(64).collect();
-    Error::decode(attempt, format_args!("its kind is {is:?}, not {wanted:?}"))
+    Error::decode(attempt, format_args!("its kind is {is:?}, not {required:?}"))
 }
 
 #[derive(Deserialize)]

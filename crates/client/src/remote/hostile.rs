@@ -116,7 +116,7 @@ async fn redirects_are_not_followed() {
 #[tokio::test]
 async fn malformed_responses_are_errors() {
     let named = |kind: &str, name: &str| body(&format!(r#"{{"kind":"{kind}","metadata":{{"name":"{name}"}}}}"#));
-    for (reply, wanted) in [
+    for (reply, expected) in [
         (body("<html>"), "expected value"),
         (body("[]"), "cannot understand the answer"),
         (body("{\"kind\":\"Pod\",\"metadata\":7}"), "cannot understand the answer"),
@@ -138,7 +138,7 @@ async fn malformed_responses_are_errors() {
     ] {
         let (address, _) = server(reply).await;
         let got = why(client(&address).get(&pods(), &ObjectKey::namespaced("n", "a")).await);
-        assert!(got.contains(wanted) && got.len() < 1000, "{wanted:?} in {got:?}");
+        assert!(got.contains(expected) && got.len() < 1000, "{expected:?} in {got:?}");
     }
 }
 
@@ -165,7 +165,7 @@ async fn verbs_do_not_follow_redirects() {
 /// Objects missing from a list count as deleted, so a response that is not a list is an error.
 #[tokio::test]
 async fn malformed_lists_are_errors() {
-    for (text, wanted) in [
+    for (text, expected) in [
         ("{}", "not \"PodList\""),
         (r#"{"kind":"Status","status":"Success"}"#, "not \"PodList\""),
         (r#"{"kind":"Pod","metadata":{"name":"a"}}"#, "not \"PodList\""),
@@ -175,14 +175,14 @@ async fn malformed_lists_are_errors() {
     ] {
         let (address, _) = server(body(text)).await;
         let got = why(client(&address).list(&pods(), None, &ListOptions::default()).await);
-        assert!(got.contains(wanted), "{wanted:?} in {got:?}");
+        assert!(got.contains(expected), "{expected:?} in {got:?}");
     }
 }
 
 #[tokio::test]
 async fn watches_end_at_the_first_malformed_line() {
     let pod = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}"#;
-    for (line, wanted) in [
+    for (line, expected) in [
         ("<html>\n".to_owned(), "is malformed"),
         (format!("{}\n", "[".repeat(100_000)), "is malformed"),
         ("{\"type\":\"GROWN\",\"object\":{}}\n".to_owned(), "unknown type"),
@@ -194,7 +194,7 @@ async fn watches_end_at_the_first_malformed_line() {
         let mut events = client(&address).watch(&pods(), None, &WatchOptions::default()).await.expect("it begins");
         assert!(matches!(events.next().await, Some(WatchEvent::Added(_))), "{line}");
         let Some(WatchEvent::Error(status)) = events.next().await else { panic!("{line} is nonsense") };
-        assert!(status.message.contains(wanted), "{wanted:?} in {}", status.message);
+        assert!(status.message.contains(expected), "{expected:?} in {}", status.message);
     }
     let (address, _) = server(Reply::Endless(CHUNKED, chunk("x", 1 << 20))).await;
     let mut events = client(&address).watch(&pods(), None, &WatchOptions::default()).await.expect("it begins");

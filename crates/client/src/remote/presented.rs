@@ -157,8 +157,8 @@ async fn unusable_users_are_named() {
         ("{as: \"a\\nb\"}", "impersonation, impersonate-user"),
     ] {
         let error = config_error(server.client(user).await);
-        let wanted = expected.to_lowercase();
-        assert!(error.to_lowercase().contains(&wanted), "{user}: {error}");
+        let searched = expected.to_lowercase();
+        assert!(error.to_lowercase().contains(&searched), "{user}: {error}");
     }
 }
 
