@@ -72,15 +72,15 @@ impl Overlay {
         cached.into_iter().chain(written).max_by_key(|object| object.revision())
     }
 
-    /// The objects found in the cache, in their newest states, and those that only this writer knows. `wanted` is the
+    /// The objects found in the cache, in their newest states, and those that only this writer knows. `selects` is the
     /// condition by which they were found.
-    pub fn over(&self, mut found: Vec<Arc<Object>>, wanted: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
+    pub fn over(&self, mut found: Vec<Arc<Object>>, selects: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
         let assumed = self.current();
         found.retain(|cached| {
             assumed.written(&cached.key()).is_none_or(|written| written.revision() <= cached.revision())
         });
         let is_newer = |written: &&Arc<Object>| found.iter().all(|cached| cached.key() != written.key());
-        let newer: Vec<_> = assumed.all_written().filter(is_newer).filter(|it| wanted(it)).cloned().collect();
+        let newer: Vec<_> = assumed.all_written().filter(is_newer).filter(|it| selects(it)).cloned().collect();
         found.extend(newer);
         found
     }
