@@ -38,7 +38,7 @@ impl Estimate for Echo {
         if requirements.namespace == "broken" {
             return Err("estimate replica plugins fails with [größer]".to_owned());
         }
-        let expected: ReplicaRequirements = serde_json::from_value(wanted()).unwrap();
+        let expected: ReplicaRequirements = serde_json::from_value(sent_requirements()).unwrap();
         assert_eq!(requirements, &expected);
         Ok(i64::try_from(assumed.len()).unwrap() + 40)
     }
@@ -66,7 +66,7 @@ impl Estimate for Echo {
     }
 }
 
-fn wanted() -> Value {
+fn sent_requirements() -> Value {
     json!({
         "namespace": "ns",
         "priorityClassName": "pc",
@@ -107,7 +107,7 @@ async fn each_cluster_has_its_own_result() {
     let query = |requirements: Value| Query::Replicas { requirements: serde_json::from_value(requirements).unwrap() };
     let mut clusters = of(&["m1", "m2", "m3"]);
     clusters[0].assumed = vec![AssumedWorkload::default(); 2];
-    let answers = connections.query(clusters, &query(wanted())).await;
+    let answers = connections.query(clusters, &query(sent_requirements())).await;
     assert_eq!(answers["m1"], Answer::Known(42));
     let wrong = "gRPC request cluster(m2) estimator error when calling MaxAvailableReplicas: rpc error: code = Unknown desc \
                  = cluster name does not match, got: m2, desire: m1";
