@@ -64,7 +64,7 @@ impl<'a> States<'a> {
 
     /// The position of an acknowledged write.
     fn written(&self, request: &Request, revision: u64) -> Result<usize, String> {
-        let wanted = |entry: &Entry| match request {
+        let matches_request = |entry: &Entry| match request {
             Request::Create { key, value } | Request::Update { key, value, .. } => {
                 entry.revision == revision && entry.key == *key && entry.value.as_ref() == Some(value)
             }
@@ -79,7 +79,7 @@ impl<'a> States<'a> {
             Request::Get { .. } | Request::List => None,
         };
         found
-            .filter(|at| wanted(&self.log[**at]))
+            .filter(|at| matches_request(&self.log[**at]))
             .map(|at| at + 1)
             .ok_or_else(|| format!("an acknowledged write is lost: {request:?} at {revision}"))
     }
