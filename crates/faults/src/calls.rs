@@ -244,9 +244,9 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void)
 /// # Safety
 /// As of `nanosleep(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nanosleep(wanted: *const libc::timespec, left: *mut libc::timespec) -> c_int {
+pub unsafe extern "C" fn nanosleep(requested: *const libc::timespec, left: *mut libc::timespec) -> c_int {
     // SAFETY: by contract.
-    let libc::timespec { tv_sec, tv_nsec } = unsafe { *wanted };
+    let libc::timespec { tv_sec, tv_nsec } = unsafe { *requested };
     let nanoseconds = (tv_sec * 1_000_000_000 + tv_nsec) / 100;
     let short = libc::timespec { tv_sec: nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000 };
     // SAFETY: the pointers are valid.
