@@ -101,12 +101,12 @@ pub fn flow_hash(seed: u64, schema: &str, distinguisher: &str) -> u64 {
 
 fn is_of<S: AsRef<str>>(subject: &Subject, user: &str, groups: &[S]) -> bool {
     match subject {
-        Subject::User { user: wanted } => wanted.name == "*" || wanted.name == user,
+        Subject::User { user: selected } => selected.name == "*" || selected.name == user,
         Subject::Group { group } => group.name == "*" || groups.iter().any(|it| it.as_ref() == group.name),
-        Subject::ServiceAccount { service_account: wanted } => {
+        Subject::ServiceAccount { service_account: selected } => {
             let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
             account.is_some_and(|(namespace, name)| {
-                namespace == wanted.namespace && (wanted.name == "*" || wanted.name == name)
+                namespace == selected.namespace && (selected.name == "*" || selected.name == name)
             })
         }
     }
@@ -126,8 +126,8 @@ fn matches(rule: &Rule, request: &Request<'_>) -> bool {
     }
 }
 
-fn has(listed: &[String], wanted: &str) -> bool {
-    listed.iter().any(|it| it == "*" || it == wanted)
+fn has(listed: &[String], selected: &str) -> bool {
+    listed.iter().any(|it| it == "*" || it == selected)
 }
 
 /// A resource does not include its subresources.

@@ -397,8 +397,8 @@ impl<T> Level<T> {
         let passed = now.saturating_sub(self.settled);
         self.settled = self.settled.max(now);
         if !self.lanes.is_empty() {
-            let wanted = self.held.saturating_add(self.waiting_seats).min(self.limit.max(1));
-            let service = u128::from(passed) * u128::from(wanted) / self.lanes.len() as u128;
+            let demanded = self.held.saturating_add(self.waiting_seats).min(self.limit.max(1));
+            let service = u128::from(passed) * u128::from(demanded) / self.lanes.len() as u128;
             self.virtual_time = self.virtual_time.saturating_add(service);
         }
         let mut freed = false;

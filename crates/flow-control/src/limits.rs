@@ -162,14 +162,14 @@ pub fn divide(levels: &[(Limits, Need)]) -> Vec<u32> {
 }
 
 /// The factor at which an increasing function has this value, or the largest factor if it stays below.
-fn solve(value: impl Fn(f64) -> f64, wanted: f64) -> f64 {
+fn solve(value: impl Fn(f64) -> f64, goal: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
-    while value(high) < wanted && high < 1e12 {
+    while value(high) < goal && high < 1e12 {
         high *= 2.0;
     }
     for _ in 0..100 {
         let middle = f64::midpoint(low, high);
-        if value(middle) < wanted { low = middle } else { high = middle }
+        if value(middle) < goal { low = middle } else { high = middle }
     }
     high
 }
