@@ -143,8 +143,8 @@ impl Configuration {
 pub(crate) fn spec_of(user: &Identity, attributes: &Attributes, version: Version) -> Value {
     let mut spec = Map::new();
     match attributes {
-        Attributes::Resource(wanted) => {
-            spec.insert("resourceAttributes".into(), resource(wanted, version));
+        Attributes::Resource(requested) => {
+            spec.insert("resourceAttributes".into(), resource(requested, version));
         }
         Attributes::Path { verb, path } => {
             spec.insert("nonResourceAttributes".into(), json!({"path": path, "verb": verb}));
@@ -166,19 +166,19 @@ pub(crate) fn spec_of(user: &Identity, attributes: &Attributes, version: Version
     spec.into()
 }
 
-fn resource(wanted: &ResourceAttributes, version: Version) -> Value {
+fn resource(requested: &ResourceAttributes, version: Version) -> Value {
     let fields = [
-        ("namespace", &wanted.namespace),
-        ("verb", &wanted.verb),
-        ("group", &wanted.group),
-        ("version", &wanted.version),
-        ("resource", &wanted.resource),
-        ("subresource", &wanted.subresource),
-        ("name", &wanted.name),
+        ("namespace", &requested.namespace),
+        ("verb", &requested.verb),
+        ("group", &requested.group),
+        ("version", &requested.version),
+        ("resource", &requested.resource),
+        ("subresource", &requested.subresource),
+        ("name", &requested.name),
     ];
     let present = fields.into_iter().filter(|(_, text)| !text.is_empty());
     let mut found: Map<String, Value> = present.map(|(name, text)| (name.to_owned(), text.as_str().into())).collect();
-    if let Some(selectors) = wanted.selectors.as_ref().filter(|_| version == Version::V1) {
+    if let Some(selectors) = requested.selectors.as_ref().filter(|_| version == Version::V1) {
         let lists = [("fieldSelector", fields_of(&selectors.field)), ("labelSelector", labels_of(&selectors.label))];
         for (name, requirements) in lists {
             if !requirements.is_empty() {

@@ -87,10 +87,10 @@ impl State {
     }
 
     /// Fetches the keys, unless that was tried lately. Concurrent callers wait for one fetch.
-    async fn fetch(&self, wanted: Option<Option<&str>>) {
+    async fn fetch(&self, key_id: Option<Option<&str>>) {
         let mut attempt = self.attempt.lock().await;
         let is_there = |id| self.keys.read().as_ref().is_some_and(|known| known.keys.has(id));
-        if wanted.is_some_and(is_there) || attempt.is_some_and(|last| last.elapsed() < PAUSE) {
+        if key_id.is_some_and(is_there) || attempt.is_some_and(|last| last.elapsed() < PAUSE) {
             return;
         }
         let issuer = &self.issuer.url;

@@ -28,11 +28,16 @@ impl WebhookTokens {
 
     /// The user of a token, and the wanted audiences that it is valid for. For a webhook without support for audiences,
     /// those of the server apply, `implicit`. A review without a response is logged and not cached.
-    pub async fn user(&self, token: &str, wanted: &[String], implicit: &[String]) -> Option<(Identity, Vec<String>)> {
+    pub async fn user(
+        &self,
+        token: &str,
+        requested: &[String],
+        implicit: &[String],
+    ) -> Option<(Identity, Vec<String>)> {
         if token.len() > MAX_TOKEN {
             return None;
         }
-        let parts = std::iter::once(token.as_bytes()).chain(wanted.iter().map(String::as_bytes));
+        let parts = std::iter::once(token.as_bytes()).chain(requested.iter().map(String::as_bytes));
         let key = decided::key(parts);
         if let Some(decided) = self.decided.get(&key) {
             return decided;
@@ -41,12 +46,12 @@ impl WebhookTokens {
             "apiVersion": format!("authentication.k8s.io/{}", self.version.as_str()),
             "kind": "TokenReview",
             "metadata": {"creationTimestamp": null},
-            "spec": {"token": token, "audiences": wanted},
+            "spec": {"token": token, "audiences": requested},
             "status": {"user": {}},
         });
         match self.reviewer.review(&review).await {
             Ok(answer) => {
-                let found = reviewed_user(&answer["status"], wanted, implicit);
+                let found = reviewed_user(&answer["status"], requested, implicit);
                 self.decided.put(key, found.clone(), self.lifetime);
                 found
             }
@@ -58,16 +63,16 @@ impl WebhookTokens {
     }
 }
 
-/// The user in the status of a TokenReview, and the `wanted` audiences that the token is valid for; `implicit` are
+/// The user in the status of a TokenReview, and the `requested` audiences that the token is valid for; `implicit` are
 /// those for a webhook without support for audiences. `None` if the token is not valid.
-pub fn reviewed_user(status: &Value, wanted: &[String], implicit: &[String]) -> Option<(Identity, Vec<String>)> {
+pub fn reviewed_user(status: &Value, requested: &[String], implicit: &[String]) -> Option<(Identity, Vec<String>)> {
     if status["authenticated"] != true {
         return None;
     }
     let own = strings(&status["audiences"]);
     let own = if own.is_empty() { implicit } else { &own };
-    let common: Vec<String> = wanted.iter().filter(|audience| own.contains(audience)).cloned().collect();
-    if common.is_empty() && !wanted.is_empty() {
+    let common: Vec<String> = requested.iter().filter(|audience| own.contains(audience)).cloned().collect();
+    if common.is_empty() && !requested.is_empty() {
         return None;
     }
     let user = &status["user"];

@@ -56,7 +56,7 @@ async fn tokens_are_reviewed() {
         extra: vec![("k".into(), texts(&["v"]))],
     };
     assert_eq!(found, (ann, own.clone()));
-    for (token, wanted, expected) in [
+    for (token, requested, expected) in [
         ("good", &["https://own", "x"][..], Some(&["https://own"][..])),
         ("good", &["x"], None),
         ("aware", &["one", "two"], Some(&["one"])),
@@ -67,8 +67,8 @@ async fn tokens_are_reviewed() {
         ("html", &["https://own"], None),
         ("forbidden", &["https://own"], None),
     ] {
-        let found = webhook.user(token, &texts(wanted), &own).await.map(|(_, audiences)| audiences);
-        assert_eq!(found, expected.map(texts), "{token} {wanted:?}");
+        let found = webhook.user(token, &texts(requested), &own).await.map(|(_, audiences)| audiences);
+        assert_eq!(found, expected.map(texts), "{token} {requested:?}");
     }
     // Answers are remembered, failures are not; an oversized token is no question.
     server.take_requests();
@@ -122,7 +122,7 @@ async fn chain(server: &Loopback, order: &[&str], changes: Value) -> Chain {
     Chain::new(entries)
 }
 
-fn wanted(verb: &str) -> Attributes {
+fn requested(verb: &str) -> Attributes {
     Attributes::Resource(ResourceAttributes {
         verb: verb.into(),
         version: "v1".into(),
@@ -138,7 +138,7 @@ fn user(name: &str, groups: &[&str]) -> Identity {
 }
 
 async fn shown(chain: &Chain, name: &str, verb: &str) -> String {
-    match authz::decide(chain, &user(name, &["g"]), &wanted(verb)).await {
+    match authz::decide(chain, &user(name, &["g"]), &requested(verb)).await {
         Decision::Allow(reason) => format!("allow {reason}"),
         Decision::Deny(reason) => format!("deny {reason}"),
         Decision::NoOpinion(reason) => format!("none {reason}"),
@@ -186,7 +186,9 @@ async fn authorizers_decide_in_order() {
     // Administrators are allowed before any webhook, so that a broken one locks no administrator out.
     server.take_requests();
     let masters = user("root", &["system:masters"]);
-    assert!(authz::decide(&closed, &masters, &wanted("deny")).await.is_allowed() && server.take_requests().is_empty());
+    assert!(
+        authz::decide(&closed, &masters, &requested("deny")).await.is_allowed() && server.take_requests().is_empty()
+    );
 }
 
 #[tokio::test]
@@ -205,12 +207,12 @@ async fn reviews_describe_the_request_and_are_remembered() {
     assert_eq!(shown(&hook, "bob", "none").await, "none not mine");
     server.take_requests();
     // Recent decisions are returned without a call, which secondary checks rely on.
-    assert!(hook.authorize(&user("bob", &["g"]), &wanted("allow")).is_allowed());
-    assert!(!hook.authorize(&user("eve", &["g"]), &wanted("allow")).is_allowed(), "nothing is known of her");
+    assert!(hook.authorize(&user("bob", &["g"]), &requested("allow")).is_allowed());
+    assert!(!hook.authorize(&user("eve", &["g"]), &requested("allow")).is_allowed(), "nothing is known of her");
     // Without a cached decision, the failure policy applies.
     for (policy, expected) in [("NoOpinion", true), ("Deny", false)] {
         let chain = chain(&server, &["Webhook", "RBAC"], json!({ "failurePolicy": policy })).await;
-        assert_eq!(chain.authorize(&user("ann", &[]), &wanted("allow")).is_allowed(), expected, "{policy}");
+        assert_eq!(chain.authorize(&user("ann", &[]), &requested("allow")).is_allowed(), expected, "{policy}");
     }
     assert_eq!(shown(&hook, "bob", "allow").await, "allow hook");
     assert!(server.take_requests().is_empty());
