@@ -60,7 +60,7 @@ impl Hooks {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let operation = format!("{operation:?}");
         let fits = |rule: &RuleWithOperations| {
-            let has = |list: &[String], wanted: &str| list.iter().any(|it| it == "*" || it == wanted);
+            let has = |list: &[String], item: &str| list.iter().any(|it| it == "*" || it == item);
             has(&rule.operations, &operation)
                 && has(&rule.api_groups, group)
                 && has(&rule.api_versions, version)

@@ -63,13 +63,13 @@ pub fn find(text: &[u8], pattern: &[u8], from: usize, meter: &Meter) -> mlua::Re
 }
 
 /// The first occurrence of a text without special characters.
-pub fn find_plain(text: &[u8], wanted: &[u8], from: usize, meter: &Meter) -> mlua::Result<Option<usize>> {
-    if wanted.is_empty() {
+pub fn find_plain(text: &[u8], searched: &[u8], from: usize, meter: &Meter) -> mlua::Result<Option<usize>> {
+    if searched.is_empty() {
         return Ok((from <= text.len()).then_some(from));
     }
     let rest = text.get(from..).unwrap_or_default();
-    meter.charge(((rest.len() * wanted.len().min(64)) / 8) as u64)?;
-    Ok(rest.windows(wanted.len()).position(|window| window == wanted).map(|at| at + from))
+    meter.charge(((rest.len() * searched.len().min(64)) / 8) as u64)?;
+    Ok(rest.windows(searched.len()).position(|window| window == searched).map(|at| at + from))
 }
 
 pub fn is_special(pattern: &[u8]) -> bool {

@@ -105,10 +105,10 @@ pub fn library(lua: &Lua, meter: &Arc<Meter>) -> Result<Table> {
         lua.create_function({
             let m = m.clone();
             move |lua, (s, p, init): (LuaString, LuaString, Option<f64>)| {
-                let (text, wanted) = (bounded(&s)?, bounded(&p)?);
+                let (text, searched) = (bounded(&s)?, bounded(&p)?);
                 m.charge(text.len() as u64 / 64)?;
                 let from = index(init.map_or(1, |init| init as i64), text.len()).min(text.len());
-                match pattern::find(&text, &wanted, from, &m)? {
+                match pattern::find(&text, &searched, from, &m)? {
                     Some(found) => captured(lua, &text, &found, true),
                     None => Ok(MultiValue::from_iter([Value::Nil])),
                 }
@@ -146,14 +146,21 @@ fn slice(bytes: &[u8], from: i64, to: i64) -> &[u8] {
     if to <= 0 { &[] } else { bytes.get(from..to as usize).unwrap_or_default() }
 }
 
-fn search(lua: &Lua, text: &[u8], wanted: &[u8], init: Option<f64>, plain: bool, meter: &Meter) -> Result<MultiValue> {
+fn search(
+    lua: &Lua,
+    text: &[u8],
+    searched: &[u8],
+    init: Option<f64>,
+    plain: bool,
+    meter: &Meter,
+) -> Result<MultiValue> {
     meter.charge(text.len() as u64 / 64)?;
     let from = index(init.map_or(1, |init| init as i64), text.len()).min(text.len());
-    let found = if plain || !pattern::is_special(wanted) {
-        let start = pattern::find_plain(text, wanted, from, meter)?;
-        start.map(|start| Found { start, end: start + wanted.len(), captures: Vec::new() })
+    let found = if plain || !pattern::is_special(searched) {
+        let start = pattern::find_plain(text, searched, from, meter)?;
+        start.map(|start| Found { start, end: start + searched.len(), captures: Vec::new() })
     } else {
-        pattern::find(text, wanted, from, meter)?
+        pattern::find(text, searched, from, meter)?
     };
     let Some(found) = found else { return Ok(MultiValue::from_iter([Value::Nil])) };
     let mut values = MultiValue::from_iter([number(found.start + 1), number(found.end)]);
@@ -181,9 +188,9 @@ fn captured(lua: &Lua, text: &[u8], found: &Found, whole: bool) -> Result<MultiV
 pub fn gmatch_step(lua: &Lua, meter: &Arc<Meter>) -> Result<mlua::Function> {
     let meter = meter.clone();
     lua.create_function(move |lua, (s, p, at): (LuaString, LuaString, f64)| {
-        let (text, wanted) = (bounded(&s)?, bounded(&p)?);
+        let (text, searched) = (bounded(&s)?, bounded(&p)?);
         meter.charge(1 + text.len() as u64 / 64)?;
-        let Some(found) = pattern::find(&text, &wanted, at as usize - 1, &meter)? else {
+        let Some(found) = pattern::find(&text, &searched, at as usize - 1, &meter)? else {
             return Ok(MultiValue::from_iter([Value::Boolean(false)]));
         };
         // An empty match advances by one; otherwise it would repeat forever.
@@ -350,8 +357,8 @@ fn general(value: f64, precision: Option<usize>) -> String {
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).count() as i32;
     let most = match precision.map(|digits| digits.max(1) as i32) {
         None => 6,
-        Some(wanted) if wanted > digits && digits > power => digits,
-        Some(wanted) => wanted,
+        Some(precision) if precision > digits && digits > power => digits,
+        Some(precision) => precision,
     };
     if power < -4 || power >= most {
         return two_digits(mantissa, &power.to_string());

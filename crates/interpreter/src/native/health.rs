@@ -11,19 +11,21 @@ pub fn healthy(object: &Value) -> Result<bool, Error> {
     let status = |field: &str| int(object, &["status", field]);
     let observed = status("observedGeneration") == int(object, &["metadata", "generation"]);
     // A template without replicas desires none.
-    let wanted = at(object, &["spec", "replicas"]).as_i64().unwrap_or_default();
+    let replicas = at(object, &["spec", "replicas"]).as_i64().unwrap_or_default();
     Ok(match kind {
         Kind::Deployment => {
-            observed && status("updatedReplicas") >= wanted && status("availableReplicas") >= status("updatedReplicas")
+            observed
+                && status("updatedReplicas") >= replicas
+                && status("availableReplicas") >= status("updatedReplicas")
         }
         Kind::StatefulSet => {
             // Pods below the partition keep their version; they must be available too.
             let below_partition = int(object, &["spec", "updateStrategy", "rollingUpdate", "partition"]);
             observed
-                && status("updatedReplicas") >= wanted.saturating_sub(below_partition)
-                && status("availableReplicas") >= status("updatedReplicas").max(wanted)
+                && status("updatedReplicas") >= replicas.saturating_sub(below_partition)
+                && status("availableReplicas") >= status("updatedReplicas").max(replicas)
         }
-        Kind::ReplicaSet => observed && status("availableReplicas") >= wanted,
+        Kind::ReplicaSet => observed && status("availableReplicas") >= replicas,
         Kind::DaemonSet => {
             observed
                 && status("updatedNumberScheduled") >= status("desiredNumberScheduled")

@@ -15,7 +15,9 @@ pub fn get(template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error
         Kind::Pod => 1,
         Kind::Job => {
             let parallelism = int(template, &["spec", "parallelism"]);
-            at(template, &["spec", "completions"]).as_i64().map_or(parallelism, |wanted| wanted.min(parallelism))
+            at(template, &["spec", "completions"])
+                .as_i64()
+                .map_or(parallelism, |completions| completions.min(parallelism))
         }
         _ => int(template, &["spec", "replicas"]),
     };
