@@ -101,8 +101,8 @@ impl Admission for KarmadaAdmission {
         // A warning waits for no other program: from memory alone.
         let authorizer = request.authorizer();
         let may_read = |it: &Copied| {
-            let wanted = Attributes::Resource(rights::secret(&it.namespace, &it.name));
-            authorizer.authorize(request.user, &wanted).is_allowed()
+            let requested = Attributes::Resource(rights::secret(&it.namespace, &it.name));
+            authorizer.authorize(request.user, &requested).is_allowed()
         };
         let unreadable = copied.iter().filter(|it| !may_read(it));
         let unreadable: Vec<SecretUse> = unreadable.map(|it| it.by).collect();

@@ -41,39 +41,39 @@ pub struct Server<'s> {
 /// Creates missing objects and completes existing ones; only outdated addresses of the server are removed.
 pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let resource = ApiResource::cluster("", "v1", "Namespace", "namespaces");
-    let wanted = policy::NAMESPACES.map(|name| {
+    let desired = policy::NAMESPACES.map(|name| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         (resource.clone(), object)
     });
-    ensure_all(client, wanted.into()).await?;
+    ensure_all(client, desired.into()).await?;
     let rbac = "rbac.authorization.k8s.io";
     let roles = ApiResource::cluster(rbac, "v1", "ClusterRole", "clusterroles");
     let bindings = ApiResource::cluster(rbac, "v1", "ClusterRoleBinding", "clusterrolebindings");
-    let mut wanted: Vec<(ApiResource, Value)> = Vec::new();
-    wanted.extend(policy::cluster_roles().into_iter().map(|role| (roles.clone(), role)));
-    wanted.extend(policy::cluster_role_bindings().into_iter().map(|binding| (bindings.clone(), binding)));
-    wanted.extend(policy::namespaced().into_iter().map(|object| {
+    let mut desired: Vec<(ApiResource, Value)> = Vec::new();
+    desired.extend(policy::cluster_roles().into_iter().map(|role| (roles.clone(), role)));
+    desired.extend(policy::cluster_role_bindings().into_iter().map(|binding| (bindings.clone(), binding)));
+    desired.extend(policy::namespaced().into_iter().map(|object| {
         let (kind, plural) = match object["kind"].as_str() {
             Some("RoleBinding") => ("RoleBinding", "rolebindings"),
             _ => ("Role", "roles"),
         };
         (ApiResource::namespaced(rbac, "v1", kind, plural), object)
     }));
-    wanted.extend(others(server));
-    wanted.extend(server.more.iter().cloned());
-    futures::try_join!(ensure_all(client, wanted), reported(client, server))?;
+    desired.extend(others(server));
+    desired.extend(server.more.iter().cloned());
+    futures::try_join!(ensure_all(client, desired), reported(client, server))?;
     Ok(())
 }
 
 fn others(server: &Server<'_>) -> Vec<(ApiResource, Value)> {
     let classes = ApiResource::cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
-    let mut wanted: Vec<(ApiResource, Value)> =
+    let mut desired: Vec<(ApiResource, Value)> =
         objects::priority_classes().into_iter().map(|class| (classes.clone(), class)).collect();
-    wanted.extend(flow_objects());
+    desired.extend(flow_objects());
     let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
-    wanted.push((config_maps, objects::authentication(server.authentication)));
-    wanted.extend(front(server.front, server.others));
-    wanted
+    desired.push((config_maps, objects::authentication(server.authentication)));
+    desired.extend(front(server.front, server.others));
+    desired
 }
 
 fn front(front: Front, others: &[IpAddr]) -> impl Iterator<Item = (ApiResource, Value)> + use<> {
@@ -109,11 +109,11 @@ async fn reported(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let now = Time::new(server.world.now());
     let groups = ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices");
     let group = |service| (groups.clone(), service, objects::available(now));
-    let mut wanted: Vec<(ApiResource, Value, Value)> =
+    let mut desired: Vec<(ApiResource, Value, Value)> =
         objects::api_services(kubernetes_api::resources().iter()).into_values().map(group).collect();
     let addresses = ApiResource::cluster("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs");
-    wanted.push((addresses, objects::service_cidr(server.services), objects::in_use(now)));
-    let ensured = stream::iter(wanted).map(async |(resource, object, status)| {
+    desired.push((addresses, objects::service_cidr(server.services), objects::in_use(now)));
+    let ensured = stream::iter(desired).map(async |(resource, object, status)| {
         let key = ObjectKey::cluster(object["metadata"]["name"].as_str().unwrap_or_default());
         let attempt = || format!("creating {} {key}", resource.kind);
         match client.get_opt(&resource, &key).await {
@@ -145,8 +145,8 @@ fn leave_unreadable(error: client::Error) -> Result<(), client::Error> {
     }
 }
 
-async fn ensure_all(client: &Client, wanted: Vec<(ApiResource, Value)>) -> anyhow::Result<()> {
-    let ensured = stream::iter(wanted).map(async |(resource, object)| ensure(client, &resource, &object).await);
+async fn ensure_all(client: &Client, desired: Vec<(ApiResource, Value)>) -> anyhow::Result<()> {
+    let ensured = stream::iter(desired).map(async |(resource, object)| ensure(client, &resource, &object).await);
     ensured.buffer_unordered(AT_ONCE).try_collect().await
 }
 
@@ -231,14 +231,14 @@ pub fn system_namespace() -> (ApiResource, Value) {
 
 /// Creates an object, or updates it if the server manages it. Several servers on one store start concurrently, so after
 /// a conflict the object is read again.
-pub(crate) async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {
+pub(crate) async fn ensure(client: &Client, resource: &ApiResource, desired: &Value) -> anyhow::Result<()> {
     for _ in 1..TRIES {
-        match attempt(client, resource, wanted).await {
+        match attempt(client, resource, desired).await {
             Err(error) if is_raced(&error) => {}
             settled => return settled,
         }
     }
-    attempt(client, resource, wanted).await
+    attempt(client, resource, desired).await
 }
 
 fn is_raced(error: &anyhow::Error) -> bool {
@@ -246,14 +246,14 @@ fn is_raced(error: &anyhow::Error) -> bool {
     error.is_some_and(|error| error.is_conflict() || error.is_already_exists() || error.is_not_found())
 }
 
-async fn attempt(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {
-    let object = Object::from_value(wanted).context("encoding a bootstrap object")?;
+async fn attempt(client: &Client, resource: &ApiResource, desired: &Value) -> anyhow::Result<()> {
+    let object = Object::from_value(desired).context("encoding a bootstrap object")?;
     let key: ObjectKey = object.key();
     let attempt = || format!("creating {} {key}", resource.plural);
     let live = match client.get_opt(resource, &key).await {
         Ok(Some(live)) => live,
         Ok(None) => {
-            let created = client.create(resource, wanted).await.map(drop);
+            let created = client.create(resource, desired).await.map(drop);
             return created.or_else(leave_unreadable).with_context(attempt);
         }
         Err(error) => return leave_unreadable(error).with_context(attempt),
@@ -267,13 +267,13 @@ async fn attempt(client: &Client, resource: &ApiResource, wanted: &Value) -> any
         _ => return Ok(()),
     };
     let live = live.to_value().with_context(attempt)?;
-    if live["addressType"] != wanted["addressType"] {
+    if live["addressType"] != desired["addressType"] {
         // The family of a slice's addresses cannot be changed.
         client.delete(resource, &key, &DeleteOptions::default()).await.with_context(attempt)?;
-        client.create(resource, wanted).await.with_context(attempt)?;
+        client.create(resource, desired).await.with_context(attempt)?;
         return Ok(());
     }
-    if let Some(mut completed) = reconcile(&live, wanted) {
+    if let Some(mut completed) = reconcile(&live, desired) {
         completed["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         let patch = Patch::Merge(completed);
         client.patch(resource, &key, &patch, &PatchOptions::default()).await.with_context(attempt)?;
@@ -282,9 +282,9 @@ async fn attempt(client: &Client, resource: &ApiResource, wanted: &Value) -> any
 }
 
 /// The entries of a ConfigMap that are missing or differ.
-fn missing_data(live: &Value, wanted: &Value) -> Option<Value> {
-    let wanted = wanted["data"].as_object()?.iter().filter(|(key, value)| live["data"][key.as_str()] != **value);
-    let data: serde_json::Map<String, Value> = wanted.map(|(key, value)| (key.clone(), value.clone())).collect();
+fn missing_data(live: &Value, desired: &Value) -> Option<Value> {
+    let desired = desired["data"].as_object()?.iter().filter(|(key, value)| live["data"][key.as_str()] != **value);
+    let data: serde_json::Map<String, Value> = desired.map(|(key, value)| (key.clone(), value.clone())).collect();
     (!data.is_empty()).then(|| json!({ "data": data }))
 }
 

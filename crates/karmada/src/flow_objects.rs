@@ -24,8 +24,8 @@ pub fn keep(client: Client, world: World, with_conditions: bool, stop: Cancellat
             kube_controllers::start(client.clone(), &informers, settings, &[CONDITIONS.to_owned()], stop.clone())
         });
         let queue: Arc<WorkQueue<usize>> = Arc::new(WorkQueue::new());
-        let wanted = Arc::new(flow_objects());
-        for (place, (resource, object)) in wanted.iter().enumerate() {
+        let desired = Arc::new(flow_objects());
+        for (place, (resource, object)) in desired.iter().enumerate() {
             let (queue, name) =
                 (Arc::clone(&queue), object["metadata"]["name"].as_str().unwrap_or_default().to_owned());
             informers.informer(resource).subscribe(move |event| {
@@ -36,9 +36,9 @@ pub fn keep(client: Client, world: World, with_conditions: bool, stop: Cancellat
             });
         }
         run_workers("priority-and-fairness-config-producer", queue, 1, stop, move |place: usize| {
-            let (client, wanted) = (client.clone(), Arc::clone(&wanted));
+            let (client, desired) = (client.clone(), Arc::clone(&desired));
             async move {
-                match wanted.get(place) {
+                match desired.get(place) {
                     Some((resource, object)) => ensure(&client, resource, object).await.map(|()| Next::Done),
                     None => Ok(Next::Done),
                 }

@@ -28,10 +28,10 @@ impl MemberTokens {
     }
 
     async fn is_allowed(&self, request: &AdmissionRequest<'_>, read: &SecretRead) -> Result<bool, Status> {
-        let wanted = rights::secret(&read.namespace, &read.name);
+        let requested = rights::secret(&read.namespace, &read.name);
         match &self.control {
-            None => Ok(request.is_allowed(wanted).await),
-            Some(control) => rights::is_identity_allowed(control, request.user, &wanted)
+            None => Ok(request.is_allowed(requested).await),
+            Some(control) => rights::is_identity_allowed(control, request.user, &requested)
                 .await
                 .map_err(|why| Status::failure(StatusReason::InternalError, why)),
         }

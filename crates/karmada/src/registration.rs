@@ -162,18 +162,18 @@ impl AgentRules {
 fn is_granted(object: &Value, key: &ObjectKey, cluster: &str) -> bool {
     let namespace = key.namespace().unwrap_or_default();
     let grants = agents::grants(cluster, namespace);
-    let is_same = |wanted: &Value| {
-        let metadata = &wanted["metadata"];
-        wanted["kind"] == object["kind"]
+    let is_same = |desired: &Value| {
+        let metadata = &desired["metadata"];
+        desired["kind"] == object["kind"]
             && metadata["name"] == key.name.as_str()
             && metadata["namespace"].as_str().unwrap_or_default() == namespace
     };
-    let Some(wanted) = grants.iter().map(|grant| &grant.object).find(|wanted| is_same(wanted)) else { return false };
-    if wanted.get("roleRef").is_some() {
-        return object["roleRef"] == wanted["roleRef"] && object["subjects"] == wanted["subjects"];
+    let Some(desired) = grants.iter().map(|grant| &grant.object).find(|desired| is_same(desired)) else { return false };
+    if desired.get("roleRef").is_some() {
+        return object["roleRef"] == desired["roleRef"] && object["subjects"] == desired["subjects"];
     }
     let rules = |role: &Value| Vec::<PolicyRule>::deserialize(&role["rules"]).ok();
-    let (Some(required), Some(present)) = (rules(wanted), rules(object)) else { return object["rules"].is_null() };
+    let (Some(required), Some(present)) = (rules(desired), rules(object)) else { return object["rules"].is_null() };
     object["aggregationRule"].is_null() && missing(&required, &present).is_empty()
 }
 

@@ -24,9 +24,9 @@ pub fn secret(namespace: &str, name: &str) -> ResourceAttributes {
 ///
 /// # Errors
 /// The review was not answered; the message names the next step.
-pub async fn is_allowed(control: &Client, user: &Value, wanted: &ResourceAttributes) -> Result<bool, String> {
+pub async fn is_allowed(control: &Client, user: &Value, requested: &ResourceAttributes) -> Result<bool, String> {
     let reviews = ApiResource::cluster("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews");
-    let ResourceAttributes { verb, group, version, resource, subresource, namespace, name, .. } = wanted;
+    let ResourceAttributes { verb, group, version, resource, subresource, namespace, name, .. } = requested;
     let attributes = json!({"verb": verb, "group": group, "version": version, "resource": resource,
         "subresource": subresource, "namespace": namespace, "name": name});
     let mut spec = json!({"user": user["username"], "resourceAttributes": attributes});
@@ -54,7 +54,7 @@ pub async fn is_allowed(control: &Client, user: &Value, wanted: &ResourceAttribu
 pub async fn is_identity_allowed(
     control: &Client,
     user: &Identity,
-    wanted: &ResourceAttributes,
+    requested: &ResourceAttributes,
 ) -> Result<bool, String> {
-    is_allowed(control, &user_info(user), wanted).await
+    is_allowed(control, &user_info(user), requested).await
 }

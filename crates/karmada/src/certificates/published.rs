@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 pub async fn update(client: &Client, (clients, front_proxy): (&str, &str), trust: &str) -> anyhow::Result<()> {
     let authentication = ObjectKey::namespaced("kube-system", "extension-apiserver-authentication");
     patch(client, &authentication, |data| {
-        let mut wanted = vec![("client-ca-file", clients)];
+        let mut desired = vec![("client-ca-file", clients)];
         // Missing where the operator's own certificate is presented.
         if data["requestheader-client-ca-file"].is_string() {
-            wanted.push(("requestheader-client-ca-file", front_proxy));
+            desired.push(("requestheader-client-ca-file", front_proxy));
         }
-        let differing = wanted.into_iter().filter(|(key, pem)| data[*key] != **pem);
+        let differing = desired.into_iter().filter(|(key, pem)| data[*key] != **pem);
         let changes: serde_json::Map<String, Value> =
             differing.map(|(key, pem)| (key.to_owned(), pem.into())).collect();
         (!changes.is_empty()).then(|| changes.into())

@@ -104,8 +104,8 @@ fn conditions(object: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
 }
 
 /// Status and reason of one condition.
-fn condition(object: &Value, wanted: &str) -> Option<(String, String)> {
-    let (_, status, reason) = conditions(object).find(|(name, ..)| *name == wanted)?;
+fn condition(object: &Value, type_: &str) -> Option<(String, String)> {
+    let (_, status, reason) = conditions(object).find(|(name, ..)| *name == type_)?;
     Some((status.to_owned(), reason.to_owned()))
 }
 

@@ -217,9 +217,10 @@ fn is_match(pattern: &str, text: &str) -> bool {
             // A flag's text is short, so trying every end is cheap.
             ends.into_iter().any(|at| is_match(chars.as_str(), &text[at..]))
         }
-        Some(wanted) => {
+        Some(pattern_char) => {
             let mut rest = text.chars();
-            rest.next().is_some_and(|found| wanted == '?' || wanted == found) && is_match(chars.as_str(), rest.as_str())
+            rest.next().is_some_and(|found| pattern_char == '?' || pattern_char == found)
+                && is_match(chars.as_str(), rest.as_str())
         }
     }
 }

@@ -74,10 +74,11 @@ async fn admit(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
     let kind = &request["kind"];
     let (group, version, kind) = (text(&kind["group"]), text(&kind["version"]), text(&kind["kind"]));
     if webhook.group != "*" && (group != webhook.group || kind != webhook.kind) {
-        let wanted = webhook.kind;
-        return Err(
-            Denied::Undecodable(format!("unable to decode {group}/{version}, Kind={kind} into {wanted}")).into()
-        );
+        let expected_kind = webhook.kind;
+        return Err(Denied::Undecodable(format!(
+            "unable to decode {group}/{version}, Kind={kind} into {expected_kind}"
+        ))
+        .into());
     }
     let namespace = text(&request["namespace"]);
     let old = Some(&request["oldObject"]).filter(|old| old.is_object());

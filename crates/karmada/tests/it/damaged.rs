@@ -56,7 +56,7 @@ fn override_policy() -> Value {
 }
 
 /// The desired object in a member.
-fn wanted(object: &Value) -> Value {
+fn desired(object: &Value) -> Value {
     json!({"uid": object["metadata"]["uid"], "generation": object["metadata"]["generation"],
         "deletionTimestamp": object["metadata"]["deletionTimestamp"],
         "overridden": object["metadata"]["annotations"]["overridden"], "spec": object["spec"]})
@@ -84,7 +84,7 @@ async fn unreadable_objects_delete_nothing_in_members() {
         };
         let object =
             tokio::time::timeout(Duration::from_secs(60), overridden).await.expect("the override policy holds");
-        before.push(wanted(&object));
+        before.push(desired(&object));
     }
     plane.plane.stop().await.expect("it stops");
 
@@ -111,7 +111,7 @@ async fn unreadable_objects_delete_nothing_in_members() {
         tokio::time::sleep(Duration::from_secs(900)).await;
         for (member, before) in plane.members().iter().zip(&before) {
             let after = nginx(member.client()).await.unwrap_or_else(|| panic!("{kind}: deleted in {}", member.name()));
-            assert_eq!(wanted(&after), *before, "{kind} in {}", member.name());
+            assert_eq!(desired(&after), *before, "{kind} in {}", member.name());
         }
         let key = ObjectKey::namespaced("default", "nginx");
         let read = plane.client().get_opt(&deployments(), &key).await;

@@ -78,8 +78,8 @@ fn user(server: &Karmada, token: &str) -> Result<String, String> {
     std::fs::copy(server.kubeconfig(), &file).expect("a kubeconfig");
     server.ok(&["--kubeconfig", &file, "config", "set-credentials", "holder", "--token", token]);
     server.ok(&["--kubeconfig", &file, "config", "set-context", "--current", "--user=holder"]);
-    let wanted = "jsonpath={.status.userInfo.username}";
-    let output = server.kubectl(&["--kubeconfig", &file, "auth", "whoami", "-o", wanted]);
+    let template = "jsonpath={.status.userInfo.username}";
+    let output = server.kubectl(&["--kubeconfig", &file, "auth", "whoami", "-o", template]);
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
@@ -107,9 +107,9 @@ fn users_of_an_issuer_log_in_and_the_configuration_is_reloaded() {
     // A file that cannot be used is refused, and the issuers stay.
     let reloads = |status: &str| {
         let text = server.ok(&["get", "--raw", "/metrics"]);
-        let wanted =
+        let desired =
             format!("apiserver_authentication_config_controller_automatic_reloads_total{{status=\"{status}\"}} 1");
-        if text.contains(&wanted) { Ok(()) } else { Err(wanted) }
+        if text.contains(&desired) { Ok(()) } else { Err(desired) }
     };
     std::fs::write(&file, "kind: nothing").expect("written");
     eventually("the file is refused", || reloads("failure"));
@@ -132,10 +132,10 @@ fn encryption(directory: &Path, providers: &str) -> String {
 }
 
 /// Whether any file of the store has these bytes.
-fn is_on_disk(data: &Path, wanted: &[u8]) -> bool {
+fn is_on_disk(data: &Path, searched: &[u8]) -> bool {
     let files = std::fs::read_dir(data.join("store")).expect("a store");
     let contents = files.filter_map(|file| std::fs::read(file.ok()?.path()).ok());
-    contents.into_iter().any(|content| content.windows(wanted.len()).any(|part| part == wanted))
+    contents.into_iter().any(|content| content.windows(searched.len()).any(|part| part == searched))
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn secrets_are_encrypted_on_disk_and_rotated_as_upstream_documents_it() {
     encryption(files.path(), &rotated);
     eventually("the file is read", || {
         let text = server.ok(&["get", "--raw", "/metrics"]);
-        let wanted = "apiserver_encryption_config_controller_automatic_reloads_total{status=\"success\"} 1";
-        if text.contains(wanted) { Ok(()) } else { Err(wanted.to_owned()) }
+        let desired = "apiserver_encryption_config_controller_automatic_reloads_total{status=\"success\"} 1";
+        if text.contains(desired) { Ok(()) } else { Err(desired.to_owned()) }
     });
     let all = server.ok(&["get", "secrets", "-A", "-o", "json"]);
     let secrets = files.path().join("secrets.json");
@@ -225,8 +225,8 @@ fn holder(server: &Karmada, directory: &Path) -> Result<String, String> {
     let flags = ["--client-certificate", &certificate, "--client-key", &key];
     server.ok(&[&["--kubeconfig", &file, "config", "set-credentials", "holder"][..], &flags].concat());
     server.ok(&["--kubeconfig", &file, "config", "set-context", "--current", "--user=holder"]);
-    let wanted = "jsonpath={.status.userInfo.username}";
-    let output = server.kubectl(&["--kubeconfig", &file, "auth", "whoami", "-o", wanted]);
+    let template = "jsonpath={.status.userInfo.username}";
+    let output = server.kubectl(&["--kubeconfig", &file, "auth", "whoami", "-o", template]);
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),

@@ -272,8 +272,10 @@ async fn a_control_plane_does_not_join_itself() {
         ),
     );
     assert_eq!(find(control, &namespaces(), ObjectKey::cluster(NS)).await, None);
-    let wanted = karmadactl::agent::Registration { name: "itself".into(), namespace: NS.into(), ..Default::default() };
-    let registered = karmadactl::agent::register(control, control, &wanted).await.map_err(|error| error.to_string());
+    let registration =
+        karmadactl::agent::Registration { name: "itself".into(), namespace: NS.into(), ..Default::default() };
+    let registered =
+        karmadactl::agent::register(control, control, &registration).await.map_err(|error| error.to_string());
     assert!(registered.is_err_and(|error| error.starts_with("cluster itself is the control plane itself: ")));
 
     // Created manually, without an ID.

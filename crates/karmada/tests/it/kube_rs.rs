@@ -167,8 +167,8 @@ async fn server_side_apply_tracks_ownership() {
     assert_eq!(deployments.get_status("web").await.expect("read").status.and_then(|status| status.replicas), Some(3));
     let scale = deployments.get_scale("web").await.expect("a scale");
     assert_eq!(scale.spec.and_then(|spec| spec.replicas), Some(3));
-    let wanted = Patch::Merge(json!({"spec": {"replicas": 7}}));
-    deployments.patch_scale("web", &PatchParams::default(), &wanted).await.expect("scaled");
+    let scaled = Patch::Merge(json!({"spec": {"replicas": 7}}));
+    deployments.patch_scale("web", &PatchParams::default(), &scaled).await.expect("scaled");
     assert_eq!(deployments.get("web").await.expect("read").spec.and_then(|spec| spec.replicas), Some(7));
     let strategic = json!({"spec": {"template": {"spec": {"containers": [{"name": "two", "image": "busybox"}]}}}});
     let patched = deployments.patch("web", &PatchParams::default(), &Patch::Strategic(strategic)).await.expect("ok");

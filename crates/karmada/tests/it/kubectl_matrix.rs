@@ -60,7 +60,7 @@ fn directory() -> PathBuf {
 
 /// The transcripts, by name.
 fn transcripts() -> BTreeMap<String, Transcript> {
-    let wanted = std::env::var("TRANSCRIPT").unwrap_or_default();
+    let selected = std::env::var("TRANSCRIPT").unwrap_or_default();
     let files = std::fs::read_dir(directory()).expect("the directory of transcripts").flatten();
     let paths = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|kind| kind == "txt"));
     let named = paths.map(|path| (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), path));
@@ -69,7 +69,7 @@ fn transcripts() -> BTreeMap<String, Transcript> {
         let transcript = Transcript::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         (name, transcript)
     };
-    named.filter(|(name, _)| name.contains(&wanted)).map(read).collect()
+    named.filter(|(name, _)| name.contains(&selected)).map(read).collect()
 }
 
 /// One transcript with one kubectl in its own namespace.

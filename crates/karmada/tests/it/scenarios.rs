@@ -293,8 +293,8 @@ fn walk(tree: &Value, path: &str) -> Value {
         let list = tree.as_array().map_or(&[][..], Vec::as_slice);
         return match (index, index.split_once('=')) {
             ("*", _) => json!(list.iter().map(|item| walk(item, rest)).collect::<Vec<_>>()),
-            (_, Some((name, wanted))) => {
-                let found = list.iter().find(|item| at_path(item, name) == wanted);
+            (_, Some((name, expected_part))) => {
+                let found = list.iter().find(|item| at_path(item, name) == expected_part);
                 found.map_or(Value::Null, |item| walk(item, rest))
             }
             _ => index.parse().ok().and_then(|at: usize| list.get(at)).map_or(Value::Null, |item| walk(item, rest)),
@@ -327,12 +327,12 @@ fn play(path: &Path, update: bool) -> Vec<String> {
 #[test]
 fn every_scenario_plays() {
     let update = std::env::var_os("UPDATE_SCENARIOS").is_some();
-    let wanted = std::env::var("SCENARIO").unwrap_or_default();
+    let selected = std::env::var("SCENARIO").unwrap_or_default();
     let files = std::fs::read_dir(directory()).expect("the directory of scenarios").flatten();
     let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
-    paths.retain(|path| path.to_string_lossy().contains(&wanted));
+    paths.retain(|path| path.to_string_lossy().contains(&selected));
     paths.sort();
-    assert!(!paths.is_empty(), "no scenario has {wanted:?} in its name");
+    assert!(!paths.is_empty(), "no scenario has {selected:?} in its name");
     let queue = Mutex::new(VecDeque::from(paths));
     let differences: Mutex<Vec<String>> = Mutex::default();
     let work = || {

@@ -88,8 +88,8 @@ fn keys_shown(planned: &[(Attachment, RestoreAction)], dry_run: bool) -> String 
                 service accounts then need new credentials\n"
             .to_owned();
     }
-    let names = |wanted: RestoreAction| {
-        let names = planned.iter().filter(|(_, action)| *action == wanted).map(|(file, _)| file.name.as_str());
+    let names = |selected: RestoreAction| {
+        let names = planned.iter().filter(|(_, action)| *action == selected).map(|(file, _)| file.name.as_str());
         names.collect::<Vec<_>>().join(", ")
     };
     let (put, kept) = (names(RestoreAction::Restore), names(RestoreAction::Kept));

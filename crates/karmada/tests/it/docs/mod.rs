@@ -115,9 +115,10 @@ fn write(name: &str, updates: &[Update]) {
 #[test]
 #[cfg_attr(old_kubectl, ignore = "no kubectl from 1.27 on is on PATH")]
 fn every_page_works_as_written() {
-    let wanted = std::env::var("DOCS").unwrap_or_default();
+    let selected = std::env::var("DOCS").unwrap_or_default();
     let mut pages = pages();
-    pages.retain(|(name, page)| name.contains(&wanted) && page.steps.iter().any(|it| matches!(it, Step::Commands(_))));
+    pages
+        .retain(|(name, page)| name.contains(&selected) && page.steps.iter().any(|it| matches!(it, Step::Commands(_))));
     let own_net = session::has_own_network();
     let queue: Mutex<VecDeque<_>> = Mutex::new(pages.iter().collect());
     let complaints: Mutex<Vec<String>> = Mutex::default();
