@@ -182,9 +182,9 @@ impl Place<'_> {
             other => go_json::type_name(other).to_owned(),
         };
         let holder = go_types::holder(self.kind, &self.path);
-        let wanted = go_types::of(self.kind, &self.path, schema, is_item);
+        let go_type = go_types::of(self.kind, &self.path, schema, is_item);
         let path = self.path.join(".");
-        format!("json: cannot unmarshal {found} into Go struct field {holder}.{path} of type {wanted}")
+        format!("json: cannot unmarshal {found} into Go struct field {holder}.{path} of type {go_type}")
     }
 }
 
