@@ -86,12 +86,12 @@ async fn sign(context: &Context) -> Result<Next> {
     let Some(kubeconfig) = map.data.get("kubeconfig") else { return Ok(Next::Done) };
     let secrets = context.informers.informer(&SECRETS).cache().list(Some(SECRET_NAMESPACE));
     let signers = secrets.iter().filter_map(|secret| signer(&token(secret)?, secret.name(), context.now()));
-    let wanted = signers
+    let desired = signers
         .map(|(id, secret)| {
             (format!("{SIGNATURE}{id}"), pki::bootstrap::detached_signature(&id, &secret, kubeconfig.as_bytes()))
         })
         .collect();
-    let changes = changes(&map.data, &wanted);
+    let changes = changes(&map.data, &desired);
     if changes.is_empty() {
         return Ok(Next::Done);
     }
@@ -103,9 +103,9 @@ async fn sign(context: &Context) -> Result<Next> {
 }
 
 /// The merge patch from the signatures in `data` to the desired ones.
-fn changes(data: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> Map<String, Value> {
-    let gone = data.keys().filter(|key| key.starts_with(SIGNATURE) && !wanted.contains_key(*key));
-    let new = wanted.iter().filter(|(key, signature)| data.get(*key) != Some(signature));
+fn changes(data: &BTreeMap<String, String>, desired: &BTreeMap<String, String>) -> Map<String, Value> {
+    let gone = data.keys().filter(|key| key.starts_with(SIGNATURE) && !desired.contains_key(*key));
+    let new = desired.iter().filter(|(key, signature)| data.get(*key) != Some(signature));
     let new = new.map(|(key, signature)| (key.clone(), Value::from(signature.as_str())));
     gone.map(|key| (key.clone(), Value::Null)).chain(new).collect()
 }
@@ -178,8 +178,8 @@ mod tests {
     fn signatures_are_added_and_removed() {
         let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let data = map(&[("kubeconfig", "k"), ("jws-kubeconfig-a", "1"), ("jws-kubeconfig-b", "2")]);
-        let wanted = map(&[("jws-kubeconfig-a", "1"), ("jws-kubeconfig-c", "3")]);
+        let desired = map(&[("jws-kubeconfig-a", "1"), ("jws-kubeconfig-c", "3")]);
         let expected = json!({"jws-kubeconfig-b": null, "jws-kubeconfig-c": "3"});
-        assert_eq!(Value::Object(changes(&data, &wanted)), expected);
+        assert_eq!(Value::Object(changes(&data, &desired)), expected);
     }
 }

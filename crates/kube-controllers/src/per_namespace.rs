@@ -30,19 +30,19 @@ struct DesiredObject {
 }
 
 pub(crate) async fn run_default_accounts(context: Context, starting: Starting) {
-    let wanted = DesiredObject {
+    let desired = DesiredObject {
         controller: "serviceaccount-controller",
         resource: &SERVICE_ACCOUNTS,
         name: "default",
         object: Box::new(|| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})),
         kept: &[],
     };
-    run(context, starting, wanted).await;
+    run(context, starting, desired).await;
 }
 
 pub(crate) async fn run_root_ca(context: Context, starting: Starting) {
     let Some(root) = context.settings.root_ca_pem.clone() else { return };
-    let wanted = DesiredObject {
+    let desired = DesiredObject {
         controller: "root-ca-certificate-publisher-controller",
         resource: &CONFIG_MAPS,
         name: "kube-root-ca.crt",
@@ -54,10 +54,10 @@ pub(crate) async fn run_root_ca(context: Context, starting: Starting) {
         }),
         kept: &["data"],
     };
-    run(context, starting, wanted).await;
+    run(context, starting, desired).await;
 }
 
-async fn run(context: Context, starting: Starting, wanted: DesiredObject) {
+async fn run(context: Context, starting: Starting, desired: DesiredObject) {
     let queue: Arc<WorkQueue<Box<str>>> = Arc::new(WorkQueue::new());
     let namespaces = context.informers.informer(&NAMESPACES);
     let keys = queue.clone();
@@ -66,8 +66,8 @@ async fn run(context: Context, starting: Starting, wanted: DesiredObject) {
             keys.add(object.name().into());
         }
     });
-    let informer = context.informers.informer(wanted.resource);
-    let (keys, name) = (queue.clone(), wanted.name);
+    let informer = context.informers.informer(desired.resource);
+    let (keys, name) = (queue.clone(), desired.name);
     informer.subscribe(move |event| {
         let object = event.object();
         if object.name() == name
@@ -81,15 +81,15 @@ async fn run(context: Context, starting: Starting, wanted: DesiredObject) {
         return;
     }
     drop(starting);
-    if !wanted.kept.is_empty() {
+    if !desired.kept.is_empty() {
         let (keys, known) = (queue.clone(), namespaces.clone());
         context.on_new_root_ca(move || known.cache().keys().iter().for_each(|key| keys.add((&*key.name).into())));
     }
     let (workers, stop) = (context.settings.workers, context.stop.clone());
-    let (controller, wanted) = (wanted.controller, Arc::new(wanted));
+    let (controller, desired) = (desired.controller, Arc::new(desired));
     run_workers(controller, queue, workers, stop, move |namespace| {
-        let (context, wanted) = (context.clone(), wanted.clone());
-        async move { reconcile(&context, &wanted, &namespace).await }
+        let (context, desired) = (context.clone(), desired.clone());
+        async move { reconcile(&context, &desired, &namespace).await }
     })
     .await;
 }
@@ -103,18 +103,18 @@ enum Action {
 }
 
 /// `namespace` and `live` are from the caches.
-fn plan(namespace: Option<&Object>, live: Option<&Value>, wanted: &Value, kept: &[&str]) -> Action {
+fn plan(namespace: Option<&Object>, live: Option<&Value>, desired: &Value, kept: &[&str]) -> Action {
     let Some(namespace) = namespace.filter(|namespace| !namespace.is_deleting()) else { return Action::Nothing };
     let Some(live) = live else {
-        let mut object = wanted.clone();
+        let mut object = desired.clone();
         object["metadata"]["namespace"] = namespace.name().into();
         return Action::Create(object);
     };
     let mut patch = json!({});
-    for field in kept.iter().copied().filter(|field| live[*field] != wanted[*field]) {
-        patch[field] = replacement(&live[field], &wanted[field]);
+    for field in kept.iter().copied().filter(|field| live[*field] != desired[*field]) {
+        patch[field] = replacement(&live[field], &desired[field]);
     }
-    if let Some(description) = wanted["metadata"]["annotations"].get("kubernetes.io/description")
+    if let Some(description) = desired["metadata"]["annotations"].get("kubernetes.io/description")
         && live["metadata"]["annotations"].get("kubernetes.io/description").is_none()
     {
         patch["metadata"]["annotations"]["kubernetes.io/description"] = description.clone();
@@ -123,26 +123,26 @@ fn plan(namespace: Option<&Object>, live: Option<&Value>, wanted: &Value, kept: 
 }
 
 /// The merge patch that turns one map of strings into the other.
-fn replacement(live: &Value, wanted: &Value) -> Value {
-    let mut patch = wanted.clone();
+fn replacement(live: &Value, desired: &Value) -> Value {
+    let mut patch = desired.clone();
     for key in live.as_object().into_iter().flat_map(|map| map.keys()) {
-        if wanted.get(key).is_none() {
+        if desired.get(key).is_none() {
             patch[key] = Value::Null;
         }
     }
     patch
 }
 
-async fn reconcile(context: &Context, wanted: &DesiredObject, namespace: &str) -> Result<Next> {
-    let key = ObjectKey::namespaced(namespace, wanted.name);
+async fn reconcile(context: &Context, desired: &DesiredObject, namespace: &str) -> Result<Next> {
+    let key = ObjectKey::namespaced(namespace, desired.name);
     let within = context.informers.informer(&NAMESPACES).cache().get(&ObjectKey::cluster(namespace));
-    let live = context.informers.informer(wanted.resource).cache().get(&key);
+    let live = context.informers.informer(desired.resource).cache().get(&key);
     let tree = live.as_deref().map(|live| decoded(live, live.to_value())).transpose()?;
-    let written = match plan(within.as_deref(), tree.as_ref(), &(wanted.object)(), wanted.kept) {
+    let written = match plan(within.as_deref(), tree.as_ref(), &(desired.object)(), desired.kept) {
         Action::Nothing => return Ok(Next::Done),
-        Action::Create(object) => context.client.create(wanted.resource, &object).await,
+        Action::Create(object) => context.client.create(desired.resource, &object).await,
         Action::Correct(patch) => {
-            context.client.patch(wanted.resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await
+            context.client.patch(desired.resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await
         }
     };
     match written {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn plans() {
-        let wanted =
+        let desired =
             json!({"metadata": {"name": "c", "annotations": {"kubernetes.io/description": "d"}}, "data": {"k": "v"}});
         let good = json!({"metadata": {"annotations": {"kubernetes.io/description": "else"}}, "data": {"k": "v"}});
         let create = json!({"metadata": {"name": "c", "namespace": "a", "annotations": {"kubernetes.io/description": "d"}},
@@ -177,7 +177,7 @@ mod tests {
         let active = ns(Value::Null);
         let leaving = ns("2026-11-21T00:00:00Z".into());
         let check = |namespace: Option<&Object>, live: Option<Value>, action: Action| {
-            assert_eq!(plan(namespace, live.as_ref(), &wanted, &["data"]), action, "{live:?}");
+            assert_eq!(plan(namespace, live.as_ref(), &desired, &["data"]), action, "{live:?}");
         };
         check(None, None, Action::Nothing);
         check(Some(&leaving), None, Action::Nothing);

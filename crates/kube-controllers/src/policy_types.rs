@@ -93,9 +93,10 @@ async fn types(context: &Context, policy: &Value) -> Result<Types> {
         let found = &discovery.by_resource(resource)?.resource;
         Some(GroupVersionKind::new(found.group.clone(), found.version.clone(), found.kind.clone()))
     });
-    let wanted: BTreeSet<GroupVersion> = kinds.iter().chain(&params).map(GroupVersionKind::group_version).collect();
+    let group_versions: BTreeSet<GroupVersion> =
+        kinds.iter().chain(&params).map(GroupVersionKind::group_version).collect();
     let mut read = Vec::new();
-    for version in wanted {
+    for version in group_versions {
         if let Some(document) = document(context, &version).await? {
             read.push((version, document));
         }

@@ -110,16 +110,16 @@ async fn recount(context: &Context, key: &ObjectKey) -> Result<Next> {
 }
 
 /// The served resources among these groups and names, each in its preferred version.
-async fn served(context: &Context, wanted: &BTreeSet<(String, String)>) -> Result<Vec<ApiResource>> {
+async fn served(context: &Context, kinds: &BTreeSet<(String, String)>) -> Result<Vec<ApiResource>> {
     let find = |discovery: &client::Discovery| -> Vec<ApiResource> {
         let preferred = discovery.preferred().into_iter().map(|found| &found.resource);
         let named = |resource: &&ApiResource| {
-            resource.namespaced && wanted.contains(&(resource.group.clone(), resource.plural.clone()))
+            resource.namespaced && kinds.contains(&(resource.group.clone(), resource.plural.clone()))
         };
         preferred.filter(named).cloned().collect()
     };
     let known = find(&context.mapper.known());
-    if known.len() == wanted.len() {
+    if known.len() == kinds.len() {
         return Ok(known);
     }
     Ok(find(&*context.mapper.refresh().await?))

@@ -138,18 +138,18 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
 
 /// Whether a Secret belongs to this account; one without a UID belongs to any account of the name.
 fn is_of(secret: &Secret, account: &Object) -> bool {
-    let wanted = secret.annotation(ACCOUNT_UID);
-    wanted.is_empty() || wanted == account.uid()
+    let desired = secret.annotation(ACCOUNT_UID);
+    desired.is_empty() || desired == account.uid()
 }
 
 /// The merge patch that completes a token Secret, except for the token itself; `None` if it is complete.
 fn missing(secret: &Secret, object: &Object, account: &Object, root_ca: Option<&str>) -> Option<Value> {
     let mut data = serde_json::Map::new();
     let namespace = object.namespace().unwrap_or_default();
-    for (field, wanted) in [("ca.crt", root_ca), ("namespace", Some(namespace))] {
-        let Some(wanted) = wanted.map(|text| STANDARD.encode(text)) else { continue };
-        if secret.data.get(field) != Some(&wanted) {
-            data.insert(field.into(), wanted.into());
+    for (field, desired) in [("ca.crt", root_ca), ("namespace", Some(namespace))] {
+        let Some(desired) = desired.map(|text| STANDARD.encode(text)) else { continue };
+        if secret.data.get(field) != Some(&desired) {
+            data.insert(field.into(), desired.into());
         }
     }
     let has_uid = secret.annotation(ACCOUNT_UID) == account.uid();

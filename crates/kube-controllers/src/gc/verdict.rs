@@ -36,7 +36,7 @@ pub(super) fn verdict(object: &Object, owners: &[Owner], has_dependents: bool) -
     if has_dependents && owners.contains(&Owner::Waiting) {
         return Verdict::Delete("Foreground");
     }
-    let has = |wanted: &str| object.finalizers().iter().any(|name| &**name == wanted);
+    let has = |finalizer_name: &str| object.finalizers().iter().any(|name| &**name == finalizer_name);
     Verdict::Delete(match (has(ORPHAN), has(FOREGROUND)) {
         (true, _) => "Orphan",
         (false, true) => "Foreground",

@@ -137,15 +137,15 @@ async fn delete_all(
 ) -> client::Result<Option<Remaining>> {
     let resource = &found.resource;
     let before = list(context, resource, namespace).await?;
-    let wanted: Vec<_> = before.iter().filter(|object| !object.is_deleting()).collect();
-    if wanted.is_empty() {
+    let to_delete: Vec<_> = before.iter().filter(|object| !object.is_deleting()).collect();
+    if to_delete.is_empty() {
         return Ok(Remaining::of(resource, &before));
     }
     let background = DeleteOptions::background();
     if found.can("deletecollection") {
         context.client.delete_collection(resource, Some(namespace), &ListOptions::default(), &background).await?;
     } else {
-        for object in wanted {
+        for object in to_delete {
             match context.client.delete(resource, &object.key(), &background.clone().only_uid(object.uid())).await {
                 Err(error) if !error.is_not_found() && !error.is_conflict() => return Err(error),
                 _ => {}
