@@ -129,7 +129,7 @@ impl Scope {
     ///
     /// # Errors
     /// The error with kube-apiserver's text.
-    pub fn compile(&self, source: &str, wanted: RequiredType) -> Result<Program, String> {
+    pub fn compile(&self, source: &str, required_type: RequiredType) -> Result<Program, String> {
         let either = |is_declared: bool, name: &'static str| if is_declared { name } else { UNDECLARED };
         let document = |env: Env, name: &str, shape: &Option<Arc<Shape>>| match shape {
             Some(shape) => env.with_document(name, shape, false),
@@ -148,7 +148,7 @@ impl Scope {
             env = env.with(name, type_.clone());
         }
         let program = env.compile(source).map_err(|issues| format!("compilation failed: {issues}"))?;
-        if wanted.accepts(program.result_type()) { Ok(program) } else { Err(wanted.refusal().to_owned()) }
+        if required_type.accepts(program.result_type()) { Ok(program) } else { Err(required_type.refusal().to_owned()) }
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
         let mut scope = Scope::new(true);
         let limit = scope.compile("params.limit > 3 ? 1 : 2", RequiredType::Any).expect("an expression");
         scope.declare("limit", Some(&limit));
-        for (scope, source, wanted, expected) in [
+        for (scope, source, required_type, expected) in [
             (&scope, "object.spec.replicas <= variables.limit", RequiredType::Bool, ""),
             (&scope, "variables.limit.x == 1", RequiredType::Bool, "type 'int' does not support field selection"),
             (&scope, "variables.other == 1", RequiredType::Bool, "undefined field 'other'"),
@@ -248,7 +248,7 @@ mod tests {
             (&Scope::new(false), "1", RequiredType::StringOrNull, "must evaluate to one of [string null_type]"),
             (&Scope::new(false), "1 +", RequiredType::Any, "compilation failed: ERROR: <input>:1:4: Syntax error"),
         ] {
-            let found = scope.compile(source, wanted).map_or_else(|why| why, |_| String::new());
+            let found = scope.compile(source, required_type).map_or_else(|why| why, |_| String::new());
             assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{source}: {found}");
         }
     }

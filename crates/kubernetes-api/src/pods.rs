@@ -28,8 +28,8 @@ pub(crate) fn grace_seconds(pod: &Value, requested: Option<i64>) -> i64 {
 
 /// Restores all fields that `pods/resize` must not change: everything except the containers' resources.
 pub fn keep_but_resources(old: &Value, new: &mut Value) {
-    let wanted = std::mem::replace(new, old.clone());
-    new["metadata"]["managedFields"] = wanted["metadata"]["managedFields"].clone();
+    let proposed = std::mem::replace(new, old.clone());
+    new["metadata"]["managedFields"] = proposed["metadata"]["managedFields"].clone();
     if new["metadata"]["managedFields"].is_null()
         && let Some(metadata) = new["metadata"].as_object_mut()
     {
@@ -37,7 +37,7 @@ pub fn keep_but_resources(old: &Value, new: &mut Value) {
     }
     for field in ["containers", "initContainers"] {
         for container in new["spec"][field].as_array_mut().into_iter().flatten() {
-            let Some(requested_container) = list(&wanted["spec"][field])
+            let Some(requested_container) = list(&proposed["spec"][field])
                 .find(|requested_container| requested_container["name"] == container["name"])
             else {
                 continue;

@@ -150,8 +150,8 @@ fn name_job_pods(job: &mut Value) {
             }
         }
         let selector = made(job, "spec").and_then(|spec| made(spec, "selector"));
-        if let Some(Value::Object(wanted)) = selector.and_then(|selector| made(selector, "matchLabels")) {
-            wanted.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
+        if let Some(Value::Object(selected)) = selector.and_then(|selector| made(selector, "matchLabels")) {
+            selected.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
         }
     }
     // Without labels, a job gets the labels of its template.

@@ -29,9 +29,9 @@ pub fn set_defaults(pod: &mut Value, ranges: &[&Value]) {
 }
 
 fn set_defaults_of(pod: &mut Value, range: &Value) {
-    let mut wanted = [BTreeMap::new(), BTreeMap::new()];
+    let mut default_amounts = [BTreeMap::new(), BTreeMap::new()];
     for item in items(&[range], "Container") {
-        for (amounts, field) in wanted.iter_mut().zip(["defaultRequest", "default"]) {
+        for (amounts, field) in default_amounts.iter_mut().zip(["defaultRequest", "default"]) {
             amounts.extend(item[field].as_object().cloned().unwrap_or_default());
         }
     }
@@ -40,7 +40,7 @@ fn set_defaults_of(pod: &mut Value, range: &Value) {
         let Some(spec) = made(pod, "spec") else { return };
         for container in spec.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = text(container, "name").to_owned();
-            for (amounts, (part, noun)) in wanted.iter().zip([("requests", "request"), ("limits", "limit")]) {
+            for (amounts, (part, noun)) in default_amounts.iter().zip([("requests", "request"), ("limits", "limit")]) {
                 let set = fill(container, part, amounts);
                 if !set.is_empty() {
                     notes.push(format!("{} {noun} for {what} {name}", set.join(", ")));
@@ -58,14 +58,14 @@ fn set_defaults_of(pod: &mut Value, range: &Value) {
 }
 
 /// Fills in missing quantities, and returns their names.
-fn fill(container: &mut Value, part: &str, wanted: &BTreeMap<String, Value>) -> Vec<String> {
-    if wanted.is_empty() || made(container, "resources").is_none() {
+fn fill(container: &mut Value, part: &str, default_amounts: &BTreeMap<String, Value>) -> Vec<String> {
+    if default_amounts.is_empty() || made(container, "resources").is_none() {
         return Vec::new();
     }
     let Some(amounts) = made(&mut container["resources"], part) else { return Vec::new() };
-    let missing: Vec<String> = wanted.keys().filter(|name| !amounts.contains_key(*name)).cloned().collect();
+    let missing: Vec<String> = default_amounts.keys().filter(|name| !amounts.contains_key(*name)).cloned().collect();
     for name in &missing {
-        amounts.insert(name.clone(), wanted[name].clone());
+        amounts.insert(name.clone(), default_amounts[name].clone());
     }
     missing
 }

@@ -73,11 +73,12 @@ pub fn apply_runtime_class(pod: &mut Value, class: &Value) -> Result<(), String>
         }
         selector.insert(label.clone(), value.clone());
     }
-    let wanted: Vec<Value> = list(&scheduling["tolerations"]).cloned().collect();
+    let class_tolerations: Vec<Value> = list(&scheduling["tolerations"]).cloned().collect();
     if let Some(tolerations) =
-        spec.entry("tolerations").or_insert_with(|| json!([])).as_array_mut().filter(|_| !wanted.is_empty())
+        spec.entry("tolerations").or_insert_with(|| json!([])).as_array_mut().filter(|_| !class_tolerations.is_empty())
     {
-        let missing: Vec<Value> = wanted.into_iter().filter(|toleration| !tolerations.contains(toleration)).collect();
+        let missing: Vec<Value> =
+            class_tolerations.into_iter().filter(|toleration| !tolerations.contains(toleration)).collect();
         tolerations.extend(missing);
     }
     if spec.get("tolerations").and_then(Value::as_array).is_some_and(Vec::is_empty) {

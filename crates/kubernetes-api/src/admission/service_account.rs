@@ -42,8 +42,8 @@ pub fn choose(pod: &mut Value) -> String {
 /// Completes a pod of `account`: adds the volume with the token, and the image pull secrets. `suffix` makes the name of
 /// the volume unique.
 pub fn complete(pod: &mut Value, account: &Value, suffix: &str) {
-    let wanted = [&pod["spec"], account].into_iter().find_map(|at| at["automountServiceAccountToken"].as_bool());
-    if wanted.unwrap_or(true) {
+    let automount = [&pod["spec"], account].into_iter().find_map(|at| at["automountServiceAccountToken"].as_bool());
+    if automount.unwrap_or(true) {
         mount_token(pod, suffix);
     }
     let secrets = &account["imagePullSecrets"];

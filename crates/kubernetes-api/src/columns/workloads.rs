@@ -104,7 +104,7 @@ fn job_status(job: &Value) -> &'static str {
 fn job_completions(job: &Value) -> String {
     let (spec, done) = (&job["spec"], int(&job["status"]["succeeded"]));
     match (spec["completions"].as_i64(), int(&spec["parallelism"])) {
-        (Some(wanted), _) => format!("{done}/{wanted}"),
+        (Some(desired), _) => format!("{done}/{desired}"),
         (None, parallel) if parallel > 1 => format!("{done}/1 of {parallel}"),
         (None, _) => format!("{done}/1"),
     }
@@ -125,9 +125,9 @@ const SHOWN_METRICS: usize = 2;
 
 fn scale_metrics(object: &Value) -> String {
     let (spec, status) = (&object["spec"], &object["status"]);
-    if let Some(wanted) = spec["targetCPUUtilizationPercentage"].as_i64() {
+    if let Some(desired) = spec["targetCPUUtilizationPercentage"].as_i64() {
         let now = status["currentCPUUtilizationPercentage"].as_i64();
-        return format!("cpu: {}/{wanted}%", percent(now));
+        return format!("cpu: {}/{desired}%", percent(now));
     }
     let current: Vec<&Value> = list(&status["currentMetrics"]).collect();
     let mut texts: Vec<String> = list(&spec["metrics"])
@@ -161,8 +161,8 @@ fn metric_text(metric: &Value, current: Option<&Value>) -> String {
     let (target, now) = (&source["target"], current.map_or(&Value::Null, |current| &current[field]["current"]));
     let amount = |value: &Value| value.as_str().unwrap_or("<unknown>").to_owned();
     let name = if named { format!("{}: ", source["name"].as_str().unwrap_or_default()) } else { String::new() };
-    if let Some(wanted) = target["averageUtilization"].as_i64() {
-        return format!("{name}{}/{wanted}%", percent(now["averageUtilization"].as_i64()));
+    if let Some(desired) = target["averageUtilization"].as_i64() {
+        return format!("{name}{}/{desired}%", percent(now["averageUtilization"].as_i64()));
     }
     if target["averageValue"].is_string() {
         let suffix = if matches!(field, "object" | "external") { " (avg)" } else { "" };

@@ -44,7 +44,7 @@ pub(super) enum Rule {
 
 pub(super) struct Condition {
     pub path: Vec<&'static str>,
-    pub wanted: Requirement,
+    pub requirement: Requirement,
 }
 
 pub(super) enum Requirement {
@@ -121,12 +121,12 @@ fn set(rule: &'static str) -> Option<Rule> {
 }
 
 fn condition(text: &'static str) -> Condition {
-    let (path, wanted) = match (text.split_once('='), text.strip_prefix('!')) {
-        (Some((path, wanted)), _) => (path, Requirement::Text(wanted)),
+    let (path, requirement) = match (text.split_once('='), text.strip_prefix('!')) {
+        (Some((path, requirement)), _) => (path, Requirement::Text(requirement)),
         (None, Some(path)) => (path, Requirement::Absent),
         (None, None) => (text, Requirement::Present),
     };
-    Condition { path: path.split('.').collect(), wanted }
+    Condition { path: path.split('.').collect(), requirement }
 }
 
 fn node<'a>(schema: &'a Schema, section: Section, get: impl Fn(SchemaId) -> &'a Schema) -> Node {
@@ -171,7 +171,7 @@ fn is_collection(schema: &Schema) -> bool {
 pub(super) fn holds(conditions: &[Condition], map: &Map<String, Value>) -> bool {
     conditions.iter().all(|condition| {
         let found = lookup(map, &condition.path);
-        match condition.wanted {
+        match condition.requirement {
             Requirement::Present => found.is_some(),
             Requirement::Absent => found.is_none(),
             Requirement::Text(text) => found.and_then(Value::as_str) == Some(text),

@@ -106,7 +106,7 @@ fn device_request(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
             let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             invalid(errors, at, &Value::Null, detail);
         }
-        (Some(exactly), true) => wanted(exactly, &at.child("exactly"), errors),
+        (Some(exactly), true) => exact_request(exactly, &at.child("exactly"), errors),
         (None, false) => {
             let at = at.child("firstAvailable");
             if !few(alternatives, MAX_ALTERNATIVES, &at, errors) {
@@ -115,7 +115,7 @@ fn device_request(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
             for (index, alternative) in alternatives.iter().filter_map(Value::as_object).enumerate() {
                 let at = at.index(index);
                 shape(&text(alternative, "name").into(), names::is_dns1123_label, &at.child("name"), errors);
-                wanted(alternative, &at, errors);
+                exact_request(alternative, &at, errors);
             }
             unique(alternatives.iter().map(named), &at, errors);
         }
@@ -123,7 +123,7 @@ fn device_request(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 /// The number and the class of the requested devices.
-fn wanted(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
+fn exact_request(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
     match text(request, "deviceClassName") {
         "" => required(errors, &at.child("deviceClassName"), ""),
         class => shape(&class.into(), names::is_dns1123_subdomain, &at.child("deviceClassName"), errors),

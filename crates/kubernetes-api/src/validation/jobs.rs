@@ -51,8 +51,8 @@ fn job_selector(job: &Object, at: &At<'_>, errors: &mut ErrorList) {
             None => required(errors, &at_labels.key(key), &detail),
         }
     }
-    let wanted = |key: &str| expected.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
-    if selector_of(selector).is_some_and(|selector| !selector.matches_with(wanted)) {
+    let expected_value = |key: &str| expected.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+    if selector_of(selector).is_some_and(|selector| !selector.matches_with(expected_value)) {
         invalid(errors, &at.child("selector"), selector, "`selector` not auto-generated");
     }
 }

@@ -153,7 +153,7 @@ fn selected_twice(term: &Object, keys: &[Value], at: &At<'_>, errors: &mut Error
         selector["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
     for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
         let key = expression["key"].as_str().unwrap_or_default();
-        if let Some(index) = keys.iter().rposition(|wanted| wanted == key)
+        if let Some(index) = keys.iter().rposition(|listed| listed == key)
             && seen.contains(key)
         {
             invalid(errors, &at.index(index), &key.into(), "exists in both matchLabelKeys and labelSelector");

@@ -111,14 +111,14 @@ fn match_conditions(parent: &Object, at: &At<'_>, errors: &mut ErrorList) {
 fn compile(
     scope: &Scope,
     source: &str,
-    wanted: RequiredType,
+    required_type: RequiredType,
     at: &At<'_>,
     errors: &mut ErrorList,
 ) -> Option<cel::Program> {
     if source.trim().is_empty() {
         return None;
     }
-    scope.compile(source, wanted).map_err(|why| invalid(errors, at, &source.into(), &why)).ok()
+    scope.compile(source, required_type).map_err(|why| invalid(errors, at, &source.into(), &why)).ok()
 }
 
 /// The expressions of a policy, apart from its match conditions.
@@ -143,13 +143,13 @@ fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at_mutations = at.child("mutations");
     for (index, mutation) in list(spec, "mutations").iter().enumerate() {
         let at = at_mutations.index(index);
-        let (field, wanted) = match mutation["patchType"].as_str() {
+        let (field, required_type) = match mutation["patchType"].as_str() {
             Some("ApplyConfiguration") => ("applyConfiguration", RequiredType::Object),
             Some("JSONPatch") => ("jsonPatch", RequiredType::Patches),
             _ => continue,
         };
         let at = at.child(field);
-        compile(&scope, &source(&mutation[field], "expression"), wanted, &at.child("expression"), errors);
+        compile(&scope, &source(&mutation[field], "expression"), required_type, &at.child("expression"), errors);
     }
     let at_annotations = at.child("auditAnnotations");
     for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {

@@ -130,12 +130,12 @@ pub(crate) fn update(group: &str, kind: &str, old: &Value, new: &Value) -> Error
 fn namespace(namespace: &Value, errors: &mut ErrorList) {
     let phase = namespace["status"]["phase"].as_str().unwrap_or_default();
     let path = Path::new("status").child("Phase");
-    let (wanted, detail) = if namespace["metadata"]["deletionTimestamp"].is_string() {
+    let (expected_phase, detail) = if namespace["metadata"]["deletionTimestamp"].is_string() {
         ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty")
     } else {
         ("Active", "may only be 'Active' if `deletionTimestamp` is empty")
     };
-    if phase != wanted {
+    if phase != expected_phase {
         errors.push(Error::invalid(&path, phase, detail));
     }
 }

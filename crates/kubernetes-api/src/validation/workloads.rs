@@ -198,8 +198,8 @@ fn controller_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at_selector = at.child("selector");
     match object(spec, "selector").filter(|selector| !selector.is_empty()) {
         None => required(errors, &at_selector, ""),
-        Some(wanted) => {
-            finds_template(spec, |labels| wanted.iter().all(|(key, value)| labels[key] == *value), at, errors)
+        Some(desired) => {
+            finds_template(spec, |labels| desired.iter().all(|(key, value)| labels[key] == *value), at, errors)
         }
     }
     if !spec.contains_key("template") {

@@ -223,8 +223,8 @@ fn non_root(_: &Value, spec: &Value) -> Option<String> {
         return Some(wrong.join(", "));
     }
     let silent = names(spec, |container| context(container)["runAsNonRoot"] != true && *pod != true);
-    let wanted = demand(&silent, "must set securityContext.runAsNonRoot=true")?;
-    Some(format!("pod or {wanted}"))
+    let message = demand(&silent, "must set securityContext.runAsNonRoot=true")?;
+    Some(format!("pod or {message}"))
 }
 
 fn root_user(_: &Value, spec: &Value) -> Option<String> {
@@ -298,9 +298,9 @@ fn seccomp(metadata: &Value, spec: &Value) -> Option<String> {
         return None;
     }
     let silent = names(spec, |container| !sets(context(container)));
-    let wanted =
+    let message =
         demand(&silent, "must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"")?;
-    Some(format!("pod or {wanted}"))
+    Some(format!("pod or {message}"))
 }
 
 fn sysctls(_: &Value, spec: &Value) -> Option<String> {

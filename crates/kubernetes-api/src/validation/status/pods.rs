@@ -174,7 +174,7 @@ fn resources(pod: &Value, errors: &mut ErrorList) {
 
 /// Why a container cannot have an allocated resource of this name.
 fn not_requested(container: &Value, name: &str) -> Option<&'static str> {
-    let Some(wanted) = name.strip_prefix("claim:") else {
+    let Some(claim_name) = name.strip_prefix("claim:") else {
         let mut requests = container["resources"]["requests"].as_object().into_iter().flat_map(Map::keys);
         return (!requests.any(|requests| requests == name))
             .then_some("must match one of the container's resource requests");
@@ -183,7 +183,7 @@ fn not_requested(container: &Value, name: &str) -> Option<&'static str> {
         let part = |field: &str| claim[field].as_str().unwrap_or_default();
         let request = part("request");
         let name = if request.is_empty() { part("name").to_owned() } else { format!("{}/{request}", part("name")) };
-        name == wanted
+        name == claim_name
     };
     let found = items(&container["resources"], "claims").iter().any(named);
     (!found).then_some(
