@@ -131,12 +131,12 @@ impl Family {
 
     fn remove(&self, labels: &[(&str, &str)]) {
         let place = |label: &str| self.description.labels.iter().position(|name| *name == label);
-        let Some(wanted) =
+        let Some(selected) =
             labels.iter().map(|(label, value)| Some((place(label)?, *value))).collect::<Option<Vec<_>>>()
         else {
             return;
         };
-        let stays = |series: &Series| wanted.iter().any(|(at, value)| &*series.labels[*at] != *value);
+        let stays = |series: &Series| selected.iter().any(|(at, value)| &*series.labels[*at] != *value);
         let mut known = self.series.write();
         known.sorted.retain(stays);
         known.hashed.retain(|_, series| stays(series));
