@@ -402,16 +402,16 @@ mod tests {
             "preserveResourcesOnDeletion": true, "failover": {"cluster": {"purgeMode": "Directly"}},
             "placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}});
         let context = Context { schedule_priority: Some(9), workload_affinity: true, ..Context::default() };
-        let wanted = build_with(&policy(spec), &context);
-        assert!(wanted.spec.failover.is_some() && wanted.spec.workload_affinity_groups.is_some());
-        let mut existing = wanted.clone();
+        let desired = build_with(&policy(spec), &context);
+        assert!(desired.spec.failover.is_some() && desired.spec.workload_affinity_groups.is_some());
+        let mut existing = desired.clone();
         existing.spec =
-            ResourceBindingSpec { resource: wanted.spec.resource.clone(), ..ResourceBindingSpec::default() };
+            ResourceBindingSpec { resource: desired.spec.resource.clone(), ..ResourceBindingSpec::default() };
         existing.spec.components = vec![karmada_api::work::v1alpha2::Component::default()];
         existing.metadata.owner_references[0].controller = None;
         existing.metadata.finalizers.clear();
         claim::marks(&Policy::named(&PolicyKey::cluster("wide"))).apply_typed(&mut existing.metadata);
-        assert_eq!(merge(&existing, wanted.clone()).unwrap(), Some(wanted));
+        assert_eq!(merge(&existing, desired.clone()).unwrap(), Some(desired));
     }
 
     #[test]

@@ -37,12 +37,12 @@ impl Ties {
 /// ```
 pub fn shares(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
     let votes: Vec<u64> = votes.iter().map(|votes| u64::try_from(*votes).unwrap_or(0)).collect();
-    let wanted = u64::try_from(seats).unwrap_or(0);
+    let target = u64::try_from(seats).unwrap_or(0);
     let total: u128 = votes.iter().map(|votes| u128::from(*votes)).sum();
-    if total == 0 || wanted == 0 {
+    if total == 0 || target == 0 {
         return vec![0; votes.len()];
     }
-    let mut assigned: Vec<u64> = votes.iter().map(|votes| about(*votes, wanted, total)).collect();
+    let mut assigned: Vec<u64> = votes.iter().map(|votes| about(*votes, target, total)).collect();
     let assigned_sum: u128 = assigned.iter().map(|assigned| u128::from(*assigned)).sum();
     let pair = |party: usize, seat: u64| Pair {
         votes: votes[party],
@@ -50,18 +50,18 @@ pub fn shares(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
         rank: if ties == Ties::Ascending { party } else { votes.len() - party },
         party,
     };
-    if assigned_sum < u128::from(wanted) {
+    if assigned_sum < u128::from(target) {
         let mut next: BinaryHeap<Pair> = (0..votes.len()).map(|party| pair(party, assigned[party])).collect();
-        for _ in assigned_sum..u128::from(wanted) {
+        for _ in assigned_sum..u128::from(target) {
             let Some(first) = next.pop() else { break };
             assigned[first.party] += 1;
             next.push(pair(first.party, assigned[first.party]));
         }
-    } else if assigned_sum > u128::from(wanted) {
+    } else if assigned_sum > u128::from(target) {
         let taken = (0..votes.len()).filter(|party| assigned[*party] > 0);
         let mut last: BinaryHeap<std::cmp::Reverse<Pair>> =
             taken.map(|party| std::cmp::Reverse(pair(party, assigned[party] - 1))).collect();
-        for _ in u128::from(wanted)..assigned_sum {
+        for _ in u128::from(target)..assigned_sum {
             let Some(std::cmp::Reverse(worst)) = last.pop() else { break };
             assigned[worst.party] -= 1;
             if assigned[worst.party] > 0 {

@@ -15,11 +15,11 @@ pub const FAILED: &str = "Failed";
 /// The workloads of the status: those of the spec, each once and with the result it has already, and those that were
 /// rebalanced and then taken out of the spec. Sorted by API version, kind, namespace and name.
 pub fn observed(rebalancer: &WorkloadRebalancer) -> Vec<ObservedWorkload> {
-    let wanted = &rebalancer.spec.workloads;
+    let desired = &rebalancer.spec.workloads;
     let known = &rebalancer.status.observed_workloads;
-    let stays = |it: &&ObservedWorkload| it.result == SUCCESSFUL || wanted.contains(&it.workload);
+    let stays = |it: &&ObservedWorkload| it.result == SUCCESSFUL || desired.contains(&it.workload);
     let mut observed: Vec<ObservedWorkload> = known.iter().filter(stays).cloned().collect();
-    for workload in wanted {
+    for workload in desired {
         if !observed.iter().any(|it| it.workload == *workload) {
             observed.push(ObservedWorkload { workload: workload.clone(), ..ObservedWorkload::default() });
         }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn lists() {
         let seen = |name: &str, result: &str| json!({"workload": workload(name), "result": result});
-        for (what, wanted, known, expected) in [
+        for (what, desired, known, expected) in [
             ("all new, sorted, each once", vec!["b", "a", "b"], vec![], "a= b="),
             (
                 "results stay",
@@ -165,9 +165,9 @@ mod tests {
             ("a workload that failed or has no result goes", vec!["c"], vec![seen("a", "Failed"), seen("b", "")], "c="),
             ("a workload that is retried stays", vec!["a"], vec![seen("a", "")], "a="),
         ] {
-            let wanted: Vec<Value> = wanted.into_iter().map(workload).collect();
+            let desired: Vec<Value> = desired.into_iter().map(workload).collect();
             let found =
-                observed(&rebalancer(&json!({"spec": {"workloads": wanted}, "status": {"observedWorkloads": known}})));
+                observed(&rebalancer(&json!({"spec": {"workloads": desired}, "status": {"observedWorkloads": known}})));
             let found: Vec<String> = found.iter().map(|it| format!("{}={}", it.workload.name, it.result)).collect();
             assert_eq!(found.join(" "), expected, "{what}");
         }

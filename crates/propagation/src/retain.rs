@@ -49,14 +49,14 @@ pub fn is_managed(object: Template<'_>) -> bool {
 /// # Errors
 /// `NotOurs` for an unmanaged object without the conflict resolution `Overwrite`.
 pub fn may_write(manifest: &Value, observed: &Value, cluster: &str) -> Result<(), Error> {
-    let wanted = Template(manifest);
-    let may_overwrite = wanted.annotation(annotations::CONFLICT_RESOLUTION) == Some("overwrite");
+    let source = Template(manifest);
+    let may_overwrite = source.annotation(annotations::CONFLICT_RESOLUTION) == Some("overwrite");
     if is_managed(Template(observed)) || may_overwrite {
         return Ok(());
     }
     Err(Error::NotOurs {
-        kind: wanted.kind().to_owned(),
-        key: format!("{}/{}", wanted.namespace(), wanted.name()),
+        kind: source.kind().to_owned(),
+        key: format!("{}/{}", source.namespace(), source.name()),
         cluster: cluster.to_owned(),
     })
 }

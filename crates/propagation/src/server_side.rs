@@ -106,14 +106,14 @@ fn bracket(text: &str) -> Option<(&str, &str)> {
 /// Whether an item of a list has these keys (`a="x",b=1`), or is this value (`="x"`).
 fn is_meant(value: &Value, item: &str) -> bool {
     if let Some(text) = item.strip_prefix('=') {
-        return serde_json::from_str::<Value>(text).is_ok_and(|wanted| *value == wanted);
+        return serde_json::from_str::<Value>(text).is_ok_and(|parsed| *value == parsed);
     }
     let mut rest = item;
     while !rest.is_empty() {
         let Some((key, after)) = rest.split_once('=') else { return false };
         let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
-        let Some(Ok(wanted)) = values.next() else { return false };
-        if value[key] != wanted {
+        let Some(Ok(parsed)) = values.next() else { return false };
+        if value[key] != parsed {
             return false;
         }
         rest = after[values.byte_offset()..].trim_start_matches(',');

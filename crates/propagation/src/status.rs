@@ -50,7 +50,7 @@ fn condition(type_: &str, holds: bool, reason: &str, message: impl Into<String>)
 /// The Dispatching condition of a Work, if its status differs from the present one.
 pub fn dispatching(work: &Work) -> Option<Condition> {
     let suspended = work.spec.suspend_dispatching == Some(true);
-    let wanted = if suspended {
+    let desired = if suspended {
         let message = "Work dispatching is in a suspended state.";
         condition(conditions::DISPATCHING, false, reasons::SUSPENDED, message)
     } else {
@@ -58,7 +58,7 @@ pub fn dispatching(work: &Work) -> Option<Condition> {
         condition(conditions::DISPATCHING, true, reasons::DISPATCHING, message)
     };
     let present = work.status.conditions.iter().find(|known| known.type_ == conditions::DISPATCHING);
-    present.is_none_or(|present| present.status != wanted.status).then_some(wanted)
+    present.is_none_or(|present| present.status != desired.status).then_some(desired)
 }
 
 /// The Applied condition after an attempt: the number of applied manifests, and the errors.
@@ -302,8 +302,8 @@ pub fn fully_applied(
         true => Standing::Failed,
         false => standings.get(cluster).copied().unwrap_or(Standing::InFlight),
     };
-    let of = |wanted: Standing| -> Vec<&str> {
-        expected.iter().copied().filter(|cluster| standing(cluster) == wanted).collect()
+    let of = |state: Standing| -> Vec<&str> {
+        expected.iter().copied().filter(|cluster| standing(cluster) == state).collect()
     };
     let leaving: Vec<&str> = standings.keys().copied().filter(|cluster| !expected.contains(cluster)).collect();
     let [applied, failed] = [of(Standing::Applied), of(Standing::Failed)];

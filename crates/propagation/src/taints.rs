@@ -16,15 +16,15 @@ pub fn by_readiness(cluster: &Cluster, now: Time) -> Option<Vec<Taint>> {
         "Unknown" => (false, true),
         _ => (true, false),
     };
-    let mut wanted = cluster.spec.taints.clone();
-    set(&mut wanted, taints::NOT_READY, not_ready, now);
-    set(&mut wanted, taints::UNREACHABLE, unreachable, now);
-    (wanted != cluster.spec.taints).then_some(wanted)
+    let mut desired = cluster.spec.taints.clone();
+    set(&mut desired, taints::NOT_READY, not_ready, now);
+    set(&mut desired, taints::UNREACHABLE, unreachable, now);
+    (desired != cluster.spec.taints).then_some(desired)
 }
 
-fn set(list: &mut Vec<Taint>, key: &str, wanted: bool, now: Time) {
+fn set(list: &mut Vec<Taint>, key: &str, desired: bool, now: Time) {
     let is_it = |taint: &Taint| taint.key == key && taint.effect == taints::NO_SCHEDULE;
-    match (wanted, list.iter().any(is_it)) {
+    match (desired, list.iter().any(is_it)) {
         (true, false) => list.push(Taint {
             key: key.to_owned(),
             effect: taints::NO_SCHEDULE.to_owned(),
@@ -45,7 +45,7 @@ pub fn by_policies<'a>(
 ) -> Option<Vec<Taint>> {
     let mut policies: Vec<&ClusterTaintPolicy> = policies.into_iter().collect();
     policies.sort_by_key(|policy| (policy.metadata.creation_timestamp, &policy.metadata.name));
-    let mut wanted = cluster.spec.taints.clone();
+    let mut desired = cluster.spec.taints.clone();
     for policy in policies {
         let spec = &policy.spec;
         if spec.target_clusters.as_ref().is_some_and(|target| !matches(target, cluster)) {
@@ -53,8 +53,8 @@ pub fn by_policies<'a>(
         }
         if all_hold(&spec.add_on_conditions, cluster) {
             for taint in &spec.taints {
-                if !wanted.iter().any(|it| (&it.key, &it.effect) == (&taint.key, &taint.effect)) {
-                    wanted.push(Taint {
+                if !desired.iter().any(|it| (&it.key, &it.effect) == (&taint.key, &taint.effect)) {
+                    desired.push(Taint {
                         key: taint.key.clone(),
                         effect: taint.effect.clone(),
                         value: taint.value.clone(),
@@ -64,10 +64,10 @@ pub fn by_policies<'a>(
             }
         }
         if all_hold(&spec.remove_on_conditions, cluster) {
-            wanted.retain(|it| !spec.taints.iter().any(|taint| (&it.key, &it.effect) == (&taint.key, &taint.effect)));
+            desired.retain(|it| !spec.taints.iter().any(|taint| (&it.key, &it.effect) == (&taint.key, &taint.effect)));
         }
     }
-    (wanted != cluster.spec.taints).then_some(wanted)
+    (desired != cluster.spec.taints).then_some(desired)
 }
 
 /// No tests never hold, nor does one of a condition that the cluster does not have.

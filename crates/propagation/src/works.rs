@@ -128,12 +128,12 @@ fn completions(binding: &Binding, template: Template<'_>, targets: &[TargetClust
     let strategy = placement.and_then(|placement| placement.replica_scheduling.as_ref());
     let divided =
         strategy.and_then(|strategy| strategy.replica_scheduling_type) == Some(ReplicaSchedulingType::Divided);
-    let wanted = template.0["spec"]["completions"].as_i64();
-    match wanted {
-        Some(wanted) if template.kind() == "Job" && binding.spec.replicas > 0 && divided => {
+    let total_completions = template.0["spec"]["completions"].as_i64();
+    match total_completions {
+        Some(total_completions) if template.kind() == "Job" && binding.spec.replicas > 0 && divided => {
             let votes: Vec<(&str, i64)> =
                 targets.iter().map(|target| (target.name.as_str(), i64::from(target.replicas))).collect();
-            webster(wanted, &votes, template.uid())
+            webster(total_completions, &votes, template.uid())
         }
         _ => BTreeMap::new(),
     }

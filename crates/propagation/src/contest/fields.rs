@@ -102,7 +102,7 @@ pub(super) fn changed(observed: &Value, desired: &Value) -> Vec<Field> {
         }
     }
     // A field that either side does not have is added or removed, and there is no value to leave.
-    let differs = |field: &Field| field.get(observed).zip(field.get(desired)).is_some_and(|(is, wanted)| is != wanted);
+    let differs = |field: &Field| field.get(observed).zip(field.get(desired)).is_some_and(|(is, parsed)| is != parsed);
     fields.retain(differs);
     fields
 }

@@ -61,17 +61,17 @@ struct Image {
 impl Image {
     fn change_version(&mut self, operator: OverriderOperator, value: &str) {
         let current = if self.tag.is_empty() { &self.digest } else { &self.tag };
-        let wanted = match operator {
+        let new_value = match operator {
             OverriderOperator::Add => format!("{current}{value}"),
             OverriderOperator::Replace => value.to_owned(),
             OverriderOperator::Remove if self.tag.is_empty() => return self.digest.clear(),
             OverriderOperator::Remove => return self.tag.clear(),
         };
         // Text that is neither a tag nor a digest has no effect.
-        if is_tag(&wanted) {
-            (self.tag, self.digest) = (wanted, String::new());
-        } else if is_digest(&wanted) {
-            (self.tag, self.digest) = (String::new(), wanted);
+        if is_tag(&new_value) {
+            (self.tag, self.digest) = (new_value, String::new());
+        } else if is_digest(&new_value) {
+            (self.tag, self.digest) = (String::new(), new_value);
         }
     }
 

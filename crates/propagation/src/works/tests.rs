@@ -243,15 +243,15 @@ fn works_carry_preservation_and_generation() {
 #[test]
 fn a_work_keeps_finalizers_and_owners_of_others() {
     let binding = binding(json!({"clusters": [{"name": "m1"}]}));
-    let mut wanted = rendered(&binding, &deployment()).remove(0).unwrap().work;
-    wanted.metadata.owner_references = vec![crate::binding::owner(Template(&deployment()))];
-    let mut existing = wanted.clone();
+    let mut desired = rendered(&binding, &deployment()).remove(0).unwrap().work;
+    desired.metadata.owner_references = vec![crate::binding::owner(Template(&deployment()))];
+    let mut existing = desired.clone();
     existing.metadata.finalizers = vec!["z".to_owned()];
-    let merged = merge(&existing, wanted.clone()).unwrap().unwrap();
+    let merged = merge(&existing, desired.clone()).unwrap().unwrap();
     assert_eq!(merged.metadata.finalizers, [finalizers::EXECUTION, "z"]);
     assert_eq!(merged.metadata.owner_references.len(), 1);
     existing.metadata.owner_references[0].uid = "u0".to_owned();
-    let merged = merge(&existing, wanted).unwrap().unwrap();
+    let merged = merge(&existing, desired).unwrap().unwrap();
     let owners: Vec<&str> = merged.metadata.owner_references.iter().map(|owner| owner.uid.as_str()).collect();
     assert_eq!(owners, ["u0", "u1"]);
 }
