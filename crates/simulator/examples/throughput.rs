@@ -45,8 +45,8 @@ async fn speed(deployments: usize) -> anyhow::Result<()> {
     let informers = InformerSet::new(member.client().with_user_agent("observer"), World::system());
     let (counter, informer) = (available.clone(), informers.informer(&resource));
     informer.subscribe(move |event| {
-        let wanted = format!(r#""availableReplicas":{REPLICAS}"#);
-        let has = |object: &Object| String::from_utf8_lossy(&object.json()).contains(&wanted);
+        let expected = format!(r#""availableReplicas":{REPLICAS}"#);
+        let has = |object: &Object| String::from_utf8_lossy(&object.json()).contains(&expected);
         if let Event::Updated { old, new } = event
             && has(new)
             && !has(old)

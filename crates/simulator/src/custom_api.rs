@@ -51,49 +51,49 @@ fn absent(metric: &str, of: &str) -> Status {
 
 impl Annotated {
     /// The pods of a selector that have the metric, with their values.
-    fn pods(server: &Shared, wanted: &Described, selector: &Selector) -> Result<Vec<(Meta, Quantity)>, Status> {
-        let pods: Vec<Pod> = decoded(server, "core/pods", Some(&wanted.namespace), |_| true)?;
+    fn pods(server: &Shared, requested: &Described, selector: &Selector) -> Result<Vec<(Meta, Quantity)>, Status> {
+        let pods: Vec<Pod> = decoded(server, "core/pods", Some(&requested.namespace), |_| true)?;
         let value = |pod: Pod| {
             let controller = pod.metadata.controller().cloned();
-            let owners = controller.map(|it| chain(&wanted.namespace, &it, |ns, it| owner(server, ns, it)));
+            let owners = controller.map(|it| chain(&requested.namespace, &it, |ns, it| owner(server, ns, it)));
             let owners = owners.unwrap_or_default();
             let own = [&pod.metadata].into_iter().chain(&owners).map(|meta| &meta.annotations);
-            let value = series::value(own, &wanted.metric)?;
+            let value = series::value(own, &requested.metric)?;
             Some((pod.metadata, value))
         };
         let is_wanted = |pod: &Pod| pod.status.phase == "Running" && selector.matches(&pod.metadata.labels);
         Ok(pods.into_iter().filter(is_wanted).filter_map(value).collect())
     }
 
-    fn object(server: &Shared, wanted: &Described) -> Result<Option<(Arc<Object>, Quantity)>, Status> {
-        let key = match wanted.namespace.as_str() {
-            "" => ObjectKey::cluster(wanted.name.as_str()),
-            namespace => ObjectKey::namespaced(namespace, wanted.name.as_str()),
+    fn object(server: &Shared, requested: &Described) -> Result<Option<(Arc<Object>, Quantity)>, Status> {
+        let key = match requested.namespace.as_str() {
+            "" => ObjectKey::cluster(requested.name.as_str()),
+            namespace => ObjectKey::namespaced(namespace, requested.name.as_str()),
         };
-        let Some(place) = place(server, &wanted.resource) else { return Ok(None) };
+        let Some(place) = place(server, &requested.resource) else { return Ok(None) };
         let Some(object) = server.cache.resource(&place).get(&key)? else { return Ok(None) };
-        Ok(series::value([&object.annotations()], &wanted.metric).map(|value| (object, value)))
+        Ok(series::value([&object.annotations()], &requested.metric).map(|value| (object, value)))
     }
 
     fn custom(server: &Shared, info: &RequestInfo, now: Time) -> Result<Value, Status> {
-        let wanted = Described::of_path(&info.namespace, &info.resource, &info.name, &info.subresource);
-        let wanted = wanted.ok_or_else(|| absent("", &info.resource))?;
+        let requested = Described::of_path(&info.namespace, &info.resource, &info.name, &info.subresource);
+        let requested = requested.ok_or_else(|| absent("", &info.resource))?;
         let item = |kind: &str, api_version: &str, name: &str, value: Quantity| {
-            json!({"describedObject": {"kind": kind, "namespace": wanted.namespace, "name": name, "apiVersion": api_version},
-                "metric": {"name": wanted.metric, "selector": null}, "timestamp": now, "windowSeconds": 15, "value": value})
+            json!({"describedObject": {"kind": kind, "namespace": requested.namespace, "name": name, "apiVersion": api_version},
+                "metric": {"name": requested.metric, "selector": null}, "timestamp": now, "windowSeconds": 15, "value": value})
         };
-        let items: Vec<Value> = match (wanted.resource.as_str(), wanted.name.as_str()) {
+        let items: Vec<Value> = match (requested.resource.as_str(), requested.name.as_str()) {
             ("pods", "*") => {
-                let found = Self::pods(server, &wanted, &selector(info)?)?;
+                let found = Self::pods(server, &requested, &selector(info)?)?;
                 found.iter().map(|(meta, value)| item("Pod", "/v1", &meta.name, *value)).collect()
             }
             _ => {
-                let found = Self::object(server, &wanted)?;
+                let found = Self::object(server, &requested)?;
                 found.iter().map(|(it, value)| item(it.kind(), it.api_version(), it.name(), *value)).collect()
             }
         };
         if items.is_empty() {
-            return Err(absent(&wanted.metric, &wanted.resource));
+            return Err(absent(&requested.metric, &requested.resource));
         }
         Ok(
             json!({"kind": "MetricValueList", "apiVersion": format!("{CUSTOM}/v1beta2"), "metadata": {}, "items": items}),

@@ -86,8 +86,8 @@ impl Metrics {
         let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let selector = selector(info)?;
         let measured = self.measured(server, namespace)?;
-        let wanted = measured.iter().filter(|(pod, _)| is_wanted(&pod.metadata, info, &selector));
-        Ok(wanted.map(|(pod, load)| load::pod_metrics(pod, *load, now)).collect())
+        let selected = measured.iter().filter(|(pod, _)| is_wanted(&pod.metadata, info, &selector));
+        Ok(selected.map(|(pod, load)| load::pod_metrics(pod, *load, now)).collect())
     }
 
     fn nodes(&self, server: &Shared, info: &RequestInfo, now: Time) -> Result<Vec<Value>, Status> {
@@ -95,8 +95,8 @@ impl Metrics {
         let nodes: Vec<Owner> = decoded(server, "core/nodes", None, |_| true)?;
         let measured = self.measured(server, None)?;
         let placed: Vec<(&Pod, Load)> = measured.iter().map(|(pod, load)| (pod, *load)).collect();
-        let wanted = nodes.iter().filter(|node| is_wanted(&node.metadata, info, &selector));
-        Ok(wanted.map(|node| load::node_metrics(&node.metadata, &placed, now)).collect())
+        let selected = nodes.iter().filter(|node| is_wanted(&node.metadata, info, &selector));
+        Ok(selected.map(|node| load::node_metrics(&node.metadata, &placed, now)).collect())
     }
 }
 

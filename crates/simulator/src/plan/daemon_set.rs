@@ -83,16 +83,16 @@ pub(crate) fn plan<'v>(
         let tainted = untolerated(&spec.tolerations, &node.taints, &["NoSchedule", "NoExecute"]);
         tainted.is_none() && accepts(&spec, &node.name, &node.labels)
     };
-    let wanted: BTreeSet<&str> = nodes.filter(suits).map(|node| node.name.as_ref()).collect();
+    let node_names: BTreeSet<&str> = nodes.filter(suits).map(|node| node.name.as_ref()).collect();
     let mut at: BTreeMap<&str, Vec<&PodFacts>> = BTreeMap::new();
     for pod in pods {
         at.entry(pod.node.as_ref()).or_default().push(pod);
     }
-    let actions = steps(set, &wanted, &at, &template, &hash, now);
+    let actions = steps(set, &node_names, &at, &template, &hash, now);
     if !actions.is_empty() {
         return Plan { actions, again: None };
     }
-    let status = status(set, &wanted, &at, &hash, now);
+    let status = status(set, &node_names, &at, &hash, now);
     if status != set.status {
         return Plan::one(Action::Status(Kind::DaemonSet, set.metadata.with_status(printed(&status))));
     }
@@ -123,14 +123,14 @@ type Places<'p> = BTreeMap<&'p str, Vec<&'p PodFacts>>;
 
 fn steps(
     set: &DaemonSet,
-    wanted: &BTreeSet<&str>,
+    node_names: &BTreeSet<&str>,
     at: &Places<'_>,
     template: &Value,
     hash: &str,
     now: jiff::Timestamp,
 ) -> Vec<Action> {
     let mut actions = Vec::new();
-    for node in wanted {
+    for node in node_names {
         if !at.contains_key(node) {
             let mut pod = template.clone();
             pod["spec"]["nodeName"] = (*node).into();
@@ -141,17 +141,17 @@ fn steps(
         // The oldest of several pods stays; ended pods are replaced.
         let mut living: Vec<&PodFacts> = pods.iter().filter(|pod| pod.is_active()).copied().collect();
         living.sort_by_key(|pod| (pod.created, pod.key.clone()));
-        let keep = usize::from(wanted.contains(node));
+        let keep = usize::from(node_names.contains(node));
         let ended = pods.iter().filter(|pod| pod.is_terminal() && !pod.deleting).copied();
         actions.extend(living.into_iter().skip(keep).chain(ended).map(super::replica_set::delete));
     }
-    if actions.is_empty() { outdated(set, wanted, at, hash, now) } else { actions }
+    if actions.is_empty() { outdated(set, node_names, at, hash, now) } else { actions }
 }
 
 /// Outdated pods, at most as many as may be unavailable; unavailable ones first.
 fn outdated(
     set: &DaemonSet,
-    wanted: &BTreeSet<&str>,
+    node_names: &BTreeSet<&str>,
     at: &Places<'_>,
     hash: &str,
     now: jiff::Timestamp,
@@ -159,10 +159,10 @@ fn outdated(
     if set.spec.update_strategy.type_ == "OnDelete" {
         return Vec::new();
     }
-    let total = i64::try_from(wanted.len()).unwrap_or(i64::MAX);
+    let total = i64::try_from(node_names.len()).unwrap_or(i64::MAX);
     let most = set.spec.update_strategy.rolling_update.max_unavailable.clone().unwrap_or(IntOrString::Int(1));
     let most = most.scaled(total, true).unwrap_or(1).max(1);
-    let pods = || wanted.iter().filter_map(|node| at.get(node)).flatten().filter(|pod| pod.is_active()).copied();
+    let pods = || node_names.iter().filter_map(|node| at.get(node)).flatten().filter(|pod| pod.is_active()).copied();
     let available = |pod: &PodFacts| pod.available_since(set.spec.min_ready_seconds).is_some_and(|since| since <= now);
     let count = pods().filter(|pod| available(pod)).count();
     let missing = total - i64::try_from(count).unwrap_or(i64::MAX);
@@ -173,20 +173,22 @@ fn outdated(
     old.into_iter().take(idle + allowed).map(super::replica_set::delete).collect()
 }
 
-fn status(set: &DaemonSet, wanted: &BTreeSet<&str>, at: &Places<'_>, hash: &str, now: jiff::Timestamp) -> Status {
+fn status(set: &DaemonSet, node_names: &BTreeSet<&str>, at: &Places<'_>, hash: &str, now: jiff::Timestamp) -> Status {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let on = |node: &&&str| at.get(**node).into_iter().flatten().find(|pod| pod.is_active()).copied();
-    let pods: Vec<&PodFacts> = wanted.iter().filter_map(|node| on(&node)).collect();
+    let pods: Vec<&PodFacts> = node_names.iter().filter_map(|node| on(&node)).collect();
     let available =
         |pod: &&&PodFacts| pod.available_since(set.spec.min_ready_seconds).is_some_and(|since| since <= now);
     let available = count(pods.iter().filter(available).count());
-    let desired = count(wanted.len());
+    let desired = count(node_names.len());
     Status {
         current_number_scheduled: count(pods.len()),
         desired_number_scheduled: desired,
         number_available: available,
         number_misscheduled: count(
-            at.iter().filter(|(node, pods)| !wanted.contains(**node) && pods.iter().any(|pod| pod.is_active())).count(),
+            at.iter()
+                .filter(|(node, pods)| !node_names.contains(**node) && pods.iter().any(|pod| pod.is_active()))
+                .count(),
         ),
         number_ready: count(pods.iter().filter(|pod| pod.is_ready()).count()),
         number_unavailable: desired - available,

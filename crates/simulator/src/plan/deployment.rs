@@ -230,9 +230,9 @@ fn caught_up(deployment: &Deployment, sets: &Sets<'_>, new: &Owned) -> Option<Ac
     let set = &new.set;
     let mut annotations = passed_on(deployment);
     annotations.retain(|key, value| set.metadata.annotations.get(*key) != Some(value));
-    let (had, wanted) = (set.metadata.number(REVISION).unwrap_or(0), revision(&sets.old) + 1);
-    if had < wanted {
-        annotations.insert(REVISION, wanted.to_string());
+    let (had, next_revision) = (set.metadata.number(REVISION).unwrap_or(0), revision(&sets.old) + 1);
+    if had < next_revision {
+        annotations.insert(REVISION, next_revision.to_string());
         let history = set.metadata.annotations.get(REVISION_HISTORY).map(|history| format!("{history},{had}"));
         if had > 0 {
             annotations.insert(REVISION_HISTORY, history.unwrap_or_else(|| had.to_string()));

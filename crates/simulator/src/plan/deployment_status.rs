@@ -48,8 +48,8 @@ impl Counts {
         }
     }
 
-    fn complete(self, wanted: i64) -> bool {
-        self.updated == wanted && self.replicas == wanted && self.available >= wanted
+    fn complete(self, desired: i64) -> bool {
+        self.updated == desired && self.replicas == desired && self.available >= desired
     }
 
     fn progressed_from(self, before: Self) -> bool {

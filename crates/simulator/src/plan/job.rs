@@ -124,18 +124,18 @@ fn left(job: &Job, now: jiff::Timestamp) -> Option<Duration> {
 fn resize(job: &Job, tally: &Tally<'_>) -> Vec<Action> {
     let parallelism = job.spec.parallelism.unwrap_or(1).max(0);
     let active = count(tally.active.len());
-    let wanted = match job.spec.completions {
+    let desired = match job.spec.completions {
         Some(completions) => parallelism.min(completions - count(tally.succeeded.len())),
         None if tally.succeeded.is_empty() => parallelism,
         None => active.min(parallelism),
     };
-    if active > wanted {
+    if active > desired {
         let mut surplus = tally.active.clone();
         surplus.sort_by_key(|pod| super::replica_set::leaves_last(pod));
-        let surplus = surplus.into_iter().take(usize::try_from(active - wanted).unwrap_or(0).min(BURST));
+        let surplus = surplus.into_iter().take(usize::try_from(active - desired).unwrap_or(0).min(BURST));
         return surplus.map(super::replica_set::delete).collect();
     }
-    let missing = usize::try_from(wanted - active).unwrap_or(0).min(BURST);
+    let missing = usize::try_from(desired - active).unwrap_or(0).min(BURST);
     if job.spec.completion_mode == "Indexed" { indexed(job, tally, missing) } else { vec![pod(job, None); missing] }
 }
 

@@ -50,15 +50,15 @@ pub(crate) fn plan<'p>(set: &ReplicaSet, pods: impl Iterator<Item = &'p PodFacts
         return Plan::nothing();
     }
     let mut active: Vec<&PodFacts> = pods.filter(|pod| pod.is_active()).collect();
-    let wanted = usize::try_from(set.replicas()).unwrap_or(0);
-    if active.len() < wanted {
+    let desired = usize::try_from(set.replicas()).unwrap_or(0);
+    if active.len() < desired {
         let pod = pod::from_template(&set.spec.template, &set.metadata, "apps/v1", "ReplicaSet", &[]);
-        let missing = (wanted - active.len()).min(BURST);
+        let missing = (desired - active.len()).min(BURST);
         return Plan { actions: vec![Action::Create(Kind::Pod, pod); missing], again: None };
     }
-    if active.len() > wanted {
+    if active.len() > desired {
         active.sort_by_key(|pod| leaves_last(pod));
-        let surplus = active.iter().take((active.len() - wanted).min(BURST));
+        let surplus = active.iter().take((active.len() - desired).min(BURST));
         return Plan { actions: surplus.map(|pod| delete(pod)).collect(), again: None };
     }
     let (status, again) = status(set, &active, now);

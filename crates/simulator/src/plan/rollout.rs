@@ -39,13 +39,13 @@ fn grown(deployment: &Deployment, sets: &Sets<'_>, size: i64) -> i64 {
 pub(crate) fn next(deployment: &Deployment, sets: &Sets<'_>) -> Sizes {
     let Some(new) = sets.new else { return Sizes::new() };
     let size = new.set.replicas();
-    let wanted = if size > deployment.replicas() || deployment.recreates() {
+    let desired = if size > deployment.replicas() || deployment.recreates() {
         deployment.replicas()
     } else {
         grown(deployment, sets, size)
     };
-    if wanted != size {
-        return [named(new, wanted)].into();
+    if desired != size {
+        return [named(new, desired)].into();
     }
     shrunk(deployment, sets, new)
 }
@@ -85,10 +85,10 @@ pub(crate) fn scale(deployment: &Deployment, sets: &Sets<'_>) -> Sizes {
     if let (Some(only), true) = (latest, active.len() <= 1) {
         return [named(only, deployment.replicas())].into();
     }
-    let wanted = deployment.replicas();
+    let desired = deployment.replicas();
     if let Some(new) = sets.new
-        && new.set.replicas() == wanted
-        && new.set.status.available_replicas == wanted
+        && new.set.replicas() == desired
+        && new.set.status.available_replicas == desired
     {
         return to_zero(&sets.old);
     }

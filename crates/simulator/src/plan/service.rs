@@ -80,17 +80,17 @@ pub(crate) fn plan(service: &Service, backends: &[Backend<'_>], slices: &[Value]
     let (kept, surplus) = managed.split_at(usize::from(service.selects_any() && !managed.is_empty()));
     let mut actions: Vec<Action> = surplus.iter().map(|slice| delete(slice)).collect();
     if service.selects_any() {
-        let wanted = wanted(service, backends);
+        let desired = desired(service, backends);
         match kept.first() {
-            None => actions.push(Action::Create(Kind::EndpointSlice, new(service, wanted))),
-            Some(slice) => actions.extend(changed(slice, &wanted)),
+            None => actions.push(Action::Create(Kind::EndpointSlice, new(service, desired))),
+            Some(slice) => actions.extend(changed(slice, &desired)),
         }
     }
     Plan { actions, again: None }
 }
 
-fn changed(slice: &Value, wanted: &Value) -> Option<Action> {
-    let (endpoints, ports) = (&wanted["endpoints"], &wanted["ports"]);
+fn changed(slice: &Value, desired: &Value) -> Option<Action> {
+    let (endpoints, ports) = (&desired["endpoints"], &desired["ports"]);
     let version = &slice["metadata"]["resourceVersion"];
     let patch = json!({"metadata": {"resourceVersion": version}, "endpoints": endpoints, "ports": ports});
     let differs = slice["endpoints"] != *endpoints || slice["ports"] != *ports;
@@ -102,7 +102,7 @@ fn delete(slice: &Value) -> Action {
     Action::Delete { kind: Kind::EndpointSlice, key: key_of(slice), uid, now: false }
 }
 
-fn wanted(service: &Service, backends: &[Backend<'_>]) -> Value {
+fn desired(service: &Service, backends: &[Backend<'_>]) -> Value {
     let with_address = backends.iter().filter(|backend| backend.facts.ip.is_some() && !backend.facts.is_terminal());
     let endpoints: Vec<Value> = with_address.take(MOST_ENDPOINTS).map(|backend| endpoint(service, backend)).collect();
     let named = backends.iter().map(|backend| &backend.ports).find(|ports| !ports.is_empty());

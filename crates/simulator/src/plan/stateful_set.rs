@@ -249,8 +249,8 @@ impl View<'_> {
             update_revision: full(&self.update),
             observed_generation: set.metadata.generation,
         };
-        let wanted = set.spec.replicas.unwrap_or(1);
-        let settled = [status.replicas, status.updated_replicas, status.ready_replicas].iter().all(|&n| n == wanted);
+        let desired = set.spec.replicas.unwrap_or(1);
+        let settled = [status.replicas, status.updated_replicas, status.ready_replicas].iter().all(|&n| n == desired);
         if settled {
             status.current_revision.clone_from(&status.update_revision);
             status.current_replicas = status.updated_replicas;
