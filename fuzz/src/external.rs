@@ -23,10 +23,14 @@ pub(crate) fn admission_review(input: &[u8]) {
 /// The decision of a webhook about a token: an identity has a name, and only audiences that were requested.
 pub(crate) fn token_review(input: &[u8]) {
     let Ok(review) = serde_json::from_slice::<Value>(input) else { return };
-    let wanted = ["a".to_owned(), "b".to_owned()];
-    let Some((identity, audiences)) = identity::reviewed_user(&review["status"], &wanted, &wanted[..1]) else { return };
+    let requested_audiences = ["a".to_owned(), "b".to_owned()];
+    let Some((identity, audiences)) =
+        identity::reviewed_user(&review["status"], &requested_audiences, &requested_audiences[..1])
+    else {
+        return;
+    };
     assert!(!identity.user.is_empty() && !audiences.is_empty());
-    assert!(audiences.iter().all(|audience| wanted.contains(audience)));
+    assert!(audiences.iter().all(|audience| requested_audiences.contains(audience)));
 }
 
 /// A discovery document, a key set, or a token; a random token has no valid signature.
