@@ -20,12 +20,12 @@ fn check(seed: u64, problem: &SchedulingProblem) {
     };
     let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     assert_eq!(names.len(), targets.len(), "seed {seed}: each cluster once");
-    let wanted = i64::from(problem.binding.spec.replicas);
-    let workload = wanted > 0 || problem.binding.spec.replica_requirements.is_some();
+    let required = i64::from(problem.binding.spec.replicas);
+    let workload = required > 0 || problem.binding.spec.replica_requirements.is_some();
     let strategy = Strategy::of(input.placement);
     let sum: i64 = targets.iter().map(|target| i64::from(target.replicas)).sum();
     if workload && strategy.is_divided() {
-        assert_eq!(sum, wanted, "seed {seed}: all replicas have a place");
+        assert_eq!(sum, required, "seed {seed}: all replicas have a place");
     }
     let by_capacity = matches!(strategy, Strategy::DynamicWeight | Strategy::Aggregated);
     for target in targets {
