@@ -3,10 +3,12 @@
 mod apart;
 mod head;
 mod packed;
+mod rest;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -15,6 +17,7 @@ use serde_json::Value;
 use head::{Head, Span, Text};
 use packed::Packed;
 use parking_lot::Mutex;
+use rest::Rest;
 
 use crate::GroupVersionKind;
 use crate::meta::OwnerReference;
@@ -22,6 +25,7 @@ use crate::meta::OwnerReference;
 pub use apart::Apart;
 pub use head::Labels;
 pub use packed::{Cooling, Packer};
+pub use rest::Seams;
 
 /// Namespace and name. An empty namespace is a cluster-scoped object's; the order is the storage order (namespace,
 /// then name, bytewise).
@@ -63,6 +67,7 @@ pub struct Object {
     /// Its content never changes, only its representation.
     body: Mutex<Body>,
     head: Head,
+    rest: OnceLock<Rest>,
 }
 
 #[derive(Clone)]
@@ -87,7 +92,11 @@ impl Object {
     pub fn parse(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         let head = Head::parse(&json)?;
-        Ok(Self { body: Mutex::new(Body::Whole(json)), head })
+        Ok(Self::with_head(json, head))
+    }
+
+    fn with_head(json: Bytes, head: Head) -> Self {
+        Self { body: Mutex::new(Body::Whole(json)), head, rest: OnceLock::new() }
     }
 
     /// As [`Object::parse`], of a document that is known to be valid, because this program encoded it or has read it:
@@ -98,7 +107,7 @@ impl Object {
     pub fn parse_valid(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         let head = Head::parse_valid(&json)?;
-        Ok(Self { body: Mutex::new(Body::Whole(json)), head })
+        Ok(Self::with_head(json, head))
     }
 
     /// Encodes a tree.
@@ -153,7 +162,40 @@ impl Object {
     /// An encoded member of the document (such as `status`), found without decoding.
     pub fn member(&self, name: &str) -> Option<Bytes> {
         let json = self.json();
-        crate::raw_json::member(&json, name).map(|span| json.slice(span))
+        self.place(&json, name).map(|span| json.slice(span))
+    }
+
+    /// The position of the value at a path of members in the object's document, found without decoding.
+    pub fn place_of(&self, json: &[u8], path: &[&str]) -> Option<Range<usize>> {
+        let (first, below) = path.split_first()?;
+        below.iter().try_fold(self.place(json, first)?, |outer, name| {
+            let inner = crate::raw_json::member(&json[outer.clone()], name)?;
+            Some(outer.start + inner.start..outer.start + inner.end)
+        })
+    }
+
+    fn place(&self, json: &[u8], name: &str) -> Option<Range<usize>> {
+        let metadata = self.head.metadata.range();
+        match name {
+            "status" => self.rest(json).status(),
+            "metadata" if !metadata.is_empty() => Some(metadata),
+            // Before the metadata there is nothing else.
+            _ if !metadata.is_empty() && !matches!(name, "apiVersion" | "kind") => {
+                crate::raw_json::member_behind(json, metadata.end, name)
+            }
+            _ => crate::raw_json::member(json, name),
+        }
+    }
+
+    /// The parts that a write of the status replaces; `None` for a document that does not have the order and the spelling
+    /// of this program, or no field owners.
+    pub fn seams(&self) -> Option<Seams> {
+        let json = self.json();
+        self.rest(&json).seams(&json, &self.head)
+    }
+
+    fn rest(&self, json: &[u8]) -> &Rest {
+        self.rest.get_or_init(|| Rest::of(json, &self.head))
     }
 
     /// Builds the whole tree; for cold paths and for edits.
@@ -172,12 +214,34 @@ impl Object {
         Apart::read(&self.json()).map(|apart| apart.tree)
     }
 
-    /// Decodes into a typed object.
+    /// Decodes into a typed object, for which `metadata.managedFields` is null: typed objects have no field owners, and the
+    /// decoder would read the list only to drop it.
     ///
     /// # Errors
     /// When the document does not match the type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.json())
+        self.decode_but(&self.json(), 0..0)
+    }
+
+    /// [`Object::decode`] of the object's document with an empty list in the place of the value at `list`, which the caller
+    /// reads itself.
+    ///
+    /// # Errors
+    /// When the document does not match the type.
+    pub fn decode_but<T: DeserializeOwned>(&self, json: &[u8], list: Range<usize>) -> Result<T, serde_json::Error> {
+        let mut holes = [(self.head.managed_fields.range(), &b"null"[..]), (list, b"[]")];
+        holes.sort_by_key(|(hole, _)| hole.start);
+        if holes.iter().all(|(hole, _)| hole.is_empty()) {
+            return serde_json::from_slice(json);
+        }
+        let (mut text, mut from) = (Vec::with_capacity(json.len()), 0);
+        for (hole, value) in holes.into_iter().filter(|(hole, _)| !hole.is_empty() && hole.end <= json.len()) {
+            text.extend_from_slice(json.get(from..hole.start).unwrap_or_default());
+            text.extend_from_slice(value);
+            from = hole.end;
+        }
+        text.extend_from_slice(&json[from..]);
+        serde_json::from_slice(&text)
     }
 
     /// The apiVersion, such as `apps/v1`.
@@ -273,7 +337,9 @@ impl Object {
         match crate::raw_json::member(&json, key) {
             Some(span) => serde_json::from_slice(&json[span]).ok(),
             // A key may be spelled with escapes.
-            None if json.contains(&b'\\') => self.annotations().remove(key),
+            None if crate::raw_json::members(&json).any(|(name, _)| name.contains(&b'\\')) => {
+                self.annotations().remove(key)
+            }
             None => None,
         }
     }
@@ -291,7 +357,7 @@ impl Object {
         let at = span.start + 1;
         let text = [&json[..at], entry.as_bytes(), &json[at..]].concat();
         let head = self.head.with_insertion(at, entry.len())?;
-        Some(Self { body: Mutex::new(Body::Whole(text.into())), head })
+        Some(Self::with_head(text.into(), head))
     }
 
     /// Empty without annotations.
@@ -317,7 +383,7 @@ impl Object {
 
 impl Clone for Object {
     fn clone(&self) -> Self {
-        Self { body: Mutex::new(self.body.lock().clone()), head: self.head.clone() }
+        Self { body: Mutex::new(self.body.lock().clone()), head: self.head.clone(), rest: self.rest.clone() }
     }
 }
 
@@ -384,6 +450,28 @@ mod tests {
             assert_eq!((whole.api_version(), whole.json()), (front.api_version(), front.json()));
         }
         assert!(Object::parse_valid(r#"{"apiVersion":"v1","kind":"X","metadata":{"name":1}}"#).is_err());
+    }
+
+    #[test]
+    fn typed_objects_are_decoded_without_owners_and_a_list() {
+        #[derive(Debug, Default, PartialEq, serde::Deserialize)]
+        #[serde(default)]
+        struct Typed {
+            metadata: serde_json::Map<String, Value>,
+            spec: Value,
+        }
+        let object = Object::parse(
+            r#"{"metadata":{"managedFields":[{"manager":"m"}],"name":"a"},"spec":{"inner":{"list":[1,2]},"n":1}}"#,
+        )
+        .expect("a document");
+        let typed: Typed = object.decode().expect("typed");
+        assert_eq!(Value::from(typed.metadata), serde_json::json!({"managedFields": null, "name": "a"}));
+        let json = object.json();
+        let place = object.place_of(&json, &["spec", "inner", "list"]).expect("it has a list");
+        assert_eq!(&json[place.clone()], b"[1,2]");
+        let typed: Typed = object.decode_but(&json, place).expect("typed");
+        assert_eq!(typed.spec, serde_json::json!({"inner": {"list": []}, "n": 1}));
+        assert_eq!(object.place_of(&json, &["spec", "absent", "list"]), None);
     }
 
     #[test]

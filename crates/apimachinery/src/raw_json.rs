@@ -17,28 +17,36 @@ pub fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
     members(json).find(|(own, _)| *own == name.as_bytes()).map(|(_, span)| span)
 }
 
+/// The first member of this name behind the value that ends at `from`, in the object that holds it.
+pub fn member_behind(json: &[u8], from: usize, name: &str) -> Option<Range<usize>> {
+    let comma = skip_space(json, from);
+    let at = (json.get(comma) == Some(&b',')).then_some(comma + 1);
+    Members { json, at }.find(|(own, _)| *own == name.as_bytes()).map(|(_, span)| span)
+}
+
 /// The members of an encoded object in order: the encoded name, and the position of the value.
 pub fn members(json: &[u8]) -> Members<'_> {
     let start = skip_space(json, 0);
     Members { json, at: (json.get(start) == Some(&b'{')).then_some(start + 1) }
 }
 
+/// The positions of the items of an encoded list, in order; none of another value.
+pub fn items(json: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let start = skip_space(json, 0);
+    let mut next = (json.get(start) == Some(&b'[')).then_some(start + 1);
+    std::iter::from_fn(move || {
+        let start = skip_space(json, next.take()?);
+        // Behind an empty list there is no value.
+        let end = end_of_value(json, start)?;
+        let comma = skip_space(json, end);
+        next = (json.get(comma) == Some(&b',')).then_some(comma + 1);
+        Some(start..end)
+    })
+}
+
 /// The number of members of an encoded object, or of items of a list; otherwise zero.
 pub fn entries(json: &[u8]) -> usize {
-    let start = skip_space(json, 0);
-    if json.get(start) != Some(&b'[') {
-        return members(json).count();
-    }
-    let (mut count, mut at) = (0, skip_space(json, start + 1));
-    while let Some(end) = end_of_value(json, at) {
-        count += 1;
-        let next = skip_space(json, end);
-        if json.get(next) != Some(&b',') {
-            break;
-        }
-        at = skip_space(json, next + 1);
-    }
-    count
+    members(json).count() + items(json).count()
 }
 
 /// See [`members`].
@@ -219,6 +227,9 @@ mod tests {
                 let found = found.map(|text| serde_json::from_str::<Value>(&text).unwrap());
                 prop_assert_eq!(found.as_ref(), tree.get(name));
             }
+            let found: Vec<Value> =
+                super::items(text.as_bytes()).map(|span| serde_json::from_str(&text[span]).unwrap()).collect();
+            prop_assert_eq!(found.as_slice(), tree.as_array().map_or(&[][..], Vec::as_slice));
             let count = tree.as_object().map(Map::len).or(tree.as_array().map(Vec::len));
             prop_assert_eq!(entries(text.as_bytes()), count.unwrap_or(0));
         }

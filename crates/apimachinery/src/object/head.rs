@@ -21,6 +21,11 @@ impl Span {
         Some(part.0).filter(|part| !part.is_empty()).and_then(|part| place(part, json)).unwrap_or_default()
     }
 
+    /// `None` beyond 4 GiB.
+    pub fn at(range: std::ops::Range<usize>) -> Option<Self> {
+        Some(Self(u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?))
+    }
+
     pub fn range(self) -> std::ops::Range<usize> {
         self.0 as usize..self.1 as usize
     }
@@ -64,8 +69,12 @@ pub(super) struct Head {
     pub owner_references: Box<[OwnerReference]>,
     pub annotations: Span,
     pub managed_fields: Span,
+    /// The metadata; empty if only the decoder found them.
+    pub metadata: Span,
     /// The document begins by naming its kind as this program spells it.
     plain: bool,
+    /// The members of the metadata are in the order in which this program writes them.
+    pub is_in_order: bool,
 }
 
 /// The rest of a text that begins with a kind in this program's encoding: `{"apiVersion":"v1","kind":"Pod",`.
@@ -89,7 +98,7 @@ impl Head {
     }
 
     fn of(json: &[u8], document: Document<'_>) -> Self {
-        let Document { api_version, kind, metadata } = document;
+        let Document { api_version, kind, metadata, span } = document;
         let mut labels = metadata.labels.0;
         // Stable, and the last of several labels of one name counts.
         labels.sort_by(|a, b| a.0.cmp(&b.0));
@@ -128,7 +137,9 @@ impl Head {
             owner_references: metadata.owner_references.into_boxed_slice(),
             annotations: Span::of(metadata.annotations, json),
             managed_fields: Span::of(metadata.managed_fields, json),
+            metadata: span,
             plain,
+            is_in_order: metadata.is_in_order,
         }
     }
 
@@ -141,6 +152,7 @@ impl Head {
         Some(Self {
             annotations: shifted(self.annotations)?,
             managed_fields: shifted(self.managed_fields)?,
+            metadata: shifted(self.metadata)?,
             ..self.clone()
         })
     }
@@ -149,6 +161,11 @@ impl Head {
         let place = which as usize;
         let start = place.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.texts[start as usize..self.ends[place] as usize]
+    }
+
+    /// Whether the document begins by naming its kind as this program spells it.
+    pub fn is_plain(&self) -> bool {
+        self.plain
     }
 
     /// Whether `front`, which names a kind, is how the document begins; known without the document.
@@ -167,27 +184,32 @@ struct Document<'j> {
     api_version: Plain<'j>,
     kind: Plain<'j>,
     metadata: Metadata<'j>,
+    /// Of the metadata, if they were not decoded.
+    #[serde(skip)]
+    span: Span,
 }
 
 impl<'j> Document<'j> {
     /// Of a document that begins with its kind and its metadata; what follows is not read.
     fn front(json: &'j [u8]) -> Option<Self> {
         let mut reader = Reader::of_part(json);
-        let (mut api_version, mut kind, mut metadata) = (None, None, None);
+        let (mut api_version, mut kind, mut metadata, mut span) = (None, None, None, Span::default());
         // The end of the metadata ends it early.
         let _: Option<()> = reader.members(|reader, name| {
             match &*name {
                 "apiVersion" if api_version.is_none() => api_version = Some(reader.text()?),
                 "kind" if kind.is_none() => kind = Some(reader.text()?),
                 "metadata" => {
+                    let start = reader.at();
                     metadata = Some(Metadata::read(reader, json)?);
+                    span = Span::at(start..reader.position())?;
                     return None;
                 }
                 _ => return None,
             }
             Some(())
         });
-        Some(Self { api_version: Plain(api_version?), kind: Plain(kind?), metadata: metadata? })
+        Some(Self { api_version: Plain(api_version?), kind: Plain(kind?), metadata: metadata?, span })
     }
 }
 
@@ -215,13 +237,21 @@ struct Metadata<'j> {
     annotations: Raw<'j>,
     #[serde(deserialize_with = "null_is_default")]
     managed_fields: Raw<'j>,
+    /// The version is first, and the other members are sorted.
+    #[serde(skip)]
+    is_in_order: bool,
 }
 
 impl<'j> Metadata<'j> {
     /// `None` if the decoder has to read it.
     fn read(reader: &mut Reader<'j>, json: &'j [u8]) -> Option<Self> {
-        let mut found = Self::default();
+        let (mut found, mut is_sorted) = (Self::default(), true);
+        let mut last: Option<Cow<'_, str>> = None;
         reader.members(|reader, name| {
+            // The version is first.
+            let before =
+                last.replace(if last.is_none() && name == "resourceVersion" { "".into() } else { name.clone() });
+            is_sorted &= before < last;
             if reader.null() {
                 return Some(());
             }
@@ -253,6 +283,7 @@ impl<'j> Metadata<'j> {
             }
             Some(())
         })?;
+        found.is_in_order = is_sorted && !reader.is_spaced();
         Some(found)
     }
 }

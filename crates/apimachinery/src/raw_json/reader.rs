@@ -16,30 +16,56 @@ pub(crate) struct Reader<'j> {
     /// The document, if all of it is known to be UTF-8.
     text: Option<&'j str>,
     at: usize,
+    /// White space was stepped over.
+    is_spaced: bool,
 }
 
 impl<'j> Reader<'j> {
     /// Of a document of which only a part is read: its texts are checked one by one.
     pub fn of_part(json: &'j [u8]) -> Self {
-        Self { json, text: None, at: 0 }
+        Self::from(json, 0)
+    }
+
+    /// As [`Reader::of_part`], from this position on.
+    pub fn from(json: &'j [u8], at: usize) -> Self {
+        Self { json, text: None, at, is_spaced: false }
     }
 
     pub fn of(text: &'j str) -> Self {
-        Self { json: text.as_bytes(), text: Some(text), at: 0 }
+        Self { json: text.as_bytes(), text: Some(text), at: 0, is_spaced: false }
+    }
+
+    /// The position of the next byte that is not white space.
+    pub fn at(&mut self) -> usize {
+        self.peek();
+        self.at
     }
 
     /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         loop {
             match self.json.get(self.at)? {
-                b' ' | b'\n' | b'\r' | b'\t' => self.at += 1,
+                b' ' | b'\n' | b'\r' | b'\t' => {
+                    self.at += 1;
+                    self.is_spaced = true;
+                }
                 byte => return Some(*byte),
             }
         }
     }
 
+    /// The end of what was read.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Whether there was white space between the values that were read.
+    pub fn is_spaced(&self) -> bool {
+        self.is_spaced
+    }
+
     /// Steps over a byte, if it is the next one.
-    fn take(&mut self, byte: u8) -> bool {
+    pub fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
         found
