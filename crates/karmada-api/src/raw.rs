@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,18 +12,50 @@ use serde_json::value::RawValue;
 /// An embedded document. Decoding copies its text and builds no tree; clones share it. Documents are compared by
 /// content, not by white space or order of keys.
 #[derive(Clone)]
-pub struct RawJson(Arc<RawValue>);
+pub struct RawJson(Text);
+
+#[derive(Clone)]
+enum Text {
+    Own(Arc<RawValue>),
+    /// A part of a document that was valid as a whole.
+    Part(Bytes),
+}
 
 impl RawJson {
     /// The text of the document.
     pub fn get(&self) -> &str {
-        self.0.get()
+        match &self.0 {
+            Text::Own(raw) => raw.get(),
+            Text::Part(bytes) => std::str::from_utf8(bytes).expect("it was UTF-8 when it was taken out"),
+        }
+    }
+
+    /// The document as bytes; shared if it is a part of another document.
+    pub fn bytes(&self) -> Bytes {
+        match &self.0 {
+            Text::Own(raw) => Bytes::copy_from_slice(raw.get().as_bytes()),
+            Text::Part(bytes) => bytes.clone(),
+        }
+    }
+
+    /// The document without a copy.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Text::Own(raw) => raw.get().as_bytes(),
+            Text::Part(bytes) => bytes,
+        }
+    }
+
+    /// A part of a document that is known to be valid, which stays in memory as long as the part; `None` if it is not
+    /// UTF-8.
+    pub(crate) fn of_part(part: Bytes) -> Option<Self> {
+        std::str::from_utf8(&part).is_ok().then_some(Self(Text::Part(part)))
     }
 
     /// Encodes a tree.
     pub fn from_value(value: &Value) -> Self {
         let raw = serde_json::value::to_raw_value(value).expect("a tree always has an encoding");
-        Self(Arc::from(raw))
+        Self(Text::Own(Arc::from(raw)))
     }
 
     /// Builds the tree.
@@ -49,13 +83,13 @@ impl From<&Value> for RawJson {
 
 impl Default for RawJson {
     fn default() -> Self {
-        Self(Arc::from(RawValue::NULL.to_owned()))
+        Self(Text::Own(Arc::from(RawValue::NULL.to_owned())))
     }
 }
 
 impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
-        if Arc::ptr_eq(&self.0, &other.0) || self.get() == other.get() {
+        if self.as_bytes() == other.as_bytes() {
             return true;
         }
         matches!((self.to_value(), other.to_value()), (Ok(a), Ok(b)) if a == b)
@@ -70,13 +104,18 @@ impl std::fmt::Debug for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        match &self.0 {
+            Text::Own(raw) => raw.serialize(serializer),
+            Text::Part(_) => {
+                serde_json::from_str::<&RawValue>(self.get()).map_err(S::Error::custom)?.serialize(serializer)
+            }
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(Arc::from(raw)))
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(Text::Own(Arc::from(raw))))
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use apimachinery::Object;
 use karmada_api::identity::{BindingKey, WorkKey};
+use karmada_api::work::v1alpha1::Work;
 use karmada_api::work::v1alpha2::{AggregatedStatusItem, ObjectReference};
 
 use crate::status::{Contribution, ContributionError, Standing};
@@ -62,7 +63,7 @@ impl Contributions {
                 None => {
                     self.decoded += 1;
                     let decode = |source| ContributionError::Decode { work: key.clone(), source };
-                    let contribution = Contribution::of(resource, &object.decode().map_err(decode)?)?.map(Arc::new);
+                    let contribution = Contribution::of(resource, &Work::read(object).map_err(decode)?)?.map(Arc::new);
                     let work = contribution.as_ref().map(|it| it.work.clone());
                     // A Work outside the execution namespaces that is being deleted contributes nothing.
                     let Some(work) = work.or_else(|| WorkKey::try_from(key).ok()) else { continue };

@@ -1,9 +1,10 @@
 //! Status from members: Work conditions, the state of a manifest, the binding's aggregate, FullyApplied.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use apimachinery::ObjectKey;
 use apimachinery::meta::{Condition, Time};
+use apimachinery::{ObjectKey, raw_json};
 use interpreter::{Interpreter, Operation};
 use karmada_api::ApiType;
 use karmada_api::constants::{conditions, messages, reasons};
@@ -79,26 +80,69 @@ pub fn is_applied(work: &Work) -> bool {
     work.status.conditions.iter().any(|it| it.type_ == conditions::APPLIED && it.status == "True")
 }
 
-/// The identity of a manifest, read without building its tree.
+/// The identity of a manifest, read without decoding all of it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Identity {
-    api_version: String,
-    kind: String,
-    metadata: IdentityMeta,
+struct Identity<'m> {
+    #[serde(borrow)]
+    api_version: Cow<'m, str>,
+    #[serde(borrow)]
+    kind: Cow<'m, str>,
+    #[serde(borrow)]
+    metadata: IdentityMeta<'m>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct IdentityMeta {
-    name: String,
-    namespace: String,
+struct IdentityMeta<'m> {
+    #[serde(borrow)]
+    name: Cow<'m, str>,
+    #[serde(borrow)]
+    namespace: Cow<'m, str>,
+}
+
+impl<'m> Identity<'m> {
+    /// `None` for a manifest that is no object.
+    fn of(manifest: &'m RawJson) -> Option<Self> {
+        Self::front(manifest.get()).or_else(|| manifest.decode().ok())
+    }
+
+    /// Reads members until all are found; `None` if the decoder has to.
+    fn front(text: &'m str) -> Option<Self> {
+        fn plain(text: &str) -> Option<Cow<'_, str>> {
+            let text = text.strip_prefix('"')?.strip_suffix('"')?;
+            (!text.contains('\\')).then_some(Cow::Borrowed(text))
+        }
+        let (mut found, mut left) = (Self::default(), 3);
+        for (name, span) in raw_json::members(text.as_bytes()) {
+            match name {
+                b"apiVersion" => found.api_version = plain(&text[span])?,
+                b"kind" => found.kind = plain(&text[span])?,
+                b"metadata" => {
+                    let inside = &text[span];
+                    for (name, span) in raw_json::members(inside.as_bytes()) {
+                        match name {
+                            b"name" => found.metadata.name = plain(&inside[span])?,
+                            b"namespace" => found.metadata.namespace = plain(&inside[span])?,
+                            _ => {}
+                        }
+                    }
+                }
+                _ => continue,
+            }
+            left -= 1;
+            if left == 0 {
+                return Some(found);
+            }
+        }
+        None
+    }
 }
 
 /// The index of an object's manifest in a Work.
 fn ordinal(work: &Work, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
     work.spec.workload.manifests.iter().position(|manifest| {
-        manifest.decode::<Identity>().is_ok_and(|it| {
+        Identity::of(manifest).is_some_and(|it| {
             it.api_version == api_version
                 && it.kind == kind
                 && it.metadata.name == name

@@ -51,7 +51,7 @@ pub(super) struct Manifest {
 impl Manifest {
     /// The control plane's knowledge of kinds is used for members too, as upstream does.
     pub(super) async fn read(context: &Context, raw: &RawJson) -> Result<Self> {
-        let object = decoded("manifest", Object::parse(raw.get().to_owned()))?;
+        let object = decoded("manifest", Object::parse_valid(raw.bytes()))?;
         let (resource, key) = (context.mapper.resource(&object.gvk()).await?, object.key());
         Ok(Self { object, resource, key })
     }

@@ -41,7 +41,7 @@ pub(super) async fn reconcile(context: &Context, key: &WorkKey) -> Result<Next> 
     if !context.serves(&cluster) {
         return Ok(Next::Done);
     }
-    let work: Work = decoded(&object, object.decode())?;
+    let work: Work = decoded(&object, Work::read(&object))?;
     let unsure = context.reported_works.is_unsure(key);
     context.engine.records.lock().entry(key.clone()).or_default();
     let pass = Pass { context, key, object: &object, work: &work, cluster: &cluster, unsure };

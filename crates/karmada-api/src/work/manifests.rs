@@ -1,6 +1,7 @@
 //! Work: the manifests of one member cluster.
 
 use apimachinery::meta::{Condition, ObjectMeta, null_as_default};
+use apimachinery::{Object, raw_json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,26 @@ pub struct Work {
     /// The state of the manifests in the cluster.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: WorkStatus,
+}
+
+impl Work {
+    /// Decodes a Work that is read and not written: its manifests are parts of its document, which are neither decoded nor
+    /// copied.
+    ///
+    /// # Errors
+    /// When the document is no Work.
+    pub fn read(object: &Object) -> Result<Self, serde_json::Error> {
+        let json = object.json();
+        let place = object.place_of(&json, &["spec", "workload", "manifests"]);
+        let Some(place) = place.filter(|place| json[place.start] == b'[') else { return object.decode() };
+        let list = json.slice(place.clone());
+        let manifests: Option<Vec<RawJson>> =
+            raw_json::items(&list).map(|item| RawJson::of_part(list.slice(item))).collect();
+        let Some(manifests) = manifests else { return object.decode() };
+        let mut work: Self = object.decode_but(&json, place)?;
+        work.spec.workload.manifests = manifests;
+        Ok(work)
+    }
 }
 
 /// The manifests to apply.
@@ -112,4 +133,37 @@ pub struct ResourceIdentifier {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub version: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_work_is_read_as_it_is_decoded() {
+        let manifest =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "]}\"\u{e4}"}});
+        for manifests in
+            [json!([manifest, manifest]), json!([]), json!([null, 1]), Value::Null, json!([json!({"deep": [[[]]]})])]
+        {
+            let tree = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+                "metadata": {"name": "w", "namespace": "n", "managedFields": [{"manager": "m"}]},
+                "spec": {"suspendDispatching": true, "workload": {"manifests": manifests}},
+                "status": {"conditions": [{"type": "Applied", "status": "True", "reason": "r", "message": "m"}]}});
+            let object = Object::from_value(&tree).expect("an object");
+            let (read, decoded) = (Work::read(&object).expect("a work"), object.decode::<Work>().expect("a work"));
+            assert_eq!(read, decoded, "{manifests}");
+            assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&decoded).unwrap());
+            for (part, own) in read.spec.workload.manifests.iter().zip(&decoded.spec.workload.manifests) {
+                assert_eq!((part.get(), part.bytes()), (own.get(), own.bytes()));
+            }
+        }
+        for other in [json!({"spec": {"workload": {"manifests": {}}}}), json!({"spec": {"workload": {"manifests": 1}}})]
+        {
+            assert!(Work::read(&Object::from_value(&other).expect("an object")).is_err());
+        }
+        assert_eq!(Work::read(&Object::parse("{}").expect("an object")).expect("empty"), Work::default());
+    }
 }
