@@ -50,7 +50,7 @@ pub(crate) async fn run(context: Context) {
     for scope in Scope::ALL {
         let informer = context.bindings(scope);
         let label = scope.binding_id_label();
-        informer.cache().add_index(BY_ID, move |binding| binding.label(label).map(str::to_owned).into_iter().collect());
+        informer.cache().add_label_index_as(BY_ID, label);
         let (keys, statuses) = (queue.clone(), reporting.written.of(scope).clone());
         let (works, settling) = (context.works.clone(), context.clone());
         informer.subscribe(move |event| {
