@@ -10,14 +10,16 @@ use lz4_flex::block;
 
 use super::{Body, Object};
 
-/// A sample is so large at most: beyond some objects a larger one gains little, and each compression reads all of it.
+/// The size of a sample for small documents, of which it holds several, and at most: each compression reads all of the
+/// sample, and more than one document of the same kind gains nothing.
+const SMALL_SAMPLE: usize = 4 << 10;
 const SAMPLE: usize = 16 << 10;
 
 /// Documents shorter than this gain less than their bookkeeping takes.
 const WORTHWHILE: usize = 256;
 
-/// The minimum number of documents per sample: an unsuitable sample costs each of them 256 bytes.
-const SHARED_BY: usize = SAMPLE / 256;
+/// An unsuitable sample is replaced when so many bytes of it are left for each document that shares it.
+const SHARE: usize = 256;
 
 /// Compressed to more than one part in so many, a document is unlike the sample.
 const ALIKE: usize = 4;
@@ -85,7 +87,7 @@ impl Packer {
     fn packed(&mut self, document: &[u8]) -> Option<Packed> {
         let length = u32::try_from(document.len()).ok().filter(|_| document.len() >= WORTHWHILE)?;
         let mut bytes = block::compress_with_dict(document, &self.sample);
-        if bytes.len() > document.len() / ALIKE && (self.sample.is_empty() || self.sharing >= SHARED_BY) {
+        if bytes.len() > document.len() / ALIKE && self.sharing >= self.sample.len() / SHARE {
             self.sample = extended(&self.sample, document);
             self.sharing = 0;
             bytes = block::compress_with_dict(document, &self.sample);
@@ -98,10 +100,10 @@ impl Packer {
     }
 }
 
-/// The end of the sample, then the beginning of the document.
+/// The end of the sample, as far as there is room, then the beginning of the document.
 fn extended(sample: &[u8], document: &[u8]) -> Sample {
     let new = &document[..document.len().min(SAMPLE)];
-    let old = &sample[sample.len().saturating_sub(SAMPLE - new.len())..];
+    let old = &sample[sample.len().saturating_sub(SMALL_SAMPLE.saturating_sub(new.len()))..];
     Arc::new([old, new].concat().into_boxed_slice())
 }
 
@@ -171,7 +173,8 @@ mod tests {
         let mut packer = Packer::default();
         let mut state = 1_u64;
         let mut samples: Vec<Sample> = Vec::new();
-        for _ in 0..2 * SHARED_BY {
+        let documents = 2 * SAMPLE / SHARE;
+        for _ in 0..documents {
             let noise: Vec<u8> = std::iter::repeat_with(|| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 (state >> 56) as u8
@@ -185,7 +188,8 @@ mod tests {
                 samples.push(packed.sample);
             }
         }
-        assert!(samples.len() <= 3, "{} samples", samples.len());
+        let held: usize = samples.iter().map(|sample| sample.len()).sum();
+        assert!(held <= documents * SHARE + SAMPLE, "{held} in {} samples", samples.len());
         assert!(samples.iter().all(|sample| sample.len() <= SAMPLE));
     }
 
