@@ -55,6 +55,15 @@ pub(super) fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &Man
     let is_own =
         |entry: &Entry| entry.is_of(context.manager, Operation::Update, context.api_version, context.subresource);
     let (mut gained, removed) = changes.into_changed();
+    if entries.is_empty() {
+        // No entry loses anything to another one.
+        gained.subtract(server_fields());
+        if !gained.is_empty() {
+            let time = (context.subresource != "scale").then(|| context.now.to_string());
+            entries.push(Entry { set: gained, time, ..new_entry(context, Operation::Update) });
+        }
+        return;
+    }
     let of_server = gained.intersection(server_fields());
     gained.subtract(server_fields());
     let loses = |set: &FieldSet| set.intersects(&removed) || set.intersects(&of_server);
