@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use apimachinery::gvk::ApiResource;
 use apimachinery::managed_fields::Owners;
+use apimachinery::object::Seams;
 use apimachinery::{Object, ObjectKey, raw_json};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -176,7 +177,27 @@ pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Valu
 /// The stored form of an object in the form for clients, with another status and other field owners (encoded; empty:
 /// none). `None` if it does not have the spelling of [`encode_with`].
 pub fn with_status(object: &Object, owners: &[u8], status: &Value) -> Option<Bytes> {
-    written(|out| put_with_status(out, &object.json(), owners, status).ok_or(())).ok()
+    match object.seams().filter(|_| !owners.is_empty()) {
+        Some(seams) => written(|out| {
+            put_between(out, &object.json(), &seams, owners, status);
+            Ok::<_, serde_json::Error>(())
+        })
+        .ok(),
+        None => written(|out| put_with_status(out, &object.json(), owners, status).ok_or(())).ok(),
+    }
+}
+
+/// [`put_with_status`] of an object that is spelled as it has to be: all else is copied as it is.
+fn put_between(out: &mut Vec<u8>, json: &[u8], seams: &Seams, owners: &[u8], status: &Value) {
+    out.extend_from_slice(&json[..seams.version.start]);
+    out.extend_from_slice(&json[seams.version.end..seams.owners.start]);
+    out.extend_from_slice(owners);
+    out.extend_from_slice(&json[seams.owners.end..seams.status.start]);
+    if !seams.has_status {
+        out.extend_from_slice(b",\"status\":");
+    }
+    raw_json::write(status, out);
+    out.extend_from_slice(&json[seams.status.end..]);
 }
 
 fn put_with_status(out: &mut Vec<u8>, json: &[u8], owners: &[u8], status: &Value) -> Option<()> {
@@ -342,6 +363,7 @@ mod tests {
         for (rest, before, after) in [
             (json!({"spec": {"status": 1}}), &few, &many),
             (json!({"spec": {}, "status": {"old": 1}}), &none, &many),
+            (json!({"spec": {}, "status": {"old": 1}, "zz": {}}), &few, &many),
             (json!({"status": {"old": 1}, "zz": 1, "aa": {}}), &many, &none),
             (json!({"zz": 1}), &few, &few),
             (json!({}), &none, &none),
