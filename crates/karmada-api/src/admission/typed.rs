@@ -38,16 +38,37 @@ const ALWAYS: &[(&str, &str)] = &[
     ("Work", "workload"),
 ];
 
-/// The schemas of `spec`, by group and kind, of the stored versions.
-static SPECS: LazyLock<BTreeMap<String, BTreeMap<String, Node>>> = LazyLock::new(|| {
-    let mut specs: BTreeMap<String, BTreeMap<String, Node>> = BTreeMap::new();
-    for crd in crate::crds() {
-        let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
-        let Some(stored) = versions.into_iter().find(|version| version["storage"] == true) else { continue };
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let kind = text(&crd["spec"]["names"]["kind"]);
-        let spec = Node::of(&kind, &stored["schema"]["openAPIV3Schema"]["properties"]["spec"]);
-        specs.entry(text(&crd["spec"]["group"])).or_default().insert(kind, spec);
+/// The schemas of `spec` of the stored versions, with group and kind, without descriptions.
+static SCHEMAS: LazyLock<Vec<(String, String, Value)>> = LazyLock::new(|| {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let spec = |mut crd: Value| {
+        let versions = crd["spec"]["versions"].as_array_mut()?;
+        let stored = versions.iter_mut().find(|version| version["storage"] == true)?;
+        let mut schema = stored["schema"]["openAPIV3Schema"]["properties"]["spec"].take();
+        strip(&mut schema);
+        Some((text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["kind"]), schema))
+    };
+    crate::crds().into_iter().filter_map(spec).collect()
+});
+
+/// Removes the descriptions of a schema, which are most of it.
+fn strip(schema: &mut Value) {
+    let Some(schema) = schema.as_object_mut() else { return };
+    schema.remove("description");
+    for (name, part) in schema {
+        match (name.as_str(), part) {
+            ("properties", Value::Object(properties)) => properties.values_mut().for_each(strip),
+            ("items" | "additionalProperties", part) => strip(part),
+            _ => {}
+        }
+    }
+}
+
+/// The same, prepared for every write, by group and kind.
+static SPECS: LazyLock<BTreeMap<&str, BTreeMap<&str, Node>>> = LazyLock::new(|| {
+    let mut specs: BTreeMap<&str, BTreeMap<&str, Node>> = BTreeMap::new();
+    for (group, kind, schema) in LazyLock::force(&SCHEMAS) {
+        specs.entry(group).or_default().insert(kind, Node::of(kind, schema));
     }
     specs
 });
@@ -65,7 +86,7 @@ enum Type {
 
 /// A node of a schema with the properties that every write needs.
 struct Node {
-    schema: Value,
+    schema: &'static Value,
     type_: Type,
     is_open: bool,
     is_quantity: bool,
@@ -75,7 +96,7 @@ struct Node {
 }
 
 struct Member {
-    name: String,
+    name: &'static str,
     node: Node,
     is_required: bool,
     /// Whether a typed object always contains it.
@@ -84,7 +105,8 @@ struct Member {
 
 impl Node {
     /// Recursion is bounded: the schemas are part of this program.
-    fn of(kind: &str, schema: &Value) -> Self {
+    fn of(kind: &str, schema: &'static Value) -> Self {
+        static NONE: Value = Value::Null;
         let type_ = match schema["type"].as_str() {
             Some("object") => Type::Object,
             Some("array") => Type::Array,
@@ -95,15 +117,15 @@ impl Node {
             _ => Type::Any,
         };
         let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
-        let member = |(name, child): (&String, &Value)| {
+        let member = |(name, child): (&'static String, &'static Value)| {
             let is_required = required.iter().any(|it| it == name);
             let is_always = is_required || ALWAYS.contains(&(kind, name));
-            Member { name: name.clone(), node: Self::of(kind, child), is_required, is_always }
+            Member { name, node: Self::of(kind, child), is_required, is_always }
         };
         let members: Vec<Member> = schema["properties"].as_object().into_iter().flatten().map(member).collect();
         let each = match type_ {
             Type::Array => &schema["items"],
-            _ if schema["properties"].is_object() => &Value::Null,
+            _ if schema["properties"].is_object() => &NONE,
             _ => &schema["additionalProperties"],
         };
         Self {
@@ -112,7 +134,7 @@ impl Node {
             is_quantity: is_quantity(schema),
             members,
             each: each.is_object().then(|| Box::new(Self::of(kind, each))),
-            schema: schema.clone(),
+            schema,
         }
     }
 }
@@ -127,7 +149,7 @@ pub(super) fn respell(group: &str, kind: &str, object: &mut Value) -> Result<(),
     let spec = map.entry("spec").or_insert(Value::Null);
     spell(spec, node, &mut Place { kind, path: vec!["spec"] }, false)?;
     if spec.is_null() {
-        *spec = zero(kind, &node.schema);
+        *spec = zero(kind, node.schema);
     }
     Ok(())
 }
@@ -215,19 +237,19 @@ fn spell<'a>(value: &mut Value, node: &'a Node, place: &mut Place<'a>, is_item: 
         Type::Array => value.is_array(),
         Type::Text => value.is_string(),
         Type::Bool => value.is_boolean(),
-        Type::Integer => fits_integer(value, &node.schema),
+        Type::Integer => fits_integer(value, node.schema),
         Type::Number => value.is_number(),
         Type::Any => true,
     };
     if !fits {
-        return Err(place.mismatch(value, &node.schema, is_item));
+        return Err(place.mismatch(value, node.schema, is_item));
     }
     match (value, &node.each) {
         (Value::Object(map), Some(child)) if node.type_ != Type::Array => {
             for value in map.values_mut() {
                 spell(value, child, place, true)?;
                 if value.is_null() {
-                    *value = zero(place.kind, &child.schema);
+                    *value = zero(place.kind, child.schema);
                 }
             }
             Ok(())
@@ -237,7 +259,7 @@ fn spell<'a>(value: &mut Value, node: &'a Node, place: &mut Place<'a>, is_item: 
             for item in items {
                 spell(item, child, place, true)?;
                 if item.is_null() && !child.is_open {
-                    *item = zero(place.kind, &child.schema);
+                    *item = zero(place.kind, child.schema);
                 }
             }
             Ok(())
@@ -257,7 +279,7 @@ fn fits_integer(value: &Value, schema: &Value) -> bool {
 
 fn members<'a>(map: &mut Map<String, Value>, node: &'a Node, place: &mut Place<'a>) -> Result<(), String> {
     for Member { name, node: child, is_required, is_always } in &node.members {
-        match map.get_mut(name) {
+        match map.get_mut(*name) {
             Some(value) => {
                 place.path.push(name);
                 // After an error the path is not needed any more.
@@ -266,17 +288,17 @@ fn members<'a>(map: &mut Map<String, Value>, node: &'a Node, place: &mut Place<'
                 spelled?;
                 let is_gone = !is_required && (value.is_null() || !child.is_open && is_left_out(name, value, place));
                 if *is_required && value.is_null() && !child.is_open {
-                    *value = zero(place.kind, &child.schema);
+                    *value = zero(place.kind, child.schema);
                 }
                 if is_gone {
-                    map.remove(name);
+                    map.remove(*name);
                 }
                 if is_gone && *is_always && !child.is_open {
-                    map.insert(name.clone(), zero(place.kind, &child.schema));
+                    map.insert((*name).to_owned(), zero(place.kind, child.schema));
                 }
             }
             None if *is_always && !child.is_open => {
-                map.insert(name.clone(), zero(place.kind, &child.schema));
+                map.insert((*name).to_owned(), zero(place.kind, child.schema));
             }
             None => {}
         }
