@@ -246,6 +246,7 @@ pub const LAYERS: &[Layer] = &[
             "apiserver",
             "client",
             "controller-runtime",
+            "etcd",
             "karmada-api",
             "kubernetes-api",
             "pki",

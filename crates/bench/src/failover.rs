@@ -14,6 +14,7 @@ use crate::propagation::documents::{
     NAMESPACE, cluster_policies, create, deployment, deployments, namespace, namespaces,
 };
 use crate::seen::{Seen, informer};
+use crate::store::Engine;
 
 const FLAGS: [&str; 3] =
     ["--feature-gates=Failover=true", "--enable-no-execute-taint-eviction", "--allow-no-execute-taint-policy"];
@@ -39,7 +40,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn one(count: usize, config_maps: bool) -> anyhow::Result<()> {
-    let mut fleet = Fleet::start(Members { count: MEMBERS, bare: config_maps }, &FLAGS).await?;
+    let mut fleet = Fleet::start(Members { count: MEMBERS, bare: config_maps }, Engine::Embedded, &FLAGS).await?;
     create(&fleet.control, &namespaces(), &namespace()).await?;
     create(&fleet.control, &taint_policies(), &taint_policy()).await?;
     create(&fleet.control, &cluster_policies(), &policy()).await?;

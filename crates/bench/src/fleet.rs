@@ -9,6 +9,7 @@ use client::Client;
 use tokio::time::Instant;
 
 use super::process::Process;
+use super::store::{Backend, Engine};
 
 pub struct Member {
     pub name: String,
@@ -18,16 +19,18 @@ pub struct Member {
 /// The processes started here.
 pub struct Started {
     pub plane: Process,
+    pub store: Backend,
     pub members: Vec<Process>,
     /// From the start of the process until it was ready.
     pub ready_after: Duration,
-    arguments: Vec<&'static str>,
+    arguments: Vec<String>,
     directory: tempfile::TempDir,
 }
 
 impl Started {
     pub fn restart_plane(&mut self) -> anyhow::Result<()> {
-        self.plane.restart(&built()?, &self.arguments, &self.directory.path().join("up"))
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        self.plane.restart(&built()?, &arguments, &self.directory.path().join("up"))
     }
 }
 
@@ -61,12 +64,15 @@ impl Fleet {
     }
 
     /// Starts a control plane with further `flags` and members of the release build, and joins them.
-    pub async fn start(requested: Members, flags: &[&'static str]) -> anyhow::Result<Self> {
+    pub async fn start(requested: Members, store: Engine, flags: &[&str]) -> anyhow::Result<Self> {
         let binary = built()?;
         let directory = tempfile::tempdir().context("creating a data directory")?;
+        let store = Backend::start(store)?;
         let begun = Instant::now();
-        let arguments = [&["up", "--secure-port", "0"], flags].concat();
-        let plane = Process::start(&binary, &arguments, &directory.path().join("up"), "karmada-apiserver.config")?;
+        let given = ["up", "--secure-port", "0"].iter().chain(flags).map(|flag| (*flag).to_owned());
+        let arguments: Vec<String> = given.chain(store.flags()).collect();
+        let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let plane = Process::start(&binary, &given, &directory.path().join("up"), "karmada-apiserver.config")?;
         let ready_after = begun.elapsed();
         let control = connect(&plane.kubeconfig).await?;
         let (mut members, mut processes) = (Vec::new(), Vec::new());
@@ -81,7 +87,7 @@ impl Fleet {
             members.push(Member { name, client: connect(&process.kubeconfig).await? });
             processes.push(process);
         }
-        let started = Started { plane, members: processes, ready_after, arguments, directory };
+        let started = Started { plane, store, members: processes, ready_after, arguments, directory };
         Ok(Self { control, members, started: Some(started) })
     }
 }

@@ -11,6 +11,7 @@ mod handlers;
 mod process;
 mod propagation;
 mod seen;
+mod store;
 
 use clap::Parser;
 

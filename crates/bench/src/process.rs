@@ -55,40 +55,23 @@ impl Process {
     }
 
     pub fn usage(&self) -> anyhow::Result<Usage> {
-        let written = self.proc("io")?.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
-        Ok(Usage { cpu_seconds: self.cpu_seconds()?, written_bytes: written.context("reading io")? })
+        usage(self.child.id())
     }
 
     /// Seconds of CPU in user and kernel mode so far.
     pub fn cpu_seconds(&self) -> anyhow::Result<f64> {
-        let stat = self.proc("stat")?;
-        // Fields 14 and 15 of proc_pid_stat(5), counted after the command name, which may contain any character.
-        let fields = stat.rsplit_once(')').context("reading stat")?.1;
-        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-        let ticks: f64 = ticks.sum::<Result<f64, _>>().context("reading stat")?;
-        // USER_HZ is 100 on every architecture Rust's standard library runs on Linux with.
-        Ok(ticks / 100.0)
+        Ok(self.usage()?.cpu_seconds)
     }
 
     /// Resident memory now, and the most it has been, in MiB.
     pub fn resident_mib(&self) -> anyhow::Result<(f64, f64)> {
-        let status = self.proc("status")?;
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim_start_matches(':').split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib / 1024.0)
-        };
-        field("VmRSS").zip(field("VmHWM")).context("reading status")
+        resident_mib(self.child.id())
     }
 
     /// Resets the peak of resident memory to the current value.
     pub fn reset_peak(&self) -> anyhow::Result<()> {
         let path = format!("/proc/{}/clear_refs", self.child.id());
         std::fs::write(&path, "5").with_context(|| format!("writing {path}"))
-    }
-
-    fn proc(&self, file: &str) -> anyhow::Result<String> {
-        let path = format!("/proc/{}/{file}", self.child.id());
-        std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
     }
 }
 
@@ -98,4 +81,31 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The usage of a process so far.
+pub fn usage(id: u32) -> anyhow::Result<Usage> {
+    let written = proc(id, "io")?.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
+    let stat = proc(id, "stat")?;
+    // Fields 14 and 15 of proc_pid_stat(5), counted after the command name, which may contain any character.
+    let fields = stat.rsplit_once(')').context("reading stat")?.1;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    let ticks: f64 = ticks.sum::<Result<f64, _>>().context("reading stat")?;
+    // USER_HZ is 100 on every architecture Rust's standard library runs on Linux with.
+    Ok(Usage { cpu_seconds: ticks / 100.0, written_bytes: written.context("reading io")? })
+}
+
+/// Resident memory of a process now, and the most it has been, in MiB.
+pub fn resident_mib(id: u32) -> anyhow::Result<(f64, f64)> {
+    let status = proc(id, "status")?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_start_matches(':').split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+    };
+    field("VmRSS").zip(field("VmHWM")).context("reading status")
+}
+
+fn proc(id: u32, file: &str) -> anyhow::Result<String> {
+    let path = format!("/proc/{id}/{file}");
+    std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
 }

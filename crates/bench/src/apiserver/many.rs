@@ -12,12 +12,13 @@ use super::load::{Load, heading};
 use super::objects::{config_map, name};
 use super::{config_maps, namespace, start};
 use crate::figures::line;
+use crate::store::{Backend, Engine};
 
 const NAMESPACE: &str = "many";
 
-pub async fn run(binary: &Path, count: usize) -> anyhow::Result<()> {
+pub async fn run(binary: &Path, store: Engine, count: usize) -> anyhow::Result<()> {
     let directory = tempfile::tempdir().context("creating a data directory")?;
-    let load = start(binary, directory.path(), "to be filled").await?;
+    let load = start(binary, directory.path(), Backend::start(store)?, "to be filled").await?;
     namespace(&load.connection, NAMESPACE).await?;
     let path = config_maps(NAMESPACE);
     heading();
@@ -25,8 +26,9 @@ pub async fn run(binary: &Path, count: usize) -> anyhow::Result<()> {
     load.phase(&format!("create {count} ConfigMaps, C=64"), count, 64, create).await?;
     load.memory("filled")?;
     // Killed, not stopped: a start after a crash follows.
-    drop(load);
-    let load = start(binary, directory.path(), "start on the full store").await?;
+    let Load { server, store, .. } = load;
+    drop(server);
+    let load = start(binary, directory.path(), store, "start on the full store").await?;
     load.memory("full, idle")?;
     heading();
     reads(&load, &path, count).await?;

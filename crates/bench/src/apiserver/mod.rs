@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use crate::figures::line;
 use crate::fleet::built;
 use crate::process::Process;
+use crate::store::{Backend, Engine};
 use connection::{Call, Connection, JSON};
 use load::Load;
 
@@ -28,6 +29,9 @@ pub struct Args {
     /// A binary to measure instead of the one built with this program.
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// The store of the server.
+    #[arg(long, value_enum, default_value_t)]
+    store: Engine,
     #[arg(long, default_value_t = 3000)]
     config_maps: usize,
     #[arg(long, default_value_t = 1500)]
@@ -57,12 +61,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     if !args.only_many && args.admission > 0 {
         let directory = tempfile::tempdir().context("creating a data directory")?;
-        let load = start(&binary, directory.path(), "start").await?;
+        let load = start(&binary, directory.path(), Backend::start(args.store)?, "start").await?;
         load::heading();
         webhooks::run(&load, args.admission).await?;
     }
     if args.many > 0 && !args.only_admission {
-        many::run(&binary, args.many).await?;
+        many::run(&binary, args.store, args.many).await?;
     }
     line("load of the machine over the last minute", load_average()?);
     Ok(())
@@ -70,7 +74,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
 async fn small(binary: &Path, args: &Args) -> anyhow::Result<()> {
     let directory = tempfile::tempdir().context("creating a data directory")?;
-    let load = start(binary, directory.path(), "first start").await?;
+    let load = start(binary, directory.path(), Backend::start(args.store)?, "first start").await?;
     load.memory("idle")?;
     load::heading();
     writes::run(&load, args.config_maps, args.deployments).await?;
@@ -85,12 +89,14 @@ async fn small(binary: &Path, args: &Args) -> anyhow::Result<()> {
 }
 
 /// Starts a server and reports the duration.
-async fn start(binary: &Path, directory: &Path, what: &str) -> anyhow::Result<Load> {
-    let begun = Instant::now();
-    let server = Process::start(binary, &["apiserver", "--secure-port", "0"], directory, "karmada-apiserver.config")?;
+async fn start(binary: &Path, directory: &Path, store: Backend, what: &str) -> anyhow::Result<Load> {
+    let (begun, flags) = (Instant::now(), store.flags());
+    let flags: Vec<&str> =
+        ["apiserver", "--secure-port", "0"].into_iter().chain(flags.iter().map(String::as_str)).collect();
+    let server = Process::start(binary, &flags, directory, "karmada-apiserver.config")?;
     line(&format!("{what}: process to ready (s)"), format!("{:.3}", begun.elapsed().as_secs_f64()));
     line(&format!("{what}: CPU until ready (s)"), format!("{:.2}", server.cpu_seconds()?));
-    Load::on(server).await
+    Load::on(server, store).await
 }
 
 async fn namespace(connection: &Connection, name: &str) -> anyhow::Result<()> {

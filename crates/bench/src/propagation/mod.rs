@@ -23,6 +23,7 @@ use self::documents::{NAMESPACE, cluster_policies, create, deployment, deploymen
 use self::watched::Watched;
 use super::figures::{Latencies, line};
 use super::fleet::{Fleet, Members, Started};
+use super::store::Engine;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -42,6 +43,9 @@ pub struct Args {
     connections: usize,
     #[command(flatten)]
     fleet: Members,
+    /// The store of the control plane.
+    #[arg(long, value_enum, default_value_t)]
+    store: Engine,
     /// Deployments a second of the loads that come after the bulk.
     #[arg(long, value_delimiter = ',', default_value = "5,300")]
     rate: Vec<f64>,
@@ -65,7 +69,7 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut fleet = match &args.kubeconfig {
         Some(kubeconfig) => Fleet::of_others(kubeconfig, &args.members).await?,
-        None => Fleet::start(args.fleet, &[]).await?,
+        None => Fleet::start(args.fleet, args.store, &[]).await?,
     };
     let begun = Instant::now();
     create(&fleet.control, &namespaces(), &namespace()).await?;
@@ -184,25 +188,27 @@ async fn delete(fleet: &Fleet, watched: &Watched) -> anyhow::Result<()> {
 }
 
 /// CPU seconds of the processes started here.
-struct Cpu(Option<(f64, f64)>);
+struct Cpu(Option<[f64; 3]>);
 
 impl Cpu {
     fn now(fleet: &Fleet) -> anyhow::Result<Self> {
         let Some(started) = &fleet.started else { return Ok(Self(None)) };
         let members = started.members.iter().map(|member| member.cpu_seconds()).sum::<anyhow::Result<f64>>()?;
-        Ok(Self(Some((started.plane.cpu_seconds()?, members))))
+        let store = started.store.usage()?.map_or(0.0, |usage| usage.cpu_seconds);
+        Ok(Self(Some([started.plane.cpu_seconds()?, members, store])))
     }
 
     fn report(&self, phase: &str, fleet: &Fleet, templates: usize) -> anyhow::Result<()> {
         let (Some(before), Some(now)) = (self.0, Self::now(fleet)?.0) else { return Ok(()) };
-        let (plane, members) = (now.0 - before.0, now.1 - before.1);
+        let [plane, members, store] = [0, 1, 2].map(|at| now[at] - before[at]);
+        let each = |seconds: f64| 1000.0 * seconds / templates as f64;
         line(
             &format!("{phase}: CPU of control plane / members (s)"),
-            format!(
-                "{plane:.2} / {members:.2} ({:.2} ms of the control plane a template)",
-                1000.0 * plane / templates as f64
-            ),
+            format!("{plane:.2} / {members:.2} ({:.2} ms of the control plane a template)", each(plane)),
         );
+        if store > 0.0 {
+            line(&format!("{phase}: CPU of etcd (s)"), format!("{store:.2} ({:.2} ms a template)", each(store)));
+        }
         Ok(())
     }
 }
@@ -210,6 +216,7 @@ impl Cpu {
 fn memory(phase: &str, started: &Started) -> anyhow::Result<()> {
     let (now, most) = started.plane.resident_mib()?;
     line(&format!("{phase}: RSS of the control plane, now / most (MiB)"), format!("{now:.1} / {most:.1}"));
+    started.store.memory(phase)?;
     for member in &started.members {
         line(&format!("{phase}: RSS of a member (MiB)"), format!("{:.1}", member.resident_mib()?.0));
     }

@@ -4,7 +4,9 @@ use std::process::Command;
 
 #[test]
 fn each_measurement_lists_its_flags() {
-    for (measurement, flag) in [("apiserver", "--config-maps"), ("abuse", "--lists"), ("propagation", "--members")] {
+    for (measurement, flag) in
+        [("apiserver", "--config-maps"), ("apiserver", "--store"), ("abuse", "--lists"), ("propagation", "--members")]
+    {
         let output =
             Command::new(env!("CARGO_BIN_EXE_bench")).args([measurement, "--help"]).output().expect("it starts");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
