@@ -49,6 +49,12 @@ pub enum Error {
         /// The error in the arguments.
         why: String,
     },
+    /// A write of a process that may no longer be the leader. Over a socket it may have been executed.
+    #[error("{attempt}: writes have ended, because another process may have the Lease by now")]
+    Fenced {
+        /// The request.
+        attempt: String,
+    },
     /// The connection's configuration (kubeconfig, certificates, proxy) is invalid.
     #[error("{0}")]
     Config(String),

@@ -23,6 +23,7 @@ mod config;
 mod discovery;
 mod error;
 mod failure;
+mod fence;
 pub mod kubeconfig;
 mod limits;
 mod mapper;
@@ -42,6 +43,7 @@ pub use codec::generic_message;
 pub use discovery::{DiscoveredResource, Discovery};
 pub use error::{Error, chain};
 pub use failure::Failure;
+pub use fence::Fence;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Limited};
@@ -87,6 +89,7 @@ struct Inner {
     counted: Option<::metrics::Counters>,
     /// Whether objects of lists and watches keep their managed fields.
     owners: bool,
+    fence: Option<Fence>,
 }
 
 #[derive(Clone)]
@@ -132,6 +135,7 @@ impl Client {
             host: host.into(),
             counted: None,
             owners: true,
+            fence: None,
         }))
     }
 
@@ -158,6 +162,12 @@ impl Client {
     #[must_use]
     pub fn without_field_owners(&self) -> Self {
         self.changed(|inner| inner.owners = false)
+    }
+
+    /// The same connection, which sends writes only while the fence is open, with its own counters.
+    #[must_use]
+    pub fn fenced(&self, fence: Option<Fence>) -> Self {
+        self.changed(|inner| inner.fence = fence)
     }
 
     /// The same connection under another name in logs and managed fields, and its own counters.
@@ -221,6 +231,7 @@ impl Client {
             host: self.0.host.clone(),
             counted: self.0.counted.clone(),
             owners: self.0.owners,
+            fence: self.0.fence.clone(),
         };
         change(&mut inner);
         Self(Arc::new(inner))
@@ -258,13 +269,30 @@ impl Client {
         request.headers_mut().extend(self.0.headers.clone());
         request.headers_mut().entry(http::header::USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
         let method = self.0.counted.as_ref().map(|_| request.method().clone());
-        let response = self.transported(request).await;
+        let response = self.fenced_transport(request).await;
         if let (Some(counted), Some(method)) = (&self.0.counted, method) {
             let status = response.as_ref().map(|response| response.status());
             let code = status.as_ref().map_or("<error>", |status| status.as_str());
             counted.increment(&[code, method.as_str(), &self.0.host]);
         }
         response
+    }
+
+    /// A write in this process is checked once: its commit is guarded by the state that it was derived from. A write over a
+    /// socket may wait for its connection, and is cancelled when the fence closes.
+    async fn fenced_transport(&self, request: Request) -> Result<Response> {
+        let Some(fence) = self.0.fence.as_ref().filter(|_| !request.method().is_safe()) else {
+            return self.transported(request).await;
+        };
+        let attempt = codec::Attempt::of(&request);
+        if !fence.is_open() {
+            return Err(Error::Fenced { attempt: attempt.to_string() });
+        }
+        if self.is_in_process() {
+            return self.transported(request).await;
+        }
+        let sent = Box::pin(fence.around(self.transported(request))).await;
+        sent.unwrap_or_else(|| Err(Error::Fenced { attempt: attempt.to_string() }))
     }
 
     async fn transported(&self, mut request: Request) -> Result<Response> {
