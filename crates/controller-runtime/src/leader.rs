@@ -2,12 +2,13 @@
 //! election.
 //!
 //! The expiry of a Lease is measured from the time it was last observed to change, never from its timestamps: clocks
-//! differ.
+//! differ. The holder measures from the time before it sent the renewal, so it stops first, and its [`Fence`] ends with that
+//! time: a process that stood still longer than the Lease writes nothing when it continues.
 
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
-use client::Client;
+use client::{Client, Fence};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -58,9 +59,10 @@ impl LeaderElection {
     ) -> BoxFuture<'a, Option<Leading>> {
         Box::pin(async move {
             let (mut seen, failures) = (Seen::default(), Failures::lasting(Duration::ZERO));
-            loop {
+            let renewed = loop {
+                let begun = Instant::now();
                 match self.attempt(client, world, &mut seen).await {
-                    Ok(true) => break,
+                    Ok(true) => break begun,
                     Ok(false) => {}
                     Err(error) if failures.failed(&(), &error.cause()) => {
                         tracing::warn!(lease = %self.key(), err = %error, "Lease cannot be acquired; retrying");
@@ -70,9 +72,10 @@ impl LeaderElection {
                 // A tenth more or less, so that replicas do not retry simultaneously.
                 let pause = self.retry_period.mul_f64(1.0 + 0.2 * world.random_fraction());
                 stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
-            }
+            };
             tracing::info!(lease = %self.key(), identity = self.identity, "Became the leader");
-            Some(Leading { election: self.clone(), client: client.clone(), world: world.clone(), seen })
+            let (client, world, fence) = (client.clone(), world.clone(), Fence::until(renewed + self.deadline()));
+            Some(Leading { election: self.clone(), client, world, seen, renewed, fence })
         })
     }
 
@@ -89,6 +92,16 @@ impl LeaderElection {
         settled(client.update(&leases(), &self.taken(Some(current), world)).await)
     }
 
+    /// The duration in the Lease, which has whole seconds.
+    fn seconds(&self) -> u64 {
+        self.lease_duration.as_secs().max(1)
+    }
+
+    /// A leader that could not renew for this long has lost, in any case before other candidates see the Lease expire.
+    fn deadline(&self) -> Duration {
+        self.renew_deadline.min(Duration::from_secs(self.seconds()))
+    }
+
     /// The Lease with our name in it, over `current`.
     fn taken(&self, current: Option<Value>, world: &World) -> Value {
         let now = micro_time(world);
@@ -102,7 +115,7 @@ impl LeaderElection {
             spec = json!({"acquireTime": now, "leaseTransitions": before.map_or(0, |count| count.saturating_add(1))});
         }
         spec["holderIdentity"] = json!(self.identity);
-        spec["leaseDurationSeconds"] = json!(self.lease_duration.as_secs().max(1));
+        spec["leaseDurationSeconds"] = json!(self.seconds());
         spec["renewTime"] = json!(now);
         lease["spec"] = spec;
         lease
@@ -152,24 +165,39 @@ pub struct Leading {
     client: Client,
     world: World,
     seen: Seen,
+    /// Before the last renewal was sent.
+    renewed: Instant,
+    fence: Fence,
 }
 
 impl Leading {
+    /// Open until the Lease may be another process's; for the clients of everything that requires leadership.
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
     /// Renews the Lease until `stop`, then releases it. True if it was stopped, false if the Lease was lost: then
     /// everything that requires leadership must stop at once.
     pub fn keep<'a>(mut self, stop: &'a CancellationToken) -> BoxFuture<'a, bool> {
         Box::pin(async move {
-            let (mut renewed, failures) = (Instant::now(), Failures::lasting(Duration::ZERO));
+            let (failures, deadline) = (Failures::lasting(Duration::ZERO), self.election.deadline());
             loop {
                 if stop.run_until_cancelled(tokio::time::sleep(self.election.retry_period)).await.is_none() {
+                    self.fence.close();
                     self.release().await;
                     return true;
                 }
-                let left = self.election.renew_deadline.saturating_sub(renewed.elapsed());
+                let begun = Instant::now();
+                let left = deadline.saturating_sub(self.renewed.elapsed());
+                // After a pause of the process, another one may have the Lease: nothing is sent.
+                if left.is_zero() {
+                    return self.lost();
+                }
                 let attempt = self.election.attempt(&self.client, &self.world, &mut self.seen);
                 match tokio::time::timeout(left, attempt).await {
                     Ok(Ok(true)) => {
-                        renewed = Instant::now();
+                        self.renewed = begun;
+                        self.fence.extend(begun + deadline);
                         if let Some(lasted) = failures.succeeded(&()) {
                             let lease = self.election.key();
                             tracing::info!(%lease, duration = ?lasted, "Lease is renewed again");
@@ -178,7 +206,6 @@ impl Leading {
                     // A conflict may be due to a changed label; another holder is detected at the next retry.
                     Ok(Ok(false)) => {}
                     Ok(Err(error)) if failures.failed(&(), &error.cause()) => {
-                        let deadline = self.election.renew_deadline;
                         tracing::warn!(lease = %self.election.key(), ?deadline, err = %error, "Lease cannot be renewed; retrying");
                     }
                     Ok(Err(error)) => {
@@ -186,12 +213,17 @@ impl Leading {
                     }
                     Err(_) => {}
                 }
-                if renewed.elapsed() >= self.election.renew_deadline {
-                    tracing::error!(lease = %self.election.key(), "Lost the lease; another replica may lead now");
-                    return false;
+                if self.renewed.elapsed() >= deadline {
+                    return self.lost();
                 }
             }
         })
+    }
+
+    fn lost(&self) -> bool {
+        self.fence.close();
+        tracing::error!(lease = %self.election.key(), "Lost the lease; another replica may lead now");
+        false
     }
 
     /// Releases the Lease, so that the next holder need not wait for its expiry. Best effort within a time limit.

@@ -1,5 +1,6 @@
 //! Two replicas and one Lease, on virtual time.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -8,12 +9,14 @@ use std::time::Duration;
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
-use client::{Client, DeleteOptions, Patch, PatchOptions};
+use client::{Client, DeleteOptions, Error, Patch, PatchOptions};
 use controller_runtime::LeaderElection;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use transport::Identity;
+use tower::ServiceExt as _;
+use transport::{ApiService, Identity, Request, Response};
 use world::World;
 
 async fn server(world: &World) -> ApiServer {
@@ -131,4 +134,86 @@ async fn wrong_clocks_move_no_lease() {
     b.await.expect("no panic").expect("the Lease runs out");
     let waited = killed.elapsed();
     assert!(waited > Duration::from_secs(12) && waited < Duration::from_secs(18), "{waited:?}");
+}
+
+fn writes(client: &Client) -> u64 {
+    client.request_counts().iter().filter(|count| count.verb != "get").map(|count| count.count).sum()
+}
+
+/// The process stands still for longer than its Lease, and another one takes it over. When it continues, any of its tasks may
+/// run before the one that keeps the Lease.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stood_still_writes_nothing() {
+    let world = World::simulated("2026-11-21T10:00:00Z".parse().expect("a time"), 7);
+    let server = server(&world).await;
+    let client = Client::in_process(server.service(), Identity::system("test"));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    client.create(&namespaces, &namespace).await.expect("a namespace");
+    let election = |who: &str| LeaderElection { identity: who.into(), ..LeaderElection::new("default", "one", &world) };
+    let (stop, of_a) = (CancellationToken::new(), client.with_user_agent("a"));
+    let a = election("a").acquire(&of_a, &world, &stop).await.expect("no other candidate");
+    let work = client.fenced(Some(a.fence()));
+    let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    work.create(&maps, &map("before")).await.expect("the Lease is valid");
+
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let usurped = Patch::Merge(json!({"spec": {"holderIdentity": "b"}}));
+    let key = ObjectKey::namespaced("default", "one");
+    client.patch(&leases(), &key, &usurped, &PatchOptions::default()).await.expect("another one takes over");
+    let refused = work.create(&maps, &map("after")).await;
+    assert!(matches!(refused, Err(Error::Fenced { .. })), "{refused:?}");
+    work.get(&maps, &ObjectKey::namespaced("default", "before")).await.expect("reads are allowed");
+    let before = writes(&of_a);
+    assert!(!a.keep(&stop).await, "it is lost");
+    assert_eq!(writes(&of_a), before, "nothing was sent");
+    let refused = work.create(&maps, &map("after")).await;
+    assert!(matches!(refused, Err(Error::Fenced { .. })), "{refused:?}");
+}
+
+type Answer = BoxFuture<'static, Result<Response, Infallible>>;
+
+/// A server whose responses to updates of a Lease arrive after `delay`.
+fn slow(service: ApiService, delay: Duration) -> ApiService {
+    ApiService::new(tower::service_fn(move |request: Request| {
+        let is_update = request.method() == http::Method::PUT;
+        // The request is sent when this is awaited.
+        let answer: Answer = Box::pin(service.clone().oneshot(request));
+        let late: Answer = Box::pin(async move {
+            let answer = answer.await;
+            if is_update {
+                tokio::time::sleep(delay).await;
+            }
+            answer
+        });
+        late
+    }))
+}
+
+/// The Lease is valid from the time before its renewal was sent: the process stood still between the write and its response.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_whose_response_is_late_is_worth_nothing() {
+    let world = World::simulated("2026-11-21T10:00:00Z".parse().expect("a time"), 7);
+    let server = server(&world).await;
+    let client = Client::in_process(server.service(), Identity::system("test"));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    client.create(&namespaces, &namespace).await.expect("a namespace");
+    let late = Client::in_process(slow(server.service(), Duration::from_secs(1)), Identity::system("test"));
+    let election = LeaderElection { identity: "a".into(), ..LeaderElection::new("default", "one", &world) };
+    let stop = CancellationToken::new();
+    let a = election.acquire(&late, &world, &stop).await.expect("no other candidate");
+    let fence = a.fence();
+    let a = tokio::spawn({
+        let stop = stop.clone();
+        async move { a.keep(&stop).await }
+    });
+    // During the response to the first renewal, two seconds after the start.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert!(fence.is_open() && !a.is_finished());
+    tokio::time::advance(Duration::from_secs(20)).await;
+    assert!(!fence.is_open());
+    assert!(!a.await.expect("no panic"), "the Lease may be another's");
+    assert!(!fence.is_open());
 }
