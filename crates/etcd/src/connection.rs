@@ -12,7 +12,6 @@ use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::TlsConnector;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::{Code, Status, Streaming};
@@ -20,7 +19,9 @@ use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use crate::endpoint::Endpoint;
-use crate::failure::{Access, Failure};
+use crate::failure::{Access, Failure, Meaning};
+use crate::history::{Found, History};
+use crate::tls::Tls;
 use crate::wire;
 
 /// The time-out for each member, TLS and the first request included.
@@ -52,12 +53,14 @@ pub(crate) struct Peer {
 /// The members, and the connection in use.
 pub(crate) struct Connections {
     endpoints: Vec<Endpoint>,
-    connector: Option<TlsConnector>,
+    tls: Tls,
     /// The timeout of one request with all its attempts.
     timeout: Duration,
     state: tokio::sync::Mutex<State>,
     /// Whether the last request, or watch, was answered.
     answers: tokio::sync::watch::Sender<bool>,
+    /// A new connection has to have it.
+    pub history: History,
 }
 
 #[derive(Default)]
@@ -70,9 +73,10 @@ struct State {
 }
 
 impl Connections {
-    pub fn new(endpoints: Vec<Endpoint>, connector: Option<TlsConnector>, timeout: Duration) -> Self {
+    pub fn new(endpoints: Vec<Endpoint>, tls: Tls, timeout: Duration) -> Self {
         let answers = tokio::sync::watch::Sender::new(true);
-        Self { endpoints, connector, timeout, state: tokio::sync::Mutex::default(), answers }
+        let (state, history) = (tokio::sync::Mutex::default(), History::default());
+        Self { endpoints, tls, timeout, state, answers, history }
     }
 
     pub fn answers(&self) -> tokio::sync::watch::Receiver<bool> {
@@ -87,6 +91,9 @@ impl Connections {
     /// The connection in use, or a new one to the first member that answers.
     pub async fn peer(&self) -> Result<Peer, Failure> {
         let mut state = self.state.lock().await;
+        if let Some(reason) = self.history.broken() {
+            return Err(refused("".into(), &reason));
+        }
         if let Some(peer) = state.peer.as_ref().filter(|peer| !peer.sender.is_closed()) {
             return Ok(peer.clone());
         }
@@ -97,13 +104,19 @@ impl Connections {
             state.next += 1;
             let late = || Failure::unsent(&endpoint.text, "timeout");
             let opened = timeout(DIAL, self.open(endpoint, state.made)).await.unwrap_or_else(|_| Err(late()));
-            match opened.and_then(|opened| of_the_cluster(opened, &mut state.cluster)) {
+            let fits = opened.and_then(|opened| of_the_cluster(opened, &mut state.cluster));
+            let continues = match fits {
+                Ok(peer) => timeout(DIAL, self.continues(peer)).await.unwrap_or_else(|_| Err(late())),
+                Err(failure) => Err(failure),
+            };
+            match continues {
                 Ok(peer) => {
                     state.made += 1;
                     tracing::info!(endpoint = %peer.endpoint, "connected to etcd");
                     state.peer = Some(peer.clone());
                     return Ok(peer);
                 }
+                Err(failure) if self.history.broken().is_some() => return Err(failure),
                 Err(failure) => {
                     failures.push(format!("{}: {}", failure.endpoint, failure.message));
                     last = failure;
@@ -113,6 +126,37 @@ impl Connections {
         // Errors that refuse this client are returned; only an unreachable member has received nothing.
         let sent = last.sent && !last.is_of_the_member();
         Err(Failure { sent, message: failures.join("; "), ..last })
+    }
+
+    /// Sends no more requests, for good.
+    pub fn break_history(&self, reason: &str) -> Arc<str> {
+        self.note(false);
+        self.history.break_off(reason)
+    }
+
+    /// The same connection, if the history there is the one of before.
+    async fn continues(&self, peer: Peer) -> Result<Peer, Failure> {
+        let Some(anchor) = self.history.newest() else { return Ok(peer) };
+        let read = async |revision| {
+            let request = wire::RangeRequest { key: anchor.key.clone(), revision, ..Default::default() };
+            let answer: wire::RangeResponse = peer.unary(wire::RANGE, request, DIAL).await?;
+            Ok::<_, Failure>(answer.kvs.into_iter().next())
+        };
+        let found = match read(anchor.revision).await {
+            Ok(found) => Found::AtRevision(found),
+            Err(failure) => match failure.meaning() {
+                Meaning::Future => Found::Future,
+                Meaning::Compacted => Found::Now(read(0).await?),
+                _ => return Err(failure),
+            },
+        };
+        if anchor.continues(&found) {
+            return Ok(peer);
+        }
+        let key = String::from_utf8_lossy(&anchor.key);
+        let reason =
+            format!("etcd at {} does not know the change of {key} at revision {}", peer.endpoint, anchor.revision);
+        Err(refused(Arc::clone(&peer.endpoint), &self.break_history(&reason)))
     }
 
     /// Drops the connection; the next request goes to another member.
@@ -129,12 +173,12 @@ impl Connections {
         let stream =
             TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(|error| unsent(&error))?;
         let _ = stream.set_nodelay(true);
-        let sender = match &self.connector {
-            Some(connector) if endpoint.tls => {
-                let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| unsent(&error))?;
-                shake(connector.connect(name, stream).await.map_err(|error| unsent(&error))?).await
-            }
-            _ => shake(stream).await,
+        let sender = if endpoint.tls {
+            let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| unsent(&error))?;
+            let connector = self.tls.connector().await;
+            shake(connector.connect(name, stream).await.map_err(|error| unsent(&error))?).await
+        } else {
+            shake(stream).await
         };
         let sender = sender.map_err(|error| unsent(&error))?;
         let given_up = Arc::new(tokio::sync::watch::Sender::new(false));
@@ -198,6 +242,10 @@ impl Connections {
     fn all(&self) -> Arc<str> {
         self.endpoints.iter().map(|endpoint| &*endpoint.text).collect::<Vec<_>>().join(",").into()
     }
+}
+
+fn refused(endpoint: Arc<str>, reason: &str) -> Failure {
+    Failure { endpoint, sent: true, code: Code::FailedPrecondition, message: reason.to_owned() }
 }
 
 /// All members belong to one cluster: the data of another one is other data.

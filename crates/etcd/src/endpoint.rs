@@ -82,6 +82,16 @@ impl std::fmt::Debug for Certificates {
     }
 }
 
+/// Reads the certificates again. Errors are for the log; the former certificates stay in use.
+#[derive(Clone)]
+pub struct Renewal(pub Arc<dyn Fn() -> Result<Certificates, String> + Send + Sync>);
+
+impl std::fmt::Debug for Renewal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Renewal").finish_non_exhaustive()
+    }
+}
+
 impl Certificates {
     pub(crate) fn config(&self) -> Result<ClientConfig, SettingsError> {
         let mut roots = RootCertStore::empty();

@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
-use storage::{Error, KeyRange, LeaseId, Result, Revision, Txn, TxnOutcome};
+use storage::{Error, KeyRange, LeaseId, Op, Result, Revision, Txn, TxnOutcome};
 
 use crate::connection::Connections;
 use crate::failure::{Access, Failure, Meaning};
+use crate::history::Anchor;
 use crate::layout::Layout;
 use crate::txn::{self, lease_of, outcomes, revision};
 use crate::wire;
@@ -62,17 +63,13 @@ impl Inner {
     /// Records the revision of a response to a request that was sent when `before` was the newest one.
     ///
     /// # Errors
-    /// When etcd has an older revision, as after a restored backup: this process's state is no longer valid.
+    /// When etcd has an older revision, as after a restored backup: this process's state is no longer valid, and no request
+    /// is sent any more.
     pub fn observe(&self, header: Option<&wire::ResponseHeader>, before: Revision) -> Result<()> {
         let reached = revision(header);
         if reached < before {
-            return Err(Error::Failed(
-                format!(
-                    "etcd is at revision {reached} and has reported {before} before: an older state was restored; restart \
-                     this server, and restore with `etcdutl snapshot restore --bump-revision --mark-compacted`"
-                )
-                .into(),
-            ));
+            let reason = format!("etcd is at revision {reached} and has reported {before} before");
+            return Err(Error::Failed(self.connections.break_history(&reason)));
         }
         self.newest.fetch_max(reached, SeqCst);
         Ok(())
@@ -118,12 +115,24 @@ impl Inner {
         match self.connections.request::<_, wire::TxnResponse>(wire::TXN, request, Access::Write).await {
             Ok(answer) => {
                 self.observe(answer.header.as_ref(), before)?;
+                self.note(txns, &answer);
                 Ok(outcomes(answer, txns, &self.layout))
             }
             Err(failure) => Err(match (failure.meaning(), lease_of(txns)) {
                 (Meaning::NoLease, Some(lease)) => Error::LeaseNotFound(lease),
                 _ => failure.error(Access::Write),
             }),
+        }
+    }
+
+    fn note(&self, txns: &[Txn], answer: &wire::TxnResponse) {
+        let last = txns.iter().rev().find_map(|txn| match txn.ops.last() {
+            Some(Op::Put { key, value, .. }) => Some((key, value)),
+            _ => None,
+        });
+        if let Some((key, value)) = last.filter(|_| answer.succeeded) {
+            let revision = revision(answer.header.as_ref()).cast_signed();
+            self.connections.history.note(Anchor { key: self.layout.to_etcd(key), value: value.clone(), revision });
         }
     }
 

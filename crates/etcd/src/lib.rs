@@ -16,10 +16,12 @@ mod compactor;
 mod connection;
 mod endpoint;
 mod failure;
+mod history;
 mod inner;
 mod layout;
 pub mod process;
 mod read;
+mod tls;
 mod txn;
 mod watch;
 mod wire;
@@ -34,12 +36,12 @@ use storage::{
     KeyRange, KeyValue, LeaseId, RangeRequest, RangeResponse, Result, Revision, Store, Txn, TxnOutcome, WatchStream,
 };
 use tokio::task::AbortHandle;
-use tokio_rustls::TlsConnector;
 
 use connection::Connections;
-pub use endpoint::{Certificates, Endpoint, SettingsError};
+pub use endpoint::{Certificates, Endpoint, Renewal, SettingsError};
 use inner::Inner;
 pub use layout::Layout;
+use tls::Tls;
 
 /// Where etcd is, and how it is used.
 #[derive(Clone, Debug)]
@@ -48,6 +50,8 @@ pub struct Options {
     pub endpoints: Vec<Endpoint>,
     /// For `https`.
     pub certificates: Certificates,
+    /// Reads them again for each connection.
+    pub renewal: Option<Renewal>,
     /// The places of the store's keys.
     pub layout: Layout,
     /// The timeout of one request with all its attempts.
@@ -65,6 +69,7 @@ impl Options {
         Self {
             endpoints,
             certificates: Certificates::default(),
+            renewal: None,
             layout,
             timeout: Duration::from_secs(10),
             compaction: Some(Duration::from_secs(300)),
@@ -128,9 +133,8 @@ impl EtcdStore {
         async move {
             let failed = |error: SettingsError| storage::Error::Failed(error.to_string().into());
             options.check().map_err(failed)?;
-            let config = options.certificates.config().map_err(failed)?;
-            let connector = TlsConnector::from(Arc::new(config));
-            let connections = Connections::new(options.endpoints, Some(connector), options.timeout);
+            let tls = Tls::new(&options.certificates, options.renewal).map_err(failed)?;
+            let connections = Connections::new(options.endpoints, tls, options.timeout);
             let inner = Inner::new(connections, options.layout, options.max_txn_bytes);
             inner.revision().await?;
             let compactor = options
@@ -160,6 +164,21 @@ impl EtcdStore {
     /// Whether the last request was answered, and the watches are connected.
     pub fn answers(&self) -> tokio::sync::watch::Receiver<bool> {
         self.0.inner.connections.answers()
+    }
+
+    /// Returns with the reason when etcd has another history than before, as after the restore of a snapshot: this process's
+    /// state is not etcd's. All requests and watches fail from then on.
+    pub fn replaced(&self) -> BoxFuture<'static, Arc<str>> {
+        let mut replaced = self.0.inner.connections.history.breaks();
+        async move {
+            let reason = replaced.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+            match reason {
+                Some(reason) => reason,
+                // The store is dropped.
+                None => std::future::pending().await,
+            }
+        }
+        .boxed()
     }
 
     /// Becomes `true` when the store is closed.

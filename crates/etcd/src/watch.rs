@@ -12,6 +12,7 @@ use tonic::Streaming;
 use crate::assemble::{Assembler, Step};
 use crate::connection::Peer;
 use crate::failure::{Access, Failure, Meaning};
+use crate::history::Anchor;
 use crate::inner::Inner;
 use crate::wire::{self, Watching};
 
@@ -107,6 +108,7 @@ impl Watch {
                 self.resume().await?;
             }
             match self.receive().await {
+                Ok(Some(_)) if self.inner.connections.history.broken().is_some() => self.open = None,
                 Ok(Some(batch)) => return Ok(batch),
                 Ok(None) => {}
                 Err(End::Broken(failure)) => {
@@ -168,6 +170,9 @@ impl Watch {
         if std::mem::take(&mut self.broken) {
             self.inner.connections.note(true);
             tracing::info!(endpoint = %peer.endpoint, revision = self.assembler.position(), "watch of etcd goes on");
+        }
+        if let Some(anchor) = Anchor::of(&response) {
+            self.inner.connections.history.note(anchor);
         }
         match self.assembler.accept(response, &self.inner.layout).map_err(End::Error)? {
             Step::Nothing => Ok(None),

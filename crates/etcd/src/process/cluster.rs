@@ -12,7 +12,8 @@ use super::network::{Link, Network, Node, Relay};
 use super::{Process, Starting};
 use crate::connection::Connections;
 use crate::failure::Access;
-use crate::{Endpoint, Layout, Options, SettingsError, wire};
+use crate::tls::Tls;
+use crate::{Certificates, Endpoint, Layout, Options, SettingsError, wire};
 
 /// Between heartbeats, and until an election, in milliseconds: several times what a loaded machine delays.
 const HEARTBEAT: &str = "--heartbeat-interval=50";
@@ -331,7 +332,8 @@ impl Cluster {
         let address =
             self.members[number].process.as_ref().map_or(SocketAddr::from(([0, 0, 0, 0], 0)), Process::address);
         let endpoint = format!("http://{address}").parse().map_err(Error::other)?;
-        let connections = Connections::new(vec![endpoint], None, TIMEOUT);
+        let tls = Tls::new(&Certificates::default(), None).map_err(Error::other)?;
+        let connections = Connections::new(vec![endpoint], tls, TIMEOUT);
         let answer = connections.request(path, message, Access::Write).await;
         answer.map_err(|failure| Error::other(format!("{}: {}", failure.endpoint, failure.message)))
     }

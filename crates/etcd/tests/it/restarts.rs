@@ -106,15 +106,18 @@ async fn a_deletion_at_the_revision_of_a_compaction_is_not_omitted() {
     let mut watch = store.watch(all(), 1).await.unwrap();
     super::committed(store.txn(txn(vec![put("/a", "0")])).await.unwrap());
     assert_eq!(super::changes(&mut watch, 1).await, ["2+/a"]);
+    super::committed(store.txn(txn(vec![put("/c", "0")])).await.unwrap());
+    assert_eq!(super::changes(&mut watch, 1).await, ["3+/c"]);
     etcd.restart();
     let other = etcd.store().await;
+    super::committed(other.txn(txn(vec![put("/c", "1")])).await.unwrap());
     let deleted = super::committed(other.txn(txn(vec![storage::Op::Delete { key: "/a".into() }])).await.unwrap());
     other.compact(deleted).await.unwrap();
     super::committed(other.txn(txn(vec![put("/b", "0")])).await.unwrap());
     let refused = other.watch(all(), deleted - 1).await.err();
     assert_eq!(refused, Some(Error::Compacted { requested: deleted - 1, oldest: deleted }));
     let resumed = watch.next().await.unwrap();
-    assert_eq!(resumed.err(), Some(Error::Compacted { requested: 2, oldest: deleted }));
+    assert_eq!(resumed.err(), Some(Error::Compacted { requested: 3, oldest: deleted }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,6 +137,53 @@ async fn an_older_state_is_not_served() {
         matches!(&refused, Err(Error::Failed(why)) if why.contains("older state") || why.contains("cluster")),
         "{refused:?}"
     );
+}
+
+/// Restored to an older state beneath a store: other clients have written more since than was lost, and have compacted.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn an_older_state_that_has_grown_since_is_noticed() {
+    for compacts in [false, true] {
+        let mut etcd = Etcd::start(&[]);
+        let store = etcd.store().await;
+        super::committed(store.txn(txn(vec![put("/a", "1")])).await.unwrap());
+        let backup = tempfile::tempdir().unwrap();
+        etcd.process.kill();
+        copy(etcd.directory.path(), backup.path());
+        etcd.restart();
+        let mut watch = store.watch(all(), 1).await.unwrap();
+        assert_eq!(super::changes(&mut watch, 1).await, ["2+/a"]);
+        super::committed(store.txn(txn(vec![put("/b", "1")])).await.unwrap());
+        assert_eq!(super::changes(&mut watch, 1).await, ["3+/b"]);
+
+        etcd.process.kill();
+        let address = etcd.process.address().to_string();
+        etcd.process = etcd::process::Process::start_at(backup.path(), &address, &[]).unwrap();
+        let other = etcd.store().await;
+        for value in 0..5 {
+            super::committed(other.txn(txn(vec![put("/c", &value.to_string())])).await.unwrap());
+        }
+        if compacts {
+            other.compact(6).await.unwrap();
+        }
+        let is_refusal =
+            |error: &Error| matches!(error, Error::Failed(why) if why.contains("an older state was restored"));
+        let ended = watch.next().await.unwrap().unwrap_err();
+        assert!(is_refusal(&ended), "{ended:?}");
+        let refused = store.txn(txn(vec![put("/d", "1")])).await.unwrap_err();
+        assert!(is_refusal(&refused), "{refused:?}");
+        let refused = store.get("/b".into(), None).await.unwrap_err();
+        assert!(is_refusal(&refused), "{refused:?}");
+        assert!(
+            store.replaced().await.contains("does not know the change of /registry/karmada-rs/keys//b at revision 3")
+        );
+        assert!(other.get("/a".into(), None).await.unwrap().is_some(), "a new process serves the restored state");
+    }
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    let copied = std::process::Command::new("cp").arg("-r").arg(from.join("member")).arg(to).status();
+    assert!(copied.unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]

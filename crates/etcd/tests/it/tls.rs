@@ -1,6 +1,8 @@
 //! TLS in both directions.
 
-use etcd::{Certificates, EtcdStore, Options};
+use std::sync::Arc;
+
+use etcd::{Certificates, EtcdStore, Options, Renewal};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use storage::{Error, Store};
 
@@ -21,6 +23,56 @@ impl Authority {
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
+}
+
+/// The authority of both sides is replaced beneath a store. Its certificates are read again when it connects again.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn renewed_certificates_are_used_by_the_next_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let write = |authority: &Authority| {
+        let (server, client) = (authority.issue(), authority.issue());
+        let files = [("ca.crt", authority.0.pem()), ("server.crt", server.0), ("server.key", server.1)];
+        for (name, text) in files.into_iter().chain([("client.crt", client.0), ("client.key", client.1)]) {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+    };
+    write(&Authority::new());
+    let flags = [
+        format!("--cert-file={}", path("server.crt").display()),
+        format!("--key-file={}", path("server.key").display()),
+        format!("--trusted-ca-file={}", path("ca.crt").display()),
+        "--client-cert-auth".to_owned(),
+    ];
+    let flags = flags.each_ref().map(String::as_str);
+    let mut etcd = Etcd::start(&flags);
+    let files = ["ca.crt", "client.crt", "client.key"].map(path);
+    let read = move || {
+        let read = |file: &std::path::PathBuf| std::fs::read(file).map_err(|error| error.to_string());
+        let client = Some((read(&files[1])?, read(&files[2])?));
+        Ok(Certificates { authority: Some(read(&files[0])?), client })
+    };
+    let options = Options {
+        certificates: read().unwrap(),
+        renewal: Some(Renewal(Arc::new(read))),
+        ..etcd.process.options(super::layout()).unwrap()
+    };
+    let store = EtcdStore::open(options).await.unwrap();
+    assert_eq!(store.revision().await, Ok(1));
+
+    let address = etcd.process.address().to_string();
+    let restart = |etcd: &mut Etcd| {
+        etcd.process.kill();
+        etcd.process = etcd::process::Process::start_at(etcd.directory.path(), &address, &flags).unwrap();
+    };
+    // A key that does not fit, as while files are replaced: the former certificates go on.
+    std::fs::write(path("client.key"), Authority::new().issue().1).unwrap();
+    restart(&mut etcd);
+    assert_eq!(store.revision().await, Ok(1));
+    write(&Authority::new());
+    restart(&mut etcd);
+    assert_eq!(store.revision().await, Ok(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
