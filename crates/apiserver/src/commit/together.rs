@@ -72,6 +72,16 @@ fn given_up(why: &str) -> Status {
     Status::failure(StatusReason::Conflict, format!("none of the writes was stored: {why}"))
 }
 
+fn one_revision(resource: &str) -> Status {
+    given_up(&format!("the store would give several changes of {resource} one revision"))
+}
+
+/// A resource of which several objects are written.
+fn written_twice(infos: &[RequestInfo]) -> Option<&str> {
+    let mut resources = std::collections::BTreeSet::new();
+    infos.iter().find(|&info| !resources.insert((&*info.group, &*info.resource))).map(|info| &*info.resource)
+}
+
 /// A special route, such as a proxy, cannot commit here.
 ///
 /// # Errors
@@ -102,6 +112,12 @@ pub(crate) async fn write(
     }
     if let Some(other) = infos.iter().find(|info| server.cache.is_apart(&info.group, &info.resource)) {
         return Err(given_up(&format!("{} are in a store of their own", other.resource)));
+    }
+    // Known before the writes are admitted and encoded for nothing.
+    if server.cache.store().shares_revisions()
+        && let Some(resource) = written_twice(&infos)
+    {
+        return Err(one_revision(resource));
     }
     let _turns = follow(server, user, &infos).await;
     let (table, arrivals) = mpsc::unbounded_channel();
@@ -173,7 +189,7 @@ async fn commit(
     if store.shares_revisions()
         && let Some(place) = changed_twice(&txns)
     {
-        return Err(given_up(&format!("the store would give several changes of {place} one revision")));
+        return Err(one_revision(place));
     }
     let outcomes = match store.txn_all(txns).await {
         Ok(outcomes) => outcomes,
