@@ -111,6 +111,8 @@ impl Failure {
             (Meaning::NotNow | Meaning::Lost, _) => {
                 Error::Unavailable(format!("etcd at {endpoint} cannot be reached or has no leader ({message}); try again").into())
             }
+            // No request was sent; the message names the member.
+            _ if endpoint.is_empty() => Error::Failed(message.as_str().into()),
             _ => Error::Failed(format!("etcd at {endpoint} refuses the request: {message}").into()),
         }
     }

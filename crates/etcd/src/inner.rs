@@ -198,8 +198,11 @@ impl Inner {
 
     /// No member has raised an alarm.
     pub async fn verify(&self) -> Result<()> {
-        let answer =
-            self.connections.request::<_, wire::AlarmResponse>(wire::ALARM, wire::AlarmRequest {}, Access::Read);
+        let answer = self.connections.request::<_, wire::AlarmResponse>(
+            wire::ALARM,
+            wire::AlarmRequest::default(),
+            Access::Read,
+        );
         let alarms = answer.await.map_err(|failure| failure.error(Access::Read))?.alarms;
         match alarms.first() {
             None => Ok(()),

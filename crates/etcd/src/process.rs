@@ -9,8 +9,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
-use crate::{Endpoint, Layout, Options, SettingsError};
+use crate::connection::Connections;
+use crate::failure::{Access, Failure};
+use crate::tls::Tls;
+use crate::{Certificates, Endpoint, Layout, Options, SettingsError, wire};
 
 /// A running etcd.
 #[derive(Debug)]
@@ -79,6 +83,24 @@ impl Process {
     pub fn options(&self, layout: Layout) -> Result<Options, SettingsError> {
         let endpoint: Endpoint = self.url().parse()?;
         Ok(Options { compaction: None, ..Options::new(vec![endpoint], layout) })
+    }
+
+    /// Ends the alarm NOSPACE, as `etcdctl alarm disarm` does.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn disarm(&self) -> std::io::Result<()> {
+        let endpoint = self.url().parse().map_err(std::io::Error::other)?;
+        let tls = Tls::new(&Certificates::default(), None).map_err(std::io::Error::other)?;
+        let connections = Connections::new(vec![endpoint], tls, Duration::from_secs(10));
+        let failed = |failure: Failure| std::io::Error::other(failure.message);
+        let all = wire::AlarmRequest::default();
+        let raised: wire::AlarmResponse = connections.request(wire::ALARM, all, Access::Write).await.map_err(failed)?;
+        for wire::AlarmMember { member_id, alarm } in raised.alarms {
+            let end = wire::AlarmRequest { action: wire::ALARM_DEACTIVATE, member_id, alarm };
+            let _: wire::AlarmResponse = connections.request(wire::ALARM, end, Access::Write).await.map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Its process, for signals.

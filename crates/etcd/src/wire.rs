@@ -22,6 +22,8 @@ pub const COMPARE_VERSION: i32 = 0;
 pub const EVENT_DELETE: i32 = 1;
 /// `AlarmMember.alarm`.
 pub const ALARM_NO_SPACE: i32 = 1;
+/// `AlarmRequest.action`: ends an alarm.
+pub const ALARM_DEACTIVATE: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ResponseHeader {
@@ -307,8 +309,16 @@ pub struct StatusResponse {
     pub is_learner: bool,
 }
 
+/// By default, it reads all alarms.
 #[derive(Clone, PartialEq, Message)]
-pub struct AlarmRequest {}
+pub struct AlarmRequest {
+    #[prost(int32, tag = "1")]
+    pub action: i32,
+    #[prost(uint64, tag = "2")]
+    pub member_id: u64,
+    #[prost(int32, tag = "3")]
+    pub alarm: i32,
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct AlarmMember {

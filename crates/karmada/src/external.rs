@@ -1,6 +1,7 @@
 //! The store in etcd: its settings from kube-apiserver's flags, the places of the built-in resources, and its metrics.
 
 pub mod agreement;
+pub mod leases;
 pub mod overrides;
 
 use std::fs::File;
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use etcd::{Certificates, Endpoint, EtcdStore, Layout};
+use etcd::{Certificates, Endpoint, EtcdStore, Layout, Renewal};
 use identity::encrypted::Places;
 use metrics::{Description, Registry};
 
@@ -101,10 +102,8 @@ impl Settings {
         self.options_of("--etcd-servers", &self.servers)
     }
 
-    /// The options of the etcd at `servers`, which `flag` names. All have the same certificates and prefix.
-    fn options_of(&self, flag: &'static str, servers: &[String]) -> anyhow::Result<etcd::Options> {
-        let endpoints = servers.iter().map(|url| url.parse::<Endpoint>());
-        let endpoints = endpoints.collect::<Result<Vec<_>, _>>().context(flag)?;
+    /// Reads the files of the certificates.
+    fn certificates(&self) -> anyhow::Result<Certificates> {
         let read = |flag: &str, path: &Path| {
             std::fs::read(path).with_context(|| format!("--{flag}: reading {}", path.display()))
         };
@@ -114,10 +113,24 @@ impl Settings {
             _ => anyhow::bail!("--etcd-certfile and --etcd-keyfile belong together: give both or neither"),
         };
         let authority = self.authority.as_deref().map(|path| read("etcd-cafile", path)).transpose()?;
+        Ok(Certificates { authority, client })
+    }
+
+    /// The options of the etcd at `servers`, which `flag` names. All have the same certificates and prefix.
+    fn options_of(&self, flag: &'static str, servers: &[String]) -> anyhow::Result<etcd::Options> {
+        let endpoints = servers.iter().map(|url| url.parse::<Endpoint>());
+        let endpoints = endpoints.collect::<Result<Vec<_>, _>>().context(flag)?;
+        let certificates = self.certificates()?;
         let secure = servers.iter().any(|url| url.starts_with("https:"));
-        ensure!(!secure || authority.is_some(), "--etcd-cafile is missing: the authority of etcd's certificates");
+        ensure!(
+            !secure || certificates.authority.is_some(),
+            "--etcd-cafile is missing: the authority of etcd's certificates"
+        );
         let mut options = etcd::Options::new(endpoints, layout(&self.prefix));
-        options.certificates = Certificates { authority, client };
+        options.certificates = certificates;
+        let settings = self.clone();
+        options.renewal =
+            Some(Renewal(Arc::new(move || settings.certificates().map_err(|error| format!("{error:#}")))));
         options.compaction = Some(self.compaction).filter(|interval| !interval.is_zero());
         options.check().context("--etcd-cafile, --etcd-certfile, --etcd-keyfile")?;
         Ok(options)
