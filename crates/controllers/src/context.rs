@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, merge_patch};
-use client::{Client, Mapper, Patch, PatchOptions};
+use client::{Client, Fence, Mapper, Patch, PatchOptions};
 use controller_runtime::{EventRecorder, Informer, InformerSet, Overlay, Selection, WorkQueue};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
@@ -66,6 +66,8 @@ pub struct Settings {
     pub settle: Duration,
     /// The registry of the controllers' metrics.
     pub metrics: ::metrics::Registry,
+    /// The fence of this process, where it was elected: it covers the writes to members.
+    pub fence: Option<Fence>,
 }
 
 impl Default for Settings {
@@ -89,6 +91,7 @@ impl Default for Settings {
             sums: true,
             settle: Duration::from_millis(100),
             metrics: ::metrics::Registry::default(),
+            fence: None,
         }
     }
 }
@@ -221,6 +224,7 @@ impl Context {
         stop: CancellationToken,
         own: Option<(ClusterName, Client)>,
     ) -> Self {
+        let client = client.fenced(settings.fence.clone());
         let control = InformerSet::until(client.clone(), world.clone(), stop.clone());
         let both = |resource: fn(Scope) -> ApiResource| match own {
             None => Scope::ALL.map(|scope| control.informer(&resource(scope))).to_vec(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use base64::Engine as _;
-use client::{Client, Dial, Endpoint, TokenBucket};
+use client::{Client, Dial, Endpoint, Fence, TokenBucket};
 use controller_runtime::{Caller, Event, Informer, InformerSet, Reach};
 use futures::future::BoxFuture;
 use karmada_api::ApiType;
@@ -88,6 +88,7 @@ struct Inner {
     allow_http: bool,
     stop: CancellationToken,
     metrics: metrics::Registry,
+    fence: Option<Fence>,
     connected: Mutex<HashMap<ClusterName, Connected>>,
     /// Members in Pull mode, used only by [`Members::reading`]: their agents write to them.
     read: Mutex<HashMap<ClusterName, Connected>>,
@@ -122,6 +123,7 @@ impl Members {
         let (qps, burst, allow_http) = (settings.member_qps, settings.member_burst, settings.allow_http_endpoints);
         let cluster_informer = control.informer(&Cluster::api_resource());
         let (metrics, connected) = (settings.metrics.clone(), Mutex::default());
+        let fence = settings.fence.clone();
         let (own, reconnected) = (None, Mutex::default());
         let (read, ways) = (Mutex::default(), OnceLock::new());
         let inner = Inner {
@@ -134,6 +136,7 @@ impl Members {
             allow_http,
             stop,
             metrics,
+            fence,
             connected,
             read,
             proxied: Mutex::default(),
@@ -167,7 +170,7 @@ impl Members {
         settings: &Settings,
         stop: CancellationToken,
     ) -> Self {
-        let client = client.counted_in(&settings.metrics);
+        let client = client.counted_in(&settings.metrics).fenced(settings.fence.clone());
         let client = client.with_limit(TokenBucket::new(settings.member_qps, settings.member_burst).map(Arc::new));
         let reach = Reach::cluster(name.as_str());
         let caches =
@@ -184,6 +187,7 @@ impl Members {
             burst: settings.member_burst,
             allow_http: settings.allow_http_endpoints,
             metrics: settings.metrics.clone(),
+            fence: settings.fence.clone(),
             connected: Mutex::default(),
             read: Mutex::default(),
             proxied: Mutex::default(),
@@ -333,7 +337,7 @@ impl Members {
     }
 
     fn member(&self, name: &str, client: Client, endpoint: Endpoint) -> Member {
-        let client = client.counted_in(&self.0.metrics);
+        let client = client.counted_in(&self.0.metrics).fenced(self.0.fence.clone());
         let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
         let reach = Reach::cluster(name);
         let (world, stop) = (&self.0.world, &self.0.stop);

@@ -31,6 +31,7 @@ use crate::cluster_admission::ClusterAdmission;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::event_storage::{self, EventStorage};
+use crate::external::leases::LeasesHere;
 use crate::front_proxies::FrontProxies;
 use crate::identity;
 use crate::listed_metrics::{self, Offered, Versions};
@@ -192,6 +193,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         }
         false => None,
     };
+    config.admission.extend(peers.as_ref().map(|peers| Arc::new(LeasesHere(peers.placed())) as Arc<dyn Admission>));
     let others = peers.as_ref().map_or_else(Vec::new, |peers| peers.others.clone());
     let own =
         crate::bootstrap::Server { front, others: &others, services: &options.services, authentication, world, more };
@@ -243,7 +245,8 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let token_file = options.token_auth_file.clone().zip(tokens);
     let identity = identity.follow(&server, token_file, stop.clone()).map(|task| (stop, task));
     let operation = options.operation.clone();
-    let peers = entered.map(|entered| entered.run(client_of(&server, "apiserver")));
+    let placed = || server.shared().health.ready_gate("lease-placement");
+    let peers = entered.map(|entered| entered.run(client_of(&server, "apiserver"), placed()));
     let opened = Opened {
         server,
         data,
@@ -357,6 +360,11 @@ impl Opened {
             access::SocketContext { client: self.client("apiserver"), registry: &shared.metrics, world: &shared.world };
         let limits = self.operation.limits(self.server.limits(), &shared.world);
         Socket::open(bound, self.server.service(), limits, &self.data, listen, around).await
+    }
+
+    /// As [`Engine::replaced`].
+    pub fn replaced(&self) -> futures::future::BoxFuture<'static, anyhow::Error> {
+        self.engine.replaced()
     }
 
     /// How the server ends.

@@ -250,8 +250,12 @@ async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
         socket.url,
         socket.kubeconfig.display()
     ));
-    ended().await?;
-    running.stop().await
+    let outcome = tokio::select! {
+        ended = ended() => ended,
+        reason = running.opened.replaced() => Err(reason),
+    };
+    running.stop().await?;
+    outcome
 }
 
 async fn serve_webhook(flags: &FlagValues<'_>) -> anyhow::Result<()> {
@@ -326,6 +330,7 @@ async fn elected(
     let elected = tokio::select! {
         elected = candidate.elected(world) => elected.map(Some),
         ended = ended() => ended.map(|()| None),
+        reason = candidate.replaced() => Err(reason),
         () = waiting => Ok(None),
     };
     match elected {
@@ -349,6 +354,7 @@ async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result
             is_lost = true;
             Ok(false)
         }
+        reason = plane.replaced() => Err(reason),
         begun = begun => begun.map(|()| true),
         ended = ended() => ended.map(|()| false),
     };
@@ -361,6 +367,7 @@ async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result
         print(&welcome(&plane));
         outcome = tokio::select! {
             ended = ended() => ended,
+            reason = plane.replaced() => Err(reason),
             () = plane.lost() => {
                 is_lost = true;
                 Ok(())

@@ -8,6 +8,7 @@ use adoption::store::ReadableStore;
 use anyhow::Context as _;
 use bytes::Bytes;
 use etcd::EtcdStore;
+use futures::future::BoxFuture;
 use identity::encrypted::Places;
 use storage::Store;
 use storage::embedded::{Break, EmbeddedStore, Options};
@@ -161,6 +162,17 @@ impl Engine {
                 gate.set(false);
             }
         });
+    }
+
+    /// Returns with the reason when the store under this process was replaced by another one: the process has to end, because
+    /// its caches and controllers know the former one.
+    pub fn replaced(&self) -> BoxFuture<'static, anyhow::Error> {
+        let Self::Etcd(store, _, others, _) = self else { return Box::pin(std::future::pending()) };
+        let all: Vec<_> = std::iter::once(store).chain(others).map(EtcdStore::replaced).collect();
+        Box::pin(async move {
+            let (reason, ..) = futures::future::select_all(all).await;
+            anyhow::Error::msg(reason.to_string())
+        })
     }
 
     /// Executes `writes` without a sync for each, then syncs once. No client may observe them before.

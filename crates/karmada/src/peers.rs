@@ -13,10 +13,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::bootstrap::objects::Front;
-use client::{Client, DeleteOptions, ListOptions, Preconditions};
+use apiserver::health::Gate;
+use client::{Client, DeleteOptions, Fence, ListOptions, Preconditions};
 use serde_json::{Value, json};
 use storage::{Guard, KeyRange, KeyValue, LeaseId, Op, RangeRequest, Revision, Store, Txn, TxnOutcome};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
@@ -59,6 +61,8 @@ struct Place {
     identity: String,
     /// Where resources are apart.
     agreement: Agreement,
+    /// Open while no server that keeps Leases elsewhere can have started: as long as this one has its place.
+    placed: Fence,
     world: World,
 }
 
@@ -91,9 +95,15 @@ impl Peers {
         let place = format!("{} {}", host.trim(), crate::cli::absolute(data.root()));
         let name = format!("apiserver-{:08x}", apimachinery::hash::fnv1a32(place.as_bytes()));
         let identity = format!("{name}_{}", world.uuid());
-        let place = Place { store, front, name, identity, agreement, world: world.clone() };
+        let placed = Fence::until(Instant::now());
+        let place = Place { store, front, name, identity, agreement, placed, world: world.clone() };
         let others = addresses(&place.others().await?);
         Ok(Self { place, others })
+    }
+
+    /// Open while Leases may be written.
+    pub fn placed(&self) -> Fence {
+        self.place.placed.clone()
     }
 
     /// Registers this server, which started when the store was at `began`. Calls `first` before, unless another server
@@ -117,26 +127,33 @@ impl Peers {
         if !has_company {
             first.await?;
         }
+        let begun = Instant::now();
         let lease = place.store.grant_lease(TTL).await?;
         place.write_record(lease).await?;
+        place.placed.extend(begun + Duration::from_secs(TTL));
         place.store.revoke_lease(lock).await.context("releasing the lock of starting servers")?;
         Ok(Entered { place, lease, others })
     }
 }
 
 impl Entered {
-    /// Renews the registration until it is removed.
-    pub fn run(self, client: Client) -> Running {
+    /// Renews the registration until it is removed. The gate is closed while other servers keep Leases elsewhere.
+    pub fn run(self, client: Client, gate: Gate) -> Running {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(self.keep(client, stop.clone()));
+        gate.set(true);
+        let task = tokio::spawn(self.keep(client, gate, stop.clone()));
         Running { stop, task }
     }
 
-    async fn keep(self, client: Client, stop: CancellationToken) {
+    async fn keep(self, client: Client, gate: Gate, stop: CancellationToken) {
         let Self { place, mut lease, mut others } = self;
         let mut round = 0_u64;
         loop {
-            if let Err(error) = place.renew(&client, &mut lease, &mut others, round).await {
+            let renewed = async {
+                gate.set(place.stay(&mut lease).await?);
+                place.renew(&client, &mut others, round).await
+            };
+            if let Some(Err(error)) = stop.run_until_cancelled(renewed).await {
                 tracing::warn!(err = %format!("{error:#}"), "The place among the API servers cannot be renewed; retrying");
             }
             round = round.wrapping_add(1);
@@ -191,17 +208,35 @@ impl Place {
         Ok(found)
     }
 
-    async fn renew(
-        &self,
-        client: &Client,
-        lease: &mut LeaseId,
-        known: &mut Vec<IpAddr>,
-        round: u64,
-    ) -> anyhow::Result<()> {
-        if let Err(storage::Error::LeaseNotFound(_)) = self.store.keep_alive(*lease).await {
-            *lease = self.store.grant_lease(TTL).await?;
-        }
+    /// Keeps the place of this server. False if other servers keep Leases elsewhere: they started while this one had no
+    /// place. Then no Lease is written here, and the components that were elected here lose theirs.
+    async fn stay(&self, lease: &mut LeaseId) -> anyhow::Result<bool> {
+        let mut begun = Instant::now();
+        let lock = match self.store.keep_alive(*lease).await {
+            Ok(()) => None,
+            Err(storage::Error::LeaseNotFound(_)) => {
+                // As at a start: a server that starts meanwhile finds this one, or this one finds its record.
+                let lock = self.lock().await?;
+                begun = Instant::now();
+                *lease = self.store.grant_lease(TTL).await?;
+                Some(lock)
+            }
+            // The record may be about to end.
+            Err(error) => return Err(error.into()),
+        };
         self.write_record(*lease).await?;
+        let agreed = self.agreement.agrees(&*self.store).await?;
+        match agreed {
+            true => self.placed.extend(begun + Duration::from_secs(TTL)),
+            false => self.placed.close(),
+        }
+        if let Some(lock) = lock {
+            self.store.revoke_lease(lock).await.context("releasing the lock of starting servers")?;
+        }
+        Ok(agreed)
+    }
+
+    async fn renew(&self, client: &Client, known: &mut Vec<IpAddr>, round: u64) -> anyhow::Result<()> {
         let others = addresses(&self.others().await?);
         if others != *known {
             crate::bootstrap::ensure_front(client, self.front, &others).await?;
@@ -211,7 +246,6 @@ impl Place {
         // kube-apiserver renews every 10 s, and removes ended Leases every hour.
         if round.is_multiple_of(4) {
             self.renew_identity(client).await.context("renewing the Lease of this server")?;
-            self.agreement.check(&*self.store).await?;
         }
         if round.is_multiple_of(1_440) {
             remove_ended(client, self.world.now().as_second()).await.context("removing the Leases of ended servers")?;

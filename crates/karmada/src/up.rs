@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use client::Client;
+use client::{Client, Fence};
 use controller_runtime::{LeaderElection, Leading};
 use controllers::{Connector, Settings};
 use estimator::{Connections, Estimators};
+use futures::future::BoxFuture;
 use scheduler::{DeschedulerOptions, Scheduler};
 use scheduling::accurate::Switches;
 use simulator::MemberOptions;
@@ -84,6 +85,7 @@ pub struct Candidate {
 
 /// The turn of this process, until its Lease is lost or released.
 struct Turn {
+    fence: Fence,
     /// Releases the Lease.
     end: CancellationToken,
     lost: CancellationToken,
@@ -109,6 +111,11 @@ impl Candidate {
         &self.socket
     }
 
+    /// As [`Opened::replaced`].
+    pub fn replaced(&self) -> BoxFuture<'static, anyhow::Error> {
+        self.opened.replaced()
+    }
+
     /// Waits for the Lease.
     pub async fn elected(&self, world: &World) -> anyhow::Result<Leading> {
         let (client, never) = (self.opened.client("karmada-controller-manager"), CancellationToken::new());
@@ -123,7 +130,7 @@ impl Candidate {
     pub async fn lead(self, leading: Leading, world: &World) -> anyhow::Result<ControlPlane> {
         let Self { opened, socket, members, options, election } = self;
         let turn = Turn::begin(leading, &opened, &election.name);
-        let mut plane = ControlPlane::over(opened, members, &options, world)?;
+        let mut plane = ControlPlane::over(opened, members, &options, Some(turn.fence.clone()), world)?;
         plane.socket = Some(socket);
         plane.turn = Some(turn);
         Ok(plane)
@@ -145,7 +152,7 @@ impl Candidate {
 
 impl Turn {
     fn begin(leading: Leading, opened: &Opened, lease: &str) -> Self {
-        let (end, lost) = (CancellationToken::new(), CancellationToken::new());
+        let (end, lost, fence) = (CancellationToken::new(), CancellationToken::new(), leading.fence());
         let (stop, report) = (end.clone(), lost.clone());
         let (gauge, lease) = (opened.server.shared().metrics.gauges(&LEADING), lease.to_owned());
         gauge.set(&[&lease], 1.0);
@@ -155,7 +162,7 @@ impl Turn {
             }
             gauge.set(&[&lease], 0.0);
         });
-        Self { end, lost, keeping }
+        Self { fence, end, lost, keeping }
     }
 
     /// Releases the Lease: another process need not wait for its end.
@@ -195,20 +202,28 @@ impl ControlPlane {
 
     async fn start_with(members: SimulatedMembers, options: &Options, world: &World) -> anyhow::Result<Self> {
         let opened = open(options, &members, world).await?;
-        Self::over(opened, members, options, world)
+        Self::over(opened, members, options, None, world)
     }
 
-    fn over(opened: Opened, members: SimulatedMembers, options: &Options, world: &World) -> anyhow::Result<Self> {
+    /// Starts the components. The clients that write for an elected one have its `fence`.
+    fn over(
+        opened: Opened,
+        members: SimulatedMembers,
+        options: &Options,
+        fence: Option<Fence>,
+        world: &World,
+    ) -> anyhow::Result<Self> {
         // The API of an elected process is ready before its components are.
         let ready = options.election.is_none().then(|| opened.server.shared().health.ready_gate("controllers"));
         let stop = CancellationToken::new();
-        let context = context(&opened, members.connector(), &options.settings, world, &stop);
+        let settings = Settings { fence, ..options.settings.clone() };
+        let context = context(&opened, members.connector(), &settings, world, &stop);
         opened.read_from(context.members());
-        let mut kube = kube_controllers(&opened, &context, options, &stop)?;
+        let mut kube = kube_controllers(&opened, &context, &settings, options, &stop)?;
         let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
-        let (scheduler, scheduling) = scheduler(&opened, &context, options, world, &stop)?;
+        let (scheduler, scheduling) = scheduler(&opened, &context, &settings, options, world, &stop)?;
         tasks.push(scheduling);
-        tasks.extend(descheduler(&opened, &context, options, world, &stop)?);
+        tasks.extend(descheduler(&opened, &context, &settings, options, world, &stop)?);
         let (readiness, became_ready) = watch::channel(false);
         let synced = context.clone();
         tasks.push(tokio::spawn(async move {
@@ -248,6 +263,11 @@ impl ControlPlane {
             Some(turn) => turn.lost.cancelled().await,
             None => std::future::pending().await,
         }
+    }
+
+    /// As [`Opened::replaced`].
+    pub fn replaced(&self) -> BoxFuture<'static, anyhow::Error> {
+        self.opened.replaced()
     }
 
     pub fn server(&self) -> &::apiserver::ApiServer {
@@ -371,12 +391,13 @@ pub fn default_kube_controllers() -> Vec<String> {
 fn kube_controllers(
     opened: &Opened,
     context: &controllers::Context,
+    settings: &Settings,
     options: &Options,
     stop: &CancellationToken,
 ) -> anyhow::Result<kube_controllers::Running> {
     let client = opened.client("kube-controller-manager").with_user_agent("kube-controller-manager");
-    let settings = crate::access::controllers(&opened.data);
-    kube_controllers::start(client, context.informers(), settings, &options.kube_controllers, stop.clone())
+    let (client, access) = (client.fenced(settings.fence.clone()), crate::access::controllers(&opened.data));
+    kube_controllers::start(client, context.informers(), access, &options.kube_controllers, stop.clone())
         .context("--kube-controllers")
 }
 
@@ -384,11 +405,13 @@ fn kube_controllers(
 fn scheduler(
     opened: &Opened,
     context: &controllers::Context,
+    settings: &Settings,
     options: &Options,
     world: &World,
     stop: &CancellationToken,
 ) -> anyhow::Result<(Scheduler, JoinHandle<()>)> {
     let client = opened.client("karmada-scheduler").with_user_agent("karmada-scheduler");
+    let client = client.fenced(settings.fence.clone());
     let estimators = match &options.estimators {
         Some(settings) => Some(estimators(opened, context, options, settings)?),
         None => options.scheduler.estimators.clone(),
@@ -421,6 +444,7 @@ fn estimators(
 fn descheduler(
     opened: &Opened,
     context: &controllers::Context,
+    settings: &Settings,
     options: &Options,
     world: &World,
     stop: &CancellationToken,
@@ -437,6 +461,7 @@ fn descheduler(
         }
     };
     let client = opened.client("karmada-descheduler").with_user_agent("karmada-descheduler");
+    let client = client.fenced(settings.fence.clone());
     let (informers, world, stop) = (context.informers().clone(), world.clone(), stop.clone());
     Ok(Some(tokio::spawn(async move {
         scheduler::deschedule(&informers, &client, world, estimators, own, stop).await;

@@ -125,7 +125,7 @@ pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool)
         }
     };
     run_over(control, probes, flags, Some(&lease), open_tunnel, async move |around| {
-        let settings = Settings { metrics: around.registry.clone(), ..settings };
+        let settings = Settings { metrics: around.registry.clone(), fence: around.fence.clone(), ..settings };
         let own = (name.clone(), member_connection.client);
         let context = Context::agent(around.client.clone(), around.world.clone(), own, settings, around.stop.clone());
         let tasks = controllers::start(&context, &selection).context("--controllers")?;

@@ -116,13 +116,17 @@ impl AggregatedServer {
         let data_dir = crate::cli::absolute(data.root());
         tracing::info!(address = %address, dataDir = data_dir, "The {name} is ready");
         crate::cli::print(&format!("The {name} is ready on https://{address}\n"));
-        crate::cli::ended().await?;
+        let outcome = tokio::select! {
+            ended = crate::cli::ended() => ended,
+            reason = self.engine.replaced() => Err(reason),
+        };
         self.server.end_watches();
         stop.cancel();
         keeping.await.context("ending the renewal of certificates")?;
         following.await.context("ending the renewal of the front proxy's authorities")?;
         serving.await.context("ending the connections")?;
-        self.close().await
+        self.close().await?;
+        outcome
     }
 
     pub async fn close(self) -> anyhow::Result<()> {

@@ -14,8 +14,8 @@ mod searching;
 mod watched_members;
 
 use client::kubeconfig::Places;
-use client::{Client, TokenBucket};
-use controller_runtime::LeaderElection;
+use client::{Client, Fence, TokenBucket};
+use controller_runtime::{LeaderElection, Leading};
 use metrics::{Description, Registry};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -49,8 +49,10 @@ const LEASE_FLAGS: [&str; 4] = [
 
 /// The context of a component.
 pub struct ComponentContext {
-    /// To the API server of `--kubeconfig`.
+    /// To the API server of `--kubeconfig`; it has the fence.
     pub client: Client,
+    /// Of this replica, if it was elected.
+    pub fence: Option<Fence>,
     pub world: World,
     pub registry: Registry,
     pub stop: CancellationToken,
@@ -92,9 +94,9 @@ async fn run_over(
     crate::metrics::of_process(&registry);
     let client = client.counted_in(&registry);
     let probes = probes.open(&registry, &probed)?;
-    let around = ComponentContext { client, world, registry, stop };
+    let around = ComponentContext { client, fence: None, world, registry, stop };
     beside(&around);
-    let worked = work(flags, lease, &around, &probes, begin).await;
+    let worked = work(flags, lease, around, &probes, begin).await;
     probed.cancel();
     probes.ended().await;
     worked
@@ -103,7 +105,7 @@ async fn run_over(
 async fn work(
     flags: &FlagValues<'_>,
     lease: Option<&str>,
-    around: &ComponentContext,
+    mut around: ComponentContext,
     probes: &Probes,
     begin: impl AsyncFnOnce(&ComponentContext) -> anyhow::Result<StartedComponent>,
 ) -> anyhow::Result<()> {
@@ -121,6 +123,8 @@ async fn work(
         let stop = ended_lease.clone();
         let gauge = around.registry.gauges(&LEADING);
         let name = lease.to_owned();
+        around.fence = acquired.as_ref().map(Leading::fence);
+        around.client = around.client.fenced(around.fence.clone());
         leading = acquired.map(|leading| {
             gauge.set(&[&name], 1.0);
             tokio::spawn(async move {
@@ -131,7 +135,7 @@ async fn work(
         });
     }
     let begun = tokio::select! {
-        begun = begin(around) => begun?,
+        begun = begin(&around) => begun?,
         ended = &mut ended => return ended,
     };
     let [metrics, health] = [probes.at.metrics, probes.at.health].map(|at| at.map(|at| at.to_string()));

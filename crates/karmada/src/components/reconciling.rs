@@ -18,7 +18,7 @@ pub(super) fn selection(requested: &[&str], here: impl Fn(&Controller) -> bool) 
 pub async fn controller_manager(flags: &FlagValues<'_>, settings: Settings) -> anyhow::Result<()> {
     let selection = selection(&flags.list("controllers"), |_| true);
     run("karmada-controller-manager", flags, Some("karmada-controller-manager"), async move |around| {
-        let settings = Settings { metrics: around.registry.clone(), ..settings };
+        let settings = Settings { metrics: around.registry.clone(), fence: around.fence.clone(), ..settings };
         // This process runs no members.
         let connector: controllers::Connector = Arc::new(|_| None);
         let context =

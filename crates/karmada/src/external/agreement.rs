@@ -77,19 +77,20 @@ impl Agreement {
         store.txn(Txn { guards: Vec::new(), ops }).await.map(drop).context("recording --etcd-servers-overrides")
     }
 
-    /// Logs an error if Leases are elsewhere by now: this process was stopped while others started.
+    /// Whether Leases are still where this server keeps them. They are not if this process was stopped while others started.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn check(&self, store: &dyn Store) -> anyhow::Result<()> {
+    pub async fn agrees(&self, store: &dyn Store) -> anyhow::Result<bool> {
         let recorded = Self::recorded(store).await?.unwrap_or_default();
-        if let Some(leases) = self.differences(&recorded).into_iter().find(|it| it.contains(LEASES)) {
+        let elsewhere = self.differences(&recorded).into_iter().find(|it| it.contains(LEASES));
+        if let Some(leases) = &elsewhere {
             tracing::error!(
                 %leases,
-                "Servers on this etcd have other --etcd-servers-overrides; two processes of a component may be elected. Restart this one with theirs"
+                "Servers on this etcd have other --etcd-servers-overrides; this one writes no Leases. Restart it with theirs"
             );
         }
-        Ok(())
+        Ok(elsewhere.is_none())
     }
 
     async fn recorded(store: &dyn Store) -> anyhow::Result<Option<Self>> {

@@ -108,6 +108,91 @@ fn servers_that_keep_leases_in_different_places_do_not_run_beside_each_other() {
     assert!(alone.terminate());
 }
 
+/// etcd refuses all writes: Leases cannot be renewed, and the API answers reads. Nothing in the member changes, and the control
+/// plane goes on when the alarm is over.
+#[test]
+#[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
+fn a_control_plane_outlives_a_full_etcd() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let mut etcd = Process::start(&path("etcd"), &["--quota-backend-bytes=33554432"]).expect("etcd starts");
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let (member, plane) = first_of_two(directory.path(), &[&[servers.as_str()][..], ELECTION].concat());
+    let propagated = |name: &str| {
+        eventually("the ConfigMap is propagated", || {
+            let output = member.kubectl(&["get", "configmap", name, "-o", "jsonpath={.metadata.uid}"]);
+            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            if output.status.success() { Ok(out.into_owned()) } else { Err(err.into_owned()) }
+        })
+    };
+    plane.ok(&["create", "configmap", "before"]);
+    let uid = propagated("before");
+
+    let big = path("big");
+    std::fs::write(&big, "x".repeat(900_000)).expect("a temporary directory is writable");
+    let file = format!("--from-file={}", big.display());
+    // Secrets are not propagated here.
+    let mut number = 0;
+    let refused = eventually("etcd is full", || {
+        number += 1;
+        let output = plane.kubectl(&["create", "secret", "generic", &format!("big-{number}"), &file]);
+        if output.status.success() { Err("it has space".to_owned()) } else { Ok(output.stderr) }
+    });
+    let refused = String::from_utf8_lossy(&refused).into_owned();
+    assert!(refused.contains("alarm disarm"), "{refused}");
+    eventually("the process has lost its Lease", || match leaders(std::slice::from_ref(&plane)) {
+        0 => Ok(()),
+        found => Err(format!("{found} Leases")),
+    });
+    plane.ok(&["get", "configmap", "before"]);
+    assert_eq!(propagated("before"), uid);
+
+    let address = etcd.address().to_string();
+    etcd.kill();
+    let etcd = Process::start_at(&path("etcd"), &address, &[]).expect("etcd starts");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(etcd.disarm()).expect("the alarm ends");
+    eventually("writes are served again", || {
+        let output = plane.kubectl(&["create", "configmap", "after"]);
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    });
+    propagated("after");
+    assert_eq!(propagated("before"), uid);
+    assert!(plane.terminate());
+}
+
+/// A process is stopped while Leases move to another etcd. When it continues, it neither leads nor lets others be elected.
+#[test]
+#[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
+fn a_process_that_was_stopped_while_leases_moved_writes_none() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let etcd = Process::start(&path("main"), &[]).expect("etcd starts");
+    let leases = Process::start(&path("leases"), &[]).expect("etcd starts");
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let overrides = format!("--etcd-servers-overrides=coordination.k8s.io/leases#{}", leases.url());
+    let stopped = Karmada::up_with(&path("stopped"), &[&[&*servers, &*overrides][..], ELECTION].concat());
+    let lease = ["label", "lease", "-n", "karmada-system", "karmada-up", "--overwrite"];
+    let write = |plane: &Karmada, value: &str| plane.kubectl(&[&lease[..], &[&format!("written={value}")]].concat());
+    assert!(write(&stopped, "before").status.success());
+    stopped.pause();
+    // It starts once the stopped process is no server any more, and no Lease prevents its election.
+    let moved = Karmada::up_with(&path("moved"), &[&[&*servers][..], ELECTION].concat());
+    stopped.resume();
+    let refused = write(&stopped, "after");
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("this server writes no Leases"), "{why}");
+    unready(&stopped, "lease-placement");
+    eventually("the process has lost its Lease", || match leaders(std::slice::from_ref(&stopped)) {
+        0 => Ok(()),
+        found => Err(format!("{found} Leases")),
+    });
+    assert!(!write(&stopped, "later").status.success());
+    assert!(write(&moved, "later").status.success());
+    stopped.ok(&["get", "--raw", "/livez"]);
+    assert!(stopped.terminate() && moved.terminate());
+}
+
 #[test]
 #[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
 fn events_may_have_a_separate_etcd() {

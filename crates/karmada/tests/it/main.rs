@@ -14,6 +14,7 @@ mod damaged;
 mod demo;
 mod docs;
 mod etcd_away;
+mod etcd_restored;
 mod event_sources;
 mod event_storage;
 mod explain;
