@@ -128,7 +128,7 @@ impl Connections {
         Err(Failure { sent, message: failures.join("; "), ..last })
     }
 
-    /// Sends no more requests, for good.
+    /// Sends no more requests, permanently.
     pub fn break_history(&self, reason: &str) -> Arc<str> {
         self.note(false);
         self.history.break_off(reason)

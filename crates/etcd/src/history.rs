@@ -49,7 +49,7 @@ impl History {
         self.broken.subscribe()
     }
 
-    /// Records that etcd has another history, for good, and returns the message of the first such record.
+    /// Records permanently that etcd has another history, and returns the message of the first such record.
     pub fn break_off(&self, reason: &str) -> Arc<str> {
         let mut message: Arc<str> = format!(
             "{reason}: an older state was restored; restart this server, and restore with `etcdutl snapshot restore \
