@@ -47,7 +47,8 @@ async fn a_full_etcd_is_reported_and_still_read() {
     let sound = store.verify().await;
     assert!(matches!(&sound, Err(Error::Alarm(why)) if why.contains("NOSPACE")), "{sound:?}");
     let found = store.range(RangeRequest { range: all(), revision: None, limit: 0 }).await.unwrap();
-    assert_eq!(found.count, written);
+    // etcd applies the write that exceeds the quota, and refuses it earlier where it notices.
+    assert!([written, written + 1].contains(&found.count), "{} of {written}", found.count);
 }
 
 /// More than a gRPC message and than a page: a list is read in pages, all of one revision, and a watch in fragments.
