@@ -2,7 +2,7 @@
 //! client that reads nothing costs a few pointers instead of a queue; the log's size for slow watchers is bounded in
 //! number and in bytes. A watcher whose next change has been dropped ends, and its client resumes from the store.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -29,6 +29,13 @@ pub(super) const BACKLOG_BYTES: usize = 128 << 20;
 /// Changes a watcher takes out of the log at once, and the bytes after which it takes no more.
 const TOGETHER: usize = 32;
 const TOGETHER_BYTES: usize = 32 << 10;
+/// Changes that a watcher looks at before it lets go of the log.
+const SCANNED: usize = 1024;
+/// Changes between two looks at all watchers while one of them is slow.
+const AGAIN: u64 = 64;
+
+/// No position.
+const NONE: u64 = u64::MAX;
 
 /// The changes, oldest first.
 pub(super) struct Log {
@@ -65,8 +72,13 @@ impl Log {
         self.account(before);
     }
 
-    /// Drops changes that neither history nor a watcher within the bounds needs; `needed` is the position of the
-    /// slowest watcher. Returns the dropped changes.
+    /// The position of the first change.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Drops changes that neither history nor a watcher within the bounds needs; no watcher needs one before the position
+    /// `needed`. Returns the dropped changes.
     pub fn trim(&mut self, needed: u64) -> Vec<Arc<Event>> {
         let before = self.excess();
         let most = if self.backlog.load(Relaxed) > BACKLOG_BYTES { HISTORY_BYTES } else { LAG_BYTES };
@@ -102,22 +114,28 @@ impl Log {
         }
     }
 
-    /// Moves the next changes of a watcher into `out`; `false` when some of them have been dropped.
-    fn read(&self, cursor: &Cursor, out: &mut VecDeque<Arc<Event>>) -> bool {
-        let at = cursor.at.load(Relaxed);
+    /// Moves the next changes that a watcher selects into `out`; `false` when some of them have been dropped.
+    ///
+    /// Called with the log locked: no change is added between the last one that is read and the note that none is left.
+    fn read(&self, cursor: &Cursor, ends_at: u64, out: &mut VecDeque<Arc<Event>>) -> bool {
+        let at = cursor.next.load(Relaxed);
         let Some(start) = at.checked_sub(self.first).and_then(|start| usize::try_from(start).ok()) else {
             return false;
         };
-        let left = usize::try_from(cursor.ends_at.load(Acquire).saturating_sub(at)).unwrap_or(usize::MAX);
-        let mut bytes = 0;
-        for event in self.events.range(start.min(self.events.len())..).take(left) {
+        let left = usize::try_from(ends_at.saturating_sub(at)).unwrap_or(usize::MAX);
+        let (mut bytes, mut seen) = (0, 0);
+        for event in self.events.range(start.min(self.events.len())..).take(left.min(SCANNED)) {
             if out.len() == TOGETHER || bytes > TOGETHER_BYTES {
                 break;
             }
-            bytes += event.weight();
-            out.push_back(Arc::clone(event));
+            seen += 1;
+            if cursor.place.selects(event) {
+                bytes += event.weight();
+                out.push_back(Arc::clone(event));
+            }
         }
-        cursor.at.store(at + out.len() as u64, Relaxed);
+        let next = at + seen;
+        cursor.next.store(if next >= self.end() { NONE } else { next }, Relaxed);
         true
     }
 
@@ -131,10 +149,38 @@ impl Log {
     }
 }
 
+/// The objects whose changes a watcher receives, as far as they can be looked up; its selectors may exclude some of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selection<'a> {
+    /// `None` for all namespaces.
+    pub namespace: Option<&'a str>,
+    /// `None` for all names.
+    pub name: Option<&'a str>,
+}
+
+/// A [`Selection`] that is kept.
+struct Place {
+    namespace: Option<Box<str>>,
+    name: Option<Box<str>>,
+}
+
+impl Place {
+    fn selects(&self, event: &Event) -> bool {
+        if self.namespace.is_none() && self.name.is_none() {
+            return true;
+        }
+        let (namespace, name) = event.place();
+        self.namespace.as_deref().is_none_or(|only| only == namespace)
+            && self.name.as_deref().is_none_or(|only| only == name)
+    }
+}
+
 /// The position of one watcher.
 pub(super) struct Cursor {
-    at: AtomicU64,
-    /// Its index in [`Cursors`].
+    place: Place,
+    /// The position of the first change that it may select and has not read; [`NONE`] if there is no such change.
+    next: AtomicU64,
+    /// Its index in its list of [`Cursors`].
     index: AtomicUsize,
     /// The position at which it ends.
     ends_at: AtomicU64,
@@ -142,50 +188,137 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    fn has_ended(&self) -> bool {
-        self.at.load(Relaxed) >= self.ends_at.load(Acquire)
+    /// A change that it may select has this position.
+    fn note(&self, position: u64) {
+        if self.next.load(Relaxed) == NONE {
+            self.next.store(position, Release);
+        }
     }
 }
 
-/// The watchers of a resource.
+/// The watchers of a namespace, or of all.
+#[derive(Default)]
+struct Watchers {
+    of_all: Vec<Arc<Cursor>>,
+    of_names: HashMap<Box<str>, Vec<Arc<Cursor>>>,
+}
+
+impl Watchers {
+    fn all(&self) -> impl Iterator<Item = &Arc<Cursor>> {
+        self.of_all.iter().chain(self.of_names.values().flatten())
+    }
+
+    fn of(&self, name: &str) -> impl Iterator<Item = &Arc<Cursor>> {
+        let named = if self.of_names.is_empty() { None } else { self.of_names.get(name) };
+        self.of_all.iter().chain(named.into_iter().flatten())
+    }
+
+    fn list(&mut self, name: Option<&str>) -> &mut Vec<Arc<Cursor>> {
+        match name {
+            None => &mut self.of_all,
+            Some(name) => self.of_names.entry(name.into()).or_default(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.of_all.is_empty() && self.of_names.is_empty()
+    }
+
+    fn remove(&mut self, cursor: &Arc<Cursor>) {
+        let name = cursor.place.name.as_deref();
+        let list = self.list(name);
+        let index = cursor.index.load(Relaxed);
+        if list.get(index).is_some_and(|found| Arc::ptr_eq(found, cursor)) {
+            list.swap_remove(index);
+            if let Some(moved) = list.get(index) {
+                moved.index.store(index, Relaxed);
+            }
+        }
+        if let Some(name) = name.filter(|_| list.is_empty()) {
+            self.of_names.remove(name);
+        }
+    }
+}
+
+/// The watchers of a resource, by what they select: a change costs nothing for those that it does not concern.
 #[derive(Default)]
 pub(super) struct Cursors {
-    all: Vec<Arc<Cursor>>,
+    everywhere: Watchers,
+    of_namespaces: HashMap<Box<str>, Watchers>,
+    /// No watcher needs a change before this position.
+    floor: u64,
+    /// The log's end at which the slowest watcher is determined again, if that did not help last time.
+    again_at: u64,
     /// No further change is delivered.
     retired: bool,
 }
 
 impl Cursors {
-    pub fn add(&mut self, at: u64) -> Arc<Cursor> {
+    /// A watcher of changes from `at` on, in a log with this end.
+    pub fn add(&mut self, selection: Selection<'_>, at: u64, end: u64) -> Arc<Cursor> {
+        let place = Place { namespace: selection.namespace.map(Box::from), name: selection.name.map(Box::from) };
         let cursor = Arc::new(Cursor {
-            at: AtomicU64::new(at),
-            index: AtomicUsize::new(self.all.len()),
-            ends_at: AtomicU64::new(if self.retired { 0 } else { u64::MAX }),
+            place,
+            next: AtomicU64::new(if at < end { at } else { NONE }),
+            index: AtomicUsize::new(0),
+            ends_at: AtomicU64::new(if self.retired { 0 } else { NONE }),
             waker: AtomicWaker::new(),
         });
         if !self.retired {
-            self.all.push(Arc::clone(&cursor));
+            self.floor = self.floor.min(at);
+            let watchers = match selection.namespace {
+                None => &mut self.everywhere,
+                Some(namespace) => self.of_namespaces.entry(namespace.into()).or_default(),
+            };
+            let list = watchers.list(selection.name);
+            cursor.index.store(list.len(), Relaxed);
+            list.push(Arc::clone(&cursor));
         }
         cursor
     }
 
     fn remove(&mut self, cursor: &Arc<Cursor>) {
-        let index = cursor.index.load(Relaxed);
-        if self.all.get(index).is_some_and(|found| Arc::ptr_eq(found, cursor)) {
-            self.all.swap_remove(index);
-            if let Some(moved) = self.all.get(index) {
-                moved.index.store(index, Relaxed);
+        match cursor.place.namespace.as_deref() {
+            None => self.everywhere.remove(cursor),
+            Some(namespace) => {
+                let Some(watchers) = self.of_namespaces.get_mut(namespace) else { return };
+                watchers.remove(cursor);
+                if watchers.is_empty() {
+                    self.of_namespaces.remove(namespace);
+                }
             }
+        }
+        if cursor.next.load(Relaxed) <= self.floor {
+            self.again_at = 0;
         }
     }
 
-    /// The position of the slowest.
-    pub fn slowest(&self) -> u64 {
-        self.all.iter().map(|cursor| cursor.at.load(Relaxed)).min().unwrap_or(u64::MAX)
+    /// The watchers that may select the object of a change.
+    fn of(&self, event: &Event) -> impl Iterator<Item = &Arc<Cursor>> {
+        let (namespace, name) = event.place();
+        let there = if self.of_namespaces.is_empty() { None } else { self.of_namespaces.get(namespace) };
+        self.everywhere.of(name).chain(there.into_iter().flat_map(move |watchers| watchers.of(name)))
     }
 
-    pub fn wake(&self) {
-        self.all.iter().for_each(|cursor| cursor.waker.wake());
+    /// Notes the position of a change for the watchers that may select it.
+    pub fn note(&self, event: &Event, position: u64) {
+        self.of(event).for_each(|cursor| cursor.note(position));
+    }
+
+    /// Wakes the watchers that may select the object of a change.
+    pub fn wake(&self, event: &Event) {
+        self.of(event).for_each(|cursor| cursor.waker.wake());
+    }
+
+    /// No watcher needs a change before this position, in a log from `first` to `end`. It may be lower than necessary: all
+    /// watchers are looked at once in as many changes as the log keeps, and while one of them is slow once in a few.
+    pub fn needed(&mut self, first: u64, end: u64) -> u64 {
+        if self.floor <= first && end >= self.again_at {
+            let all = self.everywhere.all().chain(self.of_namespaces.values().flat_map(Watchers::all));
+            self.floor = all.map(|cursor| cursor.next.load(Relaxed)).min().unwrap_or(NONE).min(end);
+            self.again_at = if self.floor <= first { end + AGAIN } else { 0 };
+        }
+        self.floor
     }
 
     /// Ends every watcher at this position, and at once those that are still added.
@@ -196,7 +329,9 @@ impl Cursors {
 
     /// Ends every watcher at this position, after it has received the earlier changes.
     pub fn end(&mut self, position: u64) {
-        for cursor in self.all.drain(..) {
+        let everywhere = std::mem::take(&mut self.everywhere);
+        let elsewhere = std::mem::take(&mut self.of_namespaces);
+        for cursor in everywhere.all().chain(elsewhere.values().flat_map(Watchers::all)) {
             cursor.ends_at.store(position, Release);
             cursor.waker.wake();
         }
@@ -232,12 +367,14 @@ impl Events {
 
     /// The next change, if there is one; `Some(None)` at the end.
     pub fn now(&mut self) -> Option<Option<Arc<Event>>> {
-        if self.taken.is_empty() {
-            if self.cursor.at.load(Relaxed) == self.resource.end() && !self.cursor.has_ended() {
-                return None;
+        while self.taken.is_empty() {
+            // Read first: changes before the end are noted before it is set.
+            let ends_at = self.cursor.ends_at.load(Acquire);
+            let next = self.cursor.next.load(Acquire);
+            if next == NONE || next >= ends_at {
+                return if ends_at == NONE { None } else { Some(None) };
             }
-            let has_all = self.resource.log().read(&self.cursor, &mut self.taken);
-            if !has_all || (self.taken.is_empty() && self.cursor.has_ended()) {
+            if !self.resource.log().read(&self.cursor, ends_at, &mut self.taken) {
                 return Some(None);
             }
         }

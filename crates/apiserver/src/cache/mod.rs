@@ -31,8 +31,8 @@ pub use apart::Apart;
 use apart::Scope;
 use leases::Leases;
 use load::Lost;
-pub use log::Events;
 use log::LAG;
+pub use log::{Events, Selection};
 pub use resource::{Event, ResourceCache, Subscription};
 pub use unreadable::{UNREADABLE, is_unreadable};
 
@@ -448,10 +448,10 @@ mod tests {
         let object = Object::parse(r#"{"metadata":{"name":"a"}}"#).expect("an object").shared();
         cache.resource("g/full").load([(ObjectKey::cluster("a"), object)].into_iter(), 1);
         let empty = cache.resource("g/empty");
-        let mut before = empty.subscribe(None, 1).expect("all can be read");
+        let mut before = empty.subscribe(Selection::default(), 1).expect("all can be read");
         ["g/full", "g/empty", "g/never"].into_iter().for_each(|place| cache.retire(place));
         assert_eq!(cache.places(), [Arc::from("g/full")]);
-        let mut late = empty.subscribe(None, 1).expect("all can be read");
+        let mut late = empty.subscribe(Selection::default(), 1).expect("all can be read");
         for watch in [&mut before, &mut late] {
             assert_eq!(watch.events.recv().await.map(|event| event.revision), None);
         }

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 
 use apimachinery::object::Packer;
@@ -12,7 +11,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use storage::{Change, Revision};
 
 use super::committed::Committed;
-use super::log::{Cursors, Events, HISTORY, HISTORY_BYTES, Log};
+use super::log::{Cursors, Events, HISTORY, HISTORY_BYTES, Log, Selection};
 use super::unreadable::Unreadable;
 use crate::cache::keys;
 use crate::cache::snapshot::Snapshot;
@@ -32,7 +31,16 @@ impl Event {
     /// Bytes of the object that it retains. The previous state belongs to the event that created it, unless there is no
     /// later one.
     pub(super) fn weight(&self) -> usize {
-        self.current.as_ref().or(self.previous.as_ref()).map_or(0, |object| object.size())
+        self.object().map_or(0, |object| object.size())
+    }
+
+    /// Namespace and name of the object; the namespace is empty where it has none.
+    pub(super) fn place(&self) -> (&str, &str) {
+        self.object().map_or(("", ""), |object| (object.namespace().unwrap_or_default(), object.name()))
+    }
+
+    fn object(&self) -> Option<&Arc<Object>> {
+        self.current.as_ref().or(self.previous.as_ref())
     }
 }
 
@@ -54,8 +62,6 @@ pub struct ResourceCache {
     cursors: Mutex<Cursors>,
     pub(super) state: RwLock<State>,
     log: RwLock<Log>,
-    /// The position of the next change, readable without a lock.
-    end: AtomicU64,
     /// Lists in use, by namespace, and the state they are of.
     lists: Mutex<Lists>,
     packer: Mutex<Packer>,
@@ -83,7 +89,6 @@ impl ResourceCache {
             cursors: Mutex::default(),
             state: RwLock::new(state),
             log: RwLock::new(Log::new(revision, backlog)),
-            end: AtomicU64::new(0),
             lists: Mutex::default(),
             packer: Mutex::default(),
             committed: Committed::default(),
@@ -151,15 +156,16 @@ impl ResourceCache {
     /// Makes a change visible to watchers.
     pub(super) fn deliver(&self, event: Event) {
         let dropped = {
-            let cursors = self.cursors.lock();
+            let mut cursors = self.cursors.lock();
+            let event = Arc::new(event);
             let dropped = {
                 let mut log = self.log.write();
-                log.push(Arc::new(event));
-                self.end.store(log.end(), Release);
+                cursors.note(&event, log.end());
+                log.push(Arc::clone(&event));
                 // The slowest watcher is determined only if changes must be dropped.
-                if log.exceeds(HISTORY, HISTORY_BYTES) { log.trim(cursors.slowest()) } else { Vec::new() }
+                if log.exceeds(HISTORY, HISTORY_BYTES) { trim(&mut log, &mut cursors) } else { Vec::new() }
             };
-            cursors.wake();
+            cursors.wake(&event);
             dropped
         };
         self.forget(&dropped);
@@ -173,14 +179,9 @@ impl ResourceCache {
             if !self.log.read().exceeds(HISTORY, HISTORY_BYTES) {
                 return;
             }
-            self.log.write().trim(cursors.slowest())
+            trim(&mut self.log.write(), &mut cursors)
         };
         self.forget(&dropped);
-    }
-
-    /// The position of the next change.
-    pub(super) fn end(&self) -> u64 {
-        self.end.load(Acquire)
     }
 
     pub(super) fn log(&self) -> RwLockReadGuard<'_, Log> {
@@ -299,17 +300,18 @@ impl ResourceCache {
         list
     }
 
-    /// Begins a watch of later changes, preceded by the current state (of one namespace or all).
+    /// Begins a watch of later changes, preceded by the current state (of the namespace or all).
     ///
     /// # Errors
     /// If the stored value of an object in it cannot be read.
-    pub fn subscribe(self: &Arc<Self>, namespace: Option<&str>, now: Revision) -> Result<Subscription, Status> {
+    pub fn subscribe(self: &Arc<Self>, selection: Selection<'_>, now: Revision) -> Result<Subscription, Status> {
         let mut cursors = self.cursors.lock();
         let state = self.state.read();
-        state.unreadable.check_scope(&self.place, namespace)?;
-        let cursor = cursors.add(self.log.read().end());
+        state.unreadable.check_scope(&self.place, selection.namespace)?;
+        let end = self.log.read().end();
+        let cursor = cursors.add(selection, end, end);
         Ok(Subscription {
-            initial: self.snapshot(&state, namespace),
+            initial: self.snapshot(&state, selection.namespace),
             revision: state.newest.max(now),
             events: Events::new(Arc::clone(self), cursor),
         })
@@ -317,14 +319,15 @@ impl ResourceCache {
 
     /// Begins a watch of changes after `from`. If earlier changes are no longer in the log, the subscription begins at
     /// the current revision, which it reports; the changes in between are read from the store.
-    pub fn subscribe_after(self: &Arc<Self>, from: Revision, now: Revision) -> Subscription {
+    pub fn subscribe_after(self: &Arc<Self>, selection: Selection<'_>, from: Revision, now: Revision) -> Subscription {
         let mut cursors = self.cursors.lock();
         let newest = self.state.read().newest;
-        let (at, revision) = {
+        let (at, end, revision) = {
             let log = self.log.read();
-            if from < log.from { (log.end(), newest.max(now)) } else { (log.after(from), from) }
+            let end = log.end();
+            if from < log.from { (end, end, newest.max(now)) } else { (log.after(from), end, from) }
         };
-        let events = Events::new(Arc::clone(self), cursors.add(at));
+        let events = Events::new(Arc::clone(self), cursors.add(selection, at, end));
         Subscription { initial: Arc::default(), revision, events }
     }
 
@@ -361,6 +364,12 @@ impl State {
     fn in_scope(&self, namespace: Option<&str>) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
         self.objects.range(bounds(namespace))
     }
+}
+
+/// Drops the changes that no watcher needs.
+fn trim(log: &mut Log, cursors: &mut Cursors) -> Vec<Arc<Event>> {
+    let needed = cursors.needed(log.first(), log.end());
+    log.trim(needed)
 }
 
 /// The first and the last key of a namespace (`None`: all). Names of namespaces have no NUL, so the keys of another

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use transport::ApiService;
 
 use crate::cache::keys;
-use crate::cache::{Event, Subscription};
+use crate::cache::{Event, Selection, Subscription};
 use crate::conversion;
 use crate::state::Shared;
 
@@ -162,7 +162,7 @@ impl Definitions {
 
     fn subscribe(&self) -> Result<Subscription, apimachinery::Status> {
         let cache = self.server.cache.resource(&keys::group_resource(GROUP, PLURAL));
-        cache.subscribe(None, self.server.cache.revision())
+        cache.subscribe(Selection::default(), self.server.cache.revision())
     }
 
     async fn absorb(self: &Arc<Self>, event: &Event) {

@@ -147,6 +147,11 @@ impl Filter {
         self.everything
     }
 
+    /// The only name it accepts, if that is given.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.fields.exact("metadata.name")
+    }
+
     /// How many objects are scanned before yielding: some 100 µs of work, with labels and names parsed and fields in a
     /// tree to decode.
     fn piece(&self) -> usize {

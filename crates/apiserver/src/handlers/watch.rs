@@ -18,7 +18,7 @@ use super::frames::{self, Frames};
 use super::read::Filter;
 use crate::cache::keys;
 use crate::cache::snapshot::Snapshot;
-use crate::cache::{Event, Events, Replay};
+use crate::cache::{Event, Events, Replay, Selection};
 use crate::conversion::{self, Conversions};
 use crate::request::options::ListOptions;
 use crate::state::ending::Share;
@@ -61,9 +61,10 @@ impl Call<'_> {
         }
         let bookmarks = options.allow_bookmarks;
         let now = self.stored().revision();
+        let selection = Selection { namespace: self.namespace(), name: filter.name() };
         let subscription = match from {
-            None => self.cache().subscribe(self.namespace(), now)?,
-            Some(from) => self.cache().subscribe_after(from, now),
+            None => self.cache().subscribe(selection, now)?,
+            Some(from) => self.cache().subscribe_after(selection, from, now),
         };
         let mut replay = None;
         if let Some(from) = from.filter(|from| *from < subscription.revision) {
