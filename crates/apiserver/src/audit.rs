@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 use metrics::{Counters, Description, Registry};
 use parking_lot::Mutex;
 use serde_json::Value;
-use transport::{Body, BoxError, Draft, Identity, Payload, Response, full};
+use transport::{Body, BoxError, Draft, Identity, NewObjects, Payload, Response, full};
 use world::World;
 
 use crate::auth::authz;
@@ -197,6 +197,12 @@ impl Recording {
         }
         if let Some(draft) = parts.extensions.get::<Draft>() {
             draft.look(|document| self.request_object(document.clone()));
+            return Ok(body);
+        }
+        if let Some(NewObjects(objects)) = parts.extensions.get() {
+            if let [object] = &**objects.lock() {
+                self.request_object(object.clone());
+            }
             return Ok(body);
         }
         // The data of an upgraded or proxied connection is not an object.

@@ -5,13 +5,15 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use apimachinery::{Status, StatusReason};
+use apimachinery::{Object, Status, StatusReason};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
-use transport::{Identity, Request, Response};
+use parking_lot::Mutex;
+use transport::{Identity, NewObjects, Payload, Request, Response};
 
-use crate::audit::Recording;
+use crate::audit::{Auditor, Recording};
 use crate::auth::authn::{expiry, impersonate};
 use crate::auth::authz::{self, Attributes, ResourceAttributes};
 use crate::commit::together;
@@ -31,8 +33,9 @@ use crate::wire::respond;
 pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     let info = RequestInfo::parse(request.method(), request.uri());
     let mut audit_id = request.headers().get("audit-id").cloned();
-    // Writes that are stored together are recorded each by itself.
-    let is_apart = request.extensions().get::<transport::Together>().is_some();
+    // Writes that are stored together, and objects that are created together, are recorded each by itself.
+    let is_apart = request.extensions().get::<transport::Together>().is_some()
+        || request.extensions().get::<NewObjects>().is_some();
     let recording = server.auditor.get().filter(|_| !is_apart).map(|auditor| {
         let given = audit_id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned);
         let id = given.unwrap_or_else(|| server.world.uuid());
@@ -85,7 +88,7 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
         server.counted.terminated(&info, known, response.status());
     }
     server.counted.end(&info, known, response.status(), (!long).then(|| started.elapsed()));
-    if let Some(transport::Payload::Created(outcomes)) = response.extensions().get() {
+    if let Some(Payload::Created(outcomes)) = response.extensions().get() {
         server.counted.more(&info, known, outcomes);
     }
     if let Some(recording) = &recording {
@@ -203,9 +206,11 @@ async fn answer_as(
         Some(wire) => refused_in(&mut watched, seated(server, info, (&user, wire), bounds).await)?,
     };
     let together = parts.extensions.get::<transport::Together>().map(transport::Together::take);
-    let mut answer = match together {
-        Some(requests) => write_together(server, &user, requests).await,
-        None => answer_to(server, info, &user, parts, body).await,
+    let auditor = server.auditor.get().filter(|_| parts.extensions.get::<NewObjects>().is_some());
+    let mut answer = match (together, auditor) {
+        (Some(requests), _) => write_together(server, &user, requests).await,
+        (None, Some(auditor)) => create_recorded(server, info, &user, parts, auditor).await,
+        (None, None) => answer_to(server, info, &user, parts, body).await,
     };
     drop(seat);
     watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
@@ -277,6 +282,51 @@ fn write_together<'a>(
         .boxed()
     });
     together::write(server, user, requests, answer).boxed()
+}
+
+/// Creates of one request in this process, each with an audit event of its own, as if it had been sent separately. Boxed,
+/// because otherwise every request would reserve the space that few need.
+fn create_recorded<'a>(
+    server: &'a Shared,
+    info: &'a RequestInfo,
+    user: &'a Identity,
+    mut parts: http::request::Parts,
+    auditor: &'a Arc<Auditor>,
+) -> BoxFuture<'a, Result<Response, Status>> {
+    let objects = parts.extensions.remove::<NewObjects>().map(|objects| std::mem::take(&mut *objects.0.lock()));
+    let creations = objects.unwrap_or_default().into_iter().map(move |object| {
+        let mut request = Request::from_parts(parts.clone(), transport::empty());
+        request.extensions_mut().insert(NewObjects(Arc::new(Mutex::new(vec![object]))));
+        async move {
+            let recording = auditor.begin(info, &request, server.world.uuid(), &server.world);
+            let created = create_one(server, info, user, request, &recording).await;
+            let shown = match &created {
+                Ok(object) => respond::payload(StatusCode::CREATED, Payload::Object(Arc::clone(object))),
+                Err(status) => respond::failure(status),
+            };
+            drop(recording.responded(shown, false).await);
+            created.map_err(Box::new)
+        }
+    });
+    let all = futures::future::join_all(creations);
+    async move { Ok(respond::payload(StatusCode::CREATED, Payload::Created(all.await))) }.boxed()
+}
+
+async fn create_one(
+    server: &Shared,
+    info: &RequestInfo,
+    user: &Identity,
+    request: Request,
+    recording: &Recording,
+) -> Result<Arc<Object>, Status> {
+    recording.received(info, user).await?;
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(recording.clone());
+    let mut response = answer_to(server, info, user, parts, body).await?;
+    match response.extensions_mut().remove::<Payload>() {
+        Some(Payload::Created(mut outcomes)) if outcomes.len() == 1 => outcomes.remove(0).map_err(|status| *status),
+        _ => Err(Status::internal("a create was answered without its object")),
+    }
 }
 
 /// The answer to a request of an authenticated user.
@@ -358,6 +408,6 @@ async fn everything(server: &Shared, user: &Identity) -> Result<Response, Status
         ready.unwrap_or(Poll::Pending)
     }));
     let changes = transport::Changes { initial, following };
-    let payload = transport::Payload::Everything(Arc::new(parking_lot::Mutex::new(Some(changes))));
-    Ok(respond::payload(http::StatusCode::OK, payload))
+    let payload = Payload::Everything(Arc::new(parking_lot::Mutex::new(Some(changes))));
+    Ok(respond::payload(StatusCode::OK, payload))
 }

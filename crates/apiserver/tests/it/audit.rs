@@ -215,6 +215,44 @@ async fn writes_that_are_stored_together_are_recorded_each() {
 }
 
 #[tokio::test]
+async fn objects_that_are_created_together_are_recorded_each() {
+    let (_server, client, memory) = audited("[{level: RequestResponse, omitStages: [RequestReceived]}]", false).await;
+    let object =
+        |name: &str, key: &str| json!({"metadata": {"name": name, "namespace": "default"}, "data": {key: "v"}});
+    let objects = vec![object("a", "k"), object("b", "not a key"), object("c", "k")];
+    let outcomes = client.create_all(&config_maps(), Some("default"), objects).await.expect("an answer");
+    assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+    let mut events = memory.take_events();
+    events.sort_by_key(|event| event["objectRef"]["name"].to_string());
+    let shown: Vec<_> = events
+        .iter()
+        .map(|event| {
+            let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or("-").to_owned();
+            (text("/verb"), text("/requestURI"), text("/objectRef/name"), text("/responseObject/kind"))
+        })
+        .collect();
+    let url = "/api/v1/namespaces/default/configmaps";
+    let expected = [("a", "ConfigMap"), ("b", "Status"), ("c", "ConfigMap")];
+    let expected = expected.map(|(name, kind)| ("create".to_owned(), url.to_owned(), name.to_owned(), kind.to_owned()));
+    assert_eq!(shown, expected);
+    let codes: Vec<_> = events.iter().map(|event| event["responseStatus"]["code"].clone()).collect();
+    assert_eq!(codes, [201, 422, 201]);
+    let ids: std::collections::BTreeSet<_> = events.iter().map(|event| event["auditID"].to_string()).collect();
+    assert_eq!(ids.len(), 3);
+    assert!(events.iter().all(|event| event["annotations"]["authorization.k8s.io/decision"] == "allow"));
+}
+
+/// Each is refused by itself, as if it had been sent alone.
+#[tokio::test]
+async fn a_strict_sink_that_fails_refuses_each_of_the_objects_that_are_created_together() {
+    let (_server, client, memory) = audited("[{level: Metadata}]", true).await;
+    let objects = ["a", "b"].map(|name| json!({"metadata": {"name": name}})).to_vec();
+    let outcomes = client.create_all(&config_maps(), Some("default"), objects).await.expect("an answer");
+    assert!(outcomes.len() == 2 && outcomes.iter().all(Result::is_err), "{outcomes:?}");
+    assert_eq!(memory.take_events().len(), 4);
+}
+
+#[tokio::test]
 async fn a_strict_sink_that_fails_refuses_the_request() {
     let (server, _client, memory) = audited("[{level: Metadata, verbs: [create]}]", true).await;
     let create =
