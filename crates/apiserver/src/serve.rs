@@ -35,7 +35,7 @@ use tower::ServiceExt;
 use transport::{ApiService, BoxError, Request};
 use world::World;
 
-use crate::limits::budget::{Budgets, Stream, Wire};
+use crate::limits::budget::{Budgets, Stream, Subject, Wire};
 use crate::request::peer::Peer;
 use stalled::{Stall, Streams};
 
@@ -287,17 +287,25 @@ impl Connection {
         let (stream, cork) = cork::corked(stream, begun);
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
         let mut connection = std::pin::pin!(connection);
-        let mut draining = false;
+        let (mut draining, mut sent) = (false, 0);
         loop {
             let turn = |context: &mut Context<'_>| {
                 let ended = connection.as_mut().poll(context);
-                if let Poll::Ready(Err(error)) = cork.poll_release(context) {
+                let released = cork.poll_release(context);
+                if let Poll::Ready(Err(error)) = released {
                     return Poll::Ready(Err(Box::new(error) as BoxError));
+                }
+                // Replies to pings and settings are bytes of no response.
+                if released.is_pending() {
+                    sent = cork.sent();
                 }
                 // A pending release continues in the turn after the next readiness.
                 if ended.is_pending() {
-                    let stall = &mut stalls[usize::from(!is_http1.load(Relaxed))];
-                    ready!(stall.poll(wire.account().sending(), wire.account().taken(), context));
+                    let http2 = !is_http1.load(Relaxed);
+                    let unread = wire.account().sending().max(usize::from(released.is_pending()));
+                    let progress = (unread, wire.account().taken() + sent);
+                    let enrol = || wire.enrol(Subject::Connection { http2 });
+                    ready!(stalls[usize::from(http2)].poll(progress, enrol, context));
                     wire.budgets().count_cut("connection");
                     return Poll::Ready(Err("the client takes nothing".into()));
                 }

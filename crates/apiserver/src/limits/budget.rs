@@ -7,6 +7,7 @@
 //! responses, but never those that have begun, which release them.
 
 mod account;
+mod reclaim;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +25,8 @@ use parking_lot::Mutex;
 use crate::limits::fairness::Place;
 use crate::metrics::{CUT, IN_FLIGHT, REFUSED};
 pub(crate) use account::{Account, Room, Ticket};
+use reclaim::Unread;
+pub(crate) use reclaim::{Enrolled, Subject};
 
 /// Bytes a response produces or hands over at once.
 pub(crate) const PIECE: usize = 64 << 10;
@@ -63,6 +66,7 @@ impl Default for Bytes {
 pub struct Budgets {
     limits: Bytes,
     server: Arc<Account>,
+    unread: Arc<Unread>,
     users: Mutex<HashMap<Arc<str>, Weak<Account>>>,
     in_flight: Gauges,
     cut: Counters,
@@ -84,9 +88,11 @@ impl std::fmt::Debug for Budgets {
 impl Budgets {
     /// Accounts with these limits; the metrics are in `registry`.
     pub fn new(limits: Bytes, registry: &Registry) -> Self {
+        let unread = Arc::<Unread>::default();
         Self {
             limits,
-            server: Account::new(limits.server),
+            server: Account::of_server(limits.server, Arc::clone(&unread)),
+            unread,
             users: Mutex::default(),
             in_flight: registry.gauges(&IN_FLIGHT),
             cut: registry.counters(&CUT),
@@ -261,6 +267,11 @@ impl Wire {
         self.0.own.get().map_or_else(|| self.others(""), |(_, accounts)| Arc::clone(accounts))
     }
 
+    /// Enters a response or the connection, which has bytes in flight, among those that may be ended.
+    pub fn enrol(&self, subject: Subject) -> Enrolled {
+        self.0.budgets.unread.enrol(subject, self.own_accounts())
+    }
+
     /// The mark of a response to this user.
     pub fn billed(&self, user: &str) -> Option<Billed> {
         if self.own(user).is_some() { None } else { Some(Billed(self.others(user))) }
@@ -305,21 +316,23 @@ impl Wire {
     /// Waits until a response to this user may begin.
     ///
     /// # Errors
-    /// 429 when the server's account is full, or the user's does not empty.
+    /// 429 when the server's account or the user's does not empty.
     pub async fn admit(&self, user: &str, patience: Duration) -> Result<(), Status> {
         let accounts = self.accounts(user);
-        if !accounts.server.has(Room::ToBegin) {
-            self.0.budgets.refused.increment(&["server"]);
-            return Err(refusal("clients have not read the responses that the server holds for them".to_owned()));
-        }
-        if accounts.user.has(Room::ToBegin) {
-            return Ok(());
-        }
-        let mut ticket = None;
-        let room = std::future::poll_fn(|context| accounts.user.poll(Room::ToBegin, &mut ticket, context));
-        if tokio::time::timeout(patience, room).await.is_err() {
-            self.0.budgets.refused.increment(&["user"]);
-            return Err(refusal(format!("user {user:?} has not read earlier responses; read or close them first")));
+        let begun = tokio::time::Instant::now();
+        for (account, scope) in [(&accounts.server, "server"), (&accounts.user, "user")] {
+            if account.has(Room::ToBegin) {
+                continue;
+            }
+            let mut ticket = None;
+            let room = std::future::poll_fn(|context| account.poll(Room::ToBegin, &mut ticket, context));
+            if tokio::time::timeout_at(begun + patience, room).await.is_err() {
+                self.0.budgets.refused.increment(&[scope]);
+                return Err(refusal(match scope {
+                    "server" => "clients have not read the responses that the server holds for them".to_owned(),
+                    _ => format!("user {user:?} has not read earlier responses; read or close them first"),
+                }));
+            }
         }
         Ok(())
     }

@@ -19,7 +19,15 @@ const MOST: usize = 64 << 10;
 /// A stream that holds back what is written to it, and who lets it go. `begun` counts the requests that are read from it.
 pub(super) fn corked<S: AsyncRead>(stream: S, begun: Begun) -> (Corked<S>, Cork<S>) {
     let stream = stream.take(u64::MAX);
-    let wire = Wire { stream, waiting: Vec::new(), sent: 0, dirty: false, holds: true, reads: Reads::new(begun) };
+    let wire = Wire {
+        stream,
+        waiting: Vec::new(),
+        sent: 0,
+        sent_ever: 0,
+        dirty: false,
+        holds: true,
+        reads: Reads::new(begun),
+    };
     let wire = Arc::new(Mutex::new(wire));
     (Corked(Arc::clone(&wire)), Cork(wire))
 }
@@ -35,6 +43,8 @@ struct Wire<S> {
     waiting: Vec<u8>,
     /// How much of `waiting` the stream has taken.
     sent: usize,
+    /// How much of all that waited it has taken.
+    sent_ever: u64,
     /// Something was written since the stream was flushed.
     dirty: bool,
     holds: bool,
@@ -47,6 +57,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Cork<S> {
         let mut wire = self.0.lock();
         wire.reads.end_turn();
         wire.poll_flush(context)
+    }
+
+    /// Buffered bytes that the stream has taken since it began.
+    pub fn sent(&self) -> u64 {
+        self.0.lock().sent_ever
     }
 
     /// Sends the buffered data and disables the buffer: the next owner of the stream flushes itself.
@@ -64,6 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Poll::Ready(Err(Error::from(ErrorKind::WriteZero)));
             }
             self.sent += taken;
+            self.sent_ever += taken as u64;
         }
         // An idle connection holds no buffer.
         (self.waiting, self.sent) = (Vec::new(), 0);

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::task::futures::TaskLocalFuture;
 use tokio::time::{Instant, Sleep};
 
-use crate::limits::budget::{Stream, Wire};
+use crate::limits::budget::{Enrolled, Stream, Subject, Wire};
 use crate::limits::fairness::in_turns;
 
 /// Checks the progress of a client this many times within the time limit.
@@ -32,11 +32,11 @@ pub(super) fn stream() -> Arc<Stream> {
 }
 
 /// Whether data in flight has not progressed for a while. Its timer runs only while data is in flight, and is checked a
-/// few times a minute, so timely reads cost nothing.
+/// few times a minute, so timely reads cost nothing. While the server is short of bytes in flight, it may be ended earlier.
 pub(super) struct Stall {
     period: Duration,
     looks: u32,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Option<(Pin<Box<Sleep>>, Enrolled)>,
     /// The number of bytes read at the last progress, and the number of checks since without progress.
     seen: u64,
     still: u32,
@@ -48,17 +48,25 @@ impl Stall {
         Self { period: limit / LOOKS, looks: LOOKS * limits, timer: None, seen: 0, still: 0 }
     }
 
-    pub fn poll(&mut self, in_flight: usize, taken: u64, context: &mut Context<'_>) -> Poll<()> {
+    /// `enrol` enters it among those that may be ended earlier.
+    pub fn poll(
+        &mut self,
+        (in_flight, taken): (usize, u64),
+        enrol: impl FnOnce() -> Enrolled,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
         let busy = in_flight > 0;
+        let mut enrol = Some(enrol);
         loop {
-            let Some(timer) = &mut self.timer else {
-                if !busy {
-                    return Poll::Pending;
-                }
+            let Some((timer, enrolled)) = &mut self.timer else {
+                let Some(enrol) = enrol.take().filter(|_| busy) else { return Poll::Pending };
                 (self.seen, self.still) = (taken, 0);
-                self.timer = Some(Box::pin(tokio::time::sleep(self.period)));
+                self.timer = Some((Box::pin(tokio::time::sleep(self.period)), enrol()));
                 continue;
             };
+            if busy && enrolled.poll_end(context) {
+                return Poll::Ready(());
+            }
             if timer.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }
@@ -118,7 +126,8 @@ impl<F: Future<Output = ()>> Future for Answering<F> {
         let blocked = this.stream.blocked.load(Relaxed);
         let in_flight = this.stream.in_flight().max(usize::from(blocked));
         let taken = if blocked { this.wire.account().taken() } else { this.stream.taken() };
-        std::task::ready!(this.stall.poll(in_flight, taken, context));
+        let enrol = || this.wire.enrol(Subject::Stream(Arc::clone(this.stream)));
+        std::task::ready!(this.stall.poll((in_flight, taken), enrol, context));
         this.wire.budgets().count_cut("stream");
         Poll::Ready(())
     }

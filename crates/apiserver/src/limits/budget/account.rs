@@ -1,7 +1,8 @@
 //! One count of bytes in flight, and those that wait for room in it.
 //!
-//! A user may have as many bytes in flight as the server has left, and no more than its limit: however many users do not read
-//! their responses, something is left for another one. Four users with their full limit would otherwise be all of the server.
+//! A user may have as many bytes in flight as the server has left of three quarters of its limit, and no more than the user's limit:
+//! four users with their full limit would otherwise be all of the server. The last quarter is for users with few bytes in
+//! flight, as those who read have: however many users do not read their responses, something is left for another one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -13,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 
 use super::PIECE;
+use super::reclaim::Unread;
 
 /// One count of bytes in flight, with those that wait for room in it.
 #[derive(Debug)]
@@ -27,11 +29,24 @@ pub(crate) struct Account {
     tickets: AtomicU64,
     /// The server's account, if this is a user's.
     server: Option<Arc<Account>>,
+    /// In the server's account: what is ended when it is short.
+    unread: Option<Short>,
+    /// Bytes from which on it is short.
+    tight_at: usize,
     /// The accounts of users whose waiters the server's room may help.
     users: Mutex<Vec<Weak<Account>>>,
     /// Whether it is among the `users` of the server's account; in that, whether there are any.
     is_short: AtomicBool,
 }
+
+#[derive(Debug)]
+struct Short {
+    unread: Arc<Unread>,
+    account: Weak<Account>,
+}
+
+/// A user with fewer bytes in flight than this part of the server's limit may use the last quarter: 256 KiB of 256 MiB.
+const SMALL: usize = 1024;
 
 /// The size to reserve.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,16 +59,25 @@ pub(crate) enum Room {
 
 impl Account {
     pub fn new(limit: usize) -> Arc<Self> {
-        Self::within(limit, None)
+        Arc::new(Self::within(limit, None))
+    }
+
+    /// The account of a server, with the responses to end when it is short.
+    pub fn of_server(limit: usize, unread: Arc<Unread>) -> Arc<Self> {
+        Arc::new_cyclic(|account| Self {
+            tight_at: limit / 2,
+            unread: Some(Short { unread, account: Weak::clone(account) }),
+            ..Self::within(limit, None)
+        })
     }
 
     /// The account of a user of a server.
     pub fn of_user(limit: usize, server: &Arc<Self>) -> Arc<Self> {
-        Self::within(limit, Some(Arc::clone(server)))
+        Arc::new(Self::within(limit, Some(Arc::clone(server))))
     }
 
-    fn within(limit: usize, server: Option<Arc<Self>>) -> Arc<Self> {
-        Arc::new(Self {
+    fn within(limit: usize, server: Option<Arc<Self>>) -> Self {
+        Self {
             limit,
             sending: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
@@ -62,9 +86,11 @@ impl Account {
             waits: AtomicBool::new(false),
             tickets: AtomicU64::new(0),
             server,
+            unread: None,
+            tight_at: usize::MAX,
             users: Mutex::default(),
             is_short: AtomicBool::new(false),
-        })
+        }
     }
 
     pub fn has(&self, room: Room) -> bool {
@@ -78,8 +104,25 @@ impl Account {
 
     /// Bytes that it may have.
     fn limit(&self, room: Room) -> usize {
-        let left = self.server.as_ref().map(|server| server.limit.saturating_sub(server.used(room)));
-        left.map_or(self.limit, |left| left.min(self.limit))
+        let Some(server) = &self.server else { return self.limit };
+        let (all, used) = (server.limit, server.used(room));
+        let left = (all - all / 4).saturating_sub(used);
+        let small = (all / SMALL).min(all.saturating_sub(used));
+        left.max(small).min(self.limit)
+    }
+
+    /// Bytes in flight from which on unread responses are ended earlier.
+    pub fn tight_at(&self) -> usize {
+        self.tight_at
+    }
+
+    /// Begins to end unread responses if it is short.
+    pub fn check(&self) {
+        if self.in_flight() >= self.tight_at
+            && let Some(short) = &self.unread
+        {
+            short.unread.watch(Weak::clone(&short.account));
+        }
     }
 
     pub fn in_flight(&self) -> usize {
@@ -95,11 +138,18 @@ impl Account {
     }
 
     pub fn send(&self, size: usize) {
-        self.sending.fetch_add(size, SeqCst);
+        let before = self.sending.fetch_add(size, SeqCst);
+        if before.saturating_add(size) >= self.tight_at {
+            self.check();
+        }
     }
 
     pub fn hold(&self, size: usize) {
         self.held.fetch_add(size, SeqCst);
+        // Its bytes sending are checked too, and they alone can be released.
+        if self.in_flight() >= self.tight_at {
+            self.check();
+        }
     }
 
     /// The client takes these bytes; they count as sending until all of their piece is taken.

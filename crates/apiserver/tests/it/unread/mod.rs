@@ -1,5 +1,6 @@
 //! Clients that do not read their responses. Time is virtual, and connections are pipes in memory.
 
+mod identities;
 mod lists;
 mod watches;
 
