@@ -6,6 +6,7 @@
 
 mod bodies;
 mod cases;
+mod frames;
 mod sockets;
 
 use std::process::Command;
