@@ -25,6 +25,12 @@ pub(crate) const RECHECK: Duration = Duration::from_secs(10);
 const VALID: Duration = Duration::from_secs(180);
 /// Decrypted seeds. Each rotation and each start of a server makes one.
 const MAX_SEEDS: usize = 1000;
+/// Values of a seed that could not be decrypted fail without another call for this long: thousands of them are read at
+/// once when a server starts, one after another.
+const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// The same for all seeds after a call without an answer, which took as long as the configured time-out. The next check of
+/// the service that succeeds ends it.
+const AFTER_SILENCE: Duration = RECHECK;
 /// Messages of the protocol have a few KiB.
 const MAX_MESSAGE: usize = 1 << 20;
 
@@ -107,7 +113,50 @@ pub(crate) struct Service {
     current: RwLock<Option<Current>>,
     known: RwLock<HashMap<[u8; 32], Seed>>,
     /// One decryption at a time: values of one seed wait for one call.
-    decrypting: Mutex<()>,
+    decrypting: Mutex<Failures>,
+}
+
+/// Decryptions that failed lately, with the reason and the time until which they are not tried again.
+#[derive(Default)]
+struct Failures {
+    of_seeds: HashMap<[u8; 32], (Instant, String)>,
+    of_all: Option<(Instant, String)>,
+}
+
+impl Failures {
+    fn of(&self, seed: &[u8; 32]) -> Option<&str> {
+        let known = [self.of_all.as_ref(), self.of_seeds.get(seed)];
+        let lately = known.into_iter().flatten().find(|(until, _)| *until > Instant::now());
+        lately.map(|(_, why)| why.as_str())
+    }
+
+    fn add(&mut self, seed: [u8; 32], failure: &Failure) {
+        let now = Instant::now();
+        match failure {
+            Failure::Silence(why) => self.of_all = Some((now + AFTER_SILENCE, why.clone())),
+            Failure::Error(why) => {
+                if self.of_seeds.len() >= MAX_SEEDS {
+                    self.of_seeds.clear();
+                }
+                self.of_seeds.insert(seed, (now + AFTER_ERROR, why.clone()));
+            }
+        }
+    }
+}
+
+/// Why a call has no answer.
+enum Failure {
+    /// None arrived in time.
+    Silence(String),
+    Error(String),
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Silence(why) | Failure::Error(why) => why,
+        }
+    }
 }
 
 fn digest(envelope: &Envelope) -> [u8; 32] {
@@ -151,8 +200,15 @@ impl Service {
         self.known.read().get(&digest(envelope)).cloned()
     }
 
-    /// Reads the service's status, and makes a seed if its key is another one.
+    /// Reads the service's status, and makes a seed if its key is another one. Values whose decryption failed can be tried again
+    /// after it.
     pub async fn check(&self) -> Result<(), String> {
+        self.confirm().await?;
+        *self.decrypting.lock().await = Failures::default();
+        Ok(())
+    }
+
+    async fn confirm(&self) -> Result<(), String> {
         let status: wire::StatusResponse = self.call(STATUS, wire::StatusRequest {}).await?;
         if !matches!(status.version.as_str(), "v2" | "v2beta1") {
             return Err(format!("it speaks version {:?}, not v2", status.version));
@@ -194,11 +250,19 @@ impl Service {
 
     /// Has the service decrypt the seed of a stored value.
     pub async fn decrypt(&self, envelope: &Envelope) -> Result<Seed, String> {
-        let _one = self.decrypting.lock().await;
+        let mut failures = self.decrypting.lock().await;
         if let Some(seed) = self.known(envelope) {
             return Ok(seed);
         }
-        let answer: wire::DecryptResponse = self.call(DECRYPT, decryption(envelope)?).await?;
+        let which = digest(envelope);
+        if let Some(why) = failures.of(&which) {
+            return Err(why.to_owned());
+        }
+        let answered = self.call(DECRYPT, decryption(envelope)?).await;
+        let answer: wire::DecryptResponse = answered.map_err(|failure| {
+            failures.add(which, &failure);
+            String::from(failure)
+        })?;
         let seed = Seed::from_service(answer.plaintext).ok_or("it returned a data encryption key of another length")?;
         self.remember(envelope, seed.clone());
         Ok(seed)
@@ -212,14 +276,20 @@ impl Service {
         known.insert(digest(envelope), seed);
     }
 
-    async fn call<Q, A>(&self, path: &'static str, message: Q) -> Result<A, String>
+    async fn call<Q, A>(&self, path: &'static str, message: Q) -> Result<A, Failure>
     where
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
         match timeout(self.kms.timeout, self.called(path, message)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(format!("{path}: no answer within {} s", self.kms.timeout.as_secs_f64())),
+            Ok(answer) => answer.map_err(Failure::Error),
+            Err(_) => {
+                // The service may answer on another connection.
+                if let Ok(mut connection) = self.connection.try_lock() {
+                    *connection = None;
+                }
+                Err(Failure::Silence(format!("{path}: no answer within {} s", self.kms.timeout.as_secs_f64())))
+            }
         }
     }
 

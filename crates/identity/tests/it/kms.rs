@@ -9,8 +9,8 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use identity::{EncryptedStore, Encryption};
 use parking_lot::Mutex;
-use storage::Store;
 use storage::memory::MemoryStore;
+use storage::{KeyRange, RangeRequest, Store};
 use tokio::net::UnixListener;
 use tonic::{Response, Status};
 use tonic_prost::ProstCodec;
@@ -52,13 +52,22 @@ struct DecryptRequest {
 struct Vault {
     key: Mutex<String>,
     is_down: AtomicBool,
+    /// Calls of this name get no answer.
+    silent: Mutex<Option<&'static str>>,
+    /// The key in the status, if it differs.
+    reported: Mutex<Option<String>>,
     calls: Mutex<Vec<&'static str>>,
 }
 
 impl Vault {
     fn start(socket: &Path) -> Arc<Self> {
-        let vault =
-            Arc::new(Self { key: Mutex::new("key1".into()), is_down: AtomicBool::new(false), calls: Mutex::default() });
+        let vault = Arc::new(Self {
+            key: Mutex::new("key1".into()),
+            is_down: AtomicBool::new(false),
+            silent: Mutex::default(),
+            reported: Mutex::default(),
+            calls: Mutex::default(),
+        });
         let (listener, serving) = (UnixListener::bind(socket).expect("bound"), Arc::clone(&vault));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -100,6 +109,9 @@ impl Vault {
             let vault = Arc::clone(&self);
             async move {
                 vault.calls.lock().push(name);
+                if *vault.silent.lock() == Some(name) {
+                    std::future::pending::<()>().await;
+                }
                 if vault.is_down.load(Ordering::Relaxed) {
                     return Err(Status::unavailable("sealed"));
                 }
@@ -110,7 +122,11 @@ impl Vault {
     }
 
     fn status(&self, _: Sealed) -> Result<StatusResponse, Status> {
-        Ok(StatusResponse { version: "v2".into(), healthz: "ok".into(), key_id: self.key.lock().clone() })
+        Ok(StatusResponse {
+            version: "v2".into(),
+            healthz: "ok".into(),
+            key_id: self.reported.lock().clone().unwrap_or_else(|| self.key.lock().clone()),
+        })
     }
 
     fn encrypt(&self, request: Sealed) -> Result<Sealed, Status> {
@@ -196,6 +212,105 @@ async fn seeds_are_encrypted_by_the_service_and_rotate() {
     vault.is_down.store(false, Ordering::Relaxed);
     wait_for(|| states.lock().last() == Some(&true)).await;
     store.txn(put(A, "{}")).await.expect("stored");
+}
+
+/// A service that hangs while a server reads what is there: the values of its keys are unknown after one time-out, not
+/// after one for each, and known once it answers.
+#[tokio::test]
+async fn a_service_that_hangs_delays_reads_by_one_time_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("kms.sock");
+    let below = Arc::new(MemoryStore::new());
+    let vault = Vault::start(&socket);
+    for round in 0..3 {
+        let (store, _) = open(&below, &socket).await.expect("a store");
+        for number in 0..100 {
+            store.txn(put(&format!("{A}{round}-{number}"), "{}")).await.expect("stored");
+        }
+    }
+    for (failing, least, most) in [("silent", 1, 2), ("failing", 0, 1)] {
+        let (store, encryption) = open(&below, &socket).await.expect("a store");
+        match failing {
+            "silent" => *vault.silent.lock() = Some("Decrypt"),
+            _ => vault.is_down.store(true, Ordering::Relaxed),
+        }
+        vault.take_calls();
+        tokio::time::pause();
+        let begun = tokio::time::Instant::now();
+        let all = || RangeRequest { range: KeyRange::prefix("/registry/core/secrets/"), revision: None, limit: 0 };
+        let (found, damaged) = store.salvage(all()).await.expect("an answer");
+        let took = begun.elapsed();
+        assert_eq!((found.items.len(), damaged.len()), (0, 300), "{failing}");
+        assert!(took >= Duration::from_secs(least) && took <= Duration::from_secs(most), "{failing}: {took:?}");
+        assert!(vault.take_calls().len() <= 3, "{failing}: one call for a seed");
+        // It is well again, which the check of its status notices.
+        *vault.silent.lock() = None;
+        vault.is_down.store(false, Ordering::Relaxed);
+        let states = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&states);
+        let health: identity::encrypted::OnHealth = Arc::new(move |is_well| seen.lock().push(is_well));
+        encryption.watch_services(&health);
+        wait_for(|| states.lock().len() >= 2).await;
+        let (found, damaged) = store.salvage(all()).await.expect("an answer");
+        assert_eq!((found.items.len(), damaged.len()), (300, 0), "{failing}");
+        tokio::time::resume();
+    }
+}
+
+/// A service that rotates its key while a rotation is under way, reports keys it does not use, and hangs in between:
+/// values are written under keys that it can decrypt, and none is lost.
+#[tokio::test]
+async fn a_rotation_that_is_interrupted_loses_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("kms.sock");
+    let below = Arc::new(MemoryStore::new());
+    let vault = Vault::start(&socket);
+    let (store, encryption) = open(&below, &socket).await.expect("a store");
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&states);
+    let health: identity::encrypted::OnHealth = Arc::new(move |is_well| seen.lock().push(is_well));
+    tokio::time::pause();
+    encryption.watch_services(&health);
+    let checks = |count: usize| {
+        let states = Arc::clone(&states);
+        async move {
+            let wanted = states.lock().len() + count;
+            wait_for(|| states.lock().len() >= wanted).await;
+        }
+    };
+    for (n, (key, reported, silent)) in [
+        ("key1", Some("key2"), None),
+        ("key2", Some("key1"), None),
+        ("key3", None, Some("Encrypt")),
+        ("key3", None, Some("Decrypt")),
+        ("key3", None, Some("Status")),
+        ("key3", None, None),
+        ("key1", None, None),
+        ("key4", Some(""), None),
+        ("key4", None, None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        *vault.key.lock() = key.to_owned();
+        *vault.reported.lock() = reported.map(str::to_owned);
+        *vault.silent.lock() = silent;
+        checks(2).await;
+        // Writes go on while the last confirmed key is recent, and are refused otherwise; reads go on.
+        let written = store.txn(put(&format!("{A}{n}"), "{}")).await;
+        assert!(written.is_ok() || silent.is_some() || reported.is_some(), "{key} {written:?}");
+        for earlier in 0..n {
+            let read = store.get(format!("{A}{earlier}").into(), None).await;
+            assert!(read.is_ok(), "{key}: {earlier}: {read:?}");
+        }
+    }
+    checks(2).await;
+    // Another server reads all of it.
+    tokio::time::resume();
+    let (again, _) = open(&below, &socket).await.expect("a store");
+    let all = RangeRequest { range: KeyRange::prefix("/registry/core/secrets/"), revision: None, limit: 0 };
+    let (found, damaged) = again.salvage(all).await.expect("an answer");
+    assert!(damaged.is_empty() && found.items.len() >= 4, "{} items, {damaged:?}", found.items.len());
 }
 
 /// Lets virtual time pass until it is so.
