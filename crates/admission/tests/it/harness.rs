@@ -40,7 +40,16 @@ pub struct Hooks {
     parents: Arc<Mutex<Vec<String>>>,
 }
 
-impl Hooks {
+/// A socket of a TLS server.
+pub struct Listening {
+    pub listener: TcpListener,
+    pub tls: TlsAcceptor,
+    pub url: String,
+    /// PEM in base64.
+    pub ca: String,
+}
+
+impl Listening {
     pub async fn start() -> Self {
         let key =
             rcgen::generate_simple_self_signed(vec!["127.0.0.1".into(), "hook.default.svc".into()]).expect("a key");
@@ -54,9 +63,16 @@ impl Hooks {
             .with_no_client_auth()
             .with_single_cert(vec![key.cert.der().clone()], der.into())
             .expect("a certificate");
+        Self { listener, tls: TlsAcceptor::from(Arc::new(tls)), url, ca }
+    }
+}
+
+impl Hooks {
+    pub async fn start() -> Self {
+        let Listening { listener, tls, url, ca } = Listening::start().await;
         let (reviews, connections, authorizations) = (Arc::default(), Arc::default(), Arc::default());
         let hooks = Self { url, ca, reviews, connections, authorizations, parents: Arc::default() };
-        tokio::spawn(hooks.clone().serve(listener, TlsAcceptor::from(Arc::new(tls))));
+        tokio::spawn(hooks.clone().serve(listener, tls));
         hooks
     }
 

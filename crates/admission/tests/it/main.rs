@@ -7,4 +7,5 @@ mod objects;
 mod policies;
 mod replies;
 mod rights;
+mod sockets;
 mod spans;
