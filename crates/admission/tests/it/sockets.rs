@@ -28,7 +28,7 @@ enum Script {
     Once(&'static str),
     /// The verdict, and closes its half after it.
     VerdictAndClose,
-    /// The verdict, and the rest of another response that nobody requested.
+    /// The verdict, and the rest of another response without a request.
     VerdictAndMore,
 }
 

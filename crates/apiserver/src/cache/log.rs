@@ -29,9 +29,9 @@ pub(super) const BACKLOG_BYTES: usize = 128 << 20;
 /// Changes a watcher takes out of the log at once, and the bytes after which it takes no more.
 const TOGETHER: usize = 32;
 const TOGETHER_BYTES: usize = 32 << 10;
-/// Changes that a watcher looks at before it lets go of the log.
+/// Changes that a watcher reads before it lets go of the log.
 const SCANNED: usize = 1024;
-/// Changes between two looks at all watchers while one of them is slow.
+/// Changes between two scans of all watchers while one of them is slow.
 const AGAIN: u64 = 64;
 
 /// No position.
@@ -311,7 +311,7 @@ impl Cursors {
     }
 
     /// No watcher needs a change before this position, in a log from `first` to `end`. It may be lower than necessary: all
-    /// watchers are looked at once in as many changes as the log keeps, and while one of them is slow once in a few.
+    /// watchers are scanned once in as many changes as the log keeps, and while one of them is slow once in a few.
     pub fn needed(&mut self, first: u64, end: u64) -> u64 {
         if self.floor <= first && end >= self.again_at {
             let all = self.everywhere.all().chain(self.of_namespaces.values().flat_map(Watchers::all));

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{Account, Accounts, PIECE, Stream};
 
-/// Between two looks at the unread responses.
+/// Between two checks of the unread responses.
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// A response that makes no progress for this long is ended while half of the server's bytes are in flight. Longer than
@@ -31,12 +31,12 @@ const CONNECTION_FACTOR: u32 = 4;
 /// Bytes that are progress: a client on a line of 128 kbit/s takes as many in a second.
 const PROGRESS: u64 = (PIECE / 4) as u64;
 
-/// The responses and connections that have bytes in flight, with how far they were at the last look.
+/// The responses and connections that have bytes in flight, with how far they were at the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     all: Mutex<HashMap<u64, (Arc<Entry>, Mark)>>,
     next: AtomicU64,
-    /// Whether a task looks at them.
+    /// Whether a task checks them.
     is_watched: AtomicBool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Subject {
 /// The progress of an entry.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// The series of looks in which it was made.
+    /// The series of checks in which it was made.
     series: u64,
     at: Instant,
     taken: u64,
@@ -128,7 +128,7 @@ impl Unread {
         Enrolled { unread: Arc::clone(self), number, entry }
     }
 
-    /// Looks at the responses until the server has enough left again.
+    /// Checks the responses until the server has enough left again.
     #[cold]
     pub fn watch(self: &Arc<Self>, server: Weak<Account>) {
         if self.is_watched.swap(true, Relaxed) {
