@@ -51,7 +51,7 @@ async fn failures_match_kube_apiservers_messages() {
 #[tokio::test]
 async fn unreachable_webhooks_are_reported() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
-    let stranger = Hooks::start().await;
+    let other = Hooks::start().await;
     let free = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         listener.local_addr().expect("an address")
@@ -64,7 +64,7 @@ async fn unreachable_webhooks_are_reported() {
             ),
         ),
         (
-            json!({"url": format!("{}/allow", hooks.url), "caBundle": stranger.ca}),
+            json!({"url": format!("{}/allow", hooks.url), "caBundle": other.ca}),
             format!(
                 "failed to call webhook: Post \"{}/allow?timeout=10s\": tls: failed to verify certificate: x509: certificate \
                  signed by unknown authority",
