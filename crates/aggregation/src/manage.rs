@@ -81,12 +81,12 @@ impl Aggregation {
         let to_check: BTreeMap<&str, &Arc<Remote>> =
             table.iter().map(|it| (it.remote.name.as_str(), &it.remote)).collect();
         checks.0.retain(|name, (remote, stop)| {
-            let is_wanted = to_check.get(name.as_str()) == Some(&&*remote);
-            if !is_wanted {
+            let is_checked = to_check.get(name.as_str()) == Some(&&*remote);
+            if !is_checked {
                 stop.cancel();
                 self.counted.forget(name);
             }
-            is_wanted
+            is_checked
         });
         for (name, remote) in to_check {
             if checks.0.contains_key(name) {

@@ -145,8 +145,8 @@ mod tests {
             "x-remote-user: ann",
         ];
         assert_eq!(shown(&headers), expected);
-        let odd = Identity { user: "a\nb".into(), ..Identity::default() };
-        let refused = super::headers(&received, &odd, None).expect_err("not a header");
+        let multiline = Identity { user: "a\nb".into(), ..Identity::default() };
+        let refused = super::headers(&received, &multiline, None).expect_err("not a header");
         assert_eq!(refused.code, 400);
     }
 
