@@ -70,8 +70,8 @@ fn version(version: &Version, shared: &Shared) -> String {
     )
 }
 
-fn list(items: Vec<String>, elsewhere: bool) -> String {
-    if items.is_empty() || elsewhere { "null".to_owned() } else { format!("[{}]", items.join(",")) }
+fn list(items: Vec<String>, is_shared: bool) -> String {
+    if items.is_empty() || is_shared { "null".to_owned() } else { format!("[{}]", items.join(",")) }
 }
 
 /// How upstream prints a member of a schema: its Go name, its JSON name, its zero value.

@@ -112,8 +112,8 @@ struct Taken {
 impl Taken {
     fn collect<'a>(crd: &CustomResourceDefinition, others: impl IntoIterator<Item = &'a Claim>) -> Self {
         let mut taken = Self::default();
-        let is_rival = |other: &&Claim| other.group == crd.spec.group && other.definition != crd.metadata.name;
-        for Claim { names, .. } in others.into_iter().filter(is_rival) {
+        let is_competing = |other: &&Claim| other.group == crd.spec.group && other.definition != crd.metadata.name;
+        for Claim { names, .. } in others.into_iter().filter(is_competing) {
             taken.resources.extend([names.plural.clone(), names.singular.clone()]);
             taken.resources.extend(names.short_names.iter().cloned());
             taken.kinds.extend([names.kind.clone(), names.list_kind.clone()]);

@@ -201,8 +201,8 @@ fn warning_complaints(warning: &str, deprecated: bool) -> Vec<String> {
         complaints.push("must not be an empty string".to_owned());
     }
     // As in Go: of all white space only the plain space is printable.
-    let odd = |c: char| c.is_control() || (c.is_whitespace() && c != ' ');
-    if let Some(at) = warning.find(odd) {
+    let is_unprintable = |c: char| c.is_control() || (c.is_whitespace() && c != ' ');
+    if let Some(at) = warning.find(is_unprintable) {
         let why = "must only contain printable UTF-8 characters; non-printable character found at index";
         complaints.push(format!("{why} {at}"));
     }
