@@ -71,12 +71,12 @@ impl<'t> Reader<'t> {
     }
 
     fn zone(&mut self) -> Result<(), TimeError<'t>> {
-        const WANTED: &str = "Z07:00";
+        const ZONE: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(());
         }
-        let unreadable = TimeError::Unreadable { at: self.rest, expected: WANTED };
+        let unreadable = TimeError::Unreadable { at: self.rest, expected: ZONE };
         let bytes = self.rest.as_bytes();
         let shaped = matches!(bytes, [b'+' | b'-', h1, h2, b':', m1, m2, ..]
             if [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()));

@@ -121,12 +121,12 @@ fn whole(value: &Value, place: Place<'_>, depth: usize) -> FieldSet {
         Form::List(items) => {
             let mut keyed = sorted(items, place).into_iter().peekable();
             while let Some((element, item)) = keyed.next() {
-                let mut is_alone = true;
+                let mut is_single = true;
                 while keyed.next_if(|(other, _)| *other == element).is_some() {
-                    is_alone = false;
+                    is_single = false;
                 }
                 // Items with the same key are owned as one, because they cannot be distinguished.
-                set.push(element, if is_alone { node(item, place.items()) } else { Node::member() });
+                set.push(element, if is_single { node(item, place.items()) } else { Node::member() });
             }
         }
         _ => {}
