@@ -116,7 +116,7 @@ impl OpenApi {
     }
 
     fn v2(&self, headers: &http::HeaderMap) -> Response {
-        let Some(protobuf) = wants_protobuf(headers, V2_PROTOBUF) else {
+        let Some(protobuf) = prefers_protobuf(headers, V2_PROTOBUF) else {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
             return response;
@@ -191,7 +191,7 @@ impl OpenApi {
 
     fn v3(&self, path: &str, query: &str, headers: &http::HeaderMap) -> Option<Response> {
         let document = self.groups.get(path)?;
-        let Some(protobuf) = wants_protobuf(headers, V3_PROTOBUF) else {
+        let Some(protobuf) = prefers_protobuf(headers, V3_PROTOBUF) else {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
             return Some(response);
@@ -258,7 +258,7 @@ const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
 const NEVER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
 /// The client's preferred one of the two forms; `None`: neither is acceptable.
-fn wants_protobuf(headers: &http::HeaderMap, media_type: &str) -> Option<bool> {
+fn prefers_protobuf(headers: &http::HeaderMap, media_type: &str) -> Option<bool> {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.trim().is_empty() {
         return Some(false);

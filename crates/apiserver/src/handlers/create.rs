@@ -11,7 +11,7 @@ use storage::{Guard, Op, TxnOutcome};
 use transport::{Body, Payload, Response};
 
 use super::Call;
-use super::ownership::{Proposal, odd_finalizers, unique_owners};
+use super::ownership::{Proposal, finalizer_warnings, unique_owners};
 use crate::admit::lifecycle;
 use crate::admit::{AdmissionRequest, Operation};
 use crate::auth::authz::{self, Attributes};
@@ -151,7 +151,7 @@ impl Call<'_> {
         warnings.extend(strategy.warnings(&object));
         warnings.extend(duplicates);
         if self.resource.info.custom {
-            warnings.extend(odd_finalizers(None, &object));
+            warnings.extend(finalizer_warnings(None, &object));
         }
         conversion::to_stored(&self.server.conversions, self.resource, &mut object).await?;
         let encoded = keys::encode_with(&object, &owners).map_err(Status::internal)?;

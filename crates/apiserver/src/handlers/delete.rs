@@ -68,13 +68,13 @@ impl Call<'_> {
         let mut list = ListOptions::parse(&self.info.query, false)?;
         let filter = self.filter()?;
         let options = self.delete_options(&body::read(body).await?)?;
-        let wants_one_page = list.limit > 0;
-        if !wants_one_page {
+        let is_paged = list.limit > 0;
+        if !is_paged {
             list.limit = PAGE;
         }
         let mut page = self.page(&list, &filter).await?;
         let mut items = page.items.to_vec();
-        while page.remaining > 0 && !wants_one_page {
+        while page.remaining > 0 && !is_paged {
             let continue_token = self.token_after(&page);
             list = ListOptions { continue_token, limit: PAGE, ..ListOptions::default() };
             let next = self.page(&list, &filter).await?;

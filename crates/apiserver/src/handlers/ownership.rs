@@ -139,7 +139,7 @@ pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
 
 /// Warnings about finalizers added to a custom resource: names of built-in kinds are validated, those of others only
 /// yield warnings.
-pub(super) fn odd_finalizers(old: Option<&Value>, new: &Value) -> Vec<String> {
+pub(super) fn finalizer_warnings(old: Option<&Value>, new: &Value) -> Vec<String> {
     fn of(object: &Value) -> &Value {
         &object["metadata"]["finalizers"]
     }
@@ -180,7 +180,7 @@ mod tests {
             (Some(object(&["x"])), object(&["x", "kubernetes"]), vec![]),
             (Some(object(&[])), object(&["x"]), vec![prefer]),
         ] {
-            assert_eq!(odd_finalizers(old.as_ref(), &new), expected, "{new}");
+            assert_eq!(finalizer_warnings(old.as_ref(), &new), expected, "{new}");
         }
     }
 

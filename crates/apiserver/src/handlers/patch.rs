@@ -205,7 +205,7 @@ impl Call<'_> {
         }
         if body::media_type(self.headers) == JSON_PATCH {
             if validation != FieldValidation::Ignore {
-                duplicates = odd_members(duplicates, &bytes);
+                duplicates = duplicate_and_unknown_members(duplicates, &bytes);
             }
             let document = Document::Json(json_patch::parse(&bytes).map_err(|e| e.to_status())?);
             return Ok(Patch { document, duplicates });
@@ -364,7 +364,7 @@ impl Call<'_> {
 }
 
 /// Duplicate and unknown members of a JSON patch, in the order of its operations.
-fn odd_members(duplicates: Vec<String>, document: &[u8]) -> Vec<String> {
+fn duplicate_and_unknown_members(duplicates: Vec<String>, document: &[u8]) -> Vec<String> {
     let place = |text: &str| text.split(['[', ']']).nth(1).and_then(|index| index.parse().ok()).unwrap_or(usize::MAX);
     let mut found = json_patch::unknown_members(document);
     found.extend(duplicates.into_iter().map(|text| (place(&text), text)));

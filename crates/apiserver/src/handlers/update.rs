@@ -11,7 +11,7 @@ use storage::{Guard, Op, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::{Live, Proposal, odd_finalizers, unique_owners};
+use super::ownership::{Live, Proposal, finalizer_warnings, unique_owners};
 use crate::admit::{AdmissionRequest, Operation};
 use crate::cache::keys;
 use crate::conversion;
@@ -266,7 +266,7 @@ impl Call<'_> {
         warnings.extend(strategy.warnings(&new));
         warnings.extend(duplicates);
         if self.resource.info.custom {
-            warnings.extend(odd_finalizers(Some(old), &new));
+            warnings.extend(finalizer_warnings(Some(old), &new));
         }
         conversion::to_stored(&self.server.conversions, self.resource, &mut new).await?;
         let encoded = keys::encode_with(&new, &owners).map_err(Status::internal)?;

@@ -69,10 +69,10 @@ async fn credentials_identify_their_user_or_are_rejected() {
     let world = World::simulated(NOW.parse().expect("a time"), 3);
     let now = world.now().as_second();
     let (authority, _) = Authority::generate("ca", &world).expect("authority");
-    let (stranger, _) = Authority::generate("ca", &world).expect("authority");
+    let (other_authority, _) = Authority::generate("ca", &world).expect("authority");
     let groups = ["system:masters".to_owned(), "ops".to_owned()];
     let ann = authority.issue_client("ann", &groups, &world).expect("certificate").certificate;
-    let false_ann = stranger.issue_client("ann", &groups, &world).expect("certificate").certificate;
+    let false_ann = other_authority.issue_client("ann", &groups, &world).expect("certificate").certificate;
     let names = pki::ServerNames::api_server("not-a-client", &[]);
     let server = authority.issue_server(&names, &world).expect("certificate").certificate;
 

@@ -14,7 +14,7 @@ fn user(name: &str, groups: &[&str]) -> Identity {
 }
 
 /// `verb resource[.group][/sub] [name] [-n ns]` or `verb /path`.
-fn wants(text: &str) -> Attributes {
+fn attributes_of(text: &str) -> Attributes {
     let words: Vec<&str> = text.split(' ').collect();
     if words[1].starts_with('/') {
         return Attributes::Path { verb: words[0].into(), path: words[1].into() };
@@ -125,7 +125,7 @@ fn rules_grant_their_permissions_and_no_others() {
         (&root, "anything things.example.org x", true),
     ];
     for (who, request, allowed) in cases {
-        assert_eq!(rbac.authorize(who, &wants(request)).is_allowed(), allowed, "{}: {request}", who.user);
+        assert_eq!(rbac.authorize(who, &attributes_of(request)).is_allowed(), allowed, "{}: {request}", who.user);
     }
 }
 
@@ -148,15 +148,15 @@ async fn refusals_and_reasons_read_as_kube_apiservers() {
         ),
         ("get /debug", r#"forbidden: User "bob" cannot get path "/debug""#),
     ] {
-        let status = check(&rbac, &bob, &wants(request)).await.expect_err("forbidden");
+        let status = check(&rbac, &bob, &attributes_of(request)).await.expect_err("forbidden");
         assert_eq!((status.code, status.message.as_str()), (403, text));
     }
     assert_eq!(
-        rbac.authorize(&bob, &wants("get pods x -n a")).reason(),
+        rbac.authorize(&bob, &attributes_of("get pods x -n a")).reason(),
         r#"RBAC: allowed by ClusterRoleBinding "devs" of ClusterRole "reader" to Group "devs""#
     );
     assert_eq!(
-        rbac.authorize(&user("ann", &[]), &wants("get pods x -n b")).reason(),
+        rbac.authorize(&user("ann", &[]), &attributes_of("get pods x -n b")).reason(),
         r#"RBAC: allowed by RoleBinding "local/b" of ClusterRole "reader" to User "ann""#
     );
 }
@@ -166,7 +166,7 @@ fn removal_takes_effect_at_once() {
     let rbac = table();
     let bob = user("bob", &["devs"]);
     rbac.update(|table| table.remove("ClusterRoleBinding", &apimachinery::ObjectKey::cluster("devs")));
-    assert!(!rbac.authorize(&bob, &wants("list pods")).is_allowed());
+    assert!(!rbac.authorize(&bob, &attributes_of("list pods")).is_allowed());
 }
 
 #[test]

@@ -283,10 +283,10 @@ async fn installed_definitions_are_ready_and_written_only_on_change() {
 
 async fn a_clashing_kind_waits_until_the_name_is_free() {
     let (_server, client) = server(vec![widget_definition()]).await;
-    let mut rival = widget_definition();
-    rival["metadata"]["name"] = "gadgets.g.example".into();
-    rival["spec"]["names"] = json!({"plural": "gadgets", "singular": "gadget", "kind": "Widget"});
-    client.create(&definitions(), &rival).await.expect("create");
+    let mut competing = widget_definition();
+    competing["metadata"]["name"] = "gadgets.g.example".into();
+    competing["spec"]["names"] = json!({"plural": "gadgets", "singular": "gadget", "kind": "Widget"});
+    client.create(&definitions(), &competing).await.expect("create");
     until(&client, "gadgets.g.example", is("NamesAccepted", "False")).await;
     client
         .delete(&definitions(), &ObjectKey::cluster("widgets.g.example"), &DeleteOptions::default())

@@ -75,7 +75,7 @@ async fn prepare(client: &Client, n: &str) -> [ObjectKey; 2] {
     names.map(|name| key(&name))
 }
 
-async fn alone(client: &Client, write: Write<'_>) -> Arc<Object> {
+async fn write_single(client: &Client, write: Write<'_>) -> Arc<Object> {
     let stored = match write {
         Write::Create { resource, object, .. } => client.create(resource, &object).await,
         Write::Update { resource, object } => client.update(resource, &object).await,
@@ -90,7 +90,7 @@ async fn joint_writes_equal_separate_ones() {
     let (one, all) = (prepare(&client, "1").await, prepare(&client, "2").await);
     let (mut expected, together) = (Vec::new(), together());
     for write in writes(&resources, &one, "1").into_iter().take(together) {
-        let stored = alone(&client, write).await;
+        let stored = write_single(&client, write).await;
         expected.push(lasting(&stored));
     }
     let before = client.get(&config_maps(), &key("new1")).await.expect("it is there").resource_version().to_owned();

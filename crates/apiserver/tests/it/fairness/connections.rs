@@ -31,8 +31,8 @@ async fn a_newcomer_is_served_beside_idle_connections_without_credentials() {
             closed.fetch_add(1, Relaxed);
         }));
         if n % 20 == 0 {
-            let newcomer = listening.connect().await;
-            assert_eq!(listening.get(&newcomer, Some("greedy-token"), "/version").await, Some(200), "after {n}");
+            let new_connection = listening.connect().await;
+            assert_eq!(listening.get(&new_connection, Some("greedy-token"), "/version").await, Some(200), "after {n}");
             let anonymous = listening.connect().await;
             assert_eq!(listening.get(&anonymous, None, "/version").await, Some(200), "after {n}");
         }

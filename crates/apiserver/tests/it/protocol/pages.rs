@@ -141,8 +141,8 @@ async fn a_collection_is_deleted_in_pages_like_a_list() {
     assert_eq!((names(&first), first["metadata"]["remainingItemCount"].as_i64()), (vec!["a"], Some(2)));
     let rest = delete(&format!("limit=5&dryRun=All&continue={}", token(&first))).await.json();
     assert_eq!((names(&rest), rest["metadata"].get("continue")), (vec!["b", "c"], None));
-    let odd = delete("continue=abc").await;
-    assert_eq!(odd.code, 400, "{}", odd.shown());
+    let invalid = delete("continue=abc").await;
+    assert_eq!(invalid.code, 400, "{}", invalid.shown());
     let old = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
     assert_eq!(send(&server, "POST", CM, &[], &config_map("d")).await.code, 201);
     let then = delete(&format!("resourceVersion={old}&dryRun=All")).await.json();
