@@ -148,7 +148,7 @@ fn unreadable(unanswered: &[(String, String)]) -> String {
 }
 
 fn by_metrics(mut plan: Plan, input: &Input<'_>, answers: &Answers<'_>, history: &mut History) -> Plan {
-    if let Err((event, reason, message, error)) = check_selectors(answers, input.rivals) {
+    if let Err((event, reason, message, error)) = check_selectors(answers, input.competing) {
         plan.events.push(Notice::warning(event, error.clone()));
         plan.holds(SCALING_ACTIVE, false, reason, message);
         return plan.failed(error);
@@ -188,16 +188,16 @@ fn by_metrics(mut plan: Plan, input: &Input<'_>, answers: &Answers<'_>, history:
 /// The event, the reason, its message and the error.
 type SelectorError = (&'static str, &'static str, String, String);
 
-fn check_selectors(answers: &Answers<'_>, rivals: &[String]) -> Result<(), SelectorError> {
+fn check_selectors(answers: &Answers<'_>, competing: &[String]) -> Result<(), SelectorError> {
     let selector = answers.iter().map(|(_, answer)| answer.selector.as_str()).find(|it| !it.is_empty());
     let Some(selector) = selector else {
         let message = "the HPA target's scale is missing a selector".to_owned();
         return Err(("SelectorRequired", "InvalidSelector", message, "selector is required".to_owned()));
     };
-    if rivals.is_empty() {
+    if competing.is_empty() {
         return Ok(());
     }
-    let error = format!("pods by selector {selector} are controlled by multiple HPAs: [{}]", rivals.join(" "));
+    let error = format!("pods by selector {selector} are controlled by multiple HPAs: [{}]", competing.join(" "));
     Err(("AmbiguousSelector", "AmbiguousSelector", error.clone(), error))
 }
 

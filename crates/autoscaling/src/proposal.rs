@@ -29,7 +29,7 @@ pub struct Input<'a> {
     /// The ready clusters of its binding, with the values read from them.
     pub members: &'a [Member],
     /// Other FederatedHPAs that scale the same pods, as `NAMESPACE/NAME`.
-    pub rivals: &'a [String],
+    pub competing: &'a [String],
 }
 
 /// A metric, its values and its proposal.

@@ -85,6 +85,7 @@ fn member(text: &str) -> Member {
 /// The decision for a workload with these replicas.
 pub fn plan(spec: &Spec, replicas: i32, members: &[Member], history: &mut History) -> Plan {
     let settings = Settings::default();
-    let input = Input { namespace: "default", spec, settings: &settings, now: at(NOW), replicas, members, rivals: &[] };
+    let input =
+        Input { namespace: "default", spec, settings: &settings, now: at(NOW), replicas, members, competing: &[] };
     decide(&input, history).expect("an answer of a member")
 }

@@ -360,7 +360,7 @@ fn play(seed: u64) -> [usize; 5] {
             now: at(now),
             replicas,
             members: &members,
-            rivals: &[],
+            competing: &[],
         };
         let expected = model.decide(&value, &step, replicas);
         if let Some(desired) = expected.filter(|desired| *desired != replicas && value["behavior"].is_object()) {

@@ -220,7 +220,7 @@ fn all_metrics_scale_down_after_the_window() {
             now: at(NOW + seconds),
             replicas: 4,
             members: &pods,
-            rivals: &[],
+            competing: &[],
         };
         decide(&input, &mut history).expect("a plan")
     };
@@ -244,7 +244,7 @@ fn missing_and_ambiguous_selectors_are_reported() {
     let plan = plan(&spec(cpu(50)), 1, &without, &mut History::default());
     assert!(shown(&plan).contains("ScalingActive=False InvalidSelector: the HPA target's scale is missing a selector"));
     assert!(shown(&plan).contains("Warning SelectorRequired: selector is required"));
-    let rivals = ["default/a".to_owned(), "default/b".to_owned()];
+    let competing = ["default/a".to_owned(), "default/b".to_owned()];
     let (spec, settings, pods) = (spec(cpu(50)), Settings::default(), members("m1=1: 10"));
     let input = Input {
         namespace: "default",
@@ -253,7 +253,7 @@ fn missing_and_ambiguous_selectors_are_reported() {
         now: at(NOW),
         replicas: 1,
         members: &pods,
-        rivals: &rivals,
+        competing: &competing,
     };
     let plan = decide(&input, &mut History::default()).expect("a plan");
     assert!(shown(&plan).contains("ScalingActive=False AmbiguousSelector: pods by selector app=web are controlled by multiple HPAs: [default/a default/b]"));
@@ -271,7 +271,7 @@ fn without_an_answer_there_is_no_plan() {
             now: at(NOW),
             replicas: 2,
             members: &pods,
-            rivals: &[],
+            competing: &[],
         };
         decide(&input, &mut History::default()).expect_err("an obstacle")
     };
