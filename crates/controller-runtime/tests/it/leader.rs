@@ -52,7 +52,8 @@ async fn one_leader_works_at_a_time() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &namespace).await.expect("a namespace");
-    let election = |who: &str| LeaderElection { identity: who.into(), ..LeaderElection::new("default", "one", &world) };
+    let election =
+        |identity: &str| LeaderElection { identity: identity.into(), ..LeaderElection::new("default", "one", &world) };
 
     let (stop_a, stop_b) = (CancellationToken::new(), CancellationToken::new());
     let a = election("a").acquire(&client, &world, &stop_a).await.expect("no other candidate");
@@ -101,13 +102,14 @@ async fn one_leader_works_at_a_time() {
 async fn wrong_clocks_move_no_lease() {
     const DAY: i64 = 86_400;
     let clocks: [Arc<AtomicI64>; 3] = Default::default();
-    let [first, second, of_server] = clocks.clone().map(World::wrong_by);
+    let [first, second, of_server] = clocks.clone().map(World::skewed_by);
     let server = server(&of_server).await;
     let client = Client::in_process(server.service(), Identity::system("test"));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &namespace).await.expect("a namespace");
-    let election = |who: &str| LeaderElection { identity: who.into(), ..LeaderElection::new("default", "one", &first) };
+    let election =
+        |identity: &str| LeaderElection { identity: identity.into(), ..LeaderElection::new("default", "one", &first) };
     let (stop, never) = (CancellationToken::new(), CancellationToken::new());
     let a = election("a").acquire(&client, &first, &stop).await.expect("no other candidate");
     let a = tokio::spawn({

@@ -208,8 +208,8 @@ async fn wrong_tokens_untrusted_servers_and_closed_ports_differ() {
     let wrong = Endpoint { token: Some("guess".into()), ..served.endpoint.clone() };
     let client = Client::from_endpoint(&wrong).expect("a client");
     assert!(client.get(&maps(), &key("a")).await.expect_err("a wrong token").is_unauthorized());
-    let stranger = Endpoint { ca_bundle: None, ..served.endpoint.clone() };
-    let client = Client::from_endpoint(&stranger).expect("a client");
+    let without_authority = Endpoint { ca_bundle: None, ..served.endpoint.clone() };
+    let client = Client::from_endpoint(&without_authority).expect("a client");
     assert!(client.get(&maps(), &key("a")).await.expect_err("an unknown authority").is_unreachable());
     served.stop.cancel();
     let unreachable = Endpoint { server: "https://127.0.0.1:1".into(), insecure: true, ..Endpoint::default() };
