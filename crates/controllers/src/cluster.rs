@@ -108,12 +108,12 @@ async fn set_taints_and_finalizer(context: &Context, cluster: &Cluster, object: 
     let taints = taints::by_readiness(cluster, context.now());
     let mut present = cluster.metadata.finalizers.clone();
     let own_finalizer = finalizers::CLUSTER.to_owned();
-    let lacks = !present.contains(&own_finalizer);
-    if taints.is_none() && !lacks {
+    let lacks_finalizer = !present.contains(&own_finalizer);
+    if taints.is_none() && !lacks_finalizer {
         return Ok(());
     }
     let mut patch = json!({"metadata": {"resourceVersion": object.resource_version()}});
-    if lacks {
+    if lacks_finalizer {
         present.push(own_finalizer);
         patch["metadata"]["finalizers"] = json!(present);
     }

@@ -255,7 +255,7 @@ impl Context {
         let agent_of = own.as_ref().map(|(cluster, _)| cluster.clone());
         let members = match own {
             None => Members::new(control.clone(), clusters.clone(), connector, world.clone(), &settings, stop.clone()),
-            Some(own) => Members::alone(control.clone(), own, world.clone(), &settings, stop.clone()),
+            Some(own) => Members::single(control.clone(), own, world.clone(), &settings, stop.clone()),
         };
         let component = if agent_of.is_some() { "karmada-agent" } else { "karmada-controller-manager" };
         let recorder = EventRecorder::start(client.clone(), world.clone(), component, stop.clone());

@@ -163,7 +163,7 @@ impl Members {
     }
 
     /// The member alone whose agent this process is.
-    pub(crate) fn alone(
+    pub(crate) fn single(
         control: InformerSet,
         (name, client): (ClusterName, Client),
         world: World,

@@ -288,9 +288,9 @@ pub fn check(selection: &[String]) -> Result<(), SelectionError> {
 /// For an unknown name; no controller is then started.
 pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task::JoinHandle<()>>, SelectionError> {
     check(selection)?;
-    let elsewhere = if context.agent_of.is_some() { Place::ControlPlane } else { Place::Agent };
-    let here = |controller: &&Controller| controller.place != elsewhere;
-    let chosen = CONTROLLERS.iter().filter(here).filter(|controller| is_selected(controller.name, selection));
+    let other_place = if context.agent_of.is_some() { Place::ControlPlane } else { Place::Agent };
+    let runs_here = |controller: &&Controller| controller.place != other_place;
+    let chosen = CONTROLLERS.iter().filter(runs_here).filter(|controller| is_selected(controller.name, selection));
     let metrics = &context.metrics.registry;
     let started = chosen.map(|controller| {
         let running = (controller.start)(context.clone());

@@ -32,7 +32,7 @@ impl Pending {
 /// Creates a Work, or updates the existing one. Returns whether anything was to be written.
 pub(crate) async fn write(context: &Context, rendered: Work) -> Result<bool> {
     match pending(context, rendered)? {
-        Some(pending) => write_alone(context, &pending).await,
+        Some(pending) => write_single(context, &pending).await,
         None => Ok(false),
     }
 }
@@ -51,8 +51,8 @@ pub(crate) async fn write_all(context: &Context, rendered: Vec<Work>) -> Vec<Res
         match write_together(context, group).await {
             Ok(true) => group.iter().map(|_| Ok(true)).collect(),
             Ok(false) => {
-                let alone = group.iter().map(|(_, pending)| write_alone(context, pending));
-                futures::future::join_all(alone).await
+                let one_by_one = group.iter().map(|(_, pending)| write_single(context, pending));
+                futures::future::join_all(one_by_one).await
             }
             Err(error) => {
                 let why = error.to_string();
@@ -103,7 +103,7 @@ async fn write_together(context: &Context, group: &[(usize, Pending)]) -> Result
     Ok(written.during(writing)?.is_some())
 }
 
-async fn write_alone(context: &Context, pending: &Pending) -> Result<bool> {
+async fn write_single(context: &Context, pending: &Pending) -> Result<bool> {
     let (resource, works, key) = (Work::api_resource(), &context.written_works, pending.work().key());
     let writing = || format!("writing work {key}");
     let update = async |merged: &Work| works.write(&key, context.client.update(&resource, merged)).await;

@@ -179,8 +179,8 @@ mod tests {
             (&request["metadata"]["name"], &request["spec"]["expirationSeconds"]),
             (&json!("m1-x7k2p"), &json!(36_000))
         );
-        let odd = Credential { name: "User:A".into(), ..credential.clone() };
-        assert_eq!(odd.request("m1", "x7k2p", "CSR")["metadata"]["name"], "m1-x7k2p");
+        let prefixed = Credential { name: "User:A".into(), ..credential.clone() };
+        assert_eq!(prefixed.request("m1", "x7k2p", "CSR")["metadata"]["name"], "m1-x7k2p");
 
         let next =
             authority.issue_client_for("system:karmada:agent:m1", &groups, 2 * lifetime, &world).expect("issued");
@@ -235,9 +235,9 @@ mod tests {
             assert_eq!(Credential::of(&config), Err(expected.to_owned()));
         }
         // Documents of any shape are refused or not changed.
-        for odd in ["text", "[]", "1", "users: text", "users: [text, {name: u, user: text}]", "clusters: [text]"] {
-            renewed(odd, Some(odd), "", "").expect_err("no user");
-            let same = anonymous(odd).expect("YAML");
+        for invalid in ["text", "[]", "1", "users: text", "users: [text, {name: u, user: text}]", "clusters: [text]"] {
+            renewed(invalid, Some(invalid), "", "").expect_err("no user");
+            let same = anonymous(invalid).expect("YAML");
             renewed(&user("client-certificate-data: a"), Some(&same), "", "").expect("a kubeconfig");
         }
     }

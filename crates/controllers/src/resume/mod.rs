@@ -114,7 +114,7 @@ impl Resume {
     /// without noticing finds the marks of its successor.
     fn reads_again(&self, known: &Known, text: &str) -> bool {
         let Ok(mark) = text.parse::<Mark>() else { return false };
-        if mark.plane != Mark::plane_of(&known.plane) || !known.list.lacks(&mark) {
+        if mark.plane != Mark::plane_of(&known.plane) || !known.list.does_not_know(&mark) {
             return false;
         }
         let mut unknown = self.unknown.lock();

@@ -132,7 +132,7 @@ impl Controller {
         };
         let (target, clusters) = target;
         let members = self.read(&spec, &target, &clusters).await;
-        let rivals = self.others.rivals(&hpa);
+        let competing = self.others.competing(&hpa);
         let now = self.context.world.now();
         let input = Input {
             namespace: &hpa.metadata.namespace,
@@ -141,7 +141,7 @@ impl Controller {
             now,
             replicas: target.replicas(),
             members: &members,
-            rivals: &rivals,
+            competing: &competing,
         };
         let mut history = self.history(&hpa);
         let mut plan = match decide(&input, &mut history) {

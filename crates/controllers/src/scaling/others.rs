@@ -33,7 +33,7 @@ impl Others {
     }
 
     /// All FederatedHPAs of the target, if there are several.
-    pub fn rivals(&self, hpa: &FederatedHPA) -> Vec<String> {
+    pub fn competing(&self, hpa: &FederatedHPA) -> Vec<String> {
         let names = names(self.federated.cache().by_index(TARGET, &target_key(hpa)));
         if names.len() < 2 { Vec::new() } else { names }
     }

@@ -157,14 +157,14 @@ async fn measure(hpas: usize, members: usize, places: usize) {
     }
     let hpa = plane.get(&FederatedHPA::api_resource(), &ObjectKey::namespaced("demo", "web-0")).await.expect("it");
     assert_eq!(hpa["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"], 50, "{hpa}");
-    let alone = used.saturating_sub(idle).as_secs_f64();
+    let used_by_hpas = used.saturating_sub(idle).as_secs_f64();
     println!(
         "{hpas} FederatedHPAs, each in {places} of {members} members: {:.2} s of processor time a minute without them, {:.2} s \
          with them: {:.1} % of a core, {:.0} us a decision; {read} reads of members; requests to the control plane: {}",
         idle.as_secs_f64(),
         used.as_secs_f64(),
-        alone / 60.0 * 100.0,
-        alone * 1e6 / (hpas as f64 * 4.0),
+        used_by_hpas / 60.0 * 100.0,
+        used_by_hpas * 1e6 / (hpas as f64 * 4.0),
         others.join(", ")
     );
     plane.shutdown().await;

@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::MEMBERS;
 use super::kinds::Kind;
 use super::read::{
-    all, binding_name, condition, execution_space, is_managed, is_template, leaving, lives, name, overwrites, targets,
-    text,
+    all, binding_name, condition, execution_space, is_managed, is_present, is_template, leaving, name, overwrites,
+    targets, text,
 };
 use super::state::State;
 use crate::harness::{Plane, get};
 
 pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
-    let waiting = state.spaces.iter().filter(|work| condition(work, "Applied") != "True" || !lives(work));
+    let waiting = state.spaces.iter().filter(|work| condition(work, "Applied") != "True" || !is_present(work));
     let complaint = |work: &Value| {
         let (space, conditions) = (text(work, "/metadata/namespace"), &work["status"]["conditions"]);
         format!("Work {} of a namespace in {space} is not applied, or is not removed: {conditions}", name(work))
@@ -50,7 +50,7 @@ fn works(state: &State, member: &str) -> Vec<String> {
     for work in &state.works[member] {
         let binding = of(work);
         let stays = state.bindings.iter().any(|it| name(it) == binding && leaving(it).any(|left| left == member));
-        if !lives(work) || (missing.remove(&binding).is_none() && !stays) {
+        if !is_present(work) || (missing.remove(&binding).is_none() && !stays) {
             wrong.push(format!("Work {} of binding {binding} in {member} should not exist", name(work)));
         }
     }

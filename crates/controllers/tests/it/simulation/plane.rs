@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::MEMBERS;
 use super::kinds::Kind;
-use super::read::{clusters, leaving, lives, name, targets, text};
+use super::read::{clusters, is_present, leaving, name, targets, text};
 use super::state::{State, claim, selects};
 
 /// The discrepancies from templates and policies. `evicted` are bindings with evictions: their new clusters are the
@@ -23,15 +23,15 @@ pub fn discrepancies(state: &State, evicted: &BTreeSet<String>) -> Vec<String> {
 
 fn of_template(state: &State, kind: Kind, template: &Value) -> Option<String> {
     let what = format!("{kind:?} {}", name(template));
-    if !lives(template) {
+    if !is_present(template) {
         return Some(format!("{what} is not removed"));
     }
     let Some((group, id)) = claim(template) else {
         let policy = state.policies.iter().find(|policy| selects(policy, kind, template))?;
         return Some(format!("{what} is not claimed, though {} {} selects it", text(policy, "/kind"), name(policy)));
     };
-    if let Some(alone) = needed_alone(state, kind, template) {
-        return Some(alone);
+    if let Some(problem) = unbound_dependency(state, kind, template) {
+        return Some(problem);
     }
     let Some(policy) = state.claimant(template) else {
         return Some(format!("{what} is claimed by a policy that is not there: {id}"));
@@ -61,7 +61,7 @@ fn of_template(state: &State, kind: Kind, template: &Value) -> Option<String> {
 }
 
 /// Dependencies of a Deployment without a binding.
-fn needed_alone(state: &State, kind: Kind, template: &Value) -> Option<String> {
+fn unbound_dependency(state: &State, kind: Kind, template: &Value) -> Option<String> {
     let binding = state.binding_of(template).filter(|_| kind == Kind::Deployment)?;
     let placed = !clusters(&binding["spec"]["clusters"]).is_empty();
     if binding["spec"]["propagateDeps"] != true || !placed || state.governor(kind, template).is_none() {
@@ -180,7 +180,7 @@ fn reported(state: &State, binding: &Value) -> Option<String> {
     };
     let (mut desired, own_id) = (Vec::new(), id(binding));
     for (member, works) in &state.works {
-        let made = works.iter().find(|work| lives(work) && id(work) == own_id);
+        let made = works.iter().find(|work| is_present(work) && id(work) == own_id);
         desired.extend(made.map(|work| ((*member).to_owned(), super::read::condition(work, "Applied") == "True")));
     }
     let items = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();

@@ -24,7 +24,7 @@ pub fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
 
-pub fn lives(object: &Value) -> bool {
+pub fn is_present(object: &Value) -> bool {
     object["metadata"].get("deletionTimestamp").is_none()
 }
 

@@ -14,7 +14,7 @@ use storage::memory::MemoryStore;
 use super::MEMBERS;
 use super::history::Action;
 use super::kinds::{Kind, template};
-use super::read::{all, execution_space, is_managed, is_template, lives, name, text};
+use super::read::{all, execution_space, is_managed, is_present, is_template, name, text};
 use crate::harness::{Plane, get};
 
 type Copies = BTreeMap<(Kind, String), Option<Version>>;
@@ -60,7 +60,7 @@ impl Untouched {
                 }
             }
             let works = all(&plane.client, &Work::api_resource(), Some(&execution_space(member))).await;
-            for work in works.iter().filter(|work| lives(work)) {
+            for work in works.iter().filter(|work| is_present(work)) {
                 let manifest = &work["spec"]["workload"]["manifests"][0];
                 let Some(kind) = Kind::of(manifest) else { continue };
                 let key = (member.to_owned(), kind, name(manifest).to_owned());
@@ -136,7 +136,7 @@ impl Untouched {
 
 /// The time of an unconfirmed hold.
 pub async fn pending(plane: &Plane, member: &str) -> Option<Value> {
-    let cluster = plane.get(&Cluster::api_resource(), &ObjectKey::cluster(member)).await.filter(lives)?;
+    let cluster = plane.get(&Cluster::api_resource(), &ObjectKey::cluster(member)).await.filter(is_present)?;
     let conditions = cluster["status"]["conditions"].as_array()?;
     let held = conditions.iter().find(|it| it["type"] == "ResumePending" && it["status"] == "True")?;
     let since = &held["lastTransitionTime"];

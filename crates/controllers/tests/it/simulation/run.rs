@@ -18,7 +18,7 @@ use super::history::Action;
 use super::kinds::{Kind, definition, definitions};
 use super::perform::{HOLD, binding_of};
 use super::policies::{overrides, policies};
-use super::read::{all, clusters, condition, is_template, lives, name, text};
+use super::read::{all, clusters, condition, is_present, is_template, name, text};
 use super::restored::{self, Backup, Untouched};
 use super::state::State;
 use super::witness::Witness;
@@ -91,7 +91,7 @@ pub fn serves(plural: &str) -> bool {
 async fn made(client: &Client, resource: &ApiResource, object: Value) -> Option<String> {
     let what = format!("{} {}", resource.kind, name(&object));
     match get(client, resource, &ObjectKey::cluster(name(&object))).await {
-        Some(found) if lives(&found) => None,
+        Some(found) if is_present(&found) => None,
         Some(found) => Some(format!("{what} is not removed: {}", found["status"]["conditions"])),
         None => {
             drop(client.create(resource, &object).await);
@@ -320,7 +320,7 @@ impl Simulation {
                         self.plane.join(member).await;
                         hindered.push(format!("cluster {member} has just joined"));
                     }
-                    Some(cluster) if !lives(&cluster) => {
+                    Some(cluster) if !is_present(&cluster) => {
                         self.resume_in(member).await;
                         hindered.push(format!("cluster {member} is not removed"));
                     }
@@ -343,7 +343,7 @@ impl Simulation {
         let mut hindered = Vec::new();
         for kind in Kind::ALL {
             for object in all(&self.plane.client, &kind.resource(), kind.namespace()).await {
-                if !lives(&object)
+                if !is_present(&object)
                     && object["metadata"]["finalizers"].as_array().is_some_and(|held| held.contains(&json!(HOLD)))
                 {
                     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));

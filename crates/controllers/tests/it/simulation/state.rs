@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::MEMBERS;
 use super::kinds::Kind;
 use super::policies::{overrides, policies};
-use super::read::{all, execution_space, is_template, lives, name, text};
+use super::read::{all, execution_space, is_present, is_template, name, text};
 use crate::harness::Plane;
 
 const CLAIMS: [&str; 2] = ["propagationpolicy.karmada.io", "clusterpropagationpolicy.karmada.io"];
@@ -102,7 +102,7 @@ impl State {
     pub fn template_of(&self, binding: &Value) -> Option<(Kind, &Value)> {
         let uid = &binding["spec"]["resource"]["uid"];
         let found = self.templates.iter().find(|(_, template)| template["metadata"]["uid"] == *uid);
-        found.filter(|(_, template)| lives(template)).map(|(kind, template)| (*kind, template))
+        found.filter(|(_, template)| is_present(template)).map(|(kind, template)| (*kind, template))
     }
 
     pub fn binding_of(&self, template: &Value) -> Option<&Value> {
@@ -120,7 +120,7 @@ impl State {
     pub fn needed_by(&self, template: &Value) -> Option<&Value> {
         let desired = text(template, "/spec/template/spec/volumes/0/configMap/name");
         let mut maps = self.templates.iter().filter(|(kind, _)| *kind == Kind::ConfigMap);
-        maps.find(|(_, map)| name(map) == desired).map(|(_, map)| map).filter(|map| lives(map))
+        maps.find(|(_, map)| name(map) == desired).map(|(_, map)| map).filter(|map| is_present(map))
     }
 }
 

@@ -20,7 +20,7 @@ use world::World;
 use super::desired_state::DesiredState;
 use super::history::Action;
 use super::kinds::{Kind, template};
-use super::read::{all, binding_name, execution_space, is_managed, lives, name, overwrites, text};
+use super::read::{all, binding_name, execution_space, is_managed, is_present, name, overwrites, text};
 use crate::harness::{Plane, get, namespaces};
 use crate::network::{CONTROL, Sent};
 
@@ -134,7 +134,9 @@ impl Witness {
     }
 
     async fn stays(&self, member: &str) -> bool {
-        get(&self.control(), &Cluster::api_resource(), &ObjectKey::cluster(member)).await.is_some_and(|it| lives(&it))
+        get(&self.control(), &Cluster::api_resource(), &ObjectKey::cluster(member))
+            .await
+            .is_some_and(|it| is_present(&it))
     }
 
     /// The Work of an object in a member.
@@ -156,7 +158,7 @@ impl Witness {
     /// No object is deleted in a member while a Work requires it, if it is not managed, or if it must be preserved.
     async fn deletion_in(&self, member: &str, path: &Path<'_>) -> Option<String> {
         if let Some(work) = self.work_for(member, path).await {
-            if lives(&work) && self.stays(member).await {
+            if is_present(&work) && self.stays(member).await {
                 return Some(format!("Work {} holds it", name(&work)));
             }
             if work["spec"]["preserveResourcesOnDeletion"] == true {
@@ -170,7 +172,7 @@ impl Witness {
     /// No unmanaged object is changed unless the Work allows it.
     async fn change_in(&self, member: &str, path: &Path<'_>) -> Option<String> {
         let object = self.object(member, path).await?;
-        let work = self.work_for(member, path).await.filter(lives);
+        let work = self.work_for(member, path).await.filter(is_present);
         let allowed = work.map_or_else(|| self.two.load(Ordering::Relaxed), |work| overwrites(&work));
         (!is_managed(&object) && !allowed).then(|| "it is not managed, and its Work does not overwrite".to_owned())
     }
@@ -180,7 +182,7 @@ impl Witness {
         // A namespace that a user deletes is deleted with its content.
         if path.namespace == "demo" {
             let namespace = get(&self.control(), &namespaces(), &ObjectKey::cluster("demo")).await;
-            if !namespace.is_some_and(|namespace| lives(&namespace)) {
+            if !namespace.is_some_and(|namespace| is_present(&namespace)) {
                 return None;
             }
         }
@@ -190,7 +192,7 @@ impl Witness {
             }
             let work = get(&self.control(), &Work::api_resource(), &path.key()).await?;
             let (scope, binding) = binding_name(&work)?;
-            let binding = self.binding(scope, binding).await.filter(lives)?;
+            let binding = self.binding(scope, binding).await.filter(is_present)?;
             return self
                 .desired_state
                 .for_long(&binding, member)
@@ -234,5 +236,5 @@ async fn template_of(control: &Client, binding: &Value) -> Option<Value> {
     let reference = &binding["spec"]["resource"];
     let kind = Kind::of(reference)?;
     let template = get(control, &kind.resource(), &kind.key(text(reference, "/name"))).await?;
-    (lives(&template) && template["metadata"]["uid"] == reference["uid"]).then_some(template)
+    (is_present(&template) && template["metadata"]["uid"] == reference["uid"]).then_some(template)
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use transport::WatchEvent;
 
 use super::members::Fleet;
-use crate::simulation::read::{lives, text};
+use crate::simulation::read::{is_present, text};
 
 /// `--graceful-eviction-timeout`
 const GRACE: Duration = Duration::from_secs(600);
@@ -76,7 +76,7 @@ impl Ledger {
     fn see(&self, binding: &Value, deleted: bool) {
         let workload = text(binding, "/spec/resource/name");
         let mut state = self.state.lock();
-        if deleted || !lives(binding) {
+        if deleted || !is_present(binding) {
             state.evictions.retain(|(of, _), _| of != workload);
             return;
         }
