@@ -39,7 +39,7 @@ impl MemberEstimator {
     }
 
     /// As [`Self::follow`], without other users of the informers: ended pods are not even listed.
-    pub fn follow_alone(cluster: &str, informers: &InformerSet, switches: Switches) -> Self {
+    pub fn follow_standalone(cluster: &str, informers: &InformerSet, switches: Switches) -> Self {
         let running = Some("status.phase!=Succeeded,status.phase!=Failed".to_owned());
         let selection = Selection { field_selector: running, ..Selection::default() };
         Self::over(cluster, informers, informers.selected(&pods(), selection), switches)
