@@ -92,7 +92,7 @@ impl History {
         let mut lives = Vec::new();
         let clocks: Vec<Arc<AtomicI64>> = (0..servers).map(|_| Arc::default()).collect();
         for (number, clock) in clocks.iter().enumerate() {
-            let world = World::wrong_by(Arc::clone(clock));
+            let world = World::skewed_by(Arc::clone(clock));
             let server = Arc::new(Server::with(engine.store_of(number).await, world).await);
             lives.push(Mutex::new(Life { server, crashed: CancellationToken::new() }));
         }
@@ -167,7 +167,7 @@ impl History {
 
     /// A server ends in the midst of its requests, and another one takes its place.
     pub async fn crash(&self, number: usize, engine: &Engine) {
-        let world = World::wrong_by(Arc::clone(&self.shared.clocks[number]));
+        let world = World::skewed_by(Arc::clone(&self.shared.clocks[number]));
         let server = Arc::new(Server::with(engine.store_of(number).await, world).await);
         let life = Life { server, crashed: CancellationToken::new() };
         let old = std::mem::replace(&mut *self.shared.lives[number].lock(), life);
@@ -176,8 +176,8 @@ impl History {
     }
 
     /// Makes the clock of a server wrong by so many seconds.
-    pub fn set_clock(&self, number: usize, wrong_by: i64) {
-        self.shared.clocks[number].store(wrong_by, SeqCst);
+    pub fn set_clock(&self, number: usize, skewed_by: i64) {
+        self.shared.clocks[number].store(skewed_by, SeqCst);
     }
 
     /// A client of a server.
