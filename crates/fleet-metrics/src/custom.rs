@@ -154,7 +154,7 @@ pub fn entries(requested: &Described, cluster: &str, list: Value) -> Result<Vec<
     if list.kind != "MetricValueList" {
         return Err(format!("it returned the kind {:?} instead of MetricValueList", list.kind));
     }
-    let is_wanted = |raw: &Raw| {
+    let is_requested = |raw: &Raw| {
         let (name, namespace) = (text(&raw.described_object, "name"), text(&raw.described_object, "namespace"));
         (requested.is_all() || name.is_empty() || name == requested.name)
             && (requested.namespace.is_empty() || namespace.is_empty() || namespace == requested.namespace)
@@ -171,7 +171,7 @@ pub fn entries(requested: &Described, cluster: &str, list: Value) -> Result<Vec<
             clusters: vec![cluster.to_owned()],
         }
     };
-    Ok(list.items.unwrap_or_default().into_iter().filter(is_wanted).map(entry).collect())
+    Ok(list.items.unwrap_or_default().into_iter().filter(is_requested).map(entry).collect())
 }
 
 impl Entry {

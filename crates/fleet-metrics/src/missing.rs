@@ -74,8 +74,8 @@ mod tests {
         assert_eq!(warnings(&missing(1)), ["the metrics of cluster m0 are missing: no answer within 10 s"]);
         let many = warnings(&missing(25));
         assert_eq!((many.len(), many[10].as_str()), (11, "the metrics of 15 more clusters are missing"));
-        let odd = [Missing { cluster: "m".to_owned(), reason: format!("ä\n{}", "x".repeat(500)) }];
-        let text = &warnings(&odd)[0];
+        let unprintable = [Missing { cluster: "m".to_owned(), reason: format!("ä\n{}", "x".repeat(500)) }];
+        let text = &warnings(&unprintable)[0];
         assert!(text.is_ascii() && text.len() < 300 && text.contains("??xx") && text.ends_with("..."), "{text}");
     }
 
