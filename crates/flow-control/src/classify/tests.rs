@@ -42,7 +42,7 @@ fn all_resources() -> Value {
 fn subjects() {
     let account = |namespace: &str, name: &str| json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": namespace, "name": name}});
     let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
-    for (subject, who, groups, matches) in [
+    for (subject, user_name, groups, matches) in [
         (user("a"), "a", &["g"][..], true),
         (user("a"), "ab", &["g"], false),
         (user("*"), "anybody", &[], true),
@@ -56,8 +56,8 @@ fn subjects() {
         (account("n", "*"), "n:t", &[], false),
     ] {
         let rules = json!([{"subjects": [subject], "resourceRules": all_resources()}]);
-        let found = matched(&classifier(&[("x", 5, rules)]), who, groups, "get core/pods .");
-        assert_eq!(found == "x", matches, "{subject} {who} {groups:?}");
+        let found = matched(&classifier(&[("x", 5, rules)]), user_name, groups, "get core/pods .");
+        assert_eq!(found == "x", matches, "{subject} {user_name} {groups:?}");
     }
 }
 
