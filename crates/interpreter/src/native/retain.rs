@@ -221,14 +221,14 @@ mod tests {
     fn malformed_jobs() {
         let observed = json!({"spec": {"selector": {"matchLabels": {"s": "1"}}, "template": {"metadata": {"labels": {"l": "1"}}}}});
         let of = |spec: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec});
-        for odd in [
+        for unusual in [
             json!("x"),
             json!([1]),
             json!(null),
             json!({"template": "x", "selector": []}),
             json!({"template": {"metadata": 1}}),
         ] {
-            check(of(odd), observed.clone(), of(observed["spec"].clone()));
+            check(of(unusual), observed.clone(), of(observed["spec"].clone()));
         }
         let labels = json!({"spec": {"template": {"metadata": {"labels": {"l": "1"}}}}});
         check(of(json!("x")), labels.clone(), of(labels["spec"].clone()));
