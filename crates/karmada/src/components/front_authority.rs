@@ -145,8 +145,8 @@ mod tests {
         let of = |data: Value| published(&json!({ "data": data })).map_err(|error| error.to_string());
         let both = json!({"requestheader-client-ca-file": "PEM", "requestheader-allowed-names": "[\"front\"]"});
         assert_eq!(of(both), Ok(Published { authority: "PEM".into(), names: vec!["front".into()] }));
-        let alone = of(json!({"requestheader-client-ca-file": "PEM"}));
-        assert_eq!(alone, Ok(Published { authority: "PEM".into(), names: Vec::new() }));
+        let authority_only = of(json!({"requestheader-client-ca-file": "PEM"}));
+        assert_eq!(authority_only, Ok(Published { authority: "PEM".into(), names: Vec::new() }));
         assert!(of(json!({})).is_err_and(|error| error.contains("--requestheader-client-ca-file")));
     }
 }

@@ -59,7 +59,7 @@ pub async fn scheduler_estimator(flags: &FlagValues<'_>) -> anyhow::Result<()> {
     let bound = estimator_address(flags.parsed("server-port")?)?;
     run("karmada-scheduler-estimator", flags, None, async move |around| {
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
-        let member = MemberEstimator::follow_alone(cluster, &informers, switches(flags));
+        let member = MemberEstimator::follow_standalone(cluster, &informers, switches(flags));
         anyhow::ensure!(member.synced().await, "the estimator ended before it knew the nodes and pods");
         let address = bound.address();
         let listener = bound.listen()?;

@@ -106,13 +106,13 @@ fn ignored(cell: &'static str) -> Option<Ignored> {
 
 fn flag(line: &'static str) -> Option<Flag> {
     let cells: Vec<&'static str> = line.split('\t').collect();
-    let [name, type_, defaults, own, effective, moot, elsewhere, meaning] = cells.try_into().ok()?;
+    let [name, type_, defaults, own, effective, moot, outside, meaning] = cells.try_into().ok()?;
     let mut defaults = pairs(defaults);
     if let [(ALL, value)] = defaults[..] {
         defaults = COMPONENTS.iter().map(|component| (*component, value)).collect();
     }
     let effective = effective.split(',').filter(|command| *command != EMPTY).collect();
-    let (own_defaults, moot, ignored) = (pairs(own), pairs(moot), ignored(elsewhere)?);
+    let (own_defaults, moot, ignored) = (pairs(own), pairs(moot), ignored(outside)?);
     Some(Flag { name, type_, defaults, own_defaults, effective, moot, ignored, meaning })
 }
 

@@ -102,10 +102,10 @@ fn servers_that_keep_leases_in_different_places_do_not_run_beside_each_other() {
     assert!(refused.contains("leases are in the main etcd here, and in the etcd "), "{refused}");
     let second = Karmada::apiserver_with(&path("second"), &[&servers, &overrides]);
     assert!(second.terminate() && first.terminate());
-    let alone = Karmada::apiserver_with(&path("second"), &[&servers]);
+    let second_apiserver = Karmada::apiserver_with(&path("second"), &[&servers]);
     let refused = crate::on_etcd::refused(&["apiserver", "--secure-port=0", &servers, &overrides], &path("first"));
     assert!(refused.contains("in the main etcd there"), "{refused}");
-    assert!(alone.terminate());
+    assert!(second_apiserver.terminate());
 }
 
 /// etcd refuses all writes: Leases cannot be renewed, and the API answers reads. Nothing in the member changes, and the control

@@ -140,7 +140,7 @@ async fn certificates_and_front_proxies_are_verified() {
     let now = World::system();
     let past = World::simulated(now.now() - jiff::SignedDuration::from_hours(48), 7);
     let authority = |name: &str| pki::Authority::generate(name, &past).expect("an authority").0;
-    let (clients, fronts, stranger) = (authority("clients"), authority("fronts"), authority("clients"));
+    let (clients, fronts, unknown) = (authority("clients"), authority("fronts"), authority("clients"));
     let file = |name: &str, authority: &pki::Authority| {
         let path = files.path().join(name);
         std::fs::write(&path, authority.certificate()).expect("written");
@@ -179,8 +179,8 @@ async fn certificates_and_front_proxies_are_verified() {
         ("another name", &issue(&fronts, "other", &now, 1), named, 401, ""),
         ("an expired client", &issue(&clients, "ann", &past, 1), &[], 401, ""),
         ("an expired front proxy", &issue(&fronts, "proxy", &past, 1), named, 401, ""),
-        ("a client of another authority", &issue(&stranger, "ann", &now, 1), &[], 401, ""),
-        ("a front proxy of another authority", &issue(&stranger, "proxy", &now, 1), named, 401, ""),
+        ("a client of another authority", &issue(&unknown, "ann", &now, 1), &[], 401, ""),
+        ("a front proxy of another authority", &issue(&unknown, "proxy", &now, 1), named, 401, ""),
         ("a front proxy of the authority of clients", &issue(&clients, "proxy", &now, 1), named, 201, "proxy"),
     ] {
         let (found, body) = send(&fleet, "POST", review, headers, Some(certificate)).await;
@@ -224,7 +224,7 @@ async fn bad_credentials_are_refused_on_every_route() {
     let accounts = ServiceAccounts { signing_key_file: Some(signing), ..Default::default() };
     let fleet = Fleet::start_with(&[], |options| options.server.service_accounts = accounts).await;
     let signer = Signer::from_pem(&key).expect("a key");
-    let stranger = Signer::from_pem(&pki::token::generate_key().expect("a key")).expect("a key");
+    let unknown = Signer::from_pem(&pki::token::generate_key().expect("a key")).expect("a key");
     let now = fleet.world.now().as_second();
     let sign = |signer: &Signer, change: fn(&mut Claims)| signer.sign(&claims(now, change)).expect("signed");
     let good = sign(&signer, |_| ());
@@ -240,7 +240,7 @@ async fn bad_credentials_are_refused_on_every_route() {
         ("not valid yet", sign(&signer, |claims| claims.nbf = Some(i64::MAX))),
         ("of another audience", sign(&signer, |claims| claims.aud = vec!["other".into()])),
         ("of another issuer", sign(&signer, |claims| claims.iss = "https://other".into())),
-        ("of another key", sign(&stranger, |_| ())),
+        ("of another key", sign(&unknown, |_| ())),
         ("unsigned", format!("{}.", message(&json!({"alg": "none"}), &plain))),
         ("confused", confused(signer.public_pem(), kid["kid"].as_str(), &plain)),
         ("confused without a key", confused(signer.public_pem(), None, &plain)),

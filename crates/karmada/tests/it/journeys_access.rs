@@ -113,8 +113,9 @@ fn a_user_reaches_the_members_that_both_sides_allow() {
 
     let appended = Through::new(&fleet, &proxy(NAMES[0])).with_token(token);
     assert_eq!(appended.ok(&["get", "nodes", "-o", "name"]), member.ok(&["get", "nodes", "-o", "name"]));
-    let who = appended.ok(&["auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"]);
-    assert!(who.starts_with(&format!("{TOM} ")) && who.contains("system:serviceaccounts:default"), "{who}");
+    let whoami =
+        appended.ok(&["auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"]);
+    assert!(whoami.starts_with(&format!("{TOM} ")) && whoami.contains("system:serviceaccounts:default"), "{whoami}");
 
     // A cluster that joins after the RBAC objects were created admits the user too.
     let config = format!("--cluster-kubeconfig={}", fleet.members[1].kubeconfig());

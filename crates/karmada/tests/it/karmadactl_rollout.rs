@@ -60,10 +60,10 @@ async fn restarted_at(fleet: &Fleet) -> Value {
 fn last_lines(ran: Ran) -> Vec<String> {
     let mut last = std::collections::BTreeMap::new();
     for line in ran.ok().lines() {
-        let (who, text) = line.split_once(": ").expect("a cluster and its text");
-        last.insert(who.to_owned(), text.to_owned());
+        let (cluster, text) = line.split_once(": ").expect("a cluster and its text");
+        last.insert(cluster.to_owned(), text.to_owned());
     }
-    last.into_iter().map(|(who, text)| format!("{who}: {text}")).collect()
+    last.into_iter().map(|(cluster, text)| format!("{cluster}: {text}")).collect()
 }
 
 const FINISHED: [&str; 3] = [

@@ -151,7 +151,7 @@ async fn tokens_sign_the_public_description_and_authenticate_until_they_expire()
 async fn certificates_are_approved_for_the_requesters_own_cluster() {
     let plane = Plane::start().await;
     let bootstrap = plane.as_user("system:bootstrap:abcdef", &["system:bootstrappers", agents::BOOTSTRAPPERS]);
-    let stranger = plane.as_user("system:bootstrap:ghijkl", &["system:bootstrappers"]);
+    let other_bootstrap = plane.as_user("system:bootstrap:ghijkl", &["system:bootstrappers"]);
     let (member1, generator) = (plane.agent("member1"), plane.as_user(agents::RBAC_GENERATOR, &[agents::GROUP]));
     let admin = plane.client();
     // Members of this test are of push mode: their agents have no rights.
@@ -166,7 +166,7 @@ async fn certificates_are_approved_for_the_requesters_own_cluster() {
         ("above", &member1, agents::RBAC_GENERATOR, &[agents::GROUP], pending),
         ("admin", &bootstrap, "system:admin", &[agents::GROUP], pending),
         ("masters", &bootstrap, "system:karmada:agent:m8", &[agents::GROUP, "system:masters"], refused),
-        ("stranger", &stranger, "system:karmada:agent:m7", &[agents::GROUP], refused),
+        ("stranger", &other_bootstrap, "system:karmada:agent:m7", &[agents::GROUP], refused),
     ];
     for (name, requester, user, groups, outcome) in cases {
         let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();

@@ -100,9 +100,9 @@ async fn members_are_read_as_if_they_were_one() {
     assert!(code == 405 && body.contains("create is not supported on resources of kind \\\"nodes\\\""), "{body}");
     // Unregistered resources are served by the control plane, with the caller's own rights.
     assert_eq!(get(client, &format!("{PROXY}/api/v1/namespaces/default")).await["metadata"]["name"], "default");
-    let stranger = Identity { user: "stranger".into(), ..Identity::default() };
-    let stranger = Client::in_process(plane.plane.service(), stranger);
-    assert_eq!(answer(&stranger, Method::GET, &format!("{PROXY}/api/v1/namespaces/default")).await.0, 403);
+    let outsider = Identity { user: "stranger".into(), ..Identity::default() };
+    let outsider = Client::in_process(plane.plane.service(), outsider);
+    assert_eq!(answer(&outsider, Method::GET, &format!("{PROXY}/api/v1/namespaces/default")).await.0, 403);
     let deep = format!("{PROXY}{PROXY}/api/v1/nodes");
     assert_eq!(answer(client, Method::GET, &deep).await.0, 400);
 }

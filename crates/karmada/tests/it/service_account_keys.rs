@@ -52,7 +52,7 @@ fn token(key: &str, issuer: &str, uid: &str, now: i64) -> String {
 #[tokio::test]
 async fn several_keys_and_issuers_are_valid_at_once_and_keys_are_rotated_without_a_restart() {
     let files = tempfile::tempdir().expect("a directory");
-    let [old, older, new, stranger] = std::array::from_fn(|_| pki::token::generate_key().expect("a key"));
+    let [old, older, new, unknown] = std::array::from_fn(|_| pki::token::generate_key().expect("a key"));
     let (verifying, signing) = (files.path().join("verifying.pem"), files.path().join("signing.pem"));
     let public = Signer::from_pem(&old).expect("a key").public_pem().to_owned();
     std::fs::write(&verifying, format!("{public}{older}")).expect("written");
@@ -80,20 +80,20 @@ async fn several_keys_and_issuers_are_valid_at_once_and_keys_are_rotated_without
         (&old, OLD, &is_robot),
         (&older, ISSUER, &is_robot),
         (&old, "https://stranger.example.com", &None),
-        (&stranger, NEW, &None),
+        (&unknown, NEW, &None),
     ] {
         assert_eq!(user(&fleet, &token(key, issuer, &uid, now)).await, *expected, "{issuer}");
     }
 
     // The signing key becomes a verification key, and the oldest key is removed.
     std::fs::write(&verifying, format!("{public}{new}")).expect("written");
-    std::fs::write(&signing, &stranger).expect("written");
-    until("the new key signs", async || user(&fleet, &token(&stranger, NEW, &uid, now)).await).await;
+    std::fs::write(&signing, &unknown).expect("written");
+    until("the new key signs", async || user(&fleet, &token(&unknown, NEW, &uid, now)).await).await;
     assert_eq!(user(&fleet, &first).await, is_robot);
     assert_eq!(user(&fleet, &token(&old, OLD, &uid, now)).await, is_robot);
     assert_eq!(user(&fleet, &token(&older, ISSUER, &uid, now)).await, None);
     let second = issued(&admin).await;
-    assert!(pki::Verifier::from_pems([stranger.as_str()]).expect("a key").verify(&second).is_some());
+    assert!(pki::Verifier::from_pems([unknown.as_str()]).expect("a key").verify(&second).is_some());
 }
 
 #[test]
