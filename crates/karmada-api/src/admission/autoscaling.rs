@@ -53,7 +53,8 @@ impl Allowed {
 pub(super) fn mutate(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
     fill(spec, "minReplicas", json!(1));
-    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) && !is_wrong(spec.get("metrics")) {
+    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) && !is_of_wrong_type(spec.get("metrics"))
+    {
         let target = json!({ "type": "Utilization", "averageUtilization": 80 });
         spec.insert("metrics".into(), json!([{ "type": "Resource", "resource": { "name": "cpu", "target": target } }]));
     }
@@ -72,7 +73,7 @@ pub(super) fn mutate(object: &mut Value) {
 }
 
 /// Present, and neither null nor a list: the schema rejects it.
-fn is_wrong(value: Option<&Value>) -> bool {
+fn is_of_wrong_type(value: Option<&Value>) -> bool {
     value.is_some_and(|value| !value.is_null() && !value.is_array())
 }
 

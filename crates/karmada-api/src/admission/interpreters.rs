@@ -60,21 +60,21 @@ fn qualified_name(name: &str, path: &Path) -> ErrorList {
 }
 
 fn rule(rule: &Value, path: &Path) -> ErrorList {
-    let mut errors = alone(rule, path, "operations", "operations", true);
+    let mut errors = check_wildcard(rule, path, "operations", "operations", true);
     for (index, operation) in list(&rule["operations"]).iter().enumerate() {
         if !operation.as_str().is_some_and(|it| OPERATIONS.contains(&it)) {
             let path = path.child("operations").index(index);
             errors.push(Error::not_supported(&path, operation.clone(), OPERATIONS));
         }
     }
-    errors.extend(alone(rule, path, "apiGroups", "API groups", true));
-    errors.extend(alone(rule, path, "apiVersions", "API versions", false));
-    errors.extend(alone(rule, path, "kinds", "kinds", false));
+    errors.extend(check_wildcard(rule, path, "apiGroups", "API groups", true));
+    errors.extend(check_wildcard(rule, path, "apiVersions", "API versions", false));
+    errors.extend(check_wildcard(rule, path, "kinds", "kinds", false));
     errors
 }
 
 /// A list with at least one item, in which `*` must be the only one.
-fn alone(rule: &Value, path: &Path, field: &str, words: &str, may_be_empty_text: bool) -> ErrorList {
+fn check_wildcard(rule: &Value, path: &Path, field: &str, words: &str, may_be_empty_text: bool) -> ErrorList {
     let (items, path) = (list(&rule[field]), path.child(field));
     let mut errors = ErrorList::new();
     if items.is_empty() {

@@ -200,7 +200,7 @@ impl Place<'_> {
     fn mismatch(&self, value: &Value, schema: &Value, is_item: bool) -> String {
         let found = match value {
             // Only numbers that do not fit are quoted.
-            Value::Number(number) if wants_number(schema) => format!("number {number}"),
+            Value::Number(number) if expects_number(schema) => format!("number {number}"),
             other => go_json::type_name(other).to_owned(),
         };
         let holder = go_types::holder(self.kind, &self.path);
@@ -210,7 +210,7 @@ impl Place<'_> {
     }
 }
 
-fn wants_number(schema: &Value) -> bool {
+fn expects_number(schema: &Value) -> bool {
     schema["type"] == "integer" || schema["type"] == "number"
 }
 

@@ -390,7 +390,7 @@ fn of_hooks(object: &Value) -> Broken {
     let hooks = each(object, "/webhooks");
     let names: Vec<&str> = hooks.iter().map(|it| text(it, "name")).collect();
     let rules = || hooks.iter().flat_map(|it| each(it, "/rules"));
-    let alone = |list: &'static str| {
+    let mixes_wildcard = |list: &'static str| {
         rules()
             .any(|it| each(it, list).is_empty() || (each(it, list).len() > 1 && each(it, list).contains(&json!("*"))))
     };
@@ -398,11 +398,11 @@ fn of_hooks(object: &Value) -> Broken {
     vec![
         (names.iter().any(|name| !name.contains('.') || name.contains(' ')), "RIWC-V1"),
         (twice(&names), "RIWC-V2"),
-        (alone("/operations"), "RIWC-V3 RIWC-V4"),
+        (mixes_wildcard("/operations"), "RIWC-V3 RIWC-V4"),
         (rules().any(|it| each(it, "/operations").iter().any(|it| it == "" || it == "In" || it == "Prune")), "RIWC-V5"),
-        (alone("/apiGroups"), "RIWC-V6"),
-        (alone("/apiVersions") || rules().any(|it| each(it, "/apiVersions").contains(&json!(""))), "RIWC-V7"),
-        (alone("/kinds") || rules().any(|it| each(it, "/kinds").contains(&json!(""))), "RIWC-V8"),
+        (mixes_wildcard("/apiGroups"), "RIWC-V6"),
+        (mixes_wildcard("/apiVersions") || rules().any(|it| each(it, "/apiVersions").contains(&json!(""))), "RIWC-V7"),
+        (mixes_wildcard("/kinds") || rules().any(|it| each(it, "/kinds").contains(&json!(""))), "RIWC-V8"),
         (hooks.iter().any(|it| !(1..=30).contains(&number(&it["timeoutSeconds"]))), "RIWC-V9"),
         (
             hooks.iter().any(|it| is_set(&it["clientConfig"]["url"]) == is_set(&it["clientConfig"]["service"])),
