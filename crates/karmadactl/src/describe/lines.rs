@@ -16,7 +16,7 @@ impl Lines {
         self.0.push(vec![format!("{}{label}", "  ".repeat(level)), value.to_owned()]);
     }
 
-    pub fn alone(&mut self, level: usize, text: &str) {
+    pub fn plain(&mut self, level: usize, text: &str) {
         self.0.push(vec![format!("{}{text}", "  ".repeat(level))]);
     }
 

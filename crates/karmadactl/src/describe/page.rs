@@ -58,15 +58,15 @@ fn content(lines: &mut Lines, level: usize, map: &Map<String, Value>) {
         let label = format!("{}:", label(key));
         match value {
             Value::Object(map) => {
-                lines.alone(level, &label);
+                lines.plain(level, &label);
                 content(lines, level + 1, map);
             }
             Value::Array(items) => {
-                lines.alone(level, &label);
+                lines.plain(level, &label);
                 for item in items {
                     match item {
                         Value::Object(map) => content(lines, level + 1, map),
-                        other => lines.alone(level + 1, &printed(other)),
+                        other => lines.plain(level + 1, &printed(other)),
                     }
                 }
             }
@@ -126,7 +126,7 @@ fn event_lines(lines: &mut Lines, events: &[Value], now: Timestamp) {
     if events.is_empty() {
         return lines.pair(0, "Events:", "<none>");
     }
-    lines.alone(0, "Events:");
+    lines.plain(0, "Events:");
     let row = |cells: [&str; 5]| {
         let mut row: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
         row[0] = format!("  {}", row[0]);

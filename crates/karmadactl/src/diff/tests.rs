@@ -79,10 +79,10 @@ fn desired_copies_follow_binding_and_policy() {
         assert_eq!(shown(&plan.copies), expected, "{what}");
         assert_eq!(plan.errors, Vec::<String>::new(), "{what}");
     }
-    let mut elsewhere = around();
-    elsewhere.policies[0].spec.placement =
+    let mut moved_policy = around();
+    moved_policy.policies[0].spec.placement =
         serde_json::from_value(json!({"clusterAffinity": {"clusterNames": ["m3"]}})).expect("a placement");
-    let moved = plan(&source("1", Some(&["m1"])), &elsewhere, true);
+    let moved = plan(&source("1", Some(&["m1"])), &moved_policy, true);
     assert_eq!(shown(&moved.copies), "m3: 1", "a placement that changes chooses again");
     let mut broken = around();
     broken.overrides[0].spec.override_rules[0].overriders.plaintext[0].path = "/nosuch/k".to_owned();

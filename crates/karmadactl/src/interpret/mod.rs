@@ -44,8 +44,7 @@ pub struct InterpretArgs {
     /// Validate the scripts.
     #[arg(long)]
     check: bool,
-    /// Operation to run. One of: (Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus,
-    /// AggregateStatus, InterpretHealth, InterpretDependency).
+    /// Operation to run. One of: (Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency).
     #[arg(long, default_value = "")]
     operation: String,
     /// File with the desired object, as in the control plane.

@@ -12,7 +12,7 @@ struct Row {
     /// Below the specification of a pod, in objects of `pods`.
     in_pods: &'static [&'static str],
     pods: &'static [(Kinds, &'static str)],
-    elsewhere: &'static [(Kinds, &'static str)],
+    other_fields: &'static [(Kinds, &'static str)],
 }
 
 const POD: (Kinds, &str) = (Kinds("", "v1", "Pod"), "spec");
@@ -35,10 +35,10 @@ const INGRESS: Kinds = Kinds("", "", "Ingress");
 const STORAGE_CLASS: Kinds = Kinds("", "", "StorageClass");
 
 const ROWS: &[Row] = &[
-    Row { named: Kinds("", "", "Deployment"), in_pods: &[], pods: &[], elsewhere: SCALERS },
-    Row { named: Kinds("", "", "ReplicationController"), in_pods: &[], pods: &[], elsewhere: SCALERS },
-    Row { named: Kinds("", "", "ReplicaSet"), in_pods: &[], pods: &[], elsewhere: SCALERS },
-    Row { named: Kinds("", "", "StatefulSet"), in_pods: &[], pods: &[], elsewhere: SCALERS },
+    Row { named: Kinds("", "", "Deployment"), in_pods: &[], pods: &[], other_fields: SCALERS },
+    Row { named: Kinds("", "", "ReplicationController"), in_pods: &[], pods: &[], other_fields: SCALERS },
+    Row { named: Kinds("", "", "ReplicaSet"), in_pods: &[], pods: &[], other_fields: SCALERS },
+    Row { named: Kinds("", "", "StatefulSet"), in_pods: &[], pods: &[], other_fields: SCALERS },
     Row {
         named: Kinds("", "v1", "ConfigMap"),
         in_pods: &[
@@ -50,7 +50,7 @@ const ROWS: &[Row] = &[
             "initContainers/envFrom/configMapRef/name",
         ],
         pods: WITH_DATA,
-        elsewhere: &[
+        other_fields: &[
             (Kinds("", "", "Node"), "spec/configSource/configMap"),
             (Kinds("", "", "Role"), "rules/resourceNames"),
             (Kinds("", "", "ClusterRole"), "rules/resourceNames"),
@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
             "imagePullSecrets/name",
         ],
         pods: WITH_DATA,
-        elsewhere: &[
+        other_fields: &[
             (INGRESS, "spec/tls/secretName"),
             (INGRESS, "metadata/annotations/ingress.kubernetes.io~auth-secret"),
             (INGRESS, "metadata/annotations/nginx.ingress.kubernetes.io~auth-secret"),
@@ -92,7 +92,7 @@ const ROWS: &[Row] = &[
         named: Kinds("", "v1", "Service"),
         in_pods: &[],
         pods: &[],
-        elsewhere: &[
+        other_fields: &[
             (Kinds("apps", "", "StatefulSet"), "spec/serviceName"),
             (INGRESS, "spec/rules/http/paths/backend/serviceName"),
             (INGRESS, "spec/backend/serviceName"),
@@ -113,13 +113,13 @@ const ROWS: &[Row] = &[
         named: Kinds("rbac.authorization.k8s.io", "", "Role"),
         in_pods: &[],
         pods: &[],
-        elsewhere: &[(Kinds("rbac.authorization.k8s.io", "", "RoleBinding"), "roleRef/name")],
+        other_fields: &[(Kinds("rbac.authorization.k8s.io", "", "RoleBinding"), "roleRef/name")],
     },
     Row {
         named: Kinds("rbac.authorization.k8s.io", "", "ClusterRole"),
         in_pods: &[],
         pods: &[],
-        elsewhere: &[
+        other_fields: &[
             (Kinds("rbac.authorization.k8s.io", "", "RoleBinding"), "roleRef/name"),
             (Kinds("rbac.authorization.k8s.io", "", "ClusterRoleBinding"), "roleRef/name"),
         ],
@@ -128,7 +128,7 @@ const ROWS: &[Row] = &[
         named: Kinds("", "v1", "ServiceAccount"),
         in_pods: &["serviceAccountName"],
         pods: WITH_ACCOUNTS,
-        elsewhere: &[
+        other_fields: &[
             (Kinds("rbac.authorization.k8s.io", "", "RoleBinding"), "subjects"),
             (Kinds("rbac.authorization.k8s.io", "", "ClusterRoleBinding"), "subjects"),
         ],
@@ -137,13 +137,13 @@ const ROWS: &[Row] = &[
         named: Kinds("", "v1", "PersistentVolumeClaim"),
         in_pods: &["volumes/persistentVolumeClaim/claimName"],
         pods: WITH_ACCOUNTS,
-        elsewhere: &[],
+        other_fields: &[],
     },
     Row {
         named: Kinds("", "v1", "PersistentVolume"),
         in_pods: &[],
         pods: &[],
-        elsewhere: &[
+        other_fields: &[
             (Kinds("", "v1", "PersistentVolumeClaim"), "spec/volumeName"),
             (Kinds("", "", "ClusterRole"), "rules/resourceNames"),
         ],
@@ -152,7 +152,7 @@ const ROWS: &[Row] = &[
         named: Kinds("storage.k8s.io", "", "StorageClass"),
         in_pods: &[],
         pods: &[],
-        elsewhere: &[
+        other_fields: &[
             (Kinds("", "", "PersistentVolume"), "spec/storageClassName"),
             (Kinds("", "", "PersistentVolumeClaim"), "spec/storageClassName"),
             (Kinds("apps", "", "StatefulSet"), "spec/volumeClaimTemplates/spec/storageClassName"),
@@ -162,13 +162,13 @@ const ROWS: &[Row] = &[
         named: Kinds("scheduling.k8s.io", "", "PriorityClass"),
         in_pods: &["priorityClassName"],
         pods: WITH_ACCOUNTS,
-        elsewhere: &[],
+        other_fields: &[],
     },
     Row {
         named: Kinds("admissionregistration.k8s.io", "", "ValidatingAdmissionPolicy"),
         in_pods: &[],
         pods: &[],
-        elsewhere: &[(
+        other_fields: &[(
             Kinds("admissionregistration.k8s.io", "", "ValidatingAdmissionPolicyBinding"),
             "spec/policyName",
         )],
@@ -198,9 +198,9 @@ impl Referrer<'_> {
     fn row(&self, row: &Row, object: &mut Value) -> Result<(), String> {
         let pods = row.pods.iter().filter(|(kinds, _)| kinds.includes(&self.gvk));
         let in_pods = pods.flat_map(|(_, spec)| row.in_pods.iter().map(move |path| format!("{spec}/{path}")));
-        let elsewhere = row.elsewhere.iter().filter(|(kinds, _)| kinds.includes(&self.gvk));
+        let other_fields = row.other_fields.iter().filter(|(kinds, _)| kinds.includes(&self.gvk));
         let mut result = Ok(());
-        for path in in_pods.chain(elsewhere.map(|(_, path)| (*path).to_owned())) {
+        for path in in_pods.chain(other_fields.map(|(_, path)| (*path).to_owned())) {
             let own = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
             let role_kind =
                 (path == "roleRef/name").then(|| object["roleRef"]["kind"].as_str().unwrap_or_default().to_owned());

@@ -152,8 +152,8 @@ fn of_scheduling(binding: &Binding, scheduling: &Scheduling) -> Option<String> {
         Scheduling::Released => {
             "create a policy that selects it, or delete the workload to remove its copies".to_owned()
         }
-        Scheduling::Follows(who) if binding.spec.required_by.iter().all(|it| it.clusters.is_empty()) => {
-            let first = who.first().map(String::as_str).unwrap_or_default();
+        Scheduling::Follows(requirers) if binding.spec.required_by.iter().all(|it| it.clusters.is_empty()) => {
+            let first = requirers.first().map(String::as_str).unwrap_or_default();
             let (namespace, name) = first.split_once('/').unwrap_or_default();
             format!("see why what needs it is nowhere: karmadactl explain-placement {name}{}", in_namespace(namespace))
         }

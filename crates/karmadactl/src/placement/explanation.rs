@@ -176,7 +176,7 @@ fn scheduled(binding: &Binding, scheduling: &Scheduling) -> String {
         Scheduling::Deleting => "no more: its binding is being deleted".to_owned(),
         Scheduling::OtherScheduler(name) => format!("by the scheduler {name:?}, not by Karmada's default one{before}"),
         Scheduling::Suspended => format!("suspended by spec.suspension.scheduling of its binding{before}"),
-        Scheduling::Follows(who) => format!("follows what needs it: {}", who.join(", ")),
+        Scheduling::Follows(requirers) => format!("follows what needs it: {}", requirers.join(", ")),
         Scheduling::Released => "no more: no policy selects it, it stays where it is".to_owned(),
         Scheduling::Waiting { decided: 0, .. } => format!("not yet{before}"),
         Scheduling::Waiting { decided, newest } => {

@@ -38,9 +38,9 @@ pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Erro
         manifests.extend(Manifests::read(path)?);
     }
     // With clusters and policies in files, no server is contacted.
-    let alone = !manifests.clusters.is_empty();
+    let is_offline = !manifests.clusters.is_empty();
     let mut running = std::mem::take(&mut manifests.bindings);
-    if !alone {
+    if !is_offline {
         let client = context.control_plane().await?;
         manifests.clusters = clusters(&client).await?;
         let from_files: Vec<_> = manifests.policies.iter().map(|policy| (policy.scope, policy.key())).collect();
@@ -57,10 +57,10 @@ pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Erro
     running.sort_by_key(|it| (std::cmp::Reverse(urgency(it)), it.metadata.namespace.clone(), it.metadata.name.clone()));
     let mut taken = Taken::default();
     let forecasts: Vec<WorkloadForecast> = if manifests.templates.is_empty() {
-        running.iter().filter_map(|binding| survivor(binding, &snapshot, without, &mut taken)).collect()
+        running.iter().filter_map(|binding| existing_workload(binding, &snapshot, without, &mut taken)).collect()
     } else {
         let templates = manifests.templates.iter();
-        templates.map(|it| newcomer(it, &default, &manifests, &running, &snapshot, without, &mut taken)).collect()
+        templates.map(|it| new_workload(it, &default, &manifests, &running, &snapshot, without, &mut taken)).collect()
     };
     let items: Vec<&Value> = forecasts.iter().map(|workload| &workload.value).collect();
     print(context, form, &json!({"items": items}), || shown(&forecasts));
@@ -89,8 +89,13 @@ fn named(kind: &str, namespace: &str, name: &str) -> String {
     if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
 
-/// The fate of a running binding that is rescheduled without the clusters.
-fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String], taken: &mut Taken) -> Option<WorkloadForecast> {
+/// The forecast of a running binding that is rescheduled without the clusters.
+fn existing_workload(
+    binding: &Binding,
+    snapshot: &Snapshot,
+    without: &[String],
+    taken: &mut Taken,
+) -> Option<WorkloadForecast> {
     let hit = binding.spec.clusters.iter().any(|target| without.contains(&target.name));
     if !hit {
         return None;
@@ -106,7 +111,7 @@ fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String], taken: &
     Some(WorkloadForecast { what, policy: "-".to_owned(), now, then, value })
 }
 
-fn newcomer(
+fn new_workload(
     template: &Value,
     default_namespace: &str,
     manifests: &Manifests,

@@ -73,10 +73,10 @@ struct Named {
 
 impl Named {
     async fn find(&self, context: &Context, client: &Client) -> Result<Vec<Item>, Error> {
-        let is_type_alone = matches!(self.args.as_slice(), [only] if !only.contains('/')) && self.selector.is_empty();
+        let names_only_type = matches!(self.args.as_slice(), [only] if !only.contains('/')) && self.selector.is_empty();
         let selection = ObjectSelection {
             args: &self.args,
-            all: is_type_alone,
+            all: names_only_type,
             ..ObjectSelection::files(&self.files, self.namespace.as_deref(), Some(&self.selector))
         };
         let found = objects::find(context, client, selection).await?;

@@ -186,8 +186,8 @@ pub enum OverallState {
 }
 
 pub fn whole(report: &Report) -> OverallState {
-    let failed = |(who, step): &(String, Step)| match step {
-        Step::Failed(why) => Some(format!("cluster({who}): {why}")),
+    let failed = |(cluster_name, step): &(String, Step)| match step {
+        Step::Failed(why) => Some(format!("cluster({cluster_name}): {why}")),
         _ => None,
     };
     let failures: Vec<String> = report.iter().filter_map(failed).collect();
@@ -231,13 +231,13 @@ mod tests {
         let selected: Vec<String> = selected.iter().map(|it| (*it).to_owned()).collect();
         let report = report(seen, &selected, goal);
         let mut text = String::new();
-        for (who, step) in &report {
+        for (cluster_name, step) in &report {
             let mark = match step {
                 Step::Waiting(_) => "waits",
                 Step::Done(_) => "done",
                 Step::Failed(_) => "failed",
             };
-            text.push_str(&format!("{who} {mark}: {}\n", step.text()));
+            text.push_str(&format!("{cluster_name} {mark}: {}\n", step.text()));
         }
         text.push_str(&format!("{:?}\n", whole(&report)));
         expected.assert_eq(&text);

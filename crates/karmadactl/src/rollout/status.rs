@@ -197,14 +197,14 @@ impl Following<'_> {
 
     /// Prints a line for each changed cluster; those not read yet are skipped.
     fn print(&mut self, report: &Report, print: &mut (dyn FnMut(String) + Send)) {
-        for (who, step) in report {
-            let is_unread = self.followed.contains(who) && !self.seen.copies.contains_key(who);
-            if is_unread || self.printed.get(who).is_some_and(|before| before == step.text()) {
+        for (cluster_name, step) in report {
+            let is_unread = self.followed.contains(cluster_name) && !self.seen.copies.contains_key(cluster_name);
+            if is_unread || self.printed.get(cluster_name).is_some_and(|before| before == step.text()) {
                 continue;
             }
-            self.printed.insert(who.clone(), step.text().to_owned());
+            self.printed.insert(cluster_name.clone(), step.text().to_owned());
             if !matches!(step, Step::Failed(_)) {
-                print(format!("{who}: {}\n", crate::table::printable(step.text())));
+                print(format!("{cluster_name}: {}\n", crate::table::printable(step.text())));
             }
         }
     }
@@ -212,8 +212,8 @@ impl Following<'_> {
     /// The error after the time limit: the awaited state.
     fn late(&self) -> Error {
         let report = state::report(&self.seen, self.aim.clusters, self.aim.goal);
-        let waiting = report.iter().filter_map(|(who, step)| match step {
-            Step::Waiting(text) => Some(format!("{who}: {text}")),
+        let waiting = report.iter().filter_map(|(cluster_name, step)| match step {
+            Step::Waiting(text) => Some(format!("{cluster_name}: {text}")),
             _ => None,
         });
         let waiting: Vec<String> = waiting.collect();

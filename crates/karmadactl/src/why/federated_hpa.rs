@@ -147,7 +147,7 @@ pub fn page(facts: &Facts) -> Page {
         now: facts.now,
         replicas: facts.replicas,
         members: &facts.members,
-        rivals: &[],
+        competing: &[],
     };
     let plan = match &facts.obstacle {
         Some(obstacle) => Err(obstacle.clone()),

@@ -180,7 +180,7 @@ async fn of_work(client: &Client, name: &str, namespace: &str) -> Result<Page, E
         let facts = read::facts(client, live, cluster).await?;
         return Ok(template::page(&facts));
     }
-    Ok(template::of_work_alone(&work))
+    Ok(template::of_work_only(&work))
 }
 
 /// An object that neither the control plane nor a binding has.

@@ -287,7 +287,7 @@ pub fn of_namespace(page: &mut Page, namespace: &Value) {
 }
 
 /// A Work without a binding, orphaned or created by another controller.
-pub fn of_work_alone(work: &Work) -> Page {
+pub fn of_work_only(work: &Work) -> Page {
     let row = works::Row::of(work);
     let mut page = Page { subject: format!("Work {}", row.work), ..Page::default() };
     page.answer = match row.applied.as_str() {

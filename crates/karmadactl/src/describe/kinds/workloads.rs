@@ -43,8 +43,8 @@ pub fn deployment(lines: &mut Lines, object: &Value, related: &Related) {
     let (old, new) = replica_sets(object, &related.replica_sets);
     let shown = |sets: Vec<&Value>| {
         let one = |set: &&Value| {
-            let [has, wants] = [&set["status"]["replicas"], &set["spec"]["replicas"]].map(number);
-            format!("{} ({has}/{wants} replicas created)", text(&set["metadata"]["name"]))
+            let [has, specified] = [&set["status"]["replicas"], &set["spec"]["replicas"]].map(number);
+            format!("{} ({has}/{specified} replicas created)", text(&set["metadata"]["name"]))
         };
         let sets: Vec<String> = sets.iter().map(one).collect();
         if sets.is_empty() { "<none>".to_owned() } else { sets.join(", ") }
