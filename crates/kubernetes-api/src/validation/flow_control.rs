@@ -148,7 +148,7 @@ fn verbs(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if verbs.is_empty() {
         required(errors, &at, "verbs must contain at least one value");
     } else if verbs.iter().any(|verb| verb == "*") {
-        alone(verbs, "verbs", &at, errors);
+        check_wildcard_only(verbs, "verbs", &at, errors);
     } else if !verbs.iter().all(known) {
         errors.push(Error::not_supported(&at.path(), verbs.to_vec(), &VERBS));
     }
@@ -161,7 +161,7 @@ fn flow_resources(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
         if specified.is_empty() {
             required(errors, &at, &format!("resource rules must supply at least one {one}"));
         } else {
-            alone(specified, all, &at, errors);
+            check_wildcard_only(specified, all, &at, errors);
         }
     }
     namespaces(rule, &at.child("namespaces"), errors);
@@ -175,7 +175,7 @@ fn namespaces(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
             required(errors, at, detail);
         }
     } else if specified.iter().any(|namespace| namespace == "*") {
-        alone(specified, "namespaces", at, errors);
+        check_wildcard_only(specified, "namespaces", at, errors);
     } else {
         for (index, namespace) in specified.iter().enumerate() {
             for complaint in names::is_dns1123_label(namespace.as_str().unwrap_or_default()) {
@@ -187,7 +187,7 @@ fn namespaces(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 /// `*` must be the only value.
-fn alone(specified: &[Value], words: &str, at: &At<'_>, errors: &mut ErrorList) {
+fn check_wildcard_only(specified: &[Value], words: &str, at: &At<'_>, errors: &mut ErrorList) {
     if specified.len() > 1 && specified.iter().any(|item| item == "*") {
         let detail = format!("if '*' is present, must not specify other {words}");
         invalid(errors, at, &specified.to_vec().into(), &detail);
@@ -200,7 +200,7 @@ fn flow_urls(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if specified.is_empty() {
         required(errors, &at, "nonResourceURLs must contain at least one value");
     } else if specified.iter().any(|url| url == "*") {
-        alone(specified, "non-resource URLs", &at, errors);
+        check_wildcard_only(specified, "non-resource URLs", &at, errors);
     } else {
         for (index, url) in specified.iter().enumerate() {
             if let Some(detail) = url_complaint(url.as_str().unwrap_or_default()) {

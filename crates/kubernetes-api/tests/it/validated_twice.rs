@@ -32,9 +32,9 @@ fn disturb(value: &mut Value, dice: &mut Dice) {
     };
     let count = children.len();
     if count == 0 || dice.below(5) == 0 {
-        let odd =
+        let unusual =
             [json!(null), json!("é"), json!(-1), json!(1.5), json!(u64::MAX), json!([]), json!([null]), json!({})];
-        *value = odd[dice.below(odd.len())].clone();
+        *value = unusual[dice.below(unusual.len())].clone();
         return;
     }
     let chosen = dice.below(count);

@@ -259,30 +259,32 @@ fn se_linux(_: &Value, spec: &Value) -> Option<String> {
         .filter(|container| wrong(context(container)))
         .map(|container| text(container, "name"))
         .collect();
-    let mut who = Vec::new();
+    let mut offenders = Vec::new();
     if pod {
-        who.push("pod".to_owned());
+        offenders.push("pod".to_owned());
     }
     if !containers.is_empty() {
-        who.push(named("container", &containers));
+        offenders.push(named("container", &containers));
     }
     let details: Vec<String> = details.into_iter().collect();
-    (!who.is_empty())
-        .then(|| format!("{} set forbidden securityContext.seLinuxOptions: {}", who.join(" and "), details.join("; ")))
+    (!offenders.is_empty()).then(|| {
+        format!("{} set forbidden securityContext.seLinuxOptions: {}", offenders.join(" and "), details.join("; "))
+    })
 }
 
 fn unconfined(_: &Value, spec: &Value) -> Option<String> {
     let is = |context: &Value| context["seccompProfile"]["type"] == "Unconfined";
-    let mut who = Vec::new();
+    let mut offenders = Vec::new();
     if is(&spec["securityContext"]) {
-        who.push("pod".to_owned());
+        offenders.push("pod".to_owned());
     }
     let containers = names(spec, |container| is(context(container)));
     if !containers.is_empty() {
-        who.push(named("container", &containers));
+        offenders.push(named("container", &containers));
     }
-    (!who.is_empty())
-        .then(|| format!("{} must not set securityContext.seccompProfile.type to \"Unconfined\"", who.join(" and ")))
+    (!offenders.is_empty()).then(|| {
+        format!("{} must not set securityContext.seccompProfile.type to \"Unconfined\"", offenders.join(" and "))
+    })
 }
 
 fn seccomp(metadata: &Value, spec: &Value) -> Option<String> {
@@ -313,14 +315,14 @@ fn sysctls(_: &Value, spec: &Value) -> Option<String> {
 
 fn host_process(_: &Value, spec: &Value) -> Option<String> {
     let is = |context: &Value| context["windowsOptions"]["hostProcess"] == true;
-    let mut who = Vec::new();
+    let mut offenders = Vec::new();
     if is(&spec["securityContext"]) {
-        who.push("pod".to_owned());
+        offenders.push("pod".to_owned());
     }
     let containers = names(spec, |container| is(context(container)));
     if !containers.is_empty() {
-        who.push(named("container", &containers));
+        offenders.push(named("container", &containers));
     }
-    (!who.is_empty())
-        .then(|| format!("{} must not set securityContext.windowsOptions.hostProcess=true", who.join(" and ")))
+    (!offenders.is_empty())
+        .then(|| format!("{} must not set securityContext.windowsOptions.hostProcess=true", offenders.join(" and ")))
 }
