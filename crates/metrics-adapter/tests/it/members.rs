@@ -54,16 +54,16 @@ async fn a_fleet_that_does_not_answer_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn single_objects() {
     let has = || Member::serves(&[(NAMED, pod("shop", "web"))]);
-    let lacks = || Member::serves(&[(NAMED, json!("podmetrics.metrics.k8s.io \"shop/web\" not found"))]);
+    let not_found = || Member::serves(&[(NAMED, json!("podmetrics.metrics.k8s.io \"shop/web\" not found"))]);
     let conflict =
         "Operation cannot be fulfilled on pods.metrics.k8s.io \"web\": the pod(web) found in more than one clusters";
     let unknown = "pods.metrics.k8s.io \"web\" not found; clusters did not answer: m2: no answer within 10 s";
     for (first, second, code, message, warnings) in [
-        (has(), lacks(), 200, "", 0),
+        (has(), not_found(), 200, "", 0),
         (has(), Member::Silent, 200, "", 1),
         (has(), has(), 409, conflict, 0),
-        (lacks(), lacks(), 404, "pods.metrics.k8s.io \"web\" not found", 0),
-        (lacks(), Member::Silent, 503, unknown, 0),
+        (not_found(), not_found(), 404, "pods.metrics.k8s.io \"web\" not found", 0),
+        (not_found(), Member::Silent, 503, unknown, 0),
     ] {
         let adapter = Adapter::over(vec![("m1", first), ("m2", second)]).await;
         let reply = adapter.get(NAMED).await;

@@ -61,11 +61,11 @@ async fn values_are_added_over_members_and_versions() {
 #[tokio::test(start_paused = true)]
 async fn metrics_that_no_member_has() {
     let path = format!("{V2}/namespaces/shop/metrics/hits");
-    let lacks = || Member::serves(&[(&path, json!("the server could not find the metric hits for namespaces"))]);
+    let not_found = || Member::serves(&[(&path, json!("the server could not find the metric hits for namespaces"))]);
     let absent = "the server could not find the metric hits for namespaces";
-    let reply = Adapter::over(vec![("m1", lacks()), ("m2", Member::serves(&[]))]).await.get(&path).await;
+    let reply = Adapter::over(vec![("m1", not_found()), ("m2", Member::serves(&[]))]).await.get(&path).await;
     assert_eq!((reply.code, reply.message()), (404, absent));
-    let reply = Adapter::over(vec![("m1", lacks()), ("m2", Member::Silent)]).await.get(&path).await;
+    let reply = Adapter::over(vec![("m1", not_found()), ("m2", Member::Silent)]).await.get(&path).await;
     assert_eq!(reply.code, 503);
     assert_eq!(reply.message(), format!("{absent}; clusters did not answer: m2: no answer within 10 s"));
     let adapter = Adapter::over(Vec::new()).await;
