@@ -52,11 +52,11 @@ async fn a_serving_certificate_is_read_with_its_chain() {
         addresses: vec!["203.0.113.10".parse().expect("an address")],
     };
     let pair = authority.issue_server(&names, &world).expect("certificate");
-    let alone = ServingCertificate::from_pem(&pair.certificate).expect("readable");
-    assert_eq!(alone.names(), ["api.example.org", "*.k8s.example.org", "203.0.113.10"]);
-    assert_eq!(alone.anchors, ServingCertificate::from_pem(&alone.anchors).expect("itself").anchors);
+    let without_key = ServingCertificate::from_pem(&pair.certificate).expect("readable");
+    assert_eq!(without_key.names(), ["api.example.org", "*.k8s.example.org", "203.0.113.10"]);
+    assert_eq!(without_key.anchors, ServingCertificate::from_pem(&without_key.anchors).expect("itself").anchors);
     let now = world.now().as_second();
-    assert!(alone.not_before < now && now < alone.not_after);
+    assert!(without_key.not_before < now && now < without_key.not_after);
     let chained = format!("{}{}{}", pair.certificate, pair.key, root.certificate);
     let chained = ServingCertificate::from_pem(&chained).expect("readable");
     assert_eq!(holder_of(&chained.anchors), holder_of(&root.certificate));
