@@ -67,7 +67,7 @@ impl<'a> Affinity<'a> {
     }
 
     /// Whether only the labels of a cluster are relevant.
-    pub fn is_of_labels_alone(&self) -> bool {
+    pub fn uses_only_labels(&self) -> bool {
         let plain = |selectors: &Selectors<'_>| selectors.zones.is_empty() && selectors.fields.is_empty();
         self.listed.0.is_empty() && self.excluded.0.is_empty() && self.selectors.as_ref().is_some_and(plain)
     }

@@ -78,7 +78,7 @@ pub fn check<'a>(
     if recorded != uid && is_uid(recorded) {
         return Err(Refusal::Replaced { uid: uid.to_owned(), recorded: recorded.to_owned() });
     }
-    let mine = rank(cluster, uid);
+    let own_rank = rank(cluster, uid);
     let first = others
         .into_iter()
         .filter(|other| other.cluster.metadata.name != cluster.metadata.name)
@@ -86,7 +86,9 @@ pub fn check<'a>(
         .map(|other| rank(other.cluster, uid))
         .min();
     match first {
-        Some(first) if first < mine => Err(Refusal::JoinedTwice { uid: uid.to_owned(), other: first.name.to_owned() }),
+        Some(first) if first < own_rank => {
+            Err(Refusal::JoinedTwice { uid: uid.to_owned(), other: first.name.to_owned() })
+        }
         _ => Ok(()),
     }
 }

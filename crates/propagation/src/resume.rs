@@ -201,7 +201,7 @@ impl Incarnations {
     }
 
     /// Whether no entry of the list is the mark's incarnation, nor one that was dropped from it.
-    pub fn lacks(&self, mark: &Mark) -> bool {
+    pub fn does_not_know(&self, mark: &Mark) -> bool {
         self.lost(mark) == Some(Lost::Unknown)
     }
 

@@ -183,15 +183,15 @@ fn conditions_of_works_are_merged_for_a_binding() {
 /// A user may write a Work with any content.
 #[test]
 fn malformed_objects() {
-    let odd = [
+    let unusual = [
         json!(null),
         json!([1]),
         json!({"spec": []}),
         json!({"spec": {"replicas": {}, "containers": {"name": 1}}}),
         json!({"spec": {"template": {"spec": {"containers": [1, {"name": 2}, {"name": "a", "resources": {"requests": 3}}]}}}}),
     ];
-    for manifest in &odd {
-        for observed in &odd {
+    for manifest in &unusual {
+        for observed in &unusual {
             let drifts = drifts(manifest, observed, manifest, &json!({"x": 1}), "karmada");
             assert!(drifts.is_empty());
             let kept = Contests::default().left_to_member(OBJECT, manifest, observed).into_owned();
