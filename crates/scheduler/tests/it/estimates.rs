@@ -44,7 +44,7 @@ async fn with_estimator(plane: &mut Plane, protected: bool) -> CancellationToken
     let stop = CancellationToken::new();
     let informers = InformerSet::until(plane.client.clone(), plane.world.clone(), stop.clone());
     let switches = Switches { quotas: true, assumed: protected };
-    let member = MemberEstimator::follow_alone("m1", &informers, switches);
+    let member = MemberEstimator::follow_standalone("m1", &informers, switches);
     assert!(member.synced().await);
     let estimators = Estimators::new(Some(Arc::new(Own(member))), None, Duration::from_secs(3));
     plane.restart_with(Options {
