@@ -355,6 +355,6 @@ fn estimate(case: &EstimateCase) -> Value {
     };
     let estimator = Estimator::new(demand, uses_models);
     let mut estimator =
-        if gate("SchedulingOvercommitProtection=true") { estimator } else { estimator.assuming_on_nodes_alone() };
+        if gate("SchedulingOvercommitProtection=true") { estimator } else { estimator.assuming_only_on_nodes() };
     estimator.estimate(&Capacity::of(&cluster), Assumed(&assumed)).into()
 }

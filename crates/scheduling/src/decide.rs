@@ -235,10 +235,10 @@ fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool
     let everything = i64::from(problem.spec.replicas);
     let stands_for_all = |capacity: i64| has_demand && !sets && capacity == UNLIMITED;
     let mut estimator = Estimator::new(demand, gates.resource_models);
-    let alone = problem.estimates.is_empty();
+    let without_estimates = problem.estimates.is_empty();
     for candidate in candidates {
         let place = candidate.place as usize;
-        let lean = snapshot.glances().get(place).and_then(|glance| glance.lean.as_ref()).filter(|_| alone);
+        let lean = snapshot.glances().get(place).and_then(|glance| glance.lean.as_ref()).filter(|_| without_estimates);
         if let Some(capacity) = lean.and_then(|lean| estimator.at_a_glance(lean)) {
             candidate.allocatable = if stands_for_all(capacity) { everything } else { capacity };
             continue;

@@ -49,8 +49,8 @@ fn ready(binding: &Binding, cluster: &str) -> Option<i64> {
 
 /// The clusters with fewer ready replicas than desired.
 pub fn with_unready_replicas(binding: &Binding) -> Vec<&str> {
-    let lacks = |target: &&TargetCluster| ready(binding, &target.name).unwrap_or(-1) < i64::from(target.replicas);
-    binding.spec.clusters.iter().filter(lacks).map(|target| target.name.as_str()).collect()
+    let is_unready = |target: &&TargetCluster| ready(binding, &target.name).unwrap_or(-1) < i64::from(target.replicas);
+    binding.spec.clusters.iter().filter(is_unready).map(|target| target.name.as_str()).collect()
 }
 
 /// The replicas to remove.

@@ -111,7 +111,7 @@ impl<'a> Estimator<'a> {
     /// As upstream without `SchedulingOvercommitProtection`: assumed workloads fill the nodes of models with either
     /// value of the gate.
     #[must_use]
-    pub(crate) fn assuming_on_nodes_alone(self) -> Self {
+    pub(crate) fn assuming_only_on_nodes(self) -> Self {
         Self { in_sums: false, ..self }
     }
 

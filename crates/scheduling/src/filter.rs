@@ -248,13 +248,13 @@ impl<'a, 'b> Filter<'a, 'b> {
                 return Err(Rejection::LacksLabel(at));
             }
             let Some(field) = constraint.spread_by_field else { continue };
-            let lacks = match field {
+            let lacks_field = match field {
                 SpreadField::Cluster => false,
                 SpreadField::Provider => glance.is_none_or(|glance| !glance.has_provider),
                 SpreadField::Region => self.snapshot.region(place as usize) == 0,
                 SpreadField::Zone => glance.is_none_or(|glance| !glance.has_zones),
             };
-            if lacks {
+            if lacks_field {
                 return Err(Rejection::Lacks(field));
             }
         }
@@ -262,8 +262,8 @@ impl<'a, 'b> Filter<'a, 'b> {
     }
 
     fn together(&self, member: &Member) -> Result<(), Rejection> {
-        let elsewhere = |it: &&[TargetCluster]| !it.is_empty() && !goes_to(it, member);
-        let refuses = self.problem.peers.is_some_and(|peers| peers.together.iter().any(elsewhere));
+        let is_elsewhere = |it: &&[TargetCluster]| !it.is_empty() && !goes_to(it, member);
+        let refuses = self.problem.peers.is_some_and(|peers| peers.together.iter().any(is_elsewhere));
         if refuses { Err(Rejection::NotTogether) } else { Ok(()) }
     }
 

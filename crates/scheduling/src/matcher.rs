@@ -11,14 +11,14 @@ pub(crate) struct Matcher<'a> {
     affinity: Affinity<'a>,
     tests: Option<Tests<'a>>,
     /// The tests cover the whole affinity.
-    labels_alone: bool,
+    labels_only: bool,
 }
 
 impl<'a> Matcher<'a> {
     pub fn new(affinity: Affinity<'a>, snapshot: &'a Snapshot) -> Self {
         let tests = affinity.labels().and_then(|selector| snapshot.labels().tests(selector));
-        let labels_alone = tests.is_some() && affinity.is_of_labels_alone();
-        Self { affinity, tests, labels_alone }
+        let labels_only = tests.is_some() && affinity.uses_only_labels();
+        Self { affinity, tests, labels_only }
     }
 
     /// The only clusters that can match; `None` when any cluster can.
@@ -31,7 +31,7 @@ impl<'a> Matcher<'a> {
             let value = column.get(place as usize).copied().unwrap_or_default();
             pass.get(value as usize).copied().unwrap_or(false)
         };
-        if let Some(tests) = self.tests.as_ref().filter(|_| self.labels_alone) {
+        if let Some(tests) = self.tests.as_ref().filter(|_| self.labels_only) {
             return tests.iter().all(passes);
         }
         let cluster = member.cluster();

@@ -51,13 +51,13 @@ impl Selection {
         });
         let further = groupings.map(|(by, bounds)| Grouping::new(by, bounds, candidates, snapshot)).collect();
         let clusters = Bounds::of(placement, SpreadField::Cluster);
-        let alone = group.is_none();
+        let is_only_field = group.is_none();
         Self {
             group,
             further,
             // In combination with groups, upstream treats "no limit" as "at most one of each", and succeeds; this is
             // preserved.
-            cluster: clusters.map(|bounds| bounds.or_unlimited(alone && gates.unlimited_groups)),
+            cluster: clusters.map(|bounds| bounds.or_unlimited(is_only_field && gates.unlimited_groups)),
             constrained,
             ordered: true,
             duplicated: !Strategy::of(placement).is_divided(),

@@ -87,20 +87,20 @@ fn widen(
             let group = grouping.at(it.place);
             group != 0 && !has.contains(&group) && (firsts.contains(&it.group) || firsts.len() < first.max)
         };
-        let newcomer = *allowed.iter().find(is_selected)?;
+        let added = *allowed.iter().find(is_selected)?;
         if selected.len() >= most {
             // The least preferred cluster whose groups have others, or whose first group the new cluster fills.
             let spare = (0..selected.len()).rev().find(|index| {
                 let leaving = selected.get(*index);
                 leaving.is_some_and(|leaving| {
-                    let others = || selected.iter().filter(|it| it.place != leaving.place).chain([&newcomer]);
+                    let others = || selected.iter().filter(|it| it.place != leaving.place).chain([&added]);
                     others().any(|it| it.group == leaving.group)
                         && others().any(|it| grouping.at(it.place) == grouping.at(leaving.place))
                 })
             })?;
             selected.remove(spare);
         }
-        selected.push(newcomer);
+        selected.push(added);
     }
     Some(selected)
 }

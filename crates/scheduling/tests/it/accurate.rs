@@ -238,18 +238,22 @@ fn quotas() {
         let mut state = state("");
         quotas.iter().enumerate().for_each(|(index, text)| quota(&mut state, &format!("q{index}"), text));
         state.put_node(&node(0, "1000c1000Gi1000p1000gpu"));
-        let nodes_alone = component_sets(&state, "foo", &components(request), &[], Switches::default(), &());
+        let nodes_only = component_sets(&state, "foo", &components(request), &[], Switches::default(), &());
         let switches = Switches { quotas: true, ..Switches::default() };
         let sets = component_sets(&state, "foo", &components(request), &[], switches, &());
-        assert_eq!(sets, expected.min(nodes_alone), "{id}");
-        let elsewhere = component_sets(&state, "bar", &components(request), &[], switches, &());
-        assert_eq!(elsewhere, nodes_alone, "{id} in another namespace");
+        assert_eq!(sets, expected.min(nodes_only), "{id}");
+        let other_namespace = component_sets(&state, "bar", &components(request), &[], switches, &());
+        assert_eq!(other_namespace, nodes_only, "{id} in another namespace");
         let [component] = &components(request)[..] else { continue };
         let mut required =
             requirements(json!(component.replica_requirements.as_ref().unwrap().resource_request), Value::Null);
         required.priority_class_name.clone_from(&component.replica_requirements.as_ref().unwrap().priority_class_name);
-        let alone = replicas(&state, Some(&required), &[], Switches::default(), &());
-        assert_eq!(replicas(&state, Some(&required), &[], switches, &()), expected.min(alone), "{id} as replicas");
+        let without_quota = replicas(&state, Some(&required), &[], Switches::default(), &());
+        assert_eq!(
+            replicas(&state, Some(&required), &[], switches, &()),
+            expected.min(without_quota),
+            "{id} as replicas"
+        );
     }
 }
 
