@@ -61,8 +61,8 @@ impl Annotated {
             let value = series::value(own, &requested.metric)?;
             Some((pod.metadata, value))
         };
-        let is_wanted = |pod: &Pod| pod.status.phase == "Running" && selector.matches(&pod.metadata.labels);
-        Ok(pods.into_iter().filter(is_wanted).filter_map(value).collect())
+        let is_requested = |pod: &Pod| pod.status.phase == "Running" && selector.matches(&pod.metadata.labels);
+        Ok(pods.into_iter().filter(is_requested).filter_map(value).collect())
     }
 
     fn object(server: &Shared, requested: &Described) -> Result<Option<(Arc<Object>, Quantity)>, Status> {

@@ -86,7 +86,7 @@ impl Metrics {
         let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let selector = selector(info)?;
         let measured = self.measured(server, namespace)?;
-        let selected = measured.iter().filter(|(pod, _)| is_wanted(&pod.metadata, info, &selector));
+        let selected = measured.iter().filter(|(pod, _)| is_requested(&pod.metadata, info, &selector));
         Ok(selected.map(|(pod, load)| load::pod_metrics(pod, *load, now)).collect())
     }
 
@@ -95,7 +95,7 @@ impl Metrics {
         let nodes: Vec<Owner> = decoded(server, "core/nodes", None, |_| true)?;
         let measured = self.measured(server, None)?;
         let placed: Vec<(&Pod, Load)> = measured.iter().map(|(pod, load)| (pod, *load)).collect();
-        let selected = nodes.iter().filter(|node| is_wanted(&node.metadata, info, &selector));
+        let selected = nodes.iter().filter(|node| is_requested(&node.metadata, info, &selector));
         Ok(selected.map(|node| load::node_metrics(&node.metadata, &placed, now)).collect())
     }
 }
@@ -106,7 +106,7 @@ pub(crate) struct Owner {
     pub metadata: Meta,
 }
 
-fn is_wanted(meta: &Meta, info: &RequestInfo, selector: &Selector) -> bool {
+fn is_requested(meta: &Meta, info: &RequestInfo, selector: &Selector) -> bool {
     (info.name.is_empty() || info.name == meta.name) && selector.matches(&meta.labels)
 }
 
