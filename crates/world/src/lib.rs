@@ -48,7 +48,7 @@ impl World {
     }
 
     /// For tests: the machine's clock, wrong by `seconds`, which a test changes at any moment.
-    pub fn wrong_by(seconds: Arc<AtomicI64>) -> Self {
+    pub fn skewed_by(seconds: Arc<AtomicI64>) -> Self {
         Self(Arc::new(Inner { clock: Clock::Skewed(seconds), rng: Mutex::new(rand::make_rng()) }))
     }
 
