@@ -1,5 +1,5 @@
-//! What follows the metadata in an encoded object, read once: most readers of a part of an object want its status, which is
-//! behind everything else.
+//! What follows the metadata in an encoded object, read once: most readers of a part of an object require its status, which
+//! is behind everything else.
 
 use std::ops::Range;
 
