@@ -184,7 +184,10 @@ impl Front {
     pub async fn api_service<T>(&self, name: &str, matches: impl Fn(Option<&Value>) -> Option<T>) -> T {
         let cache = self.server.shared().cache.resource("apiregistration.k8s.io/apiservices");
         let key = apimachinery::ObjectKey::cluster(name);
-        let mut events = cache.subscribe(None, self.server.shared().cache.revision()).expect("all can be read").events;
+        let mut events = cache
+            .subscribe(apiserver::cache::Selection::default(), self.server.shared().cache.revision())
+            .expect("all can be read")
+            .events;
         let waiting = async {
             loop {
                 let object = cache.get(&key).expect("it can be read").map(|it| it.to_value().expect("JSON"));
