@@ -224,7 +224,8 @@ impl Context {
         stop: CancellationToken,
         own: Option<(ClusterName, Client)>,
     ) -> Self {
-        let client = client.fenced(settings.fence.clone());
+        // Without a fence, the caller's client counts the requests.
+        let client = if settings.fence.is_some() { client.fenced(settings.fence.clone()) } else { client };
         let control = InformerSet::until(client.clone(), world.clone(), stop.clone());
         let both = |resource: fn(Scope) -> ApiResource| match own {
             None => Scope::ALL.map(|scope| control.informer(&resource(scope))).to_vec(),
