@@ -169,11 +169,7 @@ impl Object {
 
     /// The position of the value at a path of members in the object's document, found without decoding.
     pub fn place_of(&self, json: &[u8], path: &[&str]) -> Option<Range<usize>> {
-        let (first, below) = path.split_first()?;
-        below.iter().try_fold(self.place(json, first)?, |outer, name| {
-            let inner = crate::raw_json::member(&json[outer.clone()], name)?;
-            Some(outer.start + inner.start..outer.start + inner.end)
-        })
+        crate::raw_json::place(self.members_from(json, path.first()?), path)
     }
 
     fn place(&self, json: &[u8], name: &str) -> Option<Range<usize>> {
@@ -181,11 +177,17 @@ impl Object {
         match name {
             "status" => self.rest(json).status(),
             "metadata" if !metadata.is_empty() => Some(metadata),
-            // Before the metadata there is nothing else.
-            _ if !metadata.is_empty() && !matches!(name, "apiVersion" | "kind") => {
-                crate::raw_json::member_behind(json, metadata.end, name)
-            }
-            _ => crate::raw_json::member(json, name),
+            _ => crate::raw_json::place(self.members_from(json, name), &[name]),
+        }
+    }
+
+    /// The members among which one of this name is.
+    fn members_from<'j>(&self, json: &'j [u8], name: &str) -> crate::raw_json::Members<'j> {
+        let metadata = self.head.metadata.range();
+        // Before known metadata there is nothing else.
+        match metadata.is_empty() || matches!(name, "apiVersion" | "kind" | "metadata") {
+            true => crate::raw_json::members(json),
+            false => crate::raw_json::members_behind(json, metadata.end),
         }
     }
 

@@ -14,20 +14,30 @@ pub use write::{is_plain, write, write_text};
 
 /// The position of the first member of this name in an encoded object. The name must be one that JSON does not escape.
 pub fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
-    members(json).find(|(own, _)| *own == name.as_bytes()).map(|(_, span)| span)
+    place(members(json), &[name])
 }
 
-/// The first member of this name behind the value that ends at `from`, in the object that holds it.
-pub fn member_behind(json: &[u8], from: usize, name: &str) -> Option<Range<usize>> {
-    let comma = skip_space(json, from);
-    let at = (json.get(comma) == Some(&b',')).then_some(comma + 1);
-    Members { json, at }.find(|(own, _)| *own == name.as_bytes()).map(|(_, span)| span)
+/// The position of the value at a path of members. Of the values that contain it, only what precedes it is read.
+pub fn place(mut members: Members<'_>, path: &[&str]) -> Option<Range<usize>> {
+    let (json, mut start) = (members.json, None);
+    for name in path {
+        let value = members.start_of(name)?;
+        (start, members) = (Some(value), Members::at(json, value));
+    }
+    let start = start?;
+    Some(start..end_of_value(json, start)?)
 }
 
 /// The members of an encoded object in order: the encoded name, and the position of the value.
 pub fn members(json: &[u8]) -> Members<'_> {
-    let start = skip_space(json, 0);
-    Members { json, at: (json.get(start) == Some(&b'{')).then_some(start + 1) }
+    Members::at(json, skip_space(json, 0))
+}
+
+/// The members behind the value that ends at `from`, in the object that contains it.
+pub fn members_behind(json: &[u8], from: usize) -> Members<'_> {
+    let mut members = Members { json, at: None };
+    members.pass(from);
+    members
 }
 
 /// The positions of the items of an encoded list, in order; none of another value.
@@ -56,21 +66,49 @@ pub struct Members<'j> {
     at: Option<usize>,
 }
 
-impl<'j> Iterator for Members<'j> {
-    type Item = (&'j [u8], Range<usize>);
+impl<'j> Members<'j> {
+    /// Of the object at `start`; none of another value.
+    fn at(json: &'j [u8], start: usize) -> Self {
+        Self { json, at: (json.get(start) == Some(&b'{')).then_some(start + 1) }
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
+    /// The name of the next member, and where its value begins.
+    fn name(&mut self) -> Option<(&'j [u8], usize)> {
         let (json, at) = (self.json, skip_space(self.json, self.at.take()?));
         let key = at..end_of_text(json, at)?;
         let colon = skip_space(json, key.end);
         if json.get(colon) != Some(&b':') {
             return None;
         }
-        let start = skip_space(json, colon + 1);
-        let end = end_of_value(json, start)?;
-        let next = skip_space(json, end);
-        self.at = (json.get(next) == Some(&b',')).then_some(next + 1);
-        Some((json.get(key.start + 1..key.end - 1)?, start..end))
+        Some((json.get(key.start + 1..key.end - 1)?, skip_space(json, colon + 1)))
+    }
+
+    /// Continues behind the value that ends at `end`.
+    fn pass(&mut self, end: usize) {
+        let comma = skip_space(self.json, end);
+        self.at = (self.json.get(comma) == Some(&b',')).then_some(comma + 1);
+    }
+
+    /// Where the value of the first member of this name begins.
+    fn start_of(&mut self, name: &str) -> Option<usize> {
+        loop {
+            let (own, start) = self.name()?;
+            if own == name.as_bytes() {
+                return Some(start);
+            }
+            self.pass(end_of_value(self.json, start)?);
+        }
+    }
+}
+
+impl<'j> Iterator for Members<'j> {
+    type Item = (&'j [u8], Range<usize>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, start) = self.name()?;
+        let end = end_of_value(self.json, start)?;
+        self.pass(end);
+        Some((name, start..end))
     }
 }
 
@@ -80,9 +118,9 @@ pub fn same_but(left: &[u8], right: &[u8], apart: &[&str], within: Option<(&str,
     fn counted<'a>(json: &'a [u8], apart: &'a [&str]) -> impl Iterator<Item = (&'a [u8], Range<usize>)> {
         members(json).filter(move |(name, _)| !apart.iter().any(|other| other.as_bytes() == *name))
     }
-    let (mut left_member, mut right_member) = (counted(left, apart), counted(right, apart));
+    let (mut left_members, mut right_members) = (counted(left, apart), counted(right, apart));
     loop {
-        let ((name, span), (other_name, other_span)) = match (left_member.next(), right_member.next()) {
+        let ((name, span), (other_name, other_span)) = match (left_members.next(), right_members.next()) {
             (Some(left_member), Some(right_member)) => (left_member, right_member),
             (None, None) => return true,
             _ => return false,
