@@ -54,13 +54,14 @@ fn starting_entries(stored: Owners, new: &Value, context: &ManagerContext<'_>) -
 pub(super) fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &ManagerContext<'_>) {
     let is_own =
         |entry: &Entry| entry.is_of(context.manager, Operation::Update, context.api_version, context.subresource);
+    // Upstream converts the owners of a scale to those of its object, and loses the time.
+    let time = || (context.subresource != "scale").then(|| context.now.to_string());
     let (mut gained, removed) = changes.into_changed();
     if entries.is_empty() {
         // No entry loses anything to another one.
         gained.subtract(server_fields());
         if !gained.is_empty() {
-            let time = (context.subresource != "scale").then(|| context.now.to_string());
-            entries.push(Entry { set: gained, time, ..new_entry(context, Operation::Update) });
+            entries.push(Entry { set: gained, time: time(), ..new_entry(context, Operation::Update) });
         }
         return;
     }
@@ -83,8 +84,7 @@ pub(super) fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &Man
     };
     own.set = std::mem::take(&mut own.set).union(gained);
     if is_changed {
-        // Upstream converts the owners of a scale to those of its object, and loses the time.
-        own.time = (context.subresource != "scale").then(|| context.now.to_string());
+        own.time = time();
     }
 }
 
