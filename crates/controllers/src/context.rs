@@ -66,7 +66,8 @@ pub struct Settings {
     pub settle: Duration,
     /// The registry of the controllers' metrics.
     pub metrics: ::metrics::Registry,
-    /// The fence of this process, where it was elected: it covers the writes to members.
+    /// The fence of this process, where it was elected: it covers the writes to members. The client of the control plane
+    /// has its own.
     pub fence: Option<Fence>,
 }
 
@@ -224,8 +225,6 @@ impl Context {
         stop: CancellationToken,
         own: Option<(ClusterName, Client)>,
     ) -> Self {
-        // Without a fence, the caller's client counts the requests.
-        let client = if settings.fence.is_some() { client.fenced(settings.fence.clone()) } else { client };
         let control = InformerSet::until(client.clone(), world.clone(), stop.clone());
         let both = |resource: fn(Scope) -> ApiResource| match own {
             None => Scope::ALL.map(|scope| control.informer(&resource(scope))).to_vec(),

@@ -111,6 +111,50 @@ struct Connected {
     secret: Arc<Object>,
 }
 
+impl Inner {
+    fn new(
+        control: InformerSet,
+        clusters: Store<Cluster, ClusterName>,
+        connector: Connector,
+        world: World,
+        settings: &Settings,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            control,
+            clusters,
+            connector,
+            world,
+            qps: settings.member_qps,
+            burst: settings.member_burst,
+            allow_http: settings.allow_http_endpoints,
+            stop,
+            metrics: settings.metrics.clone(),
+            fence: settings.fence.clone(),
+            connected: Mutex::default(),
+            read: Mutex::default(),
+            proxied: Mutex::default(),
+            ways: OnceLock::new(),
+            own: None,
+            reconnected: Mutex::default(),
+        }
+    }
+
+    fn member(&self, name: &str, client: Client, endpoint: Endpoint) -> Member {
+        let client = client.counted_in(&self.metrics).fenced(self.fence.clone());
+        let client = client.with_limit(TokenBucket::new(self.qps, self.burst).map(Arc::new));
+        let reach = Reach::cluster(name);
+        let (world, stop) = (&self.world, &self.stop);
+        let caches =
+            |client: Client| InformerSet::reaching(Arc::clone(&reach), client, world.clone(), stop.child_token());
+        let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
+        let (name, watched, identity) = (ClusterName::from(name), Mutex::default(), Identity::default());
+        let probe = reach.caller("GET /readyz");
+        let ledger = Ledger::default();
+        Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe }
+    }
+}
+
 impl Members {
     pub(crate) fn new(
         control: InformerSet,
@@ -120,30 +164,8 @@ impl Members {
         settings: &Settings,
         stop: CancellationToken,
     ) -> Self {
-        let (qps, burst, allow_http) = (settings.member_qps, settings.member_burst, settings.allow_http_endpoints);
         let cluster_informer = control.informer(&Cluster::api_resource());
-        let (metrics, connected) = (settings.metrics.clone(), Mutex::default());
-        let fence = settings.fence.clone();
-        let (own, reconnected) = (None, Mutex::default());
-        let (read, ways) = (Mutex::default(), OnceLock::new());
-        let inner = Inner {
-            control,
-            clusters,
-            connector,
-            world,
-            qps,
-            burst,
-            allow_http,
-            stop,
-            metrics,
-            fence,
-            connected,
-            read,
-            proxied: Mutex::default(),
-            ways,
-            own,
-            reconnected,
-        };
+        let inner = Inner::new(control, clusters, connector, world, settings, stop);
         let members = Self(Arc::new(inner));
         let weak = Arc::downgrade(&members.0);
         cluster_informer.subscribe(move |event| {
@@ -170,34 +192,8 @@ impl Members {
         settings: &Settings,
         stop: CancellationToken,
     ) -> Self {
-        let client = client.counted_in(&settings.metrics).fenced(settings.fence.clone());
-        let client = client.with_limit(TokenBucket::new(settings.member_qps, settings.member_burst).map(Arc::new));
-        let reach = Reach::cluster(name.as_str());
-        let caches =
-            |client: Client| InformerSet::reaching(Arc::clone(&reach), client, world.clone(), stop.child_token());
-        let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
-        let (endpoint, watched, identity) = (Endpoint::default(), Mutex::default(), Identity::default());
-        let probe = reach.caller("GET /readyz");
-        let ledger = Ledger::default();
-        let own = Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe };
-        let inner = Inner {
-            clusters: Store::empty(),
-            connector: Arc::new(|_| None),
-            qps: settings.member_qps,
-            burst: settings.member_burst,
-            allow_http: settings.allow_http_endpoints,
-            metrics: settings.metrics.clone(),
-            fence: settings.fence.clone(),
-            connected: Mutex::default(),
-            read: Mutex::default(),
-            proxied: Mutex::default(),
-            ways: OnceLock::new(),
-            own: Some(Arc::new(own)),
-            reconnected: Mutex::default(),
-            control,
-            world,
-            stop,
-        };
+        let mut inner = Inner::new(control, Store::empty(), Arc::new(|_| None), world, settings, stop);
+        inner.own = Some(Arc::new(inner.member(name.as_str(), client, Endpoint::default())));
         Self(Arc::new(inner))
     }
 
@@ -273,7 +269,7 @@ impl Members {
             return Arc::clone(member);
         }
         let client = self.0.control.client().behind(&proxy_path(name));
-        let member = Arc::new(self.member(name, client, Endpoint::default()));
+        let member = Arc::new(self.0.member(name, client, Endpoint::default()));
         proxied.insert(member.name.clone(), Arc::clone(&member));
         member
     }
@@ -313,7 +309,7 @@ impl Members {
             Some(client) => client,
             None => self.dial(&reached, &endpoint, &secret, way).await?,
         };
-        let member = Arc::new(self.member(name, client, endpoint));
+        let member = Arc::new(self.0.member(name, client, endpoint));
         let mut connected = connections.lock();
         // Another pass may have been faster; its connection is the one in use.
         if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {
@@ -334,20 +330,6 @@ impl Members {
             handlers.iter().for_each(|handler| handler(&member, watched.clone()));
         }
         Ok(member)
-    }
-
-    fn member(&self, name: &str, client: Client, endpoint: Endpoint) -> Member {
-        let client = client.counted_in(&self.0.metrics).fenced(self.0.fence.clone());
-        let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
-        let reach = Reach::cluster(name);
-        let (world, stop) = (&self.0.world, &self.0.stop);
-        let caches =
-            |client: Client| InformerSet::reaching(Arc::clone(&reach), client, world.clone(), stop.child_token());
-        let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
-        let (name, watched, identity) = (ClusterName::from(name), Mutex::default(), Identity::default());
-        let probe = reach.caller("GET /readyz");
-        let ledger = Ledger::default();
-        Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe }
     }
 
     /// Calls `handler` after each new connection: informers of the old one receive no further changes, so subscribers

@@ -476,6 +476,7 @@ fn context(
     stop: &CancellationToken,
 ) -> controllers::Context {
     let client = opened.client("karmada-controller-manager").with_user_agent("karmada-controller-manager");
+    let client = client.fenced(settings.fence.clone());
     let metrics = opened.server.shared().metrics.clone();
     let settings = Settings { metrics, quotas_are_joint: true, ..settings.clone() };
     controllers::Context::new(client, world.clone(), connector, settings, stop.clone())
