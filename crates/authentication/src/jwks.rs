@@ -207,7 +207,7 @@ impl Key {
             (Material::Rsa { n, e }, Some(parameters), _) => {
                 Some(Verification::Rsa(RsaPublicKeyComponents { n, e }, parameters))
             }
-            (Material::Ec(curve, point), _, Some(wanted)) if *curve == wanted => {
+            (Material::Ec(curve, point), _, Some(required)) if *curve == required => {
                 Some(Verification::Ec(point, curve.verification()))
             }
             _ => None,

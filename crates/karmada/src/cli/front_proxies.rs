@@ -11,7 +11,7 @@ pub(super) struct FrontProxyArgs {
     /// Authorities of front proxies in PEM: their clients may name other users in headers. Reloaded when it changes
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     requestheader_client_ca_file: Option<PathBuf>,
-    /// The common names of front proxies; all that the authorities signed, if there is none
+    /// The common names of front proxies; by default all that the authorities signed
     #[arg(long, value_name = "NAME", value_delimiter = ',', hide_short_help = true)]
     requestheader_allowed_names: Vec<String>,
     /// The headers with the user's name

@@ -36,8 +36,7 @@ pub(super) struct ListenArgs {
     /// The oldest accepted version of TLS: VersionTLS12 or VersionTLS13
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12", value_parser = is_only_13, action = clap::ArgAction::Set, hide_short_help = true)]
     tls_min_version: bool,
-    /// The cipher suites of TLS 1.2, by Go's names; all safe ones, if there is none. Those of TLS 1.3 are always
-    /// offered
+    /// The cipher suites of TLS 1.2, by Go's names; by default all safe ones. Those of TLS 1.3 are always offered
     #[arg(long, value_name = "SUITE", value_delimiter = ',', hide_short_help = true)]
     tls_cipher_suites: Vec<Suite>,
     /// A further serving certificate, for clients that request one of its names or of the given ones; can be repeated.

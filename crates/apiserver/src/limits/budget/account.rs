@@ -146,10 +146,7 @@ impl Account {
 
     pub fn hold(&self, size: usize) {
         self.held.fetch_add(size, SeqCst);
-        // Its bytes sending are checked too, and they alone can be released.
-        if self.in_flight() >= self.tight_at {
-            self.check();
-        }
+        self.check();
     }
 
     /// The client takes these bytes; they count as sending until all of their piece is taken.
