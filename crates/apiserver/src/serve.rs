@@ -4,6 +4,7 @@
 //! Client certificates are requested and optional. The handshake accepts any certificate whose key the peer holds; the
 //! authenticator verifies its issuer, so that an expired one yields a readable 401 and not a failed handshake.
 
+mod connection;
 mod cork;
 mod metered;
 mod reads;
@@ -12,39 +13,26 @@ mod tls;
 mod unauthenticated;
 mod unread;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
-use futures::{FutureExt, TryFutureExt as _};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
-use transport::{ApiService, BoxError, Request};
+use transport::ApiService;
 use world::World;
 
-use crate::limits::budget::{Budgets, Stream, Subject, Wire};
+use crate::limits::budget::Budgets;
+use crate::limits::fairness::{Place, Turns, in_turns};
 use crate::request::peer::Peer;
-use stalled::{Stall, Streams};
+use connection::Connection;
+use unauthenticated::Unauthenticated;
 
 pub use tls::{Certificate, Named, Protocol, Suite, TlsConfig, TlsError};
-
-use crate::limits::fairness::{self, Place, Turns, in_turns};
-use crate::wire::{negotiate, respond};
-use reads::Begun;
-use unauthenticated::Unauthenticated;
 
 /// Connections closed at once when the process has no file descriptors left.
 const SHED: usize = 64;
@@ -210,147 +198,4 @@ where
         let place = Place::new(&turns(&limits), peer.address.ip());
         Connection { service, limits: Arc::new(limits), shutdown, cut, place }.speak(stream, peer).await;
     })
-}
-
-struct Connection {
-    service: ApiService,
-    limits: Arc<Limits>,
-    shutdown: CancellationToken,
-    cut: watch::Receiver<bool>,
-    place: Arc<Place>,
-}
-
-impl Connection {
-    async fn run(self, stream: TcpStream, address: SocketAddr, acceptor: Option<TlsAcceptor>) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%address, err = %error, "Cannot disable Nagle's algorithm");
-        }
-        let Some(acceptor) = acceptor else {
-            let peer = Peer::new(address, []);
-            return self.speak(stream, peer).await;
-        };
-        match tokio::time::timeout(self.limits.head_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => {
-                let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                let peer = Peer::new(address, certificates.iter().map(|one| one.clone().into_owned()));
-                self.speak(stream, peer).await;
-            }
-            Ok(Err(error)) => tracing::debug!(%address, err = %error, "TLS handshake failed"),
-            Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
-        }
-    }
-
-    async fn speak(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer) {
-        let address = peer.address;
-        let wire = Wire::new(Arc::clone(&self.limits.budgets), Arc::clone(&self.place));
-        // The responses of HTTP/1 follow one another.
-        let only = Arc::new(Stream::default());
-        let is_http1 = Arc::new(AtomicBool::new(false));
-        let leave = Arc::new(Notify::new());
-        let begun = Begun::default();
-        let handler = {
-            let (service, wire, is_http1) = (self.service.clone(), wire.clone(), Arc::clone(&is_http1));
-            let (goaway, leave, begun) = (self.limits.goaway.clone(), Arc::clone(&leave), begun.clone());
-            service_fn(move |request: http::Request<Incoming>| {
-                let (service, peer, wire) = (service.clone(), peer.clone(), wire.clone());
-                let http2 = request.version() == http::Version::HTTP_2;
-                let only = (!http2).then(|| Arc::clone(&only));
-                is_http1.fetch_or(!http2, Relaxed);
-                begun.count();
-                if http2 && goaway.as_ref().is_some_and(Goaway::is_due) {
-                    leave.notify_one();
-                }
-                let (request, left) = unread::watched(request);
-                let held = match fairness::admit(wire.place(), &request) {
-                    Ok(held) => held,
-                    Err(status) => {
-                        let encoding = negotiate::error_encoding(request.headers());
-                        let refusal = respond::failure_as(&status, encoding);
-                        let refusal = metered::response(refusal, only.unwrap_or_default(), &wire, http2);
-                        return std::future::ready(Ok(refusal)).boxed();
-                    }
-                };
-                let answer = service.oneshot(incoming(request, peer, wire.clone()));
-                // Boxed, because otherwise the compiler cannot analyse the body's trait object.
-                answer
-                    .map_ok(move |mut response| {
-                        drop(held);
-                        unread::close_after_refusal(left.as_deref(), &mut response);
-                        metered::response(response, only.unwrap_or_else(stalled::stream), &wire, http2)
-                    })
-                    .boxed()
-            })
-        };
-        let mut stalls = [1, 2].map(|limits| Stall::new(self.limits.stall, limits));
-        let streams = Streams { limit: self.limits.stall, wire: wire.clone() };
-        let builder = self.builder(streams);
-        let (stream, cork) = cork::corked(stream, begun);
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
-        let mut connection = std::pin::pin!(connection);
-        let (mut draining, mut sent) = (false, 0);
-        loop {
-            let turn = |context: &mut Context<'_>| {
-                let ended = connection.as_mut().poll(context);
-                let released = cork.poll_release(context);
-                if let Poll::Ready(Err(error)) = released {
-                    return Poll::Ready(Err(Box::new(error) as BoxError));
-                }
-                // Replies to pings and settings are bytes of no response.
-                if released.is_pending() {
-                    sent = cork.sent();
-                }
-                // A pending release continues in the turn after the next readiness.
-                if ended.is_pending() {
-                    let http2 = !is_http1.load(Relaxed);
-                    let unread = wire.account().sending().max(usize::from(released.is_pending()));
-                    let progress = (unread, wire.account().taken() + sent);
-                    let enrol = || wire.enrol(Subject::Connection { http2 });
-                    ready!(stalls[usize::from(http2)].poll(progress, enrol, context));
-                    wire.budgets().count_cut("connection");
-                    return Poll::Ready(Err("the client takes nothing".into()));
-                }
-                ended
-            };
-            tokio::select! {
-                ended = std::future::poll_fn(turn) => {
-                    if let Err(error) = ended {
-                        tracing::debug!(%address, err = %error, "Connection ended");
-                    }
-                    // The stream may have been taken over by another protocol.
-                    let _ = tokio::time::timeout(self.limits.ping_timeout, cork.remove()).await;
-                    return;
-                }
-                () = self.shutdown.cancelled(), if !draining => {
-                    draining = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                () = leave.notified(), if !draining => {
-                    draining = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                _ = self.cut.changed() => return,
-            }
-        }
-    }
-
-    fn builder(&self, streams: Streams) -> auto::Builder<Streams> {
-        let mut builder = auto::Builder::new(streams);
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.head_timeout);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(self.limits.streams_per_connection)
-            .keep_alive_interval(self.limits.ping_interval)
-            .keep_alive_timeout(self.limits.ping_timeout);
-        builder
-    }
-}
-
-/// The request in the form for the service. An identity cannot come from a socket: extensions start empty here.
-fn incoming(request: http::Request<unread::Unread>, peer: Peer, wire: Wire) -> Request {
-    let mut request = request.map(BodyExt::boxed_unsync);
-    let extensions = request.extensions_mut();
-    extensions.insert(peer);
-    extensions.insert(wire);
-    request
 }

@@ -14,7 +14,7 @@ const SIMULATED: &[&str] = &[
     "transport",
     "world",
 ];
-const BY_SOCKET: &[&str] = &["apiserver/src/serve.rs"];
+const BY_SOCKET: &[&str] = &["apiserver/src/serve.rs", "apiserver/src/serve/connection.rs"];
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).expect("a directory of this workspace") {

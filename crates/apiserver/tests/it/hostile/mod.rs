@@ -7,6 +7,7 @@
 mod bodies;
 mod cases;
 mod frames;
+mod handshakes;
 mod sockets;
 
 use std::process::Command;
