@@ -33,6 +33,29 @@ fn each_rule_of_a_source_file_can_fail() {
 }
 
 #[test]
+fn a_function_has_at_most_seventy_lines() {
+    let check = |path: &str, text: String| source(path, &text).join("; ");
+    let lines = |count: usize| "        call();\n".repeat(count);
+    let method = |count: usize| {
+        format!(
+            "//!\nimpl A {{\n    pub(super) async fn long(\n        a: B,\n    ) -> C\n    where\n        C: D,\n    {{\n{}    }}\n}}\n",
+            lines(count)
+        )
+    };
+    assert_eq!(check("crates/client/src/a.rs", method(63)), "");
+    assert_eq!(
+        check("crates/client/src/a.rs", method(64)),
+        "crates/client/src/a.rs:3: long has 71 lines, the limit is 70"
+    );
+    let declared = format!("//!\ntrait A {{\n    fn one(&self);\n{}    fn two();\n}}\n", "    // Text.\n".repeat(80));
+    assert_eq!(check("crates/client/src/a.rs", declared), "");
+    let tested = format!("//!\n#[cfg(test)]\nmod tests {{\n    fn table() {{\n{}    }}\n}}\n", lines(90));
+    assert_eq!(check("crates/client/src/a.rs", tested), "", "tests may be tables");
+    assert_eq!(check("crates/client/tests/it/a.rs", method(90)), "");
+    assert!(check("crates/cel/src/eval/functions/mod.rs", "//!\n".into()).contains("remove its row from LONG"));
+}
+
+#[test]
 fn each_rule_of_a_manifest_can_fail() {
     assert_eq!(manifest("a/Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n"), [""; 0]);
     assert_eq!(manifest("a/Cargo.toml", "[package]\n").len(), 1);
