@@ -1,6 +1,8 @@
 //! The key sets of issuers: fetched when a token needs them, and the verification of tokens with them.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::Duration;
 
 use authentication::{Discovery, Issuer, KeySet, Token, User};
@@ -29,6 +31,8 @@ struct State {
     keys: RwLock<Option<Fetched>>,
     /// The last attempt; held while one is under way.
     attempt: Mutex<Option<Instant>>,
+    /// Whether a task fetches old keys again.
+    is_refreshing: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -40,7 +44,14 @@ struct Fetched {
 impl Issuers {
     /// Issuers whose keys are not known yet.
     pub fn new(issuers: Vec<Issuer>) -> Self {
-        let state = |issuer| Arc::new(State { issuer, keys: RwLock::default(), attempt: Mutex::default() });
+        let state = |issuer| {
+            Arc::new(State {
+                issuer,
+                keys: RwLock::default(),
+                attempt: Mutex::default(),
+                is_refreshing: AtomicBool::new(false),
+            })
+        };
         Self(issuers.into_iter().map(state).collect())
     }
 
@@ -75,10 +86,14 @@ impl State {
     async fn keys(self: Arc<Self>, id: Option<&str>) -> Option<Arc<KeySet>> {
         let known = self.keys.read().clone();
         if let Some(known) = known.filter(|known| known.keys.has(id)) {
-            if known.at.elapsed() >= LIFETIME {
+            // The current token is verified with the current keys. While an issuer does not answer, one task waits for it, and
+            // not one for each token.
+            if known.at.elapsed() >= LIFETIME && !self.is_refreshing.swap(true, AcqRel) {
                 let state = Arc::clone(&self);
-                // The current token is verified with the current keys.
-                tokio::spawn(async move { state.fetch(None).await });
+                tokio::spawn(async move {
+                    state.fetch(None).await;
+                    state.is_refreshing.store(false, Release);
+                });
             }
             return Some(known.keys);
         }

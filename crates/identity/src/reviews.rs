@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use client::Client;
 use client::kubeconfig::Places;
 use http::StatusCode;
@@ -16,8 +17,11 @@ const FACTOR: f64 = 1.5;
 const ATTEMPTS: u32 = 5;
 /// A review has a few KiB.
 const MAX_RESPONSE: usize = 1 << 20;
-/// Reviews in flight; more wait. Each holds a stream of one connection.
+/// Reviews in flight, each on a connection of its own; more wait.
 const MAX_CALLS: usize = 100;
+/// Reviews in flight and waiting; more fail at once. Tokens are reviewed before anything is known of their sender, and each
+/// review holds its token, of up to 64 KiB, three times: 400 MiB if all of them are as large, some MiB as they are.
+const MAX_REVIEWS: usize = 2_000;
 const AGENT: &str = "kube-apiserver";
 
 /// The version of the reviews.
@@ -46,6 +50,7 @@ pub struct Reviewer {
     path: String,
     timeout: Duration,
     calls: Semaphore,
+    places: Semaphore,
 }
 
 impl Reviewer {
@@ -55,7 +60,7 @@ impl Reviewer {
     /// Why the kubeconfig cannot be used.
     pub async fn of_kubeconfig(places: &Places, timeout: Duration) -> Result<Self, client::Error> {
         let (client, path) = places.connect_to_webhook().await?;
-        Ok(Self { client, path, timeout, calls: Semaphore::new(MAX_CALLS) })
+        Ok(Self { client, path, timeout, calls: Semaphore::new(MAX_CALLS), places: Semaphore::new(MAX_REVIEWS) })
     }
 
     /// The answered review.
@@ -63,9 +68,12 @@ impl Reviewer {
     /// # Errors
     /// Why there is no answer.
     pub(crate) async fn review(&self, review: &Value) -> Result<Value, String> {
-        let body = serde_json::to_vec(review).map_err(|error| error.to_string())?;
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(format!("{MAX_REVIEWS} reviews are in flight or wait already"));
+        };
         let answered = async {
             let _call = self.calls.acquire().await.map_err(|error| error.to_string())?;
+            let body = Bytes::from(serde_json::to_vec(review).map_err(|error| error.to_string())?);
             let mut pause = PAUSE;
             for attempt in 1.. {
                 match self.post(body.clone()).await {
@@ -90,8 +98,8 @@ impl Reviewer {
     }
 
     /// The reason of a failure, and whether another attempt may succeed.
-    async fn post(&self, body: Vec<u8>) -> Result<Value, (String, bool)> {
-        let posted = self.client.post_review(&self.path, AGENT, body.into(), MAX_RESPONSE).await;
+    async fn post(&self, body: Bytes) -> Result<Value, (String, bool)> {
+        let posted = self.client.post_review(&self.path, AGENT, body, MAX_RESPONSE).await;
         let (status, body) = posted.map_err(|error| (error.cause(), true))?;
         if !status.is_success() {
             let may_pass = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;

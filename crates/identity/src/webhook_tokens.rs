@@ -1,11 +1,15 @@
 //! Tokens that a webhook reviews (`--authentication-token-webhook-*`).
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use transport::Identity;
 
-use crate::decided::{self, Decided};
+use crate::decided::{self, Decided, Key};
 use crate::reviews::{Reviewer, Version};
 
 /// Larger tokens are refused without a call.
@@ -16,14 +20,18 @@ pub struct WebhookTokens {
     reviewer: Reviewer,
     version: Version,
     lifetime: Duration,
-    /// `None`: the token is not valid.
-    decided: Decided<Option<(Identity, Vec<String>)>>,
+    decided: Decided<User>,
+    /// Reviews in flight, which requests with the same token share.
+    shared: Mutex<HashMap<Key, Arc<OnceCell<Option<User>>>>>,
 }
+
+/// The user and the audiences; `None` if the token is not valid.
+type User = Option<(Identity, Vec<String>)>;
 
 impl WebhookTokens {
     /// Answers are valid for `lifetime`.
     pub fn new(reviewer: Reviewer, version: Version, lifetime: Duration) -> Self {
-        Self { reviewer, version, lifetime, decided: Decided::default() }
+        Self { reviewer, version, lifetime, decided: Decided::default(), shared: Mutex::default() }
     }
 
     /// The user of a token, and the wanted audiences that it is valid for. For a webhook without support for audiences,
@@ -42,6 +50,15 @@ impl WebhookTokens {
         if let Some(decided) = self.decided.get(&key) {
             return decided;
         }
+        let cell = Arc::clone(self.shared.lock().entry(key).or_default());
+        let _end = End { tokens: self, key, cell: &cell };
+        let found = cell.get_or_init(|| self.review(token, requested, implicit)).await.clone()?;
+        self.decided.put(key, found.clone(), self.lifetime);
+        found
+    }
+
+    /// `None` without an answer.
+    async fn review(&self, token: &str, requested: &[String], implicit: &[String]) -> Option<User> {
         let review = json!({
             "apiVersion": format!("authentication.k8s.io/{}", self.version.as_str()),
             "kind": "TokenReview",
@@ -49,16 +66,27 @@ impl WebhookTokens {
             "spec": {"token": token, "audiences": requested},
             "status": {"user": {}},
         });
-        match self.reviewer.review(&review).await {
-            Ok(answer) => {
-                let found = reviewed_user(&answer["status"], requested, implicit);
-                self.decided.put(key, found.clone(), self.lifetime);
-                found
-            }
-            Err(err) => {
-                tracing::warn!(err, "Authentication webhook did not review a token; the request is refused");
-                None
-            }
+        let answer = self.reviewer.review(&review).await.inspect_err(|err| {
+            tracing::warn!(err, "Authentication webhook did not review a token; the request is refused");
+        });
+        answer.ok().map(|answer| reviewed_user(&answer["status"], requested, implicit))
+    }
+}
+
+/// Forgets a review once the last request that shares it ends, also when it is cancelled.
+struct End<'t> {
+    tokens: &'t WebhookTokens,
+    key: Key,
+    cell: &'t Arc<OnceCell<Option<User>>>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let mut shared = self.tokens.shared.lock();
+        // The map's and this one's.
+        let is_over = self.cell.initialized() || Arc::strong_count(self.cell) <= 2;
+        if is_over && shared.get(&self.key).is_some_and(|cell| Arc::ptr_eq(cell, self.cell)) {
+            shared.remove(&self.key);
         }
     }
 }

@@ -89,13 +89,29 @@ async fn bad_issuers_are_refused_and_delay_no_others() {
     let keys = Arc::new(parking_lot::Mutex::new(vec![key.jwk("k1")]));
     good.answer_with(documents(&good.url, &keys));
     let published = json!({"keys": [key.jwk("k1")]}).to_string();
-    for what in ["silent", "closing", "huge", "lying", "plain", "redirecting", "odd keys", "error"] {
+    for what in [
+        "silent",
+        "never ending",
+        "never ending keys",
+        "deep",
+        "deep keys",
+        "closing",
+        "huge",
+        "lying",
+        "plain",
+        "redirecting",
+        "odd keys",
+        "error",
+    ] {
         let bad = Loopback::start(|_, _| Reply::Close).await;
         let (url, published) = (bad.url.clone(), published.clone());
         bad.answer_with(move |path, _| {
             let discovery = |issuer: &str, keys: String| Reply::json(&json!({"issuer": issuer, "jwks_uri": keys}));
             match (what, path) {
                 ("silent", _) => Reply::Silence,
+                ("never ending", _) => Reply::Begun("{\"issuer\":".into()),
+                ("never ending keys", "/keys") => Reply::Begun("{\"keys\":[".into()),
+                ("deep", _) | ("deep keys", "/keys") => Reply::Body(200, "[".repeat(500 << 10)),
                 ("closing", _) => Reply::Close,
                 ("error", _) => Reply::Body(500, String::new()),
                 ("redirecting", "/.well-known/openid-configuration") => Reply::Body(302, String::new()),
@@ -115,7 +131,7 @@ async fn bad_issuers_are_refused_and_delay_no_others() {
         };
         let fine = timeout(Duration::from_secs(60), name(&methods, &key.sign("k1", &claims(&good)))).await;
         assert_eq!(fine.expect("not delayed").as_deref(), Some("oidc:ann"), "{what}");
-        if what == "silent" {
+        if what == "silent" || what.starts_with("never") {
             assert!(!waiting.is_finished(), "it waits for its own issuer");
             // Its time-out, virtually.
             tokio::time::pause();
@@ -127,6 +143,60 @@ async fn bad_issuers_are_refused_and_delay_no_others() {
             assert_eq!(waiting.await.expect("no panic"), None, "{what}");
         }
     }
+}
+
+/// An issuer may publish its keys elsewhere, and may be gone for a while.
+#[tokio::test]
+async fn a_changing_issuer_is_followed_and_a_gone_one_costs_no_tokens() {
+    let server = Loopback::start(|_, _| Reply::Close).await;
+    let (first, second) = (Key::new(), Key::new());
+    let moved = |path: &str, id: &str, key: &Key| {
+        let (url, path, keys) = (server.url.clone(), path.to_owned(), json!({"keys": [key.jwk(id)]}));
+        move |requested: &str, _: &Value| match requested {
+            "/.well-known/openid-configuration" => {
+                Reply::json(&json!({"issuer": url, "jwks_uri": format!("{url}{path}")}))
+            }
+            other if other == path => Reply::json(&keys),
+            _ => Reply::Body(404, String::new()),
+        }
+    };
+    server.answer_with(moved("/keys", "k1", &first));
+    let methods = Arc::new(methods());
+    methods.replace(configuration(&[&server]));
+    let claims = claims(&server);
+    let (old, new) = (first.sign("k1", &claims), second.sign("k2", &claims));
+    assert_eq!(name(&methods, &old).await.as_deref(), Some("oidc:ann"));
+    let later = async |seconds: u64| {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        tokio::time::resume();
+    };
+    // Another key at another URL: the old one is withdrawn.
+    server.answer_with(moved("/v2/keys", "k2", &second));
+    later(11).await;
+    assert_eq!(name(&methods, &new).await.as_deref(), Some("oidc:ann"));
+    assert_eq!(name(&methods, &old).await, None);
+    // It answers with another issuer's documents: the last keys stay.
+    server.answer_with(|_, _| Reply::json(&json!({"issuer": "https://other", "jwks_uri": "https://other/keys"})));
+    later(11).await;
+    assert_eq!(name(&methods, &old).await, None);
+    assert_eq!(name(&methods, &new).await.as_deref(), Some("oidc:ann"));
+    // It hangs when its keys are due again: tokens are verified at once, and one task waits for it.
+    server.answer_with(|_, _| Reply::Silence);
+    later(601).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..500 {
+        let found = timeout(Duration::from_secs(5), name(&methods, &new)).await.expect("not delayed");
+        assert_eq!(found.as_deref(), Some("oidc:ann"));
+    }
+    assert!(tasks() <= before + 10, "{} tasks wait", tasks() - before);
+    // It is back.
+    server.answer_with(moved("/keys", "k1", &first));
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    tokio::time::resume();
+    assert_eq!(name(&methods, &old).await.as_deref(), Some("oidc:ann"));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A TLS server whose answers a test decides, and tokens that an issuer behind it signs.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use aws_lc_rs::rand::SystemRandom;
@@ -7,9 +8,11 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPai
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use futures::{StreamExt as _, stream};
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -21,6 +24,8 @@ use tokio_rustls::TlsAcceptor;
 #[derive(Clone)]
 pub enum Reply {
     Body(u16, String),
+    /// The beginning of a body that never ends.
+    Begun(String),
     /// The connection is closed.
     Close,
     /// Never responds.
@@ -72,6 +77,11 @@ impl Loopback {
         std::mem::take(&mut *self.requests.lock())
     }
 
+    /// How many requests have arrived.
+    pub fn received(&self) -> usize {
+        self.requests.lock().len()
+    }
+
     async fn serve(self, listener: TcpListener, tls: TlsAcceptor) {
         while let Ok((stream, _)) = listener.accept().await {
             let (server, tls) = (self.clone(), tls.clone());
@@ -88,7 +98,7 @@ impl Loopback {
         }
     }
 
-    async fn reply(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, std::io::Error> {
+    async fn reply(self, request: Request<Incoming>) -> Result<Response<BoxBody<Bytes, Infallible>>, std::io::Error> {
         let path = request.uri().path().to_owned();
         let body = request.into_body().collect().await.map_err(std::io::Error::other)?.to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -96,7 +106,13 @@ impl Loopback {
         let reply = answer(&path, &body);
         self.requests.lock().push((path, body));
         match reply {
-            Reply::Body(code, body) => Ok(Response::builder().status(code).body(Full::from(body)).expect("a response")),
+            Reply::Body(code, body) => {
+                Ok(Response::builder().status(code).body(Full::from(body).boxed()).expect("a response"))
+            }
+            Reply::Begun(text) => {
+                let first = stream::iter([Ok(Frame::data(Bytes::from(text)))]);
+                Ok(Response::new(BoxBody::new(StreamBody::new(first.chain(stream::pending())))))
+            }
             Reply::Close => Err(std::io::Error::other("closed")),
             Reply::Silence => std::future::pending().await,
         }

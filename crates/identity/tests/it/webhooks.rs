@@ -7,6 +7,7 @@ use apiserver::auth::authz::{self, Attributes, Authorizer, Decision, ResourceAtt
 use identity::authorization::{Authorizer as Configured, Configuration};
 use identity::{Chain, Entry, Reviewer, Version, WebhookTokens};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use transport::Identity;
 
 use crate::loopback::{Loopback, Reply};
@@ -40,6 +41,16 @@ async fn tokens_are_reviewed() {
             "bad" => answered(review, json!({"authenticated": false, "error": "no"})),
             "other" => Reply::json(&json!({"apiVersion": "v1", "kind": "Pod"})),
             "html" => Reply::Body(200, "<html>".into()),
+            "deep" => Reply::Body(200, "[".repeat(1 << 19)),
+            "empty" => Reply::Body(204, String::new()),
+            "text" => answered(review, json!("authenticated")),
+            "yes" => answered(review, json!({"authenticated": "true", "user": user})),
+            "odd" => {
+                answered(review, json!({"authenticated": true, "user": {"username": 7, "groups": "system:masters"}}))
+            }
+            "groups" => {
+                answered(review, json!({"authenticated": true, "user": {"username": "ann", "groups": {"a": 1}}}))
+            }
             "forbidden" => Reply::Body(403, String::new()),
             _ => Reply::Body(200, "x".repeat(2 << 20)),
         }
@@ -65,6 +76,12 @@ async fn tokens_are_reviewed() {
         ("bad", &["https://own"], None),
         ("other", &["https://own"], None),
         ("html", &["https://own"], None),
+        ("deep", &["https://own"], None),
+        ("empty", &["https://own"], None),
+        ("text", &["https://own"], None),
+        ("yes", &["https://own"], None),
+        ("odd", &["https://own"], None),
+        ("groups", &["https://own"], Some(&["https://own"])),
         ("forbidden", &["https://own"], None),
     ] {
         let found = webhook.user(token, &texts(requested), &own).await.map(|(_, audiences)| audiences);
@@ -156,6 +173,12 @@ async fn authorizing() -> Loopback {
             "none" => answered(review, json!({"allowed": false, "reason": "not mine"})),
             "silent" => Reply::Silence,
             "close" => Reply::Close,
+            "begin" => Reply::Begun("{\"status\":".into()),
+            "huge" => Reply::Body(200, "x".repeat(2 << 20)),
+            "deep" => Reply::Body(200, "[".repeat(1 << 19)),
+            "text" => answered(review, json!("allowed")),
+            "yes" => answered(review, json!({"allowed": "true"})),
+            "failing" => Reply::Body(500, String::new()),
             _ => Reply::Body(403, String::new()),
         }
     })
@@ -178,6 +201,11 @@ async fn authorizers_decide_in_order() {
         (&last, "ann", "deny", "allow RBAC"),
         (&last, "bob", "deny", "deny hook"),
         (&last, "bob", "allow", "allow hook"),
+        (&first, "ann", "huge", "allow RBAC"),
+        (&first, "ann", "deep", "allow RBAC"),
+        (&first, "bob", "yes", "none "),
+        (&first, "bob", "text", "none "),
+        (&closed, "ann", "huge", "deny authorization webhook \"webhook\" did not decide"),
         (&closed, "ann", "both", "deny authorization webhook \"webhook\" did not decide"),
         (&closed, "ann", "none", "none not mine\nEverything is forbidden."),
     ] {
@@ -274,8 +302,59 @@ async fn a_slow_webhook_delays_its_own_requests_alone() {
     assert_eq!(shown(&hook, "bob", "allow").await, "allow hook");
     assert!(!slow.is_finished());
     tokio::time::pause();
+    let begun = Instant::now();
     assert_eq!(slow.await.expect("no panic"), "deny authorization webhook \"webhook\" did not decide");
-    assert_eq!(shown(&hook, "bob", "close").await, "deny authorization webhook \"webhook\" did not decide");
+    for verb in ["close", "begin", "failing"] {
+        assert_eq!(shown(&hook, "bob", verb).await, "deny authorization webhook \"webhook\" did not decide", "{verb}");
+    }
+    assert!(begun.elapsed() <= Duration::from_secs(4 * 3 + 1), "each within its time-out: {:?}", begun.elapsed());
+}
+
+/// Requests with unknown tokens come before anything is known of their senders.
+#[tokio::test]
+async fn a_hanging_webhook_holds_a_bounded_number_of_tokens_for_a_bounded_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Loopback::start(|_, _| Reply::Silence).await;
+    let reviewer = Reviewer::of_kubeconfig(&server.kubeconfig(directory.path()), TIMEOUT).await.expect("a webhook");
+    let tokens = Arc::new(WebhookTokens::new(reviewer, Version::V1, Duration::from_secs(60)));
+    let user = |token: String| {
+        let (tokens, own) = (Arc::clone(&tokens), texts(&["own"]));
+        tokio::spawn(async move { tokens.user(&token, &own, &own).await })
+    };
+    // Requests with the same token share a review, also once the first of them is cancelled.
+    let first = user("same".into());
+    let same: Vec<_> = (0..50).map(|_| user("same".into())).collect();
+    while server.received() == 0 {
+        tokio::task::yield_now().await;
+    }
+    first.abort();
+    while server.received() == 1 {
+        tokio::task::yield_now().await;
+    }
+    let others: Vec<_> = (0..3_000).map(|n| user(format!("t{n}"))).collect();
+    let refused = || others.iter().filter(|other| other.is_finished()).count();
+    // The cancelled one, its successor, and 99 others.
+    while server.received() < 101 || refused() < 1_001 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((server.received(), refused()), (101, 1_001), "2,000 reviews are in flight or wait");
+    tokio::time::pause();
+    let begun = Instant::now();
+    for request in same.into_iter().chain(others) {
+        assert_eq!(request.await.expect("no panic"), None);
+    }
+    assert!(begun.elapsed() <= TIMEOUT + Duration::from_secs(1), "{:?}", begun.elapsed());
+    tokio::time::resume();
+    // Nothing of it is left.
+    server.answer_with(|_, review| answered(review, json!({"authenticated": true, "user": {"username": "ann"}})));
+    assert!(user("same".into()).await.expect("no panic").is_some());
+    let all: Vec<_> = (0..1_500).map(|n| user(format!("t{n}"))).collect();
+    for request in all {
+        assert!(request.await.expect("no panic").is_some());
+    }
 }
 
 #[test]
