@@ -115,7 +115,8 @@ pub async fn token_review(authentication: &Authentication, mut review: Value, se
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
     let audiences = strings(&review["spec"]["audiences"]);
-    let requested = (!audiences.is_empty()).then_some(audiences.as_slice());
+    let requested = if audiences.is_empty() { authentication.audiences() } else { audiences.as_slice() };
+    let requested = (!requested.is_empty()).then_some(requested);
     let status = match authentication.token(&token, requested, seconds).await? {
         Some((user, audiences)) => {
             let mut status = json!({"authenticated": true, "user": user_info(&user)});

@@ -184,7 +184,7 @@ async fn impersonation_needs_every_permission() {
             ..ResourceAttributes::default()
         })
     };
-    let cases: [(&[(&str, &str)], &str); 10] = [
+    let cases: [(&[(&str, &str)], &str); 11] = [
         (&[], "bob []"),
         // For lists of pods alone.
         (&[("impersonate-user", "kim"), ("impersonate-group", "ops")], "kim [ops system:authenticated]"),
@@ -207,7 +207,14 @@ async fn impersonation_needs_every_permission() {
             &[("impersonate-user", "tom"), ("impersonate-group", "system:masters")],
             r#"users.authentication.k8s.io "tom" is forbidden: User "bob" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope"#,
         ),
-        (&[("impersonate-group", "devs")], r#"requested [group "devs"] without impersonating a user name"#),
+        (
+            &[("impersonate-group", "devs"), ("impersonate-group", "ops")],
+            r#"requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"devs", "ops"}, Extra:map[string][]string(nil)} without impersonating a user name"#,
+        ),
+        (
+            &[("impersonate-uid", "7"), ("impersonate-extra-b", "x"), ("impersonate-extra-a", "y")],
+            r#"requested &user.DefaultInfo{Name:"", UID:"7", Groups:[]string(nil), Extra:map[string][]string{"a":[]string{"y"}, "b":[]string{"x"}}} without impersonating a user name"#,
+        ),
     ];
     for (headers, expected) in cases {
         let mut map = http::HeaderMap::new();

@@ -1,6 +1,8 @@
 //! Impersonation by the headers `Impersonate-User`, `-Group`, `-Uid` and `-Extra-KEY`. The caller must be authorized to
 //! impersonate each of them.
 
+use std::collections::BTreeMap;
+
 use apimachinery::Status;
 use http::{HeaderMap, HeaderName};
 use transport::Identity;
@@ -103,13 +105,28 @@ fn read(headers: &HeaderMap) -> Result<Option<Identity>, Status> {
         return Ok(None);
     }
     if requested.user.is_empty() {
-        let mut parts = requested.groups.iter().map(|group| format!("group {group:?}")).collect::<Vec<_>>();
-        parts.extend((!requested.uid.is_empty()).then(|| format!("uid {:?}", requested.uid)));
-        parts.extend(requested.extra.iter().map(|(key, _)| format!("extra {key:?}")));
-        let parts = parts.join(", ");
-        return Err(Status::bad_request(format!("requested [{parts}] without impersonating a user name")));
+        let requested = in_go(&requested);
+        return Err(Status::bad_request(format!("requested {requested} without impersonating a user name")));
     }
     Ok(Some(requested))
+}
+
+/// A user as Go prints it, which is the text of kube-apiserver.
+fn in_go(user: &Identity) -> String {
+    let list = |values: &[String]| match values {
+        [] => "[]string(nil)".to_owned(),
+        values => {
+            format!("[]string{{{}}}", values.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let extra: BTreeMap<&str, &[String]> = user.extra.iter().map(|(key, values)| (key.as_str(), &**values)).collect();
+    let entries: Vec<String> = extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values))).collect();
+    let extra = match entries.as_slice() {
+        [] => "map[string][]string(nil)".to_owned(),
+        entries => format!("map[string][]string{{{}}}", entries.join(", ")),
+    };
+    let (uid, groups) = (&user.uid, list(&user.groups));
+    format!("&user.DefaultInfo{{Name:{:?}, UID:{uid:?}, Groups:{groups}, Extra:{extra}}}", user.user)
 }
 
 fn remove(headers: &mut HeaderMap) {

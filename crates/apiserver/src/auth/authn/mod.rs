@@ -172,9 +172,16 @@ impl Authentication {
     /// The common audiences of the request and the server, for a token without audiences; `None` if there are none.
     fn common(&self, requested: Option<&[String]>) -> Option<Vec<String>> {
         let Some(requested) = requested else { return Some(Vec::new()) };
-        let Some(accounts) = &self.service_accounts else { return Some(requested.to_vec()) };
-        let common: Vec<String> = requested.iter().filter(|it| accounts.audiences.contains(it)).cloned().collect();
+        if self.service_accounts.is_none() {
+            return Some(requested.to_vec());
+        }
+        let common: Vec<String> = requested.iter().filter(|it| self.audiences().contains(it)).cloned().collect();
         (!common.is_empty()).then_some(common)
+    }
+
+    /// The audiences of the server, for which a review is that requests no others.
+    pub fn audiences(&self) -> &[String] {
+        self.service_accounts.as_ref().map_or(&[], |accounts| &accounts.audiences)
     }
 
     fn allows_anonymous(&self, path: &str) -> bool {
