@@ -9,7 +9,7 @@ use apimachinery::{Status, StatusReason, json_patch, merge_patch};
 use apiserver::AdmissionRequest;
 use serde_json::Value;
 
-use crate::policies::{Binding, Bound, Run};
+use crate::policies::{Binding, Bound, Run, param};
 use crate::policy::{Mutation, Policy};
 use crate::request::{Documents, Facts, Phase, convert, documents, namespace};
 use crate::rights::Rights;
@@ -84,7 +84,8 @@ impl Run<'_, '_> {
         let is_namespace = self.facts.subject().is_namespace();
         let namespace = if is_namespace { None } else { namespace(self.request, self.facts).map_err(message)? };
         let mut is_applied = false;
-        for params in &params {
+        for (number, params) in params.iter().enumerate() {
+            let params = param(number, params.as_deref()).await?;
             let (mut matches, request) = (true, self.facts.document(version));
             for (number, mutation) in policy.mutations.iter().enumerate() {
                 let inputs = self.inputs(&documents, &request, namespace.as_ref(), params.as_ref());

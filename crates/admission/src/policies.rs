@@ -6,6 +6,7 @@ use apimachinery::selector::Selector;
 use apimachinery::status::StatusCause;
 use apimachinery::{Object, ObjectKey, Status};
 use apiserver::AdmissionRequest;
+use apiserver::limits::fairness::give_way;
 use apiserver::registry::Served;
 use serde_json::{Value, json};
 
@@ -181,7 +182,14 @@ impl Run<'_, '_> {
                     continue;
                 }
             };
-            for params in &params {
+            for (number, params) in params.iter().enumerate() {
+                let params = match param(number, params.as_deref()).await {
+                    Ok(params) => params,
+                    Err(why) => {
+                        verdicts.misconfigured(policy, Some(binding), &why);
+                        continue;
+                    }
+                };
                 let inputs = self.inputs(&documents, &request, namespace.as_ref(), params.as_ref());
                 let outcome = self.decided(|| policy.evaluate(&inputs)).await;
                 verdicts.act(policy, binding, outcome, self.request);
@@ -233,7 +241,7 @@ impl Run<'_, '_> {
     }
 
     /// The parameters of a binding; empty if it does not match, or permits that there are none.
-    pub fn params(&self, binding: &Binding, kind: Option<&ParamKind>) -> Result<Vec<Option<Value>>, String> {
+    pub fn params(&self, binding: &Binding, kind: Option<&ParamKind>) -> Result<Vec<Option<Arc<Object>>>, String> {
         if let Some(criteria) = &binding.criteria
             && self.version(criteria)?.is_none()
         {
@@ -247,7 +255,7 @@ impl Run<'_, '_> {
         Ok(found.into_iter().map(Some).collect())
     }
 
-    fn referenced(&self, reference: &ParamRef, kind: &ParamKind) -> Result<Vec<Value>, String> {
+    fn referenced(&self, reference: &ParamRef, kind: &ParamKind) -> Result<Vec<Arc<Object>>, String> {
         let namespace = match (&reference.namespace, kind.namespaced) {
             (Some(_), false) => {
                 return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
@@ -261,7 +269,7 @@ impl Run<'_, '_> {
             (None, true) => Some(self.facts.namespace.as_str()),
         };
         let failed = |status: Status| status.message;
-        let objects: Vec<Arc<Object>> = match &reference.name {
+        let objects = match &reference.name {
             Some(name) => {
                 let key = ObjectKey::namespaced(namespace.unwrap_or_default(), name);
                 self.request.stored(&kind.group, &kind.plural, &key).map_err(failed)?.into_iter().collect()
@@ -273,8 +281,17 @@ impl Run<'_, '_> {
                 all
             }
         };
-        objects.iter().map(|object| object.to_value().map_err(|error| error.to_string())).collect()
+        Ok(objects)
     }
+}
+
+/// The document of a parameter. Users may create as many as they like: the documents of one after another are in memory,
+/// and others are served between them.
+pub async fn param(number: usize, params: Option<&Object>) -> Result<Option<Value>, String> {
+    if number > 0 {
+        give_way().await;
+    }
+    params.map(Object::to_value).transpose().map_err(|error| error.to_string())
 }
 
 /// The refusal of a request: Forbidden's text with the code and reason of the violation.

@@ -132,7 +132,7 @@ async fn failures_are_errors_and_lose_nothing() {
     let post = |path: &str| format!("Post \"{}/{path}?timeout=30s\"", hooks.url);
     for (path, message) in [
         ("convert-no", format!("{subject} failed: not today")),
-        ("convert-renames", format!("{subject} returned invalid object: must have the same name: a != other")),
+        ("convert-lies/renames", format!("{subject} returned invalid object: must have the same name: a != other")),
         ("close", format!("{subject} failed: {}: EOF", post("close"))),
         (
             "code/500",
@@ -159,6 +159,76 @@ async fn failures_are_errors_and_lose_nothing() {
     let refused = plane.delete(&format!("{V2}/a")).await;
     assert_eq!(refused.code, 500, "{}", refused.body);
     assert_eq!(plane.delete(&format!("{V1}/a")).await.code, 200);
+}
+
+/// A webhook decides nothing about the identity of objects and their number.
+#[tokio::test]
+async fn lies_are_refused_or_have_no_effect() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    define(&plane, &hooks, "convert").await;
+    for name in ["a", "b"] {
+        let mut made = object("v1", name, json!({"one": 1}));
+        made["metadata"]["finalizers"] = json!(["example.com/f"]);
+        assert_eq!(plane.post(V1, &made).await.code, 201);
+    }
+    let stored = get(&plane, V1).await;
+    let lists = "conversion webhook for g.example/v1, Kind=XList returned ";
+    for (lie, of_list, of_object) in [
+        ("drops", "1 objects, expected 2", "0 objects, expected 1"),
+        ("adds", "3 objects, expected 2", "2 objects, expected 1"),
+        ("repeats", "invalid converted object at index 1: must have the same name: b != a", ""),
+        ("reorders", "invalid converted object at index 0: must have the same name: a != b", ""),
+        (
+            "renames",
+            "invalid converted object at index 1: must have the same name: b != other",
+            "same name: a != other",
+        ),
+        (
+            "moves",
+            "invalid converted object at index 1: must have the same namespace: default != kube-system",
+            "namespace",
+        ),
+        ("retypes", "invalid converted object at index 1: invalid kind (expected X, received Secret)", "invalid kind"),
+        (
+            "keeps",
+            "invalid converted object at index 1: invalid groupVersion (expected g.example/v2, received g.example/v3)",
+            "groupVersion",
+        ),
+        ("identity", "invalid converted object at index 1: must have the same UID: ", "same UID"),
+        ("strips", "invalid converted object at index 1: must have the same name: b != ", "same name: a != "),
+        ("nulls", "invalid converted object at index 1: invalid groupVersion", "groupVersion"),
+        ("labels", "invalid metadata in object at index 1: metadata.labels: Invalid value", "invalid metadata"),
+    ] {
+        point(&plane, &hooks, &format!("convert-lies/{lie}")).await;
+        let list = get(&plane, V2).await;
+        let message = list["message"].as_str().unwrap_or_default();
+        assert!(list["code"] == 500 && message.starts_with(&format!("{lists}{of_list}")), "{lie}: {list}");
+        if of_object.is_empty() {
+            continue;
+        }
+        let one = get(&plane, &format!("{V2}/a")).await;
+        let message = one["message"].as_str().unwrap_or_default();
+        assert!(one["code"] == 500 && message.contains(of_object), "{lie}: {one}");
+        for refused in [
+            plane.post(V2, &object("v2", "c", json!({"two": 1}))).await,
+            plane.patch(&format!("{V2}/a"), &json!({"spec": {"two": 2}})).await,
+            plane.delete(&format!("{V2}/a")).await,
+        ] {
+            assert_eq!(refused.code, 500, "{lie}: {}", refused.body);
+        }
+        assert_eq!(get(&plane, V1).await["items"], stored["items"], "{lie}: nothing was written");
+    }
+    point(&plane, &hooks, "convert-lies/metadata").await;
+    let (before, shown) = (&stored["items"][0]["metadata"], get(&plane, &format!("{V2}/a")).await);
+    for field in ["uid", "resourceVersion", "creationTimestamp", "finalizers", "generation", "managedFields"] {
+        assert_eq!(shown["metadata"][field], before[field], "{field}");
+    }
+    assert_eq!(plane.patch(&format!("{V2}/a"), &json!({"spec": {"two": 2}})).await.code, 200);
+    let after = get(&plane, &format!("{V1}/a")).await;
+    for field in ["uid", "creationTimestamp", "finalizers"] {
+        assert_eq!(after["metadata"][field], before[field], "{field}");
+    }
+    assert_eq!((&after["spec"], &after["metadata"]["deletionTimestamp"]), (&json!({"one": 2}), &Value::Null));
 }
 
 #[tokio::test]

@@ -122,11 +122,7 @@ impl Hooks {
                 reply["response"]["result"] = json!({"status": "Failure", "message": "not today"});
                 answer(200, reply.to_string())
             }
-            "convert-renames" => {
-                let mut reply = converted(&review);
-                reply["response"]["convertedObjects"][0]["metadata"]["name"] = json!("other");
-                answer(200, reply.to_string())
-            }
+            "convert-lies" => answer(200, lying(&review, rest).to_string()),
             "allow" => respond(json!({"allowed": true})),
             "deny" => respond(json!({"allowed": false, "status": {"message": rest, "code": 418, "reason": "Teapot"}})),
             "silent" => respond(json!({"allowed": false})),
@@ -202,6 +198,39 @@ impl Hooks {
 }
 
 /// The response of a conversion webhook: `spec.one` of v1 is `spec.two` of v2.
+/// The objects of a review, converted with a lie.
+fn lying(review: &Value, lie: &str) -> Value {
+    let mut reply = converted(review);
+    let objects = reply["response"]["convertedObjects"].as_array_mut().expect("a list");
+    let last = objects.len() - 1;
+    match lie {
+        "drops" => drop(objects.pop()),
+        "adds" => objects.push(objects[0].clone()),
+        "repeats" => objects[last] = objects[0].clone(),
+        "reorders" => objects.reverse(),
+        "renames" => objects[last]["metadata"]["name"] = json!("other"),
+        "moves" => objects[last]["metadata"]["namespace"] = json!("kube-system"),
+        "retypes" => objects[last]["kind"] = json!("Secret"),
+        "keeps" => objects[last]["apiVersion"] = json!("g.example/v3"),
+        "identity" => objects[last]["metadata"]["uid"] = json!("11111111-2222-3333-4444-555555555555"),
+        "strips" => drop(objects[last].as_object_mut().expect("a map").remove("metadata")),
+        "nulls" => objects[last] = Value::Null,
+        "labels" => objects[last]["metadata"]["labels"] = json!({"a b": "c"}),
+        // Allowed, and without effect.
+        "metadata" => {
+            let metadata = objects[last]["metadata"].as_object_mut().expect("a map");
+            for field in ["finalizers", "ownerReferences", "managedFields"] {
+                metadata.insert(field.to_owned(), json!([]));
+            }
+            for field in ["resourceVersion", "creationTimestamp", "deletionTimestamp", "generateName", "selfLink"] {
+                metadata.insert(field.to_owned(), json!("2020-01-01T00:00:00Z"));
+            }
+        }
+        _ => panic!("{lie}"),
+    }
+    reply
+}
+
 fn converted(review: &Value) -> Value {
     let request = &review["request"];
     let desired = &request["desiredAPIVersion"];

@@ -270,6 +270,39 @@ async fn expensive_expressions_are_aborted() {
     );
 }
 
+/// Users who may create parameters decide how often the expressions of a policy are evaluated.
+#[tokio::test]
+async fn many_parameters_delay_no_other_request() {
+    let plane = Plane::start().await;
+    for n in 0..300 {
+        let mut limit = config_map(&format!("limit-{n}"));
+        limit["metadata"]["labels"] = json!({"use": "limit"});
+        assert_eq!(plane.post(CONFIG_MAPS, &limit).await.code, 201);
+    }
+    let numbers = (0..100).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+    let mut object = config_map("a");
+    object["data"]["list"] = numbers.into();
+    let source = "object.data.list.split(',').all(a, object.data.list.split(',').all(b, a != b || true))";
+    let spec = json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "validations": [{"expression": source}]});
+    let reference = json!({"selector": {"matchLabels": {"use": "limit"}}, "parameterNotFoundAction": "Deny"});
+    bind(&plane, spec, json!({ "paramRef": reference })).await;
+    let (expensive, path) = (dry_run(&plane, &object), format!("{CONFIG_MAPS}/limit-1"));
+    tokio::pin!(expensive);
+    let mut others = 0;
+    let reply = loop {
+        tokio::select! {
+            biased;
+            reply = &mut expensive => break reply,
+            other = plane.send(Method::GET, &path, "", &Value::Null) => {
+                assert_eq!(other.code, 200);
+                others += 1;
+            }
+        }
+    };
+    assert_eq!(reply.code, 201, "{reply:?}");
+    assert!(others >= 50, "{others} other requests were served beside it");
+}
+
 fn mutating(name: &str, spec: Value) -> Value {
     let mut policy = policy(name, spec);
     policy["kind"] = "MutatingAdmissionPolicy".into();
