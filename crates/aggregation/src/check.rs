@@ -170,7 +170,10 @@ impl Aggregation {
             }
             match document {
                 Ok(Ok(document)) if document.code.is_success() => {
-                    known.v2 = ExternalSpec::new(document.body.to_vec()).ok().map(Arc::new);
+                    let spec = ExternalSpec::new(document.body.to_vec()).inspect_err(|err| {
+                        tracing::warn!(object = remote.name, %err, "OpenAPI of the aggregated API server is not merged");
+                    });
+                    known.v2 = spec.ok().map(Arc::new);
                     known.v2_tag = document.tag;
                 }
                 Ok(Ok(document)) if document.code.is_client_error() => (known.v2, known.v2_tag) = (None, None),

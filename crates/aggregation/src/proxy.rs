@@ -53,7 +53,12 @@ impl Aggregation {
             Ok(client) => client,
             Err(error) => return Ok(failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())),
         };
-        self.exchange(remote, (&client, &endpoint), user, request).await
+        let end = tokio::time::Instant::now() + server.request_timeout();
+        let response = self.exchange(remote, (&client, &endpoint), user, request).await?;
+        if info.is_long_running() || response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(response);
+        }
+        Ok(response.map(|body| forwarding::complete_by(end, body)))
     }
 
     async fn exchange(
@@ -68,7 +73,7 @@ impl Aggregation {
         let headers = outgoing::headers(&parts.headers, user, address.as_deref())?;
         let joining = match (headers.contains_key(http::header::UPGRADE), parts.extensions.remove::<OnUpgrade>()) {
             (false, _) => None,
-            (true, Some(caller)) => Some((caller, self.joins.take()?)),
+            (true, Some(caller)) => Some((caller, self.joins.take(&user.user)?)),
             (true, None) => return Err(Status::bad_request("this connection cannot be upgraded")),
         };
         let mut outgoing = http::Request::builder().method(parts.method).uri(outgoing::target(&parts.uri)?).body(body);

@@ -1,11 +1,13 @@
 //! Shared code of proxies to other servers: the forwarded headers, and upgraded connections.
 
+mod deadline;
 mod upgrade;
 
 use http::header::{CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-pub use upgrade::{Joins, join};
+pub use deadline::complete_by;
+pub use upgrade::{Joins, Permit, join};
 
 /// Headers that concern one connection only (RFC 9110, 7.6.1), besides those that `Connection` names.
 const HOP_BY_HOP: [&str; 9] = [

@@ -1,6 +1,8 @@
 //! A server whose response depends on the group of the request.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -23,6 +25,17 @@ type Body = BoxBody<Bytes, std::io::Error>;
 #[derive(Clone, Default)]
 pub struct FaultyServer {
     pub requests: Arc<Mutex<Vec<http::request::Parts>>>,
+    /// The OpenAPI v2 document. An empty one never ends.
+    pub openapi: Arc<Mutex<Option<Bytes>>>,
+    /// How often it was read.
+    pub read: Arc<AtomicUsize>,
+}
+
+/// The beginning of a body that never ends.
+fn begun(text: &'static str) -> Result<Response<Body>, std::io::Error> {
+    let first = futures::stream::iter([Ok(Frame::data(Bytes::from_static(text.as_bytes())))]);
+    let body = BodyExt::boxed(StreamBody::new(first.chain(futures::stream::pending())));
+    Ok(Response::builder().header("content-type", "application/json").body(body).expect("a response"))
 }
 
 fn full(code: u16, text: impl Into<Bytes>) -> Result<Response<Body>, std::io::Error> {
@@ -66,6 +79,13 @@ impl FaultyServer {
     async fn reply(self, mut request: http::Request<Incoming>) -> Result<Response<Body>, std::io::Error> {
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let openapi = (path == "/openapi/v2").then(|| self.openapi.lock().clone()).flatten();
+        self.read.fetch_add(usize::from(openapi.is_some()), Relaxed);
+        match openapi {
+            Some(document) if document.is_empty() => return begun("{\"paths\":{"),
+            Some(document) => return full(200, document),
+            None => {}
+        }
         let ["apis", group, "v1", rest @ ..] = segments.as_slice() else { return full(404, "404 page not found") };
         let kind = group.split('.').next().unwrap_or_default();
         let verbs = ["get", "list"];
@@ -78,7 +98,9 @@ impl FaultyServer {
                 "failing" => full(500, "no"),
                 "hanging" => std::future::pending().await,
                 "ending" => Err(std::io::Error::other("closed")),
+                "stalling" => begun("{\"kind\":"),
                 "vast" => full(200, "x".repeat(5 << 20)),
+                "deep" => full(200, format!("{{\"kind\":\"APIResourceList\",\"x\":{}", "[".repeat(1 << 20))),
                 _ => full(200, list.to_string()),
             };
         }
@@ -93,6 +115,7 @@ impl FaultyServer {
             }
             ["end"] => Err(std::io::Error::other("closed")),
             ["hang"] => std::future::pending().await,
+            ["stall"] => begun("{\"items\":["),
             // Streams the body back.
             ["echo"] => {
                 let frames = body.into_data_stream().map(|piece| piece.map(Frame::data).map_err(std::io::Error::other));

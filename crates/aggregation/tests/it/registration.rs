@@ -64,17 +64,25 @@ async fn an_unresponsive_server_is_unavailable_and_blocks_no_other() {
     let trust = Trust::new();
     let (front, (_faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
     front.external("odd").await;
-    front.register(&trust, "hanging.odd", ("odd", port)).await;
-    front.register(&trust, "a.odd", ("odd", port)).await;
-    front.reason("a.odd", "Passed").await;
+    for group in ["hanging.odd", "stalling.odd", "deep.odd", "a.odd"] {
+        front.register(&trust, group, ("odd", port)).await;
+    }
+    for group in ["deep.odd", "a.odd"] {
+        front.reason(group, "Passed").await;
+    }
+    // It answers, but with no list that can be read.
+    assert_eq!(discovered(&front, "deep.odd").await["versions"][0]["freshness"], "Stale");
+    assert_eq!(discovered(&front, "a.odd").await["versions"][0]["freshness"], "Current");
     // Connections are open now; from here on the virtual time advances when all tasks are idle.
     tokio::time::pause();
-    let condition = front.reason("hanging.odd", "FailedDiscoveryCheck").await;
-    let message = condition["message"].as_str().expect("a text");
-    assert!(
-        message.ends_with("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"),
-        "{message}"
-    );
+    for group in ["hanging.odd", "stalling.odd"] {
+        let condition = front.reason(group, "FailedDiscoveryCheck").await;
+        let message = condition["message"].as_str().expect("a text");
+        assert!(
+            message.ends_with("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"),
+            "{message}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,14 @@
 //! Requests that are passed on.
 
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
 use futures::StreamExt as _;
-use http::Method;
+use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::Instant;
 use transport::Identity;
 
 use crate::faulty_server::FaultyServer;
@@ -171,10 +175,55 @@ async fn requests_have_a_time_limit() {
     front.external("odd").await;
     front.register(&trust, "a.odd", ("odd", port)).await;
     front.reason("a.odd", "Passed").await;
+    let open = async |path: &str| {
+        let request = http::Request::get(format!("/apis/a.odd/v1/{path}")).body(transport::empty()).expect("a request");
+        front.client.send(request).await.expect("a response")
+    };
+    let (begun, stalling, watch) = (Instant::now(), open("stall").await, open("stall?watch=true").await);
+    assert_eq!((stalling.status(), watch.status()), (StatusCode::OK, StatusCode::OK));
+    // Leaves a connection for the next request, because no other can be opened in virtual time.
+    assert_eq!(front.get("/apis/a.odd/v1/pretty").await.code, 200);
     tokio::time::pause();
-    let request = http::Request::get("/apis/a.odd/v1/hang").body(transport::empty()).expect("a request");
-    let response = front.client.send(request).await.expect("a response");
-    assert_eq!(response.status(), 504);
+    assert_eq!(open("hang").await.status(), StatusCode::GATEWAY_TIMEOUT);
+    // A response that begins and never ends is not passed on as a whole one.
+    assert!(stalling.into_body().collect().await.is_err());
+    assert!(begun.elapsed() <= Duration::from_secs(62), "{:?}", begun.elapsed());
+    // A watch lasts as long as its server sends.
+    let mut events = watch.into_body().into_data_stream();
+    events.next().await.expect("a piece").expect("bytes");
+    let next = tokio::time::timeout(Duration::from_secs(600), events.next()).await;
+    assert!(next.is_err(), "{next:?}");
+}
+
+/// Documents that a server never completes, or that take too much to read, harm no other document.
+#[tokio::test]
+async fn hostile_documents_are_left_out() {
+    let trust = Trust::new();
+    let (front, (faulty_server, port)) = (Front::start(&trust).await, FaultyServer::start(&trust).await);
+    front.external("odd").await;
+    let nested = [vec![b'['; 1 << 20], vec![b']'; 1 << 20]].concat();
+    let vast = format!("{{\"paths\":{{\"/apis/vaster.odd/v1\":[{}0]}}}}", "{},".repeat(2 << 20));
+    for (group, document) in [
+        ("nested.odd", nested.into()),
+        ("vaster.odd", vast.into()),
+        ("endless.odd", bytes::Bytes::new()),
+        ("html.odd", "<html>".into()),
+    ] {
+        *faulty_server.openapi.lock() = Some(document);
+        let before = faulty_server.read.load(Relaxed);
+        front.register(&trust, group, ("odd", port)).await;
+        front.reason(group, "Passed").await;
+        while faulty_server.read.load(Relaxed) == before {
+            tokio::task::yield_now().await;
+        }
+        let own = front.get("/openapi/v2").await;
+        assert_eq!(own.code, 200, "{group}");
+        let own = own.json();
+        assert!(own["paths"]["/api/v1/namespaces"].is_object(), "{group}");
+        assert!(!own["paths"]["/apis/vaster.odd/v1"].is_array(), "{group}");
+        assert_eq!(front.get("/openapi/v3").await.code, 200, "{group}");
+        assert_eq!(front.get(&format!("/apis/{group}/v1/pretty")).await.text, r#"{"a":1}"#, "{group}");
+    }
 }
 
 #[tokio::test]
@@ -190,7 +239,7 @@ async fn openapi_documents_are_merged() {
             tokio::task::yield_now().await;
         }
     };
-    let url = tokio::time::timeout(std::time::Duration::from_secs(30), index).await.expect("an index");
+    let url = tokio::time::timeout(Duration::from_secs(30), index).await.expect("an index");
     assert!(url.starts_with("/openapi/v3/apis/example.io/v1?hash="), "{url}");
     let document = front.get(&url).await;
     assert!(document.text.contains("io.example.v1.Box"), "{}", document.text);

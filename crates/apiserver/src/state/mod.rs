@@ -97,6 +97,11 @@ impl Shared {
         self.ending.token()
     }
 
+    /// The longest time of a request that is not long-running.
+    pub fn request_timeout(&self) -> std::time::Duration {
+        self.flow.request_timeout()
+    }
+
     /// The state that admission reads.
     pub(crate) fn known(&self) -> Known<'_> {
         let (cache, registry, authorizer) = (&self.cache, &self.registry, &self.authorizer);

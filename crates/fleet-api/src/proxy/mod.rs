@@ -154,7 +154,7 @@ impl ClusterProxy {
         let outgoing = outgoing::outgoing(&parts.uri, &parts.headers, user)?;
         let joining = match (outgoing.upgrade, parts.extensions.remove::<OnUpgrade>()) {
             (false, _) => None,
-            (true, Some(caller)) => Some((caller, self.joins.take()?)),
+            (true, Some(caller)) => Some((caller, self.joins.take(&user.user)?)),
             (true, None) => return Err(Status::bad_request("this connection cannot be upgraded")),
         };
         let client = self.member(server, cluster).await?;
