@@ -8,6 +8,7 @@ use client::webhooks::{ClientConfig, Target, Webhooks};
 use client::{Client, Failure};
 use http::StatusCode;
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 const AGENT: &str = "kube-apiserver-admission";
 /// A JSON patch in base64 that replaces an object of 3 MiB, the largest that is accepted, twice over.
@@ -72,22 +73,33 @@ impl Line {
             format!("Post {url:?}: {why}")
         };
         let path = format!("{}?{query}", self.target.path);
-        let posted = self.client.post_review(&path, agent, body.into(), limit);
-        let Ok(answer) = tokio::time::timeout(timeout, posted).await else {
-            return Err(failed("context deadline exceeded".to_owned()));
+        let (end, late) = (Instant::now() + timeout, "context deadline exceeded");
+        let in_go = |error: &client::Error| error.in_go(&self.target.endpoint.server);
+        let reply = match timeout_at(end, self.client.post_review(&path, agent, body.into())).await {
+            Ok(reply) => reply.map_err(|error| failed(in_go(&error)))?,
+            Err(_) => return Err(failed(late.to_owned())),
         };
-        let (code, body) = answer.map_err(|error| failed(self.cause(&error, limit)))?;
+        let code = reply.code;
+        let body = match timeout_at(end, reply.read(limit)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(error)) if is_too_large(&error) => {
+                return Err(failed(format!("the response is larger than {limit} bytes")));
+            }
+            Ok(Err(error)) => return Err(cut_off(&in_go(&error))),
+            Err(_) => return Err(cut_off(late)),
+        };
         if code.is_success() { Ok(body) } else { Err(refusal(code, &body)) }
     }
+}
 
-    fn cause(&self, error: &client::Error, limit: usize) -> String {
-        match error.failure() {
-            Some(Failure::Other(why)) if why.contains("length limit exceeded") => {
-                format!("the response is larger than {limit} bytes")
-            }
-            _ => error.in_go(&self.target.endpoint.server),
-        }
-    }
+fn is_too_large(error: &client::Error) -> bool {
+    matches!(error.failure(), Some(Failure::Other(why)) if why.contains("length limit exceeded"))
+}
+
+/// client-go's text about a response whose body does not end.
+fn cut_off(why: &str) -> String {
+    let why = if why == "EOF" { "unexpected EOF" } else { why };
+    format!("unexpected error when reading response body. Please retry. Original error: {why}")
 }
 
 fn service(request: &AdmissionRequest<'_>, namespace: &str, name: &str) -> Result<Option<Value>, Status> {

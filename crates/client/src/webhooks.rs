@@ -206,18 +206,12 @@ impl Webhooks {
 }
 
 impl Client {
-    /// Posts a review to a webhook as kube-apiserver does, and reads a response of at most `limit` bytes, whatever its
-    /// status. Redirects are not followed, and no time-out applies.
+    /// Posts a review to a webhook as kube-apiserver does, whatever the status of the response. Redirects are not
+    /// followed, and no time-out applies.
     ///
     /// # Errors
-    /// [`Error::Transport`] when there is no response, or one that is too large.
-    pub fn post_review(
-        &self,
-        path: &str,
-        agent: &'static str,
-        body: Bytes,
-        limit: usize,
-    ) -> BoxFuture<'static, Result<(StatusCode, Bytes)>> {
+    /// [`Error::Transport`] when there is no response.
+    pub fn post_review(&self, path: &str, agent: &'static str, body: Bytes) -> BoxFuture<'static, Result<Reply>> {
         let request = http::Request::post(path)
             .header(ACCEPT, "application/json, */*")
             .header(CONTENT_TYPE, "application/json")
@@ -229,8 +223,28 @@ impl Client {
             let request = request?;
             let attempt = codec::attempt(&request);
             let (parts, body) = client.send(request).await?.into_parts();
-            let bytes = read_body(body, limit).await.map_err(|e| Error::transport(&client.0.host, &attempt, e))?;
-            Ok((parts.status, bytes))
+            Ok(Reply { code: parts.status, body, host: Arc::clone(&client.0.host), attempt })
+        })
+    }
+}
+
+/// The response to a review. Its body has not been read.
+pub struct Reply {
+    /// Its status.
+    pub code: StatusCode,
+    body: transport::Body,
+    host: Arc<str>,
+    attempt: String,
+}
+
+impl Reply {
+    /// Reads a body of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Transport`] when it is too large, or is cut off.
+    pub fn read(self, limit: usize) -> BoxFuture<'static, Result<Bytes>> {
+        Box::pin(async move {
+            read_body(self.body, limit).await.map_err(|error| Error::transport(&self.host, &self.attempt, error))
         })
     }
 }

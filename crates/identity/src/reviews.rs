@@ -99,8 +99,10 @@ impl Reviewer {
 
     /// The reason of a failure, and whether another attempt may succeed.
     async fn post(&self, body: Bytes) -> Result<Value, (String, bool)> {
-        let posted = self.client.post_review(&self.path, AGENT, body, MAX_RESPONSE).await;
-        let (status, body) = posted.map_err(|error| (error.cause(), true))?;
+        let failed = |error: client::Error| (error.cause(), true);
+        let reply = self.client.post_review(&self.path, AGENT, body).await.map_err(failed)?;
+        let status = reply.code;
+        let body = reply.read(MAX_RESPONSE).await.map_err(failed)?;
         if !status.is_success() {
             let may_pass = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
             return Err((format!("the webhook answered {status}"), may_pass));

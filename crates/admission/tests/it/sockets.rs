@@ -67,7 +67,7 @@ impl Script {
             }
         });
         let mut webhook = json!({
-            "name": "w.example.com", "clientConfig": {"url": format!("{url}/x"), "caBundle": ca}, "timeoutSeconds": 2,
+            "name": "w.example.com", "clientConfig": {"url": format!("{url}/x"), "caBundle": ca}, "timeoutSeconds": 1,
             "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["configmaps"]}],
             "sideEffects": "None", "admissionReviewVersions": ["v1"]});
         webhook.as_object_mut().expect("a map").extend(more.as_object().cloned().unwrap_or_default());
@@ -147,7 +147,14 @@ async fn broken_replies_are_failures_and_cost_a_bounded_time_and_memory() {
         (Script::NoHandshake, deadline),
         (Script::NoTls, ""),
         (Script::HalfClose, "EOF"),
-        (Script::BrokenBody, "EOF"),
+        (
+            Script::BrokenBody,
+            "unexpected error when reading response body. Please retry. Original error: unexpected EOF",
+        ),
+        (
+            Script::Once("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}"),
+            "unexpected error when reading response body. Please retry. Original error: context deadline exceeded",
+        ),
         (Script::Stall, deadline),
         (Script::Endless("HTTP/1.1 200 OK\r\n", "X: y\r\n"), ""),
         (
