@@ -10,8 +10,9 @@ use apiserver::audit::{Sink, SinkError};
 use client::TokenBucket;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{Encoder, Losses, Writer};
@@ -85,14 +86,14 @@ pub(super) struct Batched {
 }
 
 pub(super) fn start(
-    writer: Box<dyn Writer>,
+    writer: Arc<dyn Writer>,
     batching: Batching,
     encoder: Encoder,
     losses: Losses,
     stop: CancellationToken,
 ) -> (Batched, JoinHandle<()>) {
     let (events, receiver) = mpsc::channel(batching.buffer.max(1));
-    let task = Task { writer, batching, encoder, losses: losses.clone() };
+    let task = Task { writes: Writes::new(writer, encoder, losses.clone()), batching };
     (Batched { events, bytes: Arc::default(), encoder, losses }, tokio::spawn(task.run(receiver, stop)))
 }
 
@@ -113,10 +114,8 @@ impl Sink for Batched {
 }
 
 struct Task {
-    writer: Box<dyn Writer>,
+    writes: Writes,
     batching: Batching,
-    encoder: Encoder,
-    losses: Losses,
 }
 
 impl Task {
@@ -126,7 +125,7 @@ impl Task {
             if let Some(throttle) = &throttle {
                 stop.run_until_cancelled(throttle.acquire()).await;
             }
-            self.write(batch).await;
+            self.writes.begin(batch).await;
         }
         // The queued events at shutdown.
         events.close();
@@ -136,11 +135,48 @@ impl Task {
         }
         while !rest.is_empty() {
             let left = rest.split_off(self.batching.size.max(1).min(rest.len()));
-            self.write(std::mem::replace(&mut rest, left)).await;
+            self.writes.begin(std::mem::replace(&mut rest, left)).await;
         }
+        self.writes.end().await;
+    }
+}
+
+/// The batches that are being written. They end with it.
+struct Writes {
+    backend: Arc<Backend>,
+    free: Arc<Semaphore>,
+    running: JoinSet<()>,
+}
+
+struct Backend {
+    writer: Arc<dyn Writer>,
+    encoder: Encoder,
+    losses: Losses,
+}
+
+impl Writes {
+    fn new(writer: Arc<dyn Writer>, encoder: Encoder, losses: Losses) -> Self {
+        let free = Arc::new(Semaphore::new(writer.concurrency()));
+        Self { backend: Arc::new(Backend { writer, encoder, losses }), free, running: JoinSet::new() }
     }
 
-    async fn write(&mut self, mut waiting: Vec<Waiting>) {
+    /// Begins to write a batch, as soon as few enough are being written.
+    async fn begin(&mut self, batch: Vec<Waiting>) {
+        while self.running.try_join_next().is_some() {}
+        let (backend, slot) = (Arc::clone(&self.backend), Arc::clone(&self.free).acquire_owned().await);
+        self.running.spawn(async move {
+            let _slot = slot;
+            backend.write(batch).await;
+        });
+    }
+
+    async fn end(&mut self) {
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
+impl Backend {
+    async fn write(&self, mut waiting: Vec<Waiting>) {
         let batch = waiting.iter_mut().map(|waiting| std::mem::take(&mut waiting.event)).collect();
         let batches = match self.encoder.limits {
             Some(limits) => limits.batches(batch),

@@ -57,11 +57,13 @@ pub struct Log {
 impl Log {
     pub(super) fn open(&self) -> anyhow::Result<LogWriter> {
         if self.path == Path::new("-") {
-            return Ok(LogWriter { to: self.clone(), file: None, size: 0, tidying: Arc::default() });
+            let file = LogFile { to: self.clone(), file: None, size: 0, tidying: Arc::default() };
+            return Ok(LogWriter(Mutex::new(file)));
         }
         let opened = self.open_file();
         let (file, size) = opened.with_context(|| format!("--audit-log-path {}", self.path.display()))?;
-        Ok(LogWriter { to: self.clone(), file: Some(file), size, tidying: Arc::default() })
+        let file = LogFile { to: self.clone(), file: Some(file), size, tidying: Arc::default() };
+        Ok(LogWriter(Mutex::new(file)))
     }
 
     fn open_file(&self) -> io::Result<(File, u64)> {
@@ -159,7 +161,9 @@ fn compress(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-pub(super) struct LogWriter {
+pub(super) struct LogWriter(Mutex<LogFile>);
+
+struct LogFile {
     to: Log,
     /// `None`: standard output, or a rotation failed half way.
     file: Option<File>,
@@ -168,7 +172,7 @@ pub(super) struct LogWriter {
     tidying: Arc<Mutex<()>>,
 }
 
-impl LogWriter {
+impl LogFile {
     fn append(&mut self, lines: &str) -> io::Result<()> {
         if self.to.path == Path::new("-") {
             return io::stdout().lock().write_all(lines.as_bytes());
@@ -212,10 +216,16 @@ impl Writer for LogWriter {
         "log"
     }
 
-    fn write(&mut self, events: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
+    /// One after another, so that the lines have the order of the events.
+    fn concurrency(&self) -> usize {
+        1
+    }
+
+    fn write(&self, events: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
         let mut lines = events.join("\n");
         lines.push('\n');
-        let written = self.append(&lines).map_err(|error| format!("{}: {error}", self.to.path.display()));
+        let mut file = self.0.lock();
+        let written = file.append(&lines).map_err(|error| format!("{}: {error}", file.to.path.display()));
         std::future::ready(written).boxed()
     }
 }
@@ -260,7 +270,7 @@ mod tests {
     async fn a_full_file_is_rotated_and_compressed() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("deep/audit.log");
-        let mut writer = log(&path, 10).open().expect("a log");
+        let writer = log(&path, 10).open().expect("a log");
         for line in ["first", "second", "third"] {
             writer.write(vec![line.to_owned()]).await.expect("written");
         }
@@ -276,7 +286,7 @@ mod tests {
         // The clock does not advance here, and both files have different names.
         assert_eq!(rotated().len(), 2);
         // After a restart it continues the file.
-        let mut again = log(&path, 100).open().expect("a log");
+        let again = log(&path, 100).open().expect("a log");
         again.write(vec!["fourth".to_owned(), "fifth".to_owned()]).await.expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("the log"), "third\nfourth\nfifth\n");
     }

@@ -10,6 +10,7 @@ use client::kubeconfig::Places;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
 
 use super::Writer;
 
@@ -18,6 +19,12 @@ const ATTEMPTS: u32 = 5;
 const FACTOR: f64 = 1.5;
 /// The timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Requests in flight.
+const MAX_CALLS: usize = 32;
+/// The body of a response, and the time for it, which the next request on its connection waits for.
+const MAX_RESPONSE: usize = 64 << 10;
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The flags `--audit-webhook-*`.
 #[derive(Clone, Debug)]
@@ -64,6 +71,8 @@ impl WebhookWriter {
         };
         let status = response.status();
         if status.is_success() {
+            // The connection can be reused once the body is read; only the status matters.
+            let _ = tokio::time::timeout(PATIENCE, drained(response.into_body())).await;
             return Ok(());
         }
         let may_pass = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
@@ -71,12 +80,21 @@ impl WebhookWriter {
     }
 }
 
+/// Not an `async fn`: the compiler could not prove its callers `Send`.
+fn drained(body: transport::Body) -> BoxFuture<'static, ()> {
+    Limited::new(body, MAX_RESPONSE).collect().map(drop).boxed()
+}
+
 impl Writer for WebhookWriter {
     fn name(&self) -> &'static str {
         "webhook"
     }
 
-    fn write(&mut self, events: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
+    fn concurrency(&self) -> usize {
+        MAX_CALLS
+    }
+
+    fn write(&self, events: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
         async move {
             let body = event_list(events.iter().map(String::as_str));
             let mut pause = self.initial_backoff;

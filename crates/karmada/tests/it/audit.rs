@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use apimachinery::ApiResource;
@@ -78,10 +80,12 @@ async fn the_log_has_a_line_for_each_event() {
     }
 }
 
-/// Responds with each status in turn, repeating the last one, and keeps the accepted bodies.
+/// Responds with each status in turn, repeating the last one, and keeps the accepted bodies. After 201 comes a body
+/// without an end.
 struct Receiver {
     answers: Mutex<Vec<u16>>,
     bodies: Mutex<Vec<Value>>,
+    connections: AtomicUsize,
 }
 
 async fn serve(receiver: Arc<Receiver>, mut stream: TcpStream) -> std::io::Result<()> {
@@ -108,15 +112,25 @@ async fn serve(receiver: Arc<Receiver>, mut stream: TcpStream) -> std::io::Resul
             let mut answers = receiver.answers.lock();
             if answers.len() > 1 { answers.remove(0) } else { answers[0] }
         };
-        if answer == 200 {
+        if matches!(answer, 200 | 201) {
             receiver.bodies.lock().push(body);
         }
-        stream.write_all(format!("HTTP/1.1 {answer} X\r\ncontent-length: 0\r\n\r\n").as_bytes()).await?;
+        if answer == 201 {
+            stream.write_all(b"HTTP/1.1 201 X\r\ntransfer-encoding: chunked\r\n\r\n").await?;
+            loop {
+                stream.write_all(format!("400\r\n{}\r\n", "x".repeat(0x400)).as_bytes()).await?;
+            }
+        }
+        stream.write_all(format!("HTTP/1.1 {answer} X\r\ncontent-length: 2\r\n\r\n{{}}").as_bytes()).await?;
     }
 }
 
 async fn receiver(answers: &[u16], directory: &Path) -> (Arc<Receiver>, std::path::PathBuf) {
-    let receiver = Arc::new(Receiver { answers: Mutex::new(answers.to_vec()), bodies: Mutex::default() });
+    let receiver = Arc::new(Receiver {
+        answers: Mutex::new(answers.to_vec()),
+        bodies: Mutex::default(),
+        connections: AtomicUsize::new(0),
+    });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -127,6 +141,7 @@ async fn receiver(answers: &[u16], directory: &Path) -> (Arc<Receiver>, std::pat
     let serving = receiver.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            serving.connections.fetch_add(1, Relaxed);
             tokio::spawn(serve(serving.clone(), stream));
         }
     });
@@ -149,8 +164,26 @@ async fn the_webhook_gets_every_event_in_batches_even_at_the_end() {
     assert!(bodies.iter().all(|body| body["kind"] == "EventList" && body["apiVersion"] == "audit.k8s.io/v1"));
     let events: Vec<Value> =
         bodies.iter().flat_map(|body| body["items"].as_array().cloned().unwrap_or_default()).collect();
-    assert_eq!(names(&events), ["s0", "s1", "s2", "s3", "s4"]);
+    // Batches are sent in parallel.
+    let mut names = names(&events);
+    names.sort_unstable();
+    assert_eq!(names, ["s0", "s1", "s2", "s3", "s4"]);
     assert_eq!(bodies.len(), 3);
+}
+
+/// The body of a response does not matter, and an ordinary one costs no connection.
+#[tokio::test]
+async fn responses_of_a_webhook_are_read_as_far_as_connections_are_worth() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (answer, connections) in [(200, 1), (201, 5)] {
+        let (receiver, config) = receiver(&[answer], directory.path()).await;
+        let webhook = Some(webhook(config, Mode::BlockingStrict));
+        let settings = Settings { policy_file: Some(policy(directory.path())), log: None, webhook };
+        let data = tempfile::tempdir().expect("a directory");
+        create(data.path(), settings, 5).await;
+        assert_eq!(receiver.bodies.lock().len(), 5, "{answer}");
+        assert_eq!(receiver.connections.load(Relaxed), connections, "{answer}");
+    }
 }
 
 #[tokio::test]
