@@ -37,6 +37,7 @@ use crate::identity;
 use crate::listed_metrics::{self, Offered, Versions};
 use crate::operation::{Operation, Shutdown};
 use crate::peers::{self, Peers};
+pub use crate::plugins::default_plugins;
 use crate::reach::Listen;
 use crate::registration::{self, AgentRules};
 use crate::resources;
@@ -46,15 +47,6 @@ use crate::sockets::Bound;
 use fleet_api::measured::Measured;
 use fleet_api::proxy::{ClusterProxy, EndsTunnels};
 use fleet_api::search::{Offers, Search};
-
-/// The admission plugins that Karmada's control planes disable: no pods run there, so neither their ServiceAccounts nor
-/// volumes in use matter.
-pub const DISABLED_PLUGINS: &str = "StorageObjectInUseProtection,ServiceAccount";
-
-/// Kubernetes' default plugins without [`DISABLED_PLUGINS`].
-pub fn default_plugins() -> Switches {
-    Switches { enable: Vec::new(), disable: DISABLED_PLUGINS.split(',').map(str::to_owned).collect() }
-}
 
 #[derive(Clone, Debug)]
 pub struct Options {

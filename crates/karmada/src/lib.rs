@@ -29,6 +29,7 @@ pub mod metrics;
 pub mod operation;
 pub mod outage;
 mod peers;
+mod plugins;
 pub mod probes;
 pub mod reach;
 mod registration;

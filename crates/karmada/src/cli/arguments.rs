@@ -4,7 +4,6 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::apiserver::admit::plugins::Switches;
 use anyhow::Context as _;
 use apimachinery::quantity::Quantity;
 use base64::Engine;
@@ -31,7 +30,7 @@ use crate::backups::schedule::{Plan, Retention};
 use crate::data_dir::DataDir;
 use crate::engine::Kind;
 use crate::flags::FlagValues;
-use crate::{apiserver, components, demo, member, up};
+use crate::{apiserver, components, demo, member, plugins, up};
 
 #[derive(Parser)]
 #[command(name = "karmada", about = "Karmada: the multi-cluster Kubernetes control plane in one program", long_about = None)]
@@ -171,9 +170,9 @@ pub(super) struct ServerArgs {
     /// Admission plugins to enable besides the default ones, by kube-apiserver's names
     #[arg(long, value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
-    /// Admission plugins to disable
-    #[arg(long, value_delimiter = ',', default_value = apiserver::DISABLED_PLUGINS)]
-    disable_admission_plugins: Vec<String>,
+    /// Admission plugins to disable [default: StorageObjectInUseProtection,ServiceAccount]
+    #[arg(long, value_delimiter = ',')]
+    disable_admission_plugins: Option<Vec<String>>,
     #[command(flatten)]
     backups: BackupArgs,
     #[command(flatten)]
@@ -405,10 +404,7 @@ impl ServerArgs {
             overload: self.overload.into(),
             aggregation,
             services,
-            plugins: Switches {
-                enable: named(self.enable_admission_plugins),
-                disable: named(self.disable_admission_plugins),
-            },
+            plugins: plugins::of_flags(named(self.enable_admission_plugins), self.disable_admission_plugins.map(named)),
             admission: karmada_api::admission::Options {
                 allow_http_endpoints: self.endpoints.allow_http_member_endpoints,
                 ..Default::default()
