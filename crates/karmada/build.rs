@@ -63,7 +63,7 @@ fn has_etcd() -> bool {
 
 fn has_client(python: &Path) -> bool {
     let import = Command::new(python)
-        .args(["-c", "import grpc, kubernetes, opentelemetry.proto, prometheus_client"])
+        .args(["-c", "import grpc, kopf, kubernetes, opentelemetry.proto, prometheus_client"])
         .stderr(Stdio::null())
         .status();
     import.is_ok_and(|status| status.success())

@@ -70,6 +70,7 @@ mod plane;
 mod process;
 mod python;
 mod python_client;
+mod python_operator;
 mod python_webhook;
 mod quota_webhook;
 mod quotas;
