@@ -64,6 +64,36 @@ async fn an_idle_watch_is_not_closed() {
     assert_eq!(rig.cut("stream") + rig.cut("connection"), 0);
 }
 
+/// Bookmarks are events without a change. Watches whose clients read nothing are ended by their first one, hold little
+/// until then, and others get theirs each minute.
+#[tokio::test(start_paused = true)]
+async fn bookmarks_that_are_not_read_end_their_watch_and_no_other() {
+    let rig = Rig::new(Bytes::default()).await;
+    let path = format!("{WATCH}&allowWatchBookmarks=true");
+    let (deaf, reading) = (rig.http2(0).await, rig.http2(64 << 10).await);
+    let mut stuck = Vec::new();
+    for _ in 0..200 {
+        stuck.push(send(&deaf, &path, &[]).await);
+    }
+    let mut events = send(&reading, &path, &[]).await.into_body().into_data_stream();
+    let begun = Instant::now();
+    let (mut lines, mut most) = (Vec::new(), 0);
+    while begun.elapsed() < Duration::from_secs(600) {
+        let frame = tokio::time::timeout(Duration::from_secs(61), events.next()).await.expect("once a minute");
+        lines.extend_from_slice(&frame.expect("it goes on").expect("it is not ended"));
+        settle().await;
+        most = most.max(rig.in_flight());
+    }
+    let bookmarks = lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{\"type\":\"BOOKMARK\""));
+    assert_eq!(bookmarks.count(), 10);
+    assert!(most > 0 && most <= 200 * 1024, "{most} bytes in flight");
+    assert_eq!(rig.cut("stream"), 200);
+    for response in stuck {
+        assert!(response.into_body().collect().await.is_err(), "it is ended");
+    }
+    assert_eq!(rig.in_flight(), 0);
+}
+
 impl Rig {
     async fn fill_one(&self, n: usize) {
         self.client.create(&crate::objects::config_maps(), &config_map(n, "x")).await.expect("a config map");
