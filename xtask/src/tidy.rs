@@ -34,7 +34,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ("crates/apiserver/src/bootstrap/policy/roles.rs", "controllers", 73),
     ("crates/apiserver/src/handlers/create.rs", "create_named", 78),
     ("crates/apiserver/src/handlers/update.rs", "write", 92),
-    ("crates/apiserver/src/server.rs", "start_with", 83),
     ("crates/apiserver/src/server/requests.rs", "respond_to", 85),
     ("crates/cel/src/eval/functions/mod.rs", "find", 74),
     ("crates/controllers/src/binding_status.rs", "reconcile", 86),

@@ -22,7 +22,7 @@ use crate::audit::Auditor;
 use crate::auth::authn::{Authentication, Lookup};
 use crate::auth::authz;
 use crate::auth::authz::{Authorizer, Rbac};
-use crate::cache::{Apart, Cache};
+use crate::cache::{Apart, Cache, Follower};
 use crate::conversion::Conversions;
 use crate::crds::Definitions;
 use crate::flow;
@@ -144,26 +144,7 @@ impl ApiServer {
             serving.set(true);
             health.ready_gate(crate::health::STORAGE_INTEGRITY).set(cache.is_sound());
             let stop = CancellationToken::new();
-            for (number, follower) in followers.into_iter().enumerate() {
-                // A store of this process alone ends with it; kube-apiserver has checks of its etcds.
-                if number > 0 && !follower.store().is_shared() {
-                    let stop = stop.clone();
-                    tokio::spawn(async move { stop.run_until_cancelled(follower.run()).await });
-                    continue;
-                }
-                let [live, readable] = crate::health::of_store(number);
-                let (live, readable) = (health.live_gate(&live), health.ready_gate(&readable));
-                readable.set(true);
-                let stopped = stop.clone().cancelled_owned();
-                tokio::spawn(async move {
-                    tokio::select! {
-                        biased;
-                        // The store ends the stream of changes.
-                        () = follower.run() => [live, readable].iter().for_each(|gate| gate.set(false)),
-                        () = stopped => {}
-                    }
-                });
-            }
+            follow(followers, &health, &stop);
             let mut routes = config.routes;
             routes.push(Arc::new(Documents::new(config.version)));
             routes.push(Arc::new(crate::routes::Dumps(Arc::clone(&flow))));
@@ -261,6 +242,30 @@ impl ApiServer {
     pub fn shutdown(&self) {
         self.end_watches();
         self.stop.cancel();
+    }
+}
+
+/// Follows each store in a task, and reports in the checks of health whether it can be followed.
+fn follow(followers: Vec<Follower>, health: &Health, stop: &CancellationToken) {
+    for (number, follower) in followers.into_iter().enumerate() {
+        // A store of this process alone ends with it; kube-apiserver has checks of its etcds.
+        if number > 0 && !follower.store().is_shared() {
+            let stop = stop.clone();
+            tokio::spawn(async move { stop.run_until_cancelled(follower.run()).await });
+            continue;
+        }
+        let [live, readable] = crate::health::of_store(number);
+        let (live, readable) = (health.live_gate(&live), health.ready_gate(&readable));
+        readable.set(true);
+        let stopped = stop.clone().cancelled_owned();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                // The store ends the stream of changes.
+                () = follower.run() => [live, readable].iter().for_each(|gate| gate.set(false)),
+                () = stopped => {}
+            }
+        });
     }
 }
 
