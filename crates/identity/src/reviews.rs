@@ -19,9 +19,6 @@ const ATTEMPTS: u32 = 5;
 const MAX_RESPONSE: usize = 1 << 20;
 /// Reviews in flight, each on a connection of its own; more wait.
 const MAX_CALLS: usize = 100;
-/// Reviews in flight and waiting; more fail at once. Tokens are reviewed before anything is known of their sender, and each
-/// review holds its token, of up to 64 KiB, three times: 400 MiB if all of them are as large, some MiB as they are.
-const MAX_REVIEWS: usize = 2_000;
 const AGENT: &str = "kube-apiserver";
 
 /// The version of the reviews.
@@ -50,7 +47,6 @@ pub struct Reviewer {
     path: String,
     timeout: Duration,
     calls: Semaphore,
-    places: Semaphore,
 }
 
 impl Reviewer {
@@ -60,7 +56,7 @@ impl Reviewer {
     /// Why the kubeconfig cannot be used.
     pub async fn of_kubeconfig(places: &Places, timeout: Duration) -> Result<Self, client::Error> {
         let (client, path) = places.connect_to_webhook().await?;
-        Ok(Self { client, path, timeout, calls: Semaphore::new(MAX_CALLS), places: Semaphore::new(MAX_REVIEWS) })
+        Ok(Self { client, path, timeout, calls: Semaphore::new(MAX_CALLS) })
     }
 
     /// The answered review.
@@ -68,9 +64,6 @@ impl Reviewer {
     /// # Errors
     /// Why there is no answer.
     pub(crate) async fn review(&self, review: &Value) -> Result<Value, String> {
-        let Ok(_place) = self.places.try_acquire() else {
-            return Err(format!("{MAX_REVIEWS} reviews are in flight or wait already"));
-        };
         let answered = async {
             let _call = self.calls.acquire().await.map_err(|error| error.to_string())?;
             let body = Bytes::from(serde_json::to_vec(review).map_err(|error| error.to_string())?);

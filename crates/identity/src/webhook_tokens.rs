@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use transport::Identity;
 
 use crate::decided::{self, Decided, Key};
@@ -14,6 +14,10 @@ use crate::reviews::{Reviewer, Version};
 
 /// Larger tokens are refused without a call.
 const MAX_TOKEN: usize = 64 << 10;
+
+/// Requests that wait for a review; more are refused at once. Nothing is known of their senders yet, and each holds its
+/// headers, of 16 KiB over HTTP/2.
+const MAX_WAITING: usize = 2_000;
 
 /// A webhook that reviews tokens, and its recent answers.
 pub struct WebhookTokens {
@@ -23,6 +27,7 @@ pub struct WebhookTokens {
     decided: Decided<User>,
     /// Reviews in flight, which requests with the same token share.
     shared: Mutex<HashMap<Key, Arc<OnceCell<Option<User>>>>>,
+    places: Semaphore,
 }
 
 /// The user and the audiences; `None` if the token is not valid.
@@ -31,7 +36,8 @@ type User = Option<(Identity, Vec<String>)>;
 impl WebhookTokens {
     /// Answers are valid for `lifetime`.
     pub fn new(reviewer: Reviewer, version: Version, lifetime: Duration) -> Self {
-        Self { reviewer, version, lifetime, decided: Decided::default(), shared: Mutex::default() }
+        let places = Semaphore::new(MAX_WAITING);
+        Self { reviewer, version, lifetime, decided: Decided::default(), shared: Mutex::default(), places }
     }
 
     /// The user of a token, and the wanted audiences that it is valid for. For a webhook without support for audiences,
@@ -50,6 +56,10 @@ impl WebhookTokens {
         if let Some(decided) = self.decided.get(&key) {
             return decided;
         }
+        let Ok(_place) = self.places.try_acquire() else {
+            tracing::warn!(waiting = MAX_WAITING, "Authentication webhook does not keep up; a request is refused");
+            return None;
+        };
         let cell = Arc::clone(self.shared.lock().entry(key).or_default());
         let _end = End { tokens: self, key, cell: &cell };
         let found = cell.get_or_init(|| self.review(token, requested, implicit)).await.clone()?;
