@@ -112,6 +112,12 @@ impl Error {
         self.reason() == Some(StatusReason::AlreadyExists)
     }
 
+    /// Whether a write was rejected because its namespace is being deleted.
+    pub fn is_namespace_terminating(&self) -> bool {
+        let causes = self.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+        causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating")
+    }
+
     /// Whether the server returned Unauthorized.
     pub fn is_unauthorized(&self) -> bool {
         self.reason() == Some(StatusReason::Unauthorized)

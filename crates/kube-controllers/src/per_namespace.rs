@@ -148,15 +148,11 @@ async fn reconcile(context: &Context, desired: &DesiredObject, namespace: &str) 
     match written {
         Ok(_) => Ok(Next::Done),
         // The caches are slightly behind; their next event queues the namespace again if needed.
-        Err(error) if error.is_already_exists() || error.is_not_found() || is_terminating(&error) => Ok(Next::Done),
+        Err(error) if error.is_already_exists() || error.is_not_found() || error.is_namespace_terminating() => {
+            Ok(Next::Done)
+        }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Whether a create was rejected because the namespace is being deleted.
-fn is_terminating(error: &client::Error) -> bool {
-    let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
-    causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 #[cfg(test)]

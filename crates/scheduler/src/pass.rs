@@ -86,19 +86,13 @@ pub(crate) async fn run(shared: &Shared, key: &BindingKey) -> Ended {
                 Err(error) => error,
             },
         };
-        if is_terminating(&error) {
+        if error.is_namespace_terminating() {
             return Ended::done(current.revision());
         }
         shared.journal.failed(key, &error);
         return Ended::retry();
     }
     Ended::retry()
-}
-
-/// The namespace is terminating, and its contents need no placement.
-fn is_terminating(error: &client::Error) -> bool {
-    let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
-    causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interrupted> {
@@ -284,7 +278,9 @@ async fn commit(
                 with_result = with_status.then(|| (turned, now.revision()));
                 (current, written) = (now, is_result);
             }
-            Err(Interrupted::Failed(error)) if is_terminating(&error) => return Err(Interrupted::Failed(error)),
+            Err(Interrupted::Failed(error)) if error.is_namespace_terminating() => {
+                return Err(Interrupted::Failed(error));
+            }
             Err(Interrupted::Failed(error)) => refused.push(write_error(&error)),
             Err(interrupted) => return Err(interrupted),
         }
