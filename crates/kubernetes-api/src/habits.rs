@@ -84,6 +84,8 @@ pub(crate) fn name_rule(group: &str, kind: &str) -> NameRule {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => names::label_rule,
         ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _) => names::path_segment_rule,
         ("apiregistration.k8s.io", "APIService") => names::path_segment_rule,
+        // Only through events.k8s.io the name has to be a DNS subdomain.
+        ("", "Event") => names::path_segment_rule,
         // Validated with the rest of the object.
         ("networking.k8s.io", "IPAddress") | ("storage.k8s.io", "CSIDriver") => names::path_segment_rule,
         _ => names::subdomain_rule,

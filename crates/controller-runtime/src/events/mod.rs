@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use apimachinery::meta::Time;
-use apimachinery::{ApiResource, Object, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey, names};
 use client::{Client, Patch, PatchOptions};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -175,7 +175,7 @@ impl Writer {
                 repeats.push((digest, event.at));
             } else if !self.memory.repeat(digest, event.at) && self.memory.allow(source, Instant::now()) {
                 in_batch.insert(digest);
-                let name = format!("{}.{:x}", event.text(Part::Name), self.world.random_u64());
+                let name = self.name_for(&event);
                 chosen.entry(event.home().to_owned()).or_default().push(Chosen { event, digest, name });
             }
         }
@@ -207,6 +207,13 @@ impl Writer {
         for (digest, at) in repeats {
             self.memory.repeat(digest, at);
         }
+    }
+
+    /// As client-go names events. Some names of objects cannot begin that of an event: a role's may have colons, and any
+    /// may be too long.
+    fn name_for(&self, event: &Pending) -> String {
+        let name = format!("{}.{:x}", event.text(Part::Name), self.world.random_u64());
+        if names::is_dns1123_subdomain(&name).is_empty() { name } else { self.world.uuid() }
     }
 
     async fn flush(&mut self) {
