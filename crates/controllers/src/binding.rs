@@ -329,7 +329,12 @@ async fn ensure_works(
                 record_overrides(context, template, cluster, applied);
             }
             Ok(false) => {}
-            Err(error) => errors.push(error.to_string()),
+            Err(error) => {
+                if error.is_refusal() {
+                    failures.insert(cluster.clone(), error.to_string());
+                }
+                errors.push(error.to_string());
+            }
         }
     }
     all(errors).map(|()| wrote)

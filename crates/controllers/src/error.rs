@@ -1,5 +1,6 @@
 //! Errors of reconcilers. A failed pass is repeated with growing pauses.
 
+use apimachinery::status::StatusReason;
 use client::MapError;
 
 use crate::MemberError;
@@ -38,6 +39,17 @@ impl Error {
     /// The written object has changed since it was read.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { source, .. } if source.is_conflict())
+    }
+
+    /// The server refused what was written, and refuses it again until a user changes something.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let Self::Api { source, .. } = self else { return false };
+        match source.reason() {
+            Some(StatusReason::Invalid | StatusReason::BadRequest | StatusReason::RequestEntityTooLarge) => true,
+            // A cluster that leaves takes its namespace with it.
+            Some(StatusReason::Forbidden) => !source.is_namespace_terminating(),
+            _ => false,
+        }
     }
 
     /// The written object or its namespace does not exist.

@@ -113,6 +113,66 @@ async fn a_status_that_cannot_be_written() {
     plane.shutdown().await;
 }
 
+/// The name of a Work is longer than that of its object, and the name of an event is longer still.
+#[tokio::test(start_paused = true)]
+async fn a_work_that_is_refused() {
+    let plane = with_default_namespace().await;
+    let name = "a".repeat(243);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "demo"}});
+    plane.create(config_maps(), map).await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "long", "namespace": "demo"}, "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": name}],
+            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}});
+    plane.create(Policy::api_resource(Scope::Namespaced), policy).await;
+    let key = demo(&format!("{name}-configmap"));
+    let status = plane
+        .until("the cluster is reported", async || {
+            let binding = plane.get(&bindings(), &key).await?;
+            let items = binding["status"]["aggregatedStatus"].as_array()?;
+            (!items.is_empty()).then(|| binding["status"].clone())
+        })
+        .await;
+    let message = status["aggregatedStatus"][0]["appliedMessage"].as_str().unwrap_or_default();
+    assert!(message.ends_with("must be no more than 253 characters"), "{message}");
+    let conditions = status["conditions"].as_array().expect("conditions");
+    let applied = conditions.iter().find(|it| it["type"] == "FullyApplied").expect("FullyApplied");
+    let message = applied["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("Applied in 0 of 1 clusters; failed in m1; writing work karmada-es-m1/a"), "{message}");
+    for subject in [&name, &key.name] {
+        plane
+            .until("it is reported", async || {
+                let messages = messages_of(&plane, "SyncWorkFailed", subject).await;
+                messages.iter().any(|it| it.contains("must be no more than 253 characters")).then_some(())
+            })
+            .await;
+    }
+    plane.shutdown().await;
+}
+
+/// The name of a role cannot begin that of an event, unless a client of an older version writes it.
+#[tokio::test(start_paused = true)]
+async fn events_about_a_role_with_colons_in_its_name() {
+    let plane = with_default_namespace().await;
+    let roles = ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles");
+    let role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:x"}});
+    plane.create(roles, role).await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "role"}, "spec": {"placement": {}, "resourceSelectors": [
+            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "system:x"}]}});
+    plane.create(Policy::api_resource(Scope::Cluster), policy).await;
+    let recorded = async || {
+        let messages = messages_of(&plane, "ApplyPolicySucceed", "system:x").await;
+        messages.contains(&"Apply cluster policy(role) succeed".to_owned()).then_some(())
+    };
+    plane.until("it is recorded", recorded).await;
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "system:x.18a1", "namespace": "default"},
+        "involvedObject": {"kind": "ClusterRole", "name": "system:x"}, "reason": "Old", "message": "", "type": "Normal"});
+    plane.create(ApiResource::namespaced("", "v1", "Event", "events"), event).await;
+    plane.shutdown().await;
+}
+
 /// The others report without the member that does not respond to a request, and the condition names that one.
 #[tokio::test(start_paused = true)]
 async fn a_member_that_hangs() {
