@@ -143,7 +143,8 @@ impl Route for Metrics {
                     json!({"kind": kind, "apiVersion": format!("{GROUP}/{VERSION}"), "metadata": {}, "items": items});
                 return Ok(respond::value(StatusCode::OK, &list));
             }
-            let item = items.pop().ok_or_else(|| Status::not_found(GROUP, &info.resource, &info.name))?;
+            // metrics-server reads the pod or node itself, and returns that error.
+            let item = items.pop().ok_or_else(|| Status::not_found("", &info.resource, &info.name))?;
             Ok(respond::value(StatusCode::OK, &item))
         })
     }
