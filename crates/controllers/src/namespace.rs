@@ -6,6 +6,7 @@ use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Override, Scope};
 use karmada_api::work::v1alpha1::Work;
 use propagation::namespaces;
@@ -82,6 +83,18 @@ fn namespace_of(work: &Object) -> Option<String> {
     (manifest["apiVersion"] == "v1" && manifest["kind"] == "Namespace").then(|| Template(manifest).name().to_owned())
 }
 
+/// Whether a policy selects the namespace, too: then its binding decides about the Work, for example that the namespace
+/// is preserved.
+fn is_of_binding(context: &Context, rendered: &Work) -> bool {
+    let Some(work) = context.written_works.get(&rendered.key()) else { return false };
+    let Some(binding) = work.annotation(Scope::Cluster.binding_name_annotation()) else { return false };
+    let binding = context.bindings(Scope::Cluster).cache().get(&BindingKey::cluster(binding));
+    binding.is_some_and(|it| {
+        !it.is_deleting()
+            && it.label(Scope::Cluster.binding_id_label()) == work.label(Scope::Cluster.binding_id_label())
+    })
+}
+
 async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     let object = context.control.informer(&resource()).cache().get(&ObjectKey::cluster(name));
     // The Works of a namespace that is deleted are collected with it.
@@ -103,7 +116,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
         return Ok(Next::Done);
     }
     let mut errors = Vec::new();
-    for work in rendered {
+    for work in rendered.into_iter().filter(|work| !work.as_ref().is_ok_and(|work| is_of_binding(context, work))) {
         let written = match work {
             Ok(work) => work_writes::write(context, work).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),

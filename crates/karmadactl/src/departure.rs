@@ -14,6 +14,9 @@ pub const SHOWN_LEFT: usize = 100;
 /// Kinds that are shown; a control plane propagates a few dozen at most.
 const KINDS: usize = 50;
 
+/// A Namespace takes its content along.
+const WITH_CONTENT: &str = " with all objects in them";
+
 /// Names of objects by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Objects(BTreeMap<String, BTreeSet<String>>);
@@ -38,6 +41,19 @@ impl Objects {
         objects
     }
 
+    /// A Namespace that holds `preserved` objects stays as they do.
+    fn move_holding_namespaces(&mut self, preserved: &mut Self) {
+        let inside = preserved.0.values().flatten().filter_map(|name| name.split_once('/'));
+        let holding: BTreeSet<String> = inside.map(|(namespace, _)| namespace.to_owned()).collect();
+        let Some(leaving) = self.0.get_mut("Namespace") else { return };
+        let staying: BTreeSet<String> = leaving.intersection(&holding).cloned().collect();
+        if !staying.is_empty() {
+            leaving.retain(|namespace| !staying.contains(namespace));
+            preserved.0.entry("Namespace".to_owned()).or_default().extend(staying);
+        }
+        self.0.retain(|_, names| !names.is_empty());
+    }
+
     pub fn count(&self) -> usize {
         self.0.values().map(BTreeSet::len).sum()
     }
@@ -52,11 +68,15 @@ impl Objects {
 
     /// One line for each kind, with `shown` names at most.
     pub fn lines(&self, shown: usize) -> String {
+        self.lines_with(shown, WITH_CONTENT)
+    }
+
+    /// `of_namespaces` follows the number of Namespaces.
+    fn lines_with(&self, shown: usize, of_namespaces: &str) -> String {
         let mut lines = String::new();
         for (kind, names) in self.0.iter().take(KINDS) {
             let first: Vec<&str> = names.iter().take(shown).map(String::as_str).collect();
-            // A Namespace takes its content along.
-            let note = if kind == "Namespace" { " with all objects in them" } else { "" };
+            let note = if kind == "Namespace" { of_namespaces } else { "" };
             let _ = write!(lines, "  {kind} ({}){note}: {}", names.len(), first.join(", "));
             if names.len() > shown {
                 let _ = write!(lines, ", ... and {} more", names.len() - shown);
@@ -97,29 +117,37 @@ impl Departure {
             };
             objects.add(work);
         }
+        for leaving in [&mut departure.deleted, &mut departure.unapplied] {
+            leaving.move_holding_namespaces(&mut departure.preserved);
+        }
         departure
     }
 
     /// The text that `unjoin` prints before it acts.
     pub fn render(&self, cluster: &str) -> String {
         let mut out = String::new();
-        let mut part = |objects: &Objects, one: &str, several: &str| {
+        let mut part = |objects: &Objects, one: &str, several: &str, of_namespaces: &str| {
             let (count, counted) = (objects.count(), objects.counted());
             if count > 0 {
                 let what = if count == 1 { one } else { several };
-                let _ = write!(out, "{counted} {what}:\n{}", objects.lines(SHOWN));
+                let _ = write!(out, "{counted} {what}:\n{}", objects.lines_with(SHOWN, of_namespaces));
             }
         };
         if let Some(why) = &self.kept_because {
-            part(&self.all, "stays in it as it is", "stay in it as they are");
+            part(&self.all, "stays in it as it is", "stay in it as they are", WITH_CONTENT);
             return format!("Cluster {cluster} {why}: nothing is deleted in it.\n{out}");
         }
         let (is, are) = (format!("is deleted in cluster {cluster}"), format!("are deleted in cluster {cluster}"));
-        part(&self.deleted, &is, &are);
+        part(&self.deleted, &is, &are, WITH_CONTENT);
         let preserved = format!("in cluster {cluster} (preserveResourcesOnDeletion)");
-        part(&self.preserved, &format!("stays {preserved}"), &format!("stay {preserved}"));
+        part(
+            &self.preserved,
+            &format!("stays {preserved}"),
+            &format!("stay {preserved}"),
+            " with the objects that stay",
+        );
         let unapplied = format!("not applied in cluster {cluster}, and deleted only if the control plane created");
-        part(&self.unapplied, &format!("is {unapplied} it"), &format!("are {unapplied} them"));
+        part(&self.unapplied, &format!("is {unapplied} it"), &format!("are {unapplied} them"), WITH_CONTENT);
         match out.is_empty() {
             true => format!("Cluster {cluster} holds no object of the control plane.\n"),
             false => out,
@@ -170,15 +198,17 @@ mod tests {
         let works = [
             work(json!([object("Deployment", Some("shop"), "web"), object("Namespace", None, "shop")]), false, "True"),
             work(json!(many), false, "True"),
-            work(json!([object("Secret", Some("shop"), "key")]), true, "True"),
+            work(json!([object("Secret", Some("kept"), "key")]), true, "True"),
+            work(json!([object("Namespace", None, "kept")]), false, "True"),
             work(json!([object("Service", Some("shop"), "web")]), false, "False"),
         ];
         let names =
             "shop/c00, shop/c01, shop/c02, shop/c03, shop/c04, shop/c05, shop/c06, shop/c07, shop/c08, shop/c09";
         let ready = format!(
             "14 objects are deleted in cluster m1:\n  ConfigMap (12): {names}, ... and 2 more\n  Deployment (1): \
-             shop/web\n  Namespace (1) with all objects in them: shop\n1 object stays in cluster m1 \
-             (preserveResourcesOnDeletion):\n  Secret (1): shop/key\n1 object is not applied in cluster m1, and deleted \
+             shop/web\n  Namespace (1) with all objects in them: shop\n2 objects stay in cluster m1 \
+             (preserveResourcesOnDeletion):\n  Namespace (1) with the objects that stay: kept\n  Secret (1): \
+             kept/key\n1 object is not applied in cluster m1, and deleted \
              only if the control plane created it:\n  Service (1): shop/web\n"
         );
         assert_eq!(Departure::plan(&cluster("True", "a"), &works, Some("b")).render("m1"), ready);
@@ -193,7 +223,7 @@ mod tests {
             (json!({}), None, "Cluster m1 is not ready (its status was never reported): nothing is deleted in it."),
         ] {
             let text = Departure::plan(&cluster, &works, own).render("m1");
-            assert!(text.starts_with(&format!("{expected}\n16 objects stay in it as they are:\n")), "{text}");
+            assert!(text.starts_with(&format!("{expected}\n17 objects stay in it as they are:\n")), "{text}");
         }
         let nothing = Departure::plan(&cluster("True", ""), &[], Some("b")).render("m1");
         assert_eq!(nothing, "Cluster m1 holds no object of the control plane.\n");

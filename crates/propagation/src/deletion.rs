@@ -2,6 +2,8 @@
 
 use karmada_api::Scope;
 use karmada_api::constants::{annotations, labels};
+use karmada_api::raw::RawJson;
+use karmada_api::work::v1alpha1::Work;
 use serde_json::Value;
 
 use crate::claim;
@@ -47,6 +49,17 @@ pub fn plan(preserve: bool, member: Member) -> Plan {
 /// object.
 pub fn may_delete(observed: Template<'_>, work_id: &str) -> bool {
     crate::retain::is_managed(observed) && resume::is_of_work(observed.label(labels::WORK_ID), work_id)
+}
+
+/// The annotation of a Namespace in a member with objects that were preserved there. It outlives their Works, and goes
+/// when the Namespace is no longer managed.
+pub const HOLDS_PRESERVED: &str = "karmada-rs.io/holds-preserved";
+
+/// Whether a Work preserves an object in this namespace.
+pub fn preserves_in(work: &Work, namespace: &str) -> bool {
+    // A manifest that cannot be decoded may be one.
+    let inside = |manifest: &RawJson| manifest.to_value().map_or(true, |it| Template(&it).namespace() == namespace);
+    work.spec.preserve_resources_on_deletion == Some(true) && work.spec.workload.manifests.iter().any(inside)
 }
 
 /// Takes everything of ours off a manifest that is to stay in the member without us.

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
-use client::DeleteOptions;
+use client::{DeleteOptions, Patch, PatchOptions};
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::constants::annotations;
+use karmada_api::constants::{annotations, labels};
 use karmada_api::manifest::metadata_map;
+use karmada_api::names;
 use karmada_api::work::v1alpha1::Work;
 use propagation::deletion::{self, Member as State, Plan};
 use propagation::retain::{self, Update, plan_update};
 use propagation::template::Template;
+use serde_json::json;
 
 use super::apply::Manifest;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
 use crate::metrics::result;
 use crate::resume::{self, Permit};
-use crate::{Context, MemberError, identity};
+use crate::{Context, MemberError, identity, namespace};
 
 /// The result.
 pub(super) enum End {
@@ -60,8 +62,8 @@ pub(super) async fn end(context: &Context, object: &Object, work: &Work, cluster
                 let one = async {
                     let manifest = Manifest::read(context, raw).await?;
                     match plan {
-                        Plan::Preserve => release(context, &member, manifest, &permit).await,
-                        _ => delete(context, &member, manifest, &permit).await,
+                        Plan::Preserve => leave(context, &member, &manifest, &permit).await,
+                        _ => delete(context, &member, &manifest, &permit).await,
                     }
                 };
                 match one.await {
@@ -78,17 +80,20 @@ pub(super) async fn end(context: &Context, object: &Object, work: &Work, cluster
 
 /// Deletes the object only in the observed version: an object whose labels a user removes meanwhile stays. The member
 /// is read, not the cache.
-async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest, permit: &Permit) -> Result<()> {
+async fn delete(context: &Context, member: &Arc<Member>, manifest: &Manifest, permit: &Permit) -> Result<()> {
     let Manifest { resource, key, .. } = manifest;
-    let Some(observed) = observe(member, &resource, &key).await? else { return Ok(()) };
+    let Some(observed) = observe(member, resource, key).await? else { return Ok(()) };
     let tree = decoded(&observed, observed.to_tree())?;
     if !deletion::may_delete(Template(&tree), permit.work_id()) || observed.is_deleting() {
         return Ok(());
     }
+    if *resource == namespace::resource() && holds_preserved(context, member, &observed) {
+        return release(context, member, manifest, &observed, permit).await;
+    }
     permit.allows(context, member, &observed)?;
     resume::write_ahead(context, member, permit).await?;
     let options = DeleteOptions::background().only_version(observed.uid(), observed.resource_version());
-    let deleted = member.client.delete(&resource, &key, &options).await;
+    let deleted = member.client.delete(resource, key, &options).await;
     let labels = [result(&deleted), &resource.api_version(), &resource.kind, &member.name];
     context.metrics.deletes.increment(&labels);
     match deleted {
@@ -115,15 +120,52 @@ async fn observe(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Re
     }
 }
 
-async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest, permit: &Permit) -> Result<()> {
-    let Manifest { resource, key, .. } = &manifest;
-    let Some(observed) = observe(member, resource, key).await? else { return Ok(()) };
-    let current = decoded(&observed, observed.to_tree())?;
+/// Whether a Namespace has objects that stay in the member, which its deletion would delete. Works that preserve objects
+/// mark it before they end.
+fn holds_preserved(context: &Context, member: &Member, namespace: &Object) -> bool {
+    let name = namespace.name();
+    let works = || context.works.cache().list(Some(&names::execution_namespace(&member.name)));
+    let preserves = |work: &Arc<Object>| {
+        // Most Works name the namespace without being decoded.
+        work.annotation(annotations::BINDING_NAMESPACE).is_none_or(|of| of == name)
+            && work.decode::<Work>().map_or(true, |work| deletion::preserves_in(&work, name))
+    };
+    namespace.annotation(deletion::HOLDS_PRESERVED).is_some() || works().iter().any(preserves)
+}
+
+/// Leaves an object in the member, and its namespace with it.
+async fn leave(context: &Context, member: &Arc<Member>, manifest: &Manifest, permit: &Permit) -> Result<()> {
+    let Some(observed) = observe(member, &manifest.resource, &manifest.key).await? else { return Ok(()) };
+    release(context, member, manifest, &observed, permit).await?;
+    let Some(namespace) = manifest.key.namespace() else { return Ok(()) };
+    let (resource, key) = (namespace::resource(), ObjectKey::cluster(namespace));
+    let Some(observed) = observe(member, &resource, &key).await? else { return Ok(()) };
+    let is_managed = observed.label(labels::MANAGED) == Some("true");
+    if !is_managed || observed.annotation(deletion::HOLDS_PRESERVED).is_some() {
+        return Ok(());
+    }
+    let mark = Patch::Merge(json!({"metadata": {"annotations": {deletion::HOLDS_PRESERVED: "true"}}}));
+    match member.client.patch(&resource, &key, &mark, &PatchOptions::default()).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other.map(drop).during(|| format!("marking Namespace {namespace}, which holds {}", manifest.key)),
+    }
+}
+
+/// Takes our marks off an object that stays.
+async fn release(
+    context: &Context,
+    member: &Arc<Member>,
+    manifest: &Manifest,
+    observed: &Object,
+    permit: &Permit,
+) -> Result<()> {
+    let Manifest { resource, key, .. } = manifest;
+    let current = decoded(observed, observed.to_tree())?;
     // It was released or taken over before: its new owner keeps it unchanged, even if ours was to overwrite it.
     if !deletion::may_delete(Template(&current), permit.work_id()) {
         return Ok(());
     }
-    permit.allows(context, member, &observed)?;
+    permit.allows(context, member, observed)?;
     // It bears no mark from here on, as a deleted one.
     resume::write_ahead(context, member, permit).await?;
     let mut tree = manifest.tree()?;
@@ -132,7 +174,10 @@ async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest, pe
     let plan = context.interpreting.decide(|interpreter| plan_update(tree, &current, interpreter, &member.name));
     match plan.await {
         Ok(Update::Put(mut desired)) => {
-            metadata_map(&mut desired, "annotations").remove(annotations::MARK);
+            let kept = metadata_map(&mut desired, "annotations");
+            for mark in [annotations::MARK, deletion::HOLDS_PRESERVED] {
+                kept.remove(mark);
+            }
             member.client.update(resource, &desired).await.map(|_| ()).during(|| format!("releasing {key}"))
         }
         // Unchanged, or never managed: it has no marks of ours.

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{DeleteOptions, ListOptions};
+use controllers::Settings;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::names;
+use karmada_api::scope::{Binding, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::harness::{Plane, get, namespaces};
+use crate::by_hand::{bind, bindings, config_maps, demo, work_in};
+use crate::harness::{MEMBERS, Plane, get, namespaces};
 
 async fn cluster(plane: &Plane) -> Value {
     plane.get(&Cluster::api_resource(), &ObjectKey::cluster("m1")).await.expect("the cluster")
@@ -86,7 +90,7 @@ async fn an_unreachable_push_member_turns_not_ready_and_ready_after_the_threshol
 
 #[tokio::test(start_paused = true)]
 async fn namespaces_are_propagated_to_every_member() {
-    let plane = Plane::of(&crate::harness::MEMBERS, controllers::Settings::default()).await;
+    let plane = Plane::of(&MEMBERS, Settings::default()).await;
     plane.join("m1").await;
     plane.until_ready("m1").await;
     let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -167,6 +171,107 @@ async fn a_member_with_a_rotated_token_is_watched() {
             (copy["data"]["k"] == "v").then_some(())
         })
         .await;
+    plane.shutdown().await;
+}
+
+/// Deletes a Work of m1, as the removal of its cluster does, and waits for its end.
+async fn end(plane: &Plane, kind: &str, name: &str, namespace: &str) {
+    let (works, key) =
+        (Work::api_resource(), ObjectKey::namespaced("karmada-es-m1", names::work_name(kind, name, namespace)));
+    plane.client.delete(&works, &key, &DeleteOptions::background()).await.expect("the deletion");
+    plane.until("the Work ended", async || plane.get(&works, &key).await.is_none().then_some(())).await;
+}
+
+/// Keeps the controller from creating the Work of namespace `demo` again.
+async fn skip_namespace(plane: &Plane) {
+    let skip = json!({"metadata": {"labels": {"namespace.karmada.io/skip-auto-propagation": "true"}}});
+    plane.merge(&namespaces(), &ObjectKey::cluster("demo"), skip, Default::default()).await;
+}
+
+/// The deletion of a namespace in the member would delete objects that are to be preserved in it.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_with_preserved_objects_stays_in_the_member() {
+    for namespace_first in [true, false] {
+        let plane = Plane::start().await;
+        bind(&plane, &["m1"]).await;
+        let preserve = json!({"spec": {"preserveResourcesOnDeletion": true}});
+        plane.merge(&bindings(), &demo("thing-configmap"), preserve, Default::default()).await;
+        plane
+            .until("the Work preserves it", async || {
+                let work = plane.get(&Work::api_resource(), &work_in("m1")).await?;
+                (work["spec"]["preserveResourcesOnDeletion"] == true).then_some(())
+            })
+            .await;
+        skip_namespace(&plane).await;
+        // Without its template, the binding does not create its Work again.
+        let options = DeleteOptions::background();
+        plane.client.delete(&config_maps(), &demo("thing"), &options).await.expect("the deletion");
+        plane.settle().await;
+        let member = plane.member("m1");
+        if namespace_first {
+            end(&plane, "Namespace", "demo", "").await;
+            end(&plane, "ConfigMap", "thing", "demo").await;
+        } else {
+            end(&plane, "ConfigMap", "thing", "demo").await;
+            let marked = get(&member, &namespaces(), &ObjectKey::cluster("demo")).await.expect("the namespace");
+            assert_eq!(marked["metadata"]["annotations"]["karmada-rs.io/holds-preserved"], "true", "{marked}");
+            end(&plane, "Namespace", "demo", "").await;
+        }
+        let map = get(&member, &config_maps(), &demo("thing")).await.expect("the preserved object");
+        assert_eq!(map["metadata"]["labels"]["karmada.io/managed"], Value::Null, "{map}");
+        let namespace = get(&member, &namespaces(), &ObjectKey::cluster("demo")).await.expect("the namespace");
+        let metadata = &namespace["metadata"];
+        assert_eq!(metadata["deletionTimestamp"], Value::Null, "{namespace}");
+        assert_eq!(metadata["labels"]["karmada.io/managed"], Value::Null, "{namespace}");
+        assert_eq!(metadata["annotations"]["karmada-rs.io/holds-preserved"], Value::Null, "{namespace}");
+        plane.shutdown().await;
+    }
+}
+
+/// As before: without preserved objects it goes, with everything in it.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_without_preserved_objects_is_deleted_in_the_member() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1"]).await;
+    skip_namespace(&plane).await;
+    plane.settle().await;
+    end(&plane, "Namespace", "demo", "").await;
+    let member = plane.member("m1");
+    let namespace = get(&member, &namespaces(), &ObjectKey::cluster("demo")).await;
+    assert!(namespace.is_none_or(|it| it["metadata"]["deletionTimestamp"].is_string()));
+    plane.shutdown().await;
+}
+
+/// A namespace that a policy selects is propagated by its binding alone, with the settings of the policy.
+#[tokio::test(start_paused = true)]
+async fn a_policy_decides_about_the_namespace_it_selects() {
+    let plane = Plane::of(&MEMBERS, Settings::default()).await;
+    plane.join("m1").await;
+    plane.until_ready("m1").await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "demo"}, "spec": {"preserveResourcesOnDeletion": true, "conflictResolution": "Overwrite",
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace", "name": "demo"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}});
+    plane.create(Policy::api_resource(Scope::Cluster), policy).await;
+    let work = |cluster: &str| {
+        ObjectKey::namespaced(names::execution_namespace(cluster), names::work_name("Namespace", "demo", ""))
+    };
+    let binding = Binding::api_resource(Scope::Cluster);
+    plane.until("a binding", async || plane.get(&binding, &ObjectKey::cluster("demo-namespace")).await).await;
+    let chosen = json!({"spec": {"clusters": [{"name": "m1"}]}});
+    plane.merge(&binding, &ObjectKey::cluster("demo-namespace"), chosen, Default::default()).await;
+    let preserves = async |cluster: &str| {
+        plane.get(&Work::api_resource(), &work(cluster)).await.expect("a Work")["spec"]["preserveResourcesOnDeletion"]
+            == true
+    };
+    plane.until("the binding's Work", async || preserves("m1").await.then_some(())).await;
+    // All namespaces are synced to a new cluster, and to the others again.
+    plane.join("m2").await;
+    let member = plane.member("m2");
+    plane.until("the new member", async || get(&member, &namespaces(), &ObjectKey::cluster("demo")).await).await;
+    plane.settle().await;
+    assert!(preserves("m1").await);
+    assert!(!preserves("m2").await);
     plane.shutdown().await;
 }
 
