@@ -234,7 +234,7 @@ pub(crate) fn plan(
     let record = writes::is_news(binding, &decision).then(|| {
         // Decides again with explanations: most decisions yield no event and need none.
         let (_, verdicts) = scheduling::explain(&problem, snapshot, gates);
-        Record::of(&decision, &verdicts, binding.metadata.generation, now).to_text()
+        Record::of(&decision, &verdicts, writes::decided_generation(binding, &decision), now).to_text()
     });
     Plan::Decided { decision, record, fresh: problem.is_fresh(), why }
 }

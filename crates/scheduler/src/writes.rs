@@ -50,6 +50,13 @@ pub fn after(binding: &Binding, patch: &Value) -> Binding {
     after
 }
 
+/// The generation of the binding once it has a decision: a changed result is a change of the spec.
+pub fn decided_generation(binding: &Binding, decision: &Decision) -> i64 {
+    let placement = binding.spec.placement.as_ref();
+    let patch = decision.result().zip(placement).and_then(|(clusters, it)| result(binding, it, clusters, None));
+    patch.map_or(binding.metadata.generation, |patch| after(binding, &patch).metadata.generation)
+}
+
 /// Compares decoded values, because upstream writes the fields in another order.
 fn was_applied(binding: &Binding, placement: &Placement) -> bool {
     let applied = binding.metadata.annotations.get(annotations::APPLIED_PLACEMENT);

@@ -27,7 +27,7 @@ const MESSAGE: usize = 512;
 pub struct Record {
     /// The time of the decision.
     pub time: Option<Time>,
-    /// The generation of the scheduled binding.
+    /// The generation of the binding with this decision.
     pub generation: i64,
     /// The number of clusters.
     pub clusters: usize,

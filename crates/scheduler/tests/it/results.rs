@@ -50,6 +50,17 @@ async fn changed_placements_and_replicas_are_rescheduled() {
     plane.expect(&web, "m1:3 | True Success").await;
     plane.change(&web, json!({"placement": {"clusterAffinity": {"clusterNames": ["m2"]}}})).await;
     plane.expect(&web, "m2:3 | True Success").await;
+    let recorded = async || {
+        let (binding, record) = (plane.get(&web).await, plane.record(&web).await.expect("a record"));
+        (record.generation, binding["metadata"]["generation"].as_i64().expect("a generation"))
+    };
+    // The record is of the generation that has the result.
+    let (of_record, newest) = recorded().await;
+    assert_eq!(of_record, newest);
+    plane.change(&web, json!({"placement": {"clusterAffinity": {"clusterNames": ["m9"]}}})).await;
+    plane.expect(&web, " | False NoClusterFit: 0/2 clusters are available: 2 cluster(s) did not match the placement cluster affinity constraint.").await;
+    let (of_record, newest) = recorded().await;
+    assert_eq!(of_record, newest, "the clusters were removed");
     plane
         .change(
             &web,
@@ -59,7 +70,7 @@ async fn changed_placements_and_replicas_are_rescheduled() {
         .await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     plane.expect(&web, "m1:2 m2:1 | True Success").await;
-    assert_eq!(plane.writes(), 4, "{:?}", plane.requests());
+    assert_eq!(plane.writes(), 5, "{:?}", plane.requests());
     plane.shutdown();
 }
 
