@@ -153,6 +153,9 @@ fn patch(
         OverriderOperator::Replace => "replace",
     };
     let fail = |detail: String| OverrideError::Patch { operation, path: path.to_owned(), detail };
+    if !path.is_empty() && !path.starts_with('/') {
+        return Err(fail(format!("a path begins with '/': /{path}")));
+    }
     let (settled, exists) = settled(target, path, operator == OverriderOperator::Add);
     if operator == OverriderOperator::Replace && !exists {
         return Err(fail(format!("replace operation does not apply: doc is missing key: {path}: missing value")));
@@ -264,6 +267,17 @@ mod tests {
             json!({"kind": "X", "spec": {"a/b": "nginx:1"}}),
             json!({"kind": "X", "spec": {"a/b": "nginx:2"}}),
         );
+    }
+
+    #[test]
+    fn a_path_without_its_slash_is_named() {
+        for operator in ["add", "replace", "remove"] {
+            let overriders = json!({"plaintext": [{"path": "spec/replicas", "operator": operator, "value": 3}]});
+            let overriders: Overriders = serde_json::from_value(overriders).unwrap();
+            let mut object = json!({"kind": "Deployment", "spec": {"replicas": 1}});
+            let error = apply_overriders(&overriders, &mut object).unwrap_err().to_string();
+            assert_eq!(error, format!("{operator} spec/replicas: a path begins with '/': /spec/replicas"));
+        }
     }
 
     #[test]
