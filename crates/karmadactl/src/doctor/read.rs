@@ -6,7 +6,7 @@ use std::time::Duration;
 use apimachinery::ApiResource;
 use client::{Client, ListOptions};
 use futures::StreamExt;
-use karmada_api::constants::{conditions, namespaces};
+use karmada_api::constants::{conditions, labels, namespaces};
 use karmada_api::scope::{Binding, Policy, Scope};
 use serde_json::Value;
 use world::World;
@@ -260,7 +260,7 @@ fn of_binding(kind: &str, binding: &Value) -> Option<Stuck> {
     if let Some(found) = deleting(kind, binding) {
         return Some(found);
     }
-    if binding["spec"]["suspension"]["scheduling"] == true {
+    if binding["spec"]["suspension"]["scheduling"] == true || !is_claimed(binding) {
         return None;
     }
     match condition(binding, conditions::SCHEDULED) {
@@ -270,6 +270,13 @@ fn of_binding(kind: &str, binding: &Value) -> Option<Stuck> {
         }
         Some(_) => None,
     }
+}
+
+/// Whether a scheduler is to decide about a binding. Those of dependencies follow the bindings that require them, and those
+/// without a policy keep their clusters.
+fn is_claimed(binding: &Value) -> bool {
+    let by = [Scope::Namespaced.policy_id_label(), Scope::Cluster.policy_id_label(), labels::BINDING_MANAGED_BY];
+    by.iter().any(|label| binding["metadata"]["labels"][*label].as_str().is_some_and(|value| !value.is_empty()))
 }
 
 fn of_work(work: &Value) -> Option<Stuck> {
@@ -319,7 +326,8 @@ mod tests {
 
     #[test]
     fn objects_with_something_wrong() {
-        let metadata = json!({"name": "x", "namespace": "n", "creationTimestamp": "1970-01-01T00:00:10Z"});
+        let metadata = json!({"name": "x", "namespace": "n", "creationTimestamp": "1970-01-01T00:00:10Z",
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}});
         let of = |conditions: Value| json!({"metadata": metadata, "status": {"conditions": conditions}});
         let with = |type_: &str, status: &str| {
             of(
@@ -329,6 +337,11 @@ mod tests {
         check(of_binding("b", &with("Scheduled", "True")), "-");
         check(of_binding("b", &with("Scheduled", "False")), "b Unscheduled(\"why\") 20");
         check(of_binding("b", &of(json!([]))), "b Unseen 10");
+        for unclaimed in [of(json!([])), with("Scheduled", "False")] {
+            let mut unclaimed = unclaimed;
+            unclaimed["metadata"]["labels"] = json!({"resourcebinding.karmada.io/depended-by-x": "p"});
+            check(of_binding("b", &unclaimed), "-");
+        }
         check(of_work(&with("Applied", "True")), "-");
         check(of_work(&with("Applied", "False")), "work NotApplied(\"why\") 20");
         check(of_work(&of(json!([]))), "work NotApplied(\"no attempt has ended\") 10");
