@@ -105,6 +105,11 @@ impl Layout {
         [&self.root[..], OWN.as_bytes(), b"progress"].concat().into()
     }
 
+    /// The record of the last compaction.
+    pub(crate) fn compaction(&self) -> Bytes {
+        [&self.root[..], OWN.as_bytes(), b"compaction"].concat().into()
+    }
+
     /// The place of a store's key in etcd.
     pub fn to_etcd(&self, key: &[u8]) -> Bytes {
         let at = self.regions.partition_point(|region| region.keys.start <= key);
@@ -213,7 +218,13 @@ mod tests {
             assert_eq!(layout.to_etcd(store.as_bytes()), etcd, "{store}");
             assert_eq!(layout.to_store(etcd.as_bytes()).as_deref(), Some(store.as_bytes()), "{etcd}");
         }
-        for other in ["/registry", "/other/a", "compact_rev_key", "/registry/karmada-rs/progress"] {
+        for other in [
+            "/registry",
+            "/other/a",
+            "compact_rev_key",
+            "/registry/karmada-rs/progress",
+            "/registry/karmada-rs/compaction",
+        ] {
             assert_eq!(layout.to_store(other.as_bytes()), None, "{other}");
         }
         assert!(layout.everything().contains(&layout.marker()));

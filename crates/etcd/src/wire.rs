@@ -11,6 +11,7 @@ pub const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 pub const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
 pub const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+pub const LEASE_TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
 pub const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 pub const ALARM: &str = "/etcdserverpb.Maintenance/Alarm";
 
@@ -282,6 +283,19 @@ pub struct LeaseKeepAliveRequest {
 #[derive(Clone, PartialEq, Message)]
 pub struct LeaseKeepAliveResponse {
     /// Seconds; 0 if the lease does not exist.
+    #[prost(int64, tag = "3")]
+    pub ttl: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseTimeToLiveRequest {
+    #[prost(int64, tag = "1")]
+    pub id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseTimeToLiveResponse {
+    /// Seconds; -1 if the lease does not exist.
     #[prost(int64, tag = "3")]
     pub ttl: i64,
 }

@@ -4,6 +4,7 @@
 
 mod apiserver;
 mod cluster;
+mod compaction;
 mod conformance;
 mod history;
 mod leases;
