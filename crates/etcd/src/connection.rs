@@ -202,7 +202,7 @@ impl Connections {
         A: prost::Message + Default + Send + Sync + 'static,
     {
         let answer = self.attempts(path, message, access).await;
-        self.note(answer.as_ref().err().is_none_or(|failure| !failure.is_of_the_member()));
+        self.note(answer.as_ref().err().is_none_or(Failure::is_an_answer));
         answer
     }
 

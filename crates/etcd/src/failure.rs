@@ -31,8 +31,10 @@ pub(crate) enum Meaning {
     OverLimit,
     NoSpace,
     Corrupt,
-    /// Refused permanently: authentication, an unknown method.
+    /// Refused permanently: an unknown method, an invalid request.
     Refused,
+    /// Refused before execution, until an administrator of etcd grants the right or turns authentication off.
+    Denied,
     /// Refused before execution, for the moment.
     NotNow,
     /// Executed or not.
@@ -50,6 +52,12 @@ const TEXTS: &[(&str, Meaning)] = &[
     ("database space exceeded", Meaning::NoSpace),
     ("corrupt cluster", Meaning::Corrupt),
     ("etcdserver: no leader", Meaning::NotNow),
+    ("etcdserver: permission denied", Meaning::Denied),
+    ("etcdserver: user name is empty", Meaning::Denied),
+    ("etcdserver: user name not found", Meaning::Denied),
+    ("etcdserver: invalid auth token", Meaning::Denied),
+    // The rights have just changed.
+    ("etcdserver: revision of auth store is old", Meaning::NotNow),
     ("etcdserver: too many requests", Meaning::NotNow),
 ];
 
@@ -68,11 +76,8 @@ impl Failure {
         }
         match self.code {
             Code::DataLoss => Meaning::Corrupt,
-            Code::Unimplemented
-            | Code::Unauthenticated
-            | Code::PermissionDenied
-            | Code::InvalidArgument
-            | Code::FailedPrecondition => Meaning::Refused,
+            Code::Unauthenticated | Code::PermissionDenied => Meaning::Denied,
+            Code::Unimplemented | Code::InvalidArgument | Code::FailedPrecondition => Meaning::Refused,
             _ => Meaning::Lost,
         }
     }
@@ -91,6 +96,11 @@ impl Failure {
         matches!(self.meaning(), Meaning::NotNow | Meaning::Lost)
     }
 
+    /// Whether etcd serves this client at present.
+    pub fn is_an_answer(&self) -> bool {
+        !self.is_of_the_member() && self.meaning() != Meaning::Denied
+    }
+
     /// The error of the store. [`Meaning::Compacted`], [`Meaning::Future`] and [`Meaning::NoLease`] depend on the
     /// request; the caller has handled them.
     pub fn error(&self, access: Access) -> Error {
@@ -104,6 +114,9 @@ impl Failure {
             ),
             (Meaning::Corrupt, _) => Error::Failed(
                 format!("etcd at {endpoint} reports corruption ({message}); restore the member or the cluster from a backup").into(),
+            ),
+            (Meaning::Denied, _) => Error::Unavailable(
+                format!("etcd at {endpoint} denies the request ({message}): give the user that is the common name of --etcd-certfile a role with the permission readwrite for the keys of --etcd-prefix and for compact_rev_key").into(),
             ),
             (Meaning::Lost, Access::Write) => Error::Uncertain(
                 format!("etcd at {endpoint} did not answer a write ({message}): it is stored or not; read before it is repeated").into(),
@@ -151,8 +164,11 @@ mod tests {
             ),
             (true, Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", Meaning::NoSpace, false),
             (true, Code::DataLoss, "etcdserver: corrupt cluster", Meaning::Corrupt, false),
-            (true, Code::Unauthenticated, "etcdserver: invalid auth token", Meaning::Refused, false),
-            (true, Code::InvalidArgument, "etcdserver: user name is empty", Meaning::Refused, false),
+            (true, Code::Unauthenticated, "etcdserver: invalid auth token", Meaning::Denied, false),
+            (true, Code::InvalidArgument, "etcdserver: user name is empty", Meaning::Denied, false),
+            (true, Code::PermissionDenied, "etcdserver: permission denied", Meaning::Denied, false),
+            (true, Code::InvalidArgument, "etcdserver: revision of auth store is old", Meaning::NotNow, true),
+            (true, Code::Unimplemented, "unknown method", Meaning::Refused, false),
             (true, Code::Unavailable, "etcdserver: no leader", Meaning::NotNow, true),
             (true, Code::ResourceExhausted, "etcdserver: too many requests", Meaning::NotNow, true),
             (false, Code::Unavailable, "connection refused", Meaning::NotNow, true),

@@ -1,6 +1,7 @@
 //! etcd for tests: Debian's package `etcd-server`, alone or as a cluster ([`cluster`]), on free ports, with its data in
 //! directories of its own. It is killed when it is dropped. Not for production.
 
+pub mod authentication;
 pub mod cluster;
 pub mod network;
 

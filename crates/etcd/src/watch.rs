@@ -11,7 +11,7 @@ use tonic::Streaming;
 
 use crate::assemble::{Assembler, Step};
 use crate::connection::Peer;
-use crate::failure::{Access, Failure, Meaning};
+use crate::failure::{Access, Failure};
 use crate::history::Anchor;
 use crate::inner::Inner;
 use crate::wire::{self, Watching};
@@ -200,7 +200,7 @@ impl Watch {
                     self.open = Some(open);
                     return Ok(());
                 }
-                Err(failure) if matches!(failure.meaning(), Meaning::NotNow | Meaning::Lost) => self.log_loss(&failure),
+                Err(failure) if !failure.is_an_answer() => self.log_loss(&failure),
                 Err(failure) => return Err(failure.error(Access::Read)),
             }
             tokio::time::sleep(RETRY).await;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod apiserver;
+mod authentication;
 mod cluster;
 mod compaction;
 mod conformance;
