@@ -14,6 +14,7 @@ pub mod metrics;
 mod overlay;
 mod queue;
 mod reach;
+mod short_polls;
 mod worker;
 
 pub use backoff::Backoff;
@@ -26,4 +27,5 @@ pub use leader::{LeaderElection, Leading};
 pub use overlay::{Acknowledged, Origin, Overlay};
 pub use queue::{Priority, QueueMetrics, WorkQueue};
 pub use reach::{Caller, Reach};
+pub use short_polls::ShortPolls;
 pub use worker::{Controller, Next, Subject, run_workers};
