@@ -429,5 +429,5 @@ impl Context {
 }
 
 pub(crate) fn decode_cluster(object: &Object) -> std::result::Result<Cluster, DecodeError> {
-    object.decode().map_err(|source| DecodeError { kind: "Cluster".into(), key: object.key(), source })
+    Cluster::from_object(object).map_err(|source| DecodeError { kind: "Cluster".into(), key: object.key(), source })
 }

@@ -88,7 +88,7 @@ impl Interpreting {
         let customizations = Arc::new(Customizations::new(engine.clone()));
         let shipped = Arc::new(shipped::layer(engine.clone()));
         let informer = control.informer(&ResourceInterpreterCustomization::api_resource());
-        let store: Store<ResourceInterpreterCustomization> = Store::follow(&[&informer], |object| object.decode());
+        let store = Store::follow(&[&informer], ResourceInterpreterCustomization::from_object);
         let layer = customizations.clone();
         informer.subscribe(move |_| {
             let all = store.all();
@@ -96,8 +96,7 @@ impl Interpreting {
         });
         let hooks: Arc<RwLock<Arc<Hooks>>> = Arc::default();
         let informer = control.informer(&ResourceInterpreterWebhookConfiguration::api_resource());
-        let store: Store<ResourceInterpreterWebhookConfiguration> =
-            Store::follow(&[&informer], |object| object.decode());
+        let store = Store::follow(&[&informer], ResourceInterpreterWebhookConfiguration::from_object);
         let newest = hooks.clone();
         informer.subscribe(move |_| {
             let all = store.all();

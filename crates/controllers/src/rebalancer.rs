@@ -45,7 +45,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     // From the server: in a cached state workloads may lack results that were written, and would be triggered twice.
     let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
     let Some(object) = live.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
-    let rebalancer: WorkloadRebalancer = decoded(key, object.decode())?;
+    let rebalancer = decoded(key, WorkloadRebalancer::from_object(&object))?;
     let pass = trigger_all(context, &rebalancer).await;
     let written = write_status(context, &object, &rebalancer, pass.observed).await?;
     if !pass.errors.is_empty() {
@@ -150,7 +150,7 @@ async fn write_status(
 
 /// Deletes a rebalancer that finished long enough ago, in the very state that was read.
 async fn expire(context: &Context, object: &Object) -> Result<Next> {
-    let rebalancer: WorkloadRebalancer = decoded(object.key(), object.decode())?;
+    let rebalancer = decoded(object.key(), WorkloadRebalancer::from_object(object))?;
     match rebalance::expiry(&rebalancer, context.world.now()) {
         Expiry::Never => return Ok(Next::Done),
         Expiry::After(left) => return Ok(Next::After(left)),

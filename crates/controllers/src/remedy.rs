@@ -46,7 +46,7 @@ pub(crate) async fn run(context: Context) {
 }
 
 fn decode(object: &Object) -> std::result::Result<Remedy, DecodeError> {
-    object.decode().map_err(|source| DecodeError { kind: "Remedy".into(), key: object.key(), source })
+    Remedy::from_object(object).map_err(|source| DecodeError { kind: "Remedy".into(), key: object.key(), source })
 }
 
 async fn reconcile(context: &Context, remedies: &Store<Remedy>, name: &ClusterName) -> Result<Next> {

@@ -34,7 +34,7 @@ pub(crate) async fn run(context: Context) {
     });
     let (keys, clusters) = (queue.clone(), context.clusters.clone());
     context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
-        let conditions = |object: &Object| object.decode::<Cluster>().ok().map(|cluster| cluster.status.conditions);
+        let conditions = |object: &Object| Cluster::from_object(object).ok().map(|cluster| cluster.status.conditions);
         let changed = match event {
             Event::Deleted(_) => false,
             Event::Added { .. } => true,
@@ -60,7 +60,11 @@ pub(crate) async fn run(context: Context) {
 }
 
 fn decode(object: &Object) -> std::result::Result<ClusterTaintPolicy, DecodeError> {
-    object.decode().map_err(|source| DecodeError { kind: "ClusterTaintPolicy".into(), key: object.key(), source })
+    ClusterTaintPolicy::from_object(object).map_err(|source| DecodeError {
+        kind: "ClusterTaintPolicy".into(),
+        key: object.key(),
+        source,
+    })
 }
 
 async fn reconcile(context: &Context, policies: &Store<ClusterTaintPolicy>, name: &ClusterName) -> Result<Next> {

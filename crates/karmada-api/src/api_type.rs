@@ -2,7 +2,7 @@
 
 use apimachinery::gvk::ApiResource;
 use apimachinery::meta::ObjectMeta;
-use apimachinery::{GroupVersionKind, ObjectKey};
+use apimachinery::{GroupVersionKind, Object, ObjectKey};
 
 /// A typed top-level object.
 ///
@@ -35,6 +35,13 @@ pub trait ApiType: Default {
 
     /// An empty object with `apiVersion`, `kind`, namespace and name.
     fn named(key: &ObjectKey) -> Self;
+
+    /// [`apimachinery::Object::decode`], compiled once, with the type: crates that call a generic decoder compile it
+    /// again for each type.
+    ///
+    /// # Errors
+    /// When the document does not match the type.
+    fn from_object(object: &Object) -> Result<Self, serde_json::Error>;
 
     /// Namespace and name of the object.
     fn key(&self) -> ObjectKey {
@@ -76,6 +83,10 @@ macro_rules! api_type {
 
             fn metadata_mut(&mut self) -> &mut apimachinery::meta::ObjectMeta {
                 &mut self.metadata
+            }
+
+            fn from_object(object: &apimachinery::Object) -> Result<Self, serde_json::Error> {
+                object.decode()
             }
 
             #[allow(clippy::needless_update, reason = "some kinds have no other fields")]

@@ -122,7 +122,7 @@ async fn join_or_move(control: &Client, member: &RunningMember) -> anyhow::Resul
         join::join(control, &joining, member.name(), &JoinOptions::default()).await?;
         return Ok(());
     };
-    let cluster: Cluster = object.decode()?;
+    let cluster = Cluster::from_object(&object)?;
     if cluster.spec.id != join::cluster_id(member.client()).await? {
         bail!("another cluster of that name is a member already; choose another data directory, or unjoin it");
     }

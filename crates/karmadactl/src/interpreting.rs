@@ -18,7 +18,7 @@ use crate::placement::source::list;
 /// When they cannot be read.
 pub async fn customizations(control: &Client) -> Result<Vec<ResourceInterpreterCustomization>, Error> {
     let resource = ResourceInterpreterCustomization::api_resource();
-    list(control, &resource, None, |object| object.decode::<ResourceInterpreterCustomization>()).await
+    list(control, &resource, None, |object| ResourceInterpreterCustomization::from_object(object)).await
 }
 
 /// # Errors

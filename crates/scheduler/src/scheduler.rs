@@ -239,7 +239,7 @@ impl Shared {
             }
             return self.clusters.lock().remove(object.name(), |change| self.spread(change));
         }
-        match object.decode::<Cluster>() {
+        match Cluster::from_object(object) {
             Ok(cluster) => self.clusters.lock().put(Arc::new(cluster), |change| self.spread(change)),
             Err(error) => {
                 let cluster = object.name();

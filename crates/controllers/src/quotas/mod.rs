@@ -30,7 +30,11 @@ fn informer(context: &Context) -> Informer {
 }
 
 fn decode(object: &Object) -> std::result::Result<FederatedResourceQuota, DecodeError> {
-    object.decode().map_err(|source| DecodeError { kind: "FederatedResourceQuota".into(), key: object.key(), source })
+    FederatedResourceQuota::from_object(object).map_err(|source| DecodeError {
+        kind: "FederatedResourceQuota".into(),
+        key: object.key(),
+        source,
+    })
 }
 
 /// The quota that a Work belongs to.

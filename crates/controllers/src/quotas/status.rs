@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey};
 use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use karmada_api::ApiType;
 use karmada_api::constants::events;
 use karmada_api::work::v1alpha1::Work;
 use propagation::quotas;
@@ -50,7 +51,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let Some(object) = cached.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
     let quota = decode(&object)?;
     let works = works_of(context, key);
-    let works = works.iter().map(|work| decoded(work.key(), work.decode())).collect::<Result<Vec<Work>>>()?;
+    let works = works.iter().map(|work| decoded(work.key(), Work::from_object(work))).collect::<Result<Vec<_>>>()?;
     let reports = quotas::aggregated(&works);
     let mut status = Map::new();
     if !context.settings.gates.quota_enforcement {

@@ -87,7 +87,7 @@ impl Controller {
             self.objects.lock().remove(key);
             return Ok(Next::Done);
         };
-        let hpa: CronFederatedHPA = decoded(key, object.decode())?;
+        let hpa = decoded(key, CronFederatedHPA::from_object(&object))?;
         let mut state = self.state(key, object.uid());
         let local = jiff::tz::TimeZone::UTC;
         let turn = state.jobs.turn(&hpa.spec, self.context.world.now(), &local);
@@ -182,8 +182,8 @@ impl Controller {
     ) -> std::result::Result<client::Result<()>, String> {
         let (resource, key) = (FederatedHPA::api_resource(), ObjectKey::namespaced(namespace, target.name.as_str()));
         let object = self.context.client.get(&resource, &key).await.map_err(|error| error.to_string())?;
-        let hpa: FederatedHPA =
-            object.decode().map_err(|error| format!("FederatedHPA {key} cannot be read: {error}"))?;
+        let hpa = FederatedHPA::from_object(&object)
+            .map_err(|error| format!("FederatedHPA {key} cannot be read: {error}"))?;
         let Some(mut patch) = rules::bounds_patch(hpa.spec.min_replicas, hpa.spec.max_replicas, bounds)? else {
             return Ok(Ok(()));
         };

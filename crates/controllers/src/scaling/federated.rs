@@ -70,7 +70,7 @@ pub(crate) async fn run(context: Context) {
 }
 
 fn decode(object: &Object) -> Result<FederatedHPA> {
-    decoded(object.key(), object.decode())
+    decoded(object.key(), FederatedHPA::from_object(object))
 }
 
 /// The members of the control plane, as [`readings`] reads them.

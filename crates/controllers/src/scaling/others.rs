@@ -85,7 +85,7 @@ fn key_of(namespace: &str, target: &CrossVersionObjectReference) -> String {
 }
 
 fn of_federated(object: &Object) -> Option<String> {
-    object.decode().ok().map(|hpa| target_key(&hpa))
+    FederatedHPA::from_object(object).ok().map(|hpa| target_key(&hpa))
 }
 
 /// The target of an autoscaler that a policy propagates.

@@ -91,7 +91,7 @@ impl Mechanism {
 
 /// The MultiClusterService in a Work, which has the name of its Service.
 pub(super) fn selected_by_manifest(work: &Object) -> Option<ObjectKey> {
-    let work: Work = work.decode().ok()?;
+    let work = Work::from_object(work).ok()?;
     let manifest = multicluster::manifest(&work).ok()?;
     let text = |field: &str| manifest["metadata"][field].as_str();
     (manifest["kind"] == MultiClusterService::KIND).then_some(())?;
@@ -249,7 +249,7 @@ impl Collector {
         if self.mechanism == Mechanism::MultiCluster {
             return Ok(Demand::Active);
         }
-        let work: Work = decoded(source.key(), source.decode())?;
+        let work = decoded(source.key(), Work::from_object(&source))?;
         Ok(if is_applied(&work) { Demand::Active } else { Demand::Unknown })
     }
 

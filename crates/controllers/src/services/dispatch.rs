@@ -85,7 +85,7 @@ fn service_of(work: &Object) -> Option<ObjectKey> {
 impl Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next> {
         let object = self.informer.cache().get(key);
-        let service = object.as_ref().map(|it| decoded(it.key(), it.decode::<MultiClusterService>())).transpose()?;
+        let service = object.as_ref().map(|it| decoded(it.key(), MultiClusterService::from_object(it))).transpose()?;
         let exists = object.as_ref().is_some_and(|it| !it.is_deleting());
         let active = service.filter(|service| exists && claimed::is_cross_cluster(service));
         let mut sources = slice_works::collected(&self.context, key)?;

@@ -73,7 +73,7 @@ fn has_finalizer(work: &Object) -> bool {
 
 async fn reconcile(context: &Context, informer: &Informer, key: &WorkKey) -> Result<Next> {
     let object = context.written_works.get(key).filter(|_| context.works.cache().get(key).is_some());
-    let work: Option<Work> = object.as_ref().map(|it| decoded(it.key(), it.decode())).transpose()?;
+    let work = object.as_ref().map(|it| decoded(it.key(), Work::from_object(it))).transpose()?;
     let existing = informer.cache().by_index(WORK, &key.to_string());
     let is_taken = |namespace: &str, name: &str| {
         let other = informer.cache().get(&ObjectKey::namespaced(namespace, name));

@@ -67,7 +67,7 @@ impl Controller {
             self.failed.lock().remove(key);
             return self.end(key, existing.as_ref()).await;
         };
-        let import: ServiceImport = decoded(object.key(), object.decode())?;
+        let import = decoded(object.key(), ServiceImport::from_object(&object))?;
         let Some(desired) = derived::desired(&import).filter(|_| !object.is_deleting()) else { return Ok(Next::Done) };
         let tree = existing.as_ref().map(|it| decoded(it.key(), it.to_value())).transpose()?;
         let merged = tree.as_ref().map(|tree| derived::merged(tree, &desired, &key.name)).transpose();

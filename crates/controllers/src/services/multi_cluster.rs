@@ -119,7 +119,7 @@ impl Controller {
             }
             return Ok(Next::Done);
         };
-        let service: MultiClusterService = decoded(object.key(), object.decode())?;
+        let service = decoded(object.key(), MultiClusterService::from_object(&object))?;
         let has_finalizer =
             service.metadata.finalizers.iter().any(|present| present == finalizers::MULTI_CLUSTER_SERVICE);
         if object.is_deleting() {
@@ -218,7 +218,7 @@ impl Controller {
                 errors.push(Error::Several(vec![format!("work {} is being deleted", leaving.key())]));
                 continue;
             }
-            let existing: Option<Work> = existing.map(|it| decoded(it.key(), it.decode())).transpose()?;
+            let existing = existing.map(|it| decoded(it.key(), Work::from_object(&it))).transpose()?;
             let desired = claimed::work(service, &tree, &cluster, existing.as_ref());
             let written = match &existing {
                 None => slice_works::create(&self.context, &desired).await,
@@ -252,7 +252,7 @@ impl Controller {
         let others = clusters.iter().filter(|cluster| !providers.contains(&cluster.metadata.name));
         let found = others.filter_map(|cluster| self.work(&ClusterName::of(cluster), service));
         let left = found.filter(|it| !it.is_deleting() && it.label(labels::MULTI_CLUSTER_SERVICE_ID).is_some());
-        left.map(|it| decoded(it.key(), it.decode())).collect()
+        left.map(|it| decoded(it.key(), Work::from_object(&it))).collect()
     }
 
     async fn delete_works(&self, works: &[Work]) -> Result<()> {

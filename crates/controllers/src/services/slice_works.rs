@@ -67,7 +67,7 @@ fn found(
 ) -> Result<Vec<Work>> {
     let cached = context.works.cache().by_index(index, &service.to_string());
     let newest = context.written_works.over(cached, |work| of(work).as_ref() == Some(service));
-    newest.iter().map(|work| decoded(work.key(), work.decode())).collect()
+    newest.iter().map(|work| decoded(work.key(), Work::from_object(work))).collect()
 }
 
 /// Creates a Work. If it already exists, it has another origin, or the cache is behind: the next pass sees it.

@@ -16,13 +16,13 @@ use crate::error::{During, Result, decoded};
 
 /// Sets a condition; returns whether it differed.
 pub(super) async fn set(context: &Context, object: &Arc<Object>, condition: Condition) -> Result<bool> {
-    let service: MultiClusterService = decoded(object.key(), object.decode())?;
+    let service = decoded(object.key(), MultiClusterService::from_object(object))?;
     if !changes(&service, &condition) {
         return Ok(false);
     }
     let resource = MultiClusterService::api_resource();
     let Some(live) = context.live(&resource, object).await? else { return Ok(false) };
-    let mut service: MultiClusterService = decoded(live.key(), live.decode())?;
+    let mut service = decoded(live.key(), MultiClusterService::from_object(&live))?;
     if !changes(&service, &condition) {
         return Ok(false);
     }

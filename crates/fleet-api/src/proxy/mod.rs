@@ -33,6 +33,7 @@ use controllers::Connector;
 use futures::future::BoxFuture;
 use http::StatusCode;
 use hyper::upgrade::OnUpgrade;
+use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, LocalSecretReference, SyncMode};
 use karmada_api::cluster::{TUNNEL, in_reach, proxy_path};
 use parking_lot::Mutex;
@@ -186,7 +187,8 @@ impl ClusterProxy {
             self.connected.lock().remove(name);
             return Err(Status::not_found(GROUP, "clusters", name));
         };
-        let cluster: Cluster = cluster.decode().map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
+        let cluster =
+            Cluster::from_object(&cluster).map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
         if let (SyncMode::Pull, Some(control)) = (cluster.spec.sync_mode, self.control.get()) {
             return Ok(control.behind(&proxy_path(name)));
         }

@@ -28,6 +28,7 @@ use client::Mapper;
 use controllers::Members;
 use futures::future::{BoxFuture, join_all};
 use http::{HeaderValue, StatusCode, header};
+use karmada_api::ApiType;
 use karmada_api::cluster::proxy_path;
 use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster};
 use karmada_api::search::v1alpha1::ResourceRegistry;
@@ -436,7 +437,7 @@ fn targets(
     let registries = registries(cache)?;
     let mut targets = Vec::new();
     for cluster in clusters.all()? {
-        let cluster: Cluster = cluster.decode().map_err(Status::internal)?;
+        let cluster = Cluster::from_object(&cluster).map_err(Status::internal)?;
         let serves = cluster.api_enablement(&resource.api_version(), &resource.kind) != ApiEnablementStatus::Disabled;
         if !serves || !proxy.connects_to(&cluster) || !cluster.is_ready() {
             continue;

@@ -139,7 +139,7 @@ async fn subject(client: &Client, resource: &ApiResource, template: Value) -> Re
 }
 
 async fn works(client: &Client, selecting: ListOptions) -> Result<Vec<Work>, Error> {
-    let decode = |object: &Arc<Object>| object.decode::<Work>();
+    let decode = |object: &Arc<Object>| Work::from_object(object);
     let mut works = matching(client, &Work::api_resource(), None, selecting, decode).await?;
     works.retain(|work| work.metadata.deletion_timestamp.is_none());
     Ok(works)

@@ -45,7 +45,7 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
     let now = World::system().now();
     let taints = match args.taint.as_slice() {
         [] => {
-            let decode = |object: &Arc<apimachinery::Object>| object.decode::<ClusterTaintPolicy>();
+            let decode = |object: &Arc<apimachinery::Object>| ClusterTaintPolicy::from_object(object);
             let policies = list(&client, &ClusterTaintPolicy::api_resource(), None, decode).await?;
             of_a_dead_cluster(cluster, &policies, now)
         }

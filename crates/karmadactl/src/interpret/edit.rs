@@ -151,8 +151,8 @@ pub(super) async fn run(context: &Context, name: &str, show_doc: bool, engine: &
     let client = context.control_plane().await?;
     let (resource, key) = (ResourceInterpreterCustomization::api_resource(), ObjectKey::cluster(name));
     let object = client.get(&resource, &key).await.map_err(Error::client(format!("get {name}")))?;
-    let before: ResourceInterpreterCustomization =
-        object.decode().map_err(|error| Error::message(format!("{name} cannot be decoded: {error}")))?;
+    let before = ResourceInterpreterCustomization::from_object(&object)
+        .map_err(|error| Error::message(format!("{name} cannot be decoded: {error}")))?;
     let text = document(&before, show_doc)?;
     let file = editor::temporary(name, "lua", &text)?;
     editor::open(&file).await?;

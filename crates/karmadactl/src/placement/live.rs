@@ -289,7 +289,7 @@ pub async fn works(client: &Client, binding: &Binding) -> Result<Vec<Work>, Erro
         return Ok(Vec::new());
     }
     let options = ListOptions::labels(format!("{}={id}", binding.scope.binding_id_label()));
-    matching(client, &Work::api_resource(), None, options, |object| object.decode::<Work>()).await
+    matching(client, &Work::api_resource(), None, options, |object| Work::from_object(object)).await
 }
 
 /// The newest warnings about a workload. Events are a help; without them the rest is still true.

@@ -91,7 +91,7 @@ impl Manifests {
 }
 
 pub async fn clusters(client: &Client) -> Result<Vec<Arc<Cluster>>, Error> {
-    let decode = |object: &Arc<Object>| object.decode::<Cluster>().map(Arc::new);
+    let decode = |object: &Arc<Object>| Cluster::from_object(object).map(Arc::new);
     list(client, &Cluster::api_resource(), None, decode).await
 }
 

@@ -143,7 +143,7 @@ async fn facts(context: &Context, control: &Client, item: &Item) -> Result<Facts
         let decode = |object: &Arc<Object>| Override::decode(object);
         policies.extend(source::list(control, &Override::api_resource(scope), namespace, decode).await?);
     }
-    let decode = |object: &Arc<Object>| object.decode::<ResourceInterpreterCustomization>();
+    let decode = |object: &Arc<Object>| ResourceInterpreterCustomization::from_object(object);
     let resource = ResourceInterpreterCustomization::api_resource();
     let customizations = source::list(control, &resource, None, decode).await?;
     let engine = crate::interpret::engine(&World::system());

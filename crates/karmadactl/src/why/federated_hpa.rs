@@ -72,7 +72,7 @@ pub async fn read(client: &Client, key: &ObjectKey, now: Timestamp) -> Result<Fa
     let object = object.map_err(Error::client(format!("get federatedhpa {key}")))?;
     let unreadable =
         |error: &dyn std::fmt::Display| Error::message(format!("FederatedHPA {key} cannot be read: {error}"));
-    let hpa: FederatedHPA = object.decode().map_err(|error| unreadable(&error))?;
+    let hpa = FederatedHPA::from_object(&object).map_err(|error| unreadable(&error))?;
     let spec = Spec::of(&hpa.spec).map_err(|error| unreadable(&error))?;
     let mut facts = Facts {
         hpa,

@@ -22,6 +22,7 @@ use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
 use clap::Args;
 use client::Client;
 use futures::future::BoxFuture;
+use karmada_api::ApiType;
 use karmada_api::constants::annotations;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
@@ -164,7 +165,8 @@ async fn with_works(client: &Client, live: Live) -> Result<Page, Error> {
 async fn of_work(client: &Client, name: &str, namespace: &str) -> Result<Page, Error> {
     let key = ObjectKey::namespaced(namespace, name);
     let found = client.get(&resources::WORK, &key).await.map_err(Error::client(format!("get work {key}")))?;
-    let work: Work = found.decode().map_err(|error| Error::message(format!("Work {key} cannot be read: {error}")))?;
+    let work =
+        Work::from_object(&found).map_err(|error| Error::message(format!("Work {key} cannot be read: {error}")))?;
     let cluster = names::cluster_of_namespace(namespace).map(str::to_owned);
     let annotation = |key: &str| work.metadata.annotations.get(key).map(String::as_str);
     let binding = match (annotation(annotations::BINDING_NAME), annotation(annotations::CLUSTER_BINDING_NAME)) {

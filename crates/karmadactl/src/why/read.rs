@@ -62,7 +62,7 @@ pub async fn attached(client: &Client, binding: &Binding) -> Result<Vec<Binding>
 /// The Works of this name in all execution namespaces.
 pub async fn works_named(client: &Client, name: &str) -> Result<Vec<Work>, Error> {
     let selecting = ListOptions { field_selector: Some(format!("metadata.name={name}")), ..ListOptions::default() };
-    matching(client, &Work::api_resource(), None, selecting, |object| object.decode::<Work>()).await
+    matching(client, &Work::api_resource(), None, selecting, |object| Work::from_object(object)).await
 }
 
 /// A list that may be forbidden: then it is empty, and the reason is added to `unknown`.
@@ -79,12 +79,12 @@ pub fn readable<T>(read: Result<Vec<T>, Error>, what: &str, unknown: &mut Vec<St
 pub async fn cluster(client: &Client, name: &str) -> Result<cluster::Facts, Error> {
     let found = client.get(&resources::CLUSTER, &ObjectKey::cluster(name)).await;
     let object = found.map_err(Error::client(format!("get cluster {name}")))?;
-    let cluster: Cluster =
-        object.decode().map_err(|error| Error::message(format!("Cluster {name} cannot be read: {error}")))?;
+    let cluster = Cluster::from_object(&object)
+        .map_err(|error| Error::message(format!("Cluster {name} cannot be read: {error}")))?;
     let mut unknown = Vec::new();
     let namespace = names::execution_namespace(name);
     // Their manifests are dropped, because there may be many thousand.
-    let decode = |object: &Arc<Object>| object.decode::<Work>().map(|work| works::Row::of(&work));
+    let decode = |object: &Arc<Object>| Work::from_object(object).map(|work| works::Row::of(&work));
     let works = matching(client, &Work::api_resource(), Some(&namespace), ListOptions::default(), decode).await;
     let works = readable(works, "its Works", &mut unknown)?;
     let mut leaving = Vec::new();
