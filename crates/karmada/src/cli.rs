@@ -23,6 +23,7 @@ use anyhow::Context as _;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use controller_runtime::LeaderElection;
 use karmadactl::version;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use world::World;
 
 use crate::flags::{self, FlagValues};
@@ -243,6 +244,7 @@ fn read<'a>(matches: &'a ArgMatches, command: &str) -> anyhow::Result<FlagValues
 
 async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
     let running = apiserver::start(&options, &World::system()).await?;
+    let mut signals = Signals::listen()?;
     let socket = &running.socket;
     tracing::info!(address = socket.url, dataDir = absolute(&options.data_dir), "API server is ready");
     print(&format!(
@@ -251,7 +253,7 @@ async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
         socket.kubeconfig.display()
     ));
     let outcome = tokio::select! {
-        ended = ended() => ended,
+        () = signals.received() => Ok(()),
         reason = running.opened.replaced() => Err(reason),
     };
     running.stop().await?;
@@ -267,9 +269,10 @@ async fn serve_webhook(flags: &FlagValues<'_>) -> anyhow::Result<()> {
     let registry = metrics::Registry::default();
     crate::metrics::of_process(&registry);
     let running = webhook::start(rules, registry, &options).await?;
+    let mut signals = Signals::listen()?;
     tracing::info!(address = %running.address, "Webhooks are ready");
     print(&format!("The webhooks are ready on https://{}\n", running.address));
-    ended().await?;
+    signals.received().await;
     running.stop().await;
     Ok(())
 }
@@ -277,6 +280,7 @@ async fn serve_webhook(flags: &FlagValues<'_>) -> anyhow::Result<()> {
 async fn member(options: member::Options) -> anyhow::Result<()> {
     let data_dir = absolute(&options.data_dir);
     let running = RunningMember::start(options, &World::system()).await?;
+    let mut signals = Signals::listen()?;
     tracing::info!(cluster = running.name(), address = running.url(), dataDir = data_dir, "Simulated member is ready");
     let (name, kubeconfig) = (running.name(), running.kubeconfig().display());
     print(&format!(
@@ -284,19 +288,21 @@ async fn member(options: member::Options) -> anyhow::Result<()> {
          kubectl --kubeconfig={kubeconfig} get nodes\n",
         running.url(),
     ));
-    ended().await?;
+    signals.received().await;
     running.stop().await
 }
 
 async fn up(options: up::Options) -> anyhow::Result<()> {
     let world = World::system();
     let Some(election) = &options.election else {
-        return run_plane(ControlPlane::start(&options, &world).await?, &options).await.map(drop);
+        let plane = ControlPlane::start(&options, &world).await?;
+        return run_plane(plane, &options, &mut Signals::listen()?).await.map(drop);
     };
     let mut candidate = Candidate::start(&options, election, &world).await?;
+    let mut signals = Signals::listen()?;
     loop {
-        let Some(plane) = elected(candidate, election, &world).await? else { return Ok(()) };
-        match run_plane(plane, &options).await? {
+        let Some(plane) = elected(candidate, election, &world, &mut signals).await? else { return Ok(()) };
+        match run_plane(plane, &options, &mut signals).await? {
             Some(lost) => candidate = lost.step_down().await?,
             None => return Ok(()),
         }
@@ -309,6 +315,7 @@ async fn elected(
     candidate: Candidate,
     election: &LeaderElection,
     world: &World,
+    signals: &mut Signals,
 ) -> anyhow::Result<Option<ControlPlane>> {
     let waiting = async {
         tokio::time::sleep(election.retry_period).await;
@@ -329,7 +336,7 @@ async fn elected(
     };
     let elected = tokio::select! {
         elected = candidate.elected(world) => elected.map(Some),
-        ended = ended() => ended.map(|()| None),
+        () = signals.received() => Ok(None),
         reason = candidate.replaced() => Err(reason),
         () = waiting => Ok(None),
     };
@@ -342,7 +349,11 @@ async fn elected(
 
 /// Runs until the process has to end, or until the components have lost their Lease: then the control plane is
 /// returned.
-async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result<Option<ControlPlane>> {
+async fn run_plane(
+    plane: ControlPlane,
+    options: &up::Options,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<ControlPlane>> {
     let begun = async {
         anyhow::ensure!(plane.ready().await, "the components ended before they were ready");
         plane.members().join(plane.client()).await
@@ -356,7 +367,7 @@ async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result
         }
         reason = plane.replaced() => Err(reason),
         begun = begun => begun.map(|()| true),
-        ended = ended() => ended.map(|()| false),
+        () = signals.received() => Ok(false),
     };
     let mut outcome = ready.as_ref().map(drop).map_err(|error| anyhow::anyhow!("{error:#}"));
     if let Ok(true) = ready {
@@ -366,7 +377,7 @@ async fn run_plane(plane: ControlPlane, options: &up::Options) -> anyhow::Result
         tracing::info!(address, dataDir = data_dir, simulatedMembers = members, "Control plane is ready");
         print(&welcome(&plane));
         outcome = tokio::select! {
-            ended = ended() => ended,
+            () = signals.received() => Ok(()),
             reason = plane.replaced() => Err(reason),
             () = plane.lost() => {
                 is_lost = true;
@@ -410,15 +421,31 @@ pub(crate) fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
+/// SIGTERM and SIGINT, from now on: one that arrives while nothing waits for it counts when something does.
+pub(crate) struct Signals {
+    term: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// A server listens once it can stop in an orderly way, and before it reports that it is ready.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let term = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+        let interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+        Ok(Self { term, interrupt })
+    }
+
+    pub(crate) async fn received(&mut self) {
+        let reason = tokio::select! {
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        };
+        tracing::info!(reason, "Stopping");
+    }
+}
+
 /// Waits for SIGTERM or SIGINT.
 pub(crate) async fn ended() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut term = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
-    let reason = tokio::select! {
-        _ = term.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    };
-    tracing::info!(reason, "Stopping");
+    Signals::listen()?.received().await;
     Ok(())
 }

@@ -442,8 +442,7 @@ fn targets(
         if !serves || !proxy.connects_to(&cluster) || !cluster.is_ready() {
             continue;
         }
-        let mut namespaces: Option<BTreeSet<String>> = None;
-        let mut everywhere = false;
+        let (mut namespaces, mut everywhere) = (None::<BTreeSet<String>>, false);
         for registry in &registries {
             if !propagation::cluster::matches(&registry.spec.target_cluster, &cluster) {
                 continue;

@@ -114,10 +114,11 @@ impl AggregatedServer {
         let following = tokio::spawn(authority.run(stop.clone()));
         let serving = tokio::spawn(serve::serve(listener, Some(tls), service, self.server.limits(), stop.clone()));
         let data_dir = crate::cli::absolute(data.root());
+        let mut signals = crate::cli::Signals::listen()?;
         tracing::info!(address = %address, dataDir = data_dir, "The {name} is ready");
         crate::cli::print(&format!("The {name} is ready on https://{address}\n"));
         let outcome = tokio::select! {
-            ended = crate::cli::ended() => ended,
+            () = signals.received() => Ok(()),
             reason = self.engine.replaced() => Err(reason),
         };
         self.server.end_watches();
