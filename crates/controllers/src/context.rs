@@ -10,7 +10,7 @@ use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::config::v1alpha1::{ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration};
 use karmada_api::identity::{BindingKey, ClusterName};
-use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
+use karmada_api::scope::{Binding, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use parking_lot::Mutex;
 use propagation::readiness::Thresholds;
@@ -20,7 +20,7 @@ use world::World;
 
 use crate::cert_rotation::Rotation;
 use crate::definitions::Definitions;
-use crate::error::{During, Result};
+use crate::error::{During, Result, decode};
 use crate::execution::Engine;
 use crate::failover::{Brake, Eviction, History};
 use crate::gates::Gates;
@@ -240,7 +240,7 @@ impl Context {
             ),
         };
         let cluster_informer = control.selected(&Cluster::api_resource(), of_cluster);
-        let clusters = Store::of_clusters(&cluster_informer, decode_cluster);
+        let clusters = Store::of_clusters(&cluster_informer, decode);
         cluster_informer.subscribe(journal::clusters(clusters.clone()));
         let works = control.selected(&Work::api_resource(), of_works);
         for scope in Scope::ALL {
@@ -426,8 +426,4 @@ impl Context {
         }
         true
     }
-}
-
-pub(crate) fn decode_cluster(object: &Object) -> std::result::Result<Cluster, DecodeError> {
-    Cluster::from_object(object).map_err(|source| DecodeError { kind: "Cluster".into(), key: object.key(), source })
 }

@@ -1,7 +1,10 @@
 //! Errors of reconcilers. A failed pass is repeated with growing pauses.
 
+use apimachinery::Object;
 use apimachinery::status::StatusReason;
 use client::MapError;
+use karmada_api::ApiType;
+use karmada_api::scope::DecodeError;
 
 use crate::MemberError;
 
@@ -16,7 +19,7 @@ pub enum Error {
     #[error("{what} cannot be read: {source}")]
     Decode { what: String, source: serde_json::Error },
     #[error(transparent)]
-    Object(#[from] karmada_api::scope::DecodeError),
+    Object(#[from] DecodeError),
     #[error(transparent)]
     Binding(#[from] propagation::binding::Error),
     #[error(transparent)]
@@ -69,6 +72,11 @@ impl<T> During<T> for client::Result<T> {
     fn during(self, attempt: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::Api { attempt: attempt(), source })
     }
+}
+
+/// A typed object.
+pub(crate) fn decode<T: ApiType>(object: &Object) -> std::result::Result<T, DecodeError> {
+    T::from_object(object).map_err(|source| DecodeError { kind: T::KIND.to_owned(), key: object.key(), source })
 }
 
 /// A tree or a typed value out of an object.

@@ -23,6 +23,7 @@ use world::World;
 pub use error::MemberError;
 
 use crate::Settings;
+use crate::error::decode;
 use crate::identity::Identity;
 use crate::member_tokens::{check_destination, secrets};
 use crate::resume::Ledger;
@@ -180,7 +181,7 @@ impl Members {
     /// Must be called inside a tokio runtime.
     pub fn follow(client: Client, world: World, settings: &Settings, stop: CancellationToken) -> Self {
         let control = InformerSet::until(client, world.clone(), stop.clone());
-        let clusters = Store::of_clusters(&control.informer(&Cluster::api_resource()), crate::context::decode_cluster);
+        let clusters = Store::of_clusters(&control.informer(&Cluster::api_resource()), decode);
         Self::new(control, clusters, Arc::new(|_| None), world, settings, stop)
     }
 

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Patch, PatchOptions};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::identity::ClusterName;
 use karmada_api::remedy::v1alpha1::Remedy;
-use karmada_api::scope::DecodeError;
 use propagation::remedies;
 use serde_json::json;
 
 use crate::Context;
-use crate::error::{During, Result};
+use crate::error::{During, Result, decode};
 use crate::stores::Store;
 
 pub(crate) async fn run(context: Context) {
@@ -43,10 +42,6 @@ pub(crate) async fn run(context: Context) {
         async move { reconcile(&context, &remedies, &name).await }
     })
     .await;
-}
-
-fn decode(object: &Object) -> std::result::Result<Remedy, DecodeError> {
-    Remedy::from_object(object).map_err(|source| DecodeError { kind: "Remedy".into(), key: object.key(), source })
 }
 
 async fn reconcile(context: &Context, remedies: &Store<Remedy>, name: &ClusterName) -> Result<Next> {

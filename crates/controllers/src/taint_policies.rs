@@ -10,12 +10,11 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::events;
 use karmada_api::identity::ClusterName;
 use karmada_api::policy::v1alpha1::ClusterTaintPolicy;
-use karmada_api::scope::DecodeError;
 use propagation::taints;
 use serde_json::json;
 
 use crate::Context;
-use crate::error::{During, Result};
+use crate::error::{During, Result, decode};
 use crate::stores::Store;
 
 pub(crate) async fn run(context: Context) {
@@ -57,14 +56,6 @@ pub(crate) async fn run(context: Context) {
         async move { reconcile(&context, &policies, &name).await }
     })
     .await;
-}
-
-fn decode(object: &Object) -> std::result::Result<ClusterTaintPolicy, DecodeError> {
-    ClusterTaintPolicy::from_object(object).map_err(|source| DecodeError {
-        kind: "ClusterTaintPolicy".into(),
-        key: object.key(),
-        source,
-    })
 }
 
 async fn reconcile(context: &Context, policies: &Store<ClusterTaintPolicy>, name: &ClusterName) -> Result<Next> {

@@ -78,7 +78,7 @@ fn pending(context: &Context, rendered: Work) -> Result<Option<Pending>> {
 }
 
 fn merged(existing: &Arc<Object>, rendered: Work) -> Result<Option<Work>> {
-    let work: Work = decoded(existing, Work::from_object(existing))?;
+    let work = decoded(existing, Work::from_object(existing))?;
     works::merge(&work, rendered).map_err(|error| Error::Wait(error.to_string()))
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{DeleteOptions, Patch, PatchOptions};
-use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, labels};
 use karmada_api::manifest::metadata_map;
@@ -129,7 +128,7 @@ fn holds_preserved(context: &Context, member: &Member, namespace: &Object) -> bo
     let preserves = |work: &Arc<Object>| {
         // Most Works name the namespace without being decoded.
         work.annotation(annotations::BINDING_NAMESPACE).is_none_or(|of| of == name)
-            && Work::from_object(work).map_or(true, |work| deletion::preserves_in(&work, name))
+            && Work::read(work).map_or(true, |work| deletion::preserves_in(&work, name))
     };
     namespace.annotation(deletion::HOLDS_PRESERVED).is_some() || works().iter().any(preserves)
 }

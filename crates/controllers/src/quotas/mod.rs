@@ -12,7 +12,6 @@ use controller_runtime::Informer;
 use karmada_api::ApiType;
 use karmada_api::constants::labels;
 use karmada_api::policy::v1alpha1::FederatedResourceQuota;
-use karmada_api::scope::DecodeError;
 use serde_json::{Value, json};
 
 use crate::Context;
@@ -27,14 +26,6 @@ const WORKERS: usize = 4;
 
 fn informer(context: &Context) -> Informer {
     context.control.informer(&FederatedResourceQuota::api_resource())
-}
-
-fn decode(object: &Object) -> std::result::Result<FederatedResourceQuota, DecodeError> {
-    FederatedResourceQuota::from_object(object).map_err(|source| DecodeError {
-        kind: "FederatedResourceQuota".into(),
-        key: object.key(),
-        source,
-    })
 }
 
 /// The quota that a Work belongs to.

@@ -7,13 +7,14 @@ use apimachinery::{Object, ObjectKey};
 use controller_runtime::{Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::constants::events;
+use karmada_api::policy::v1alpha1::FederatedResourceQuota;
 use karmada_api::work::v1alpha1::Work;
 use propagation::quotas;
 use serde_json::{Map, Value, json};
 
-use super::{WORKERS, decode, informer, quota_of, works_of, write_status};
+use super::{WORKERS, informer, quota_of, works_of, write_status};
 use crate::Context;
-use crate::error::{Result, decoded};
+use crate::error::{Result, decode, decoded};
 
 const COMPONENT: &str = "federated-resource-quota-status-controller";
 
@@ -49,7 +50,7 @@ pub(crate) async fn run(context: Context) {
 async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let cached = informer(context).cache().get(key);
     let Some(object) = cached.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
-    let quota = decode(&object)?;
+    let quota = decode::<FederatedResourceQuota>(&object)?;
     let works = works_of(context, key);
     let works = works.iter().map(|work| decoded(work.key(), Work::from_object(work))).collect::<Result<Vec<_>>>()?;
     let reports = quotas::aggregated(&works);

@@ -14,8 +14,8 @@ use karmada_api::policy::v1alpha1::FederatedResourceQuota;
 use karmada_api::work::v1alpha1::Work;
 use propagation::quotas;
 
-use super::{WORKERS, decode, informer, quota_of, works_of};
-use crate::error::{During, Error, Result, all};
+use super::{WORKERS, informer, quota_of, works_of};
+use crate::error::{During, Error, Result, all, decode};
 use crate::{Context, work_writes};
 
 const COMPONENT: &str = "federated-resource-quota-sync-controller";
@@ -57,7 +57,7 @@ pub(crate) async fn run(context: Context) {
 
 async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let object = informer(context).cache().get(key).filter(|it| !it.is_deleting());
-    let quota = object.as_deref().map(decode).transpose()?;
+    let quota = object.as_deref().map(decode::<FederatedResourceQuota>).transpose()?;
     let is_known = |cluster: &str| {
         let cluster = context.clusters.get(cluster);
         cluster.is_some_and(|it| it.metadata.deletion_timestamp.is_none())
