@@ -1,8 +1,6 @@
 //! The key sets of issuers: fetched when a token needs them, and the verification of tokens with them.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::Duration;
 
 use authentication::{Discovery, Issuer, KeySet, Token, User};
@@ -30,9 +28,7 @@ struct State {
     issuer: Issuer,
     keys: RwLock<Option<Fetched>>,
     /// The last attempt; held while one is under way.
-    attempt: Mutex<Option<Instant>>,
-    /// Whether a task fetches old keys again.
-    is_refreshing: AtomicBool,
+    attempt: Arc<Mutex<Option<Instant>>>,
 }
 
 #[derive(Clone)]
@@ -44,14 +40,7 @@ struct Fetched {
 impl Issuers {
     /// Issuers whose keys are not known yet.
     pub fn new(issuers: Vec<Issuer>) -> Self {
-        let state = |issuer| {
-            Arc::new(State {
-                issuer,
-                keys: RwLock::default(),
-                attempt: Mutex::default(),
-                is_refreshing: AtomicBool::new(false),
-            })
-        };
+        let state = |issuer| Arc::new(State { issuer, keys: RwLock::default(), attempt: Arc::default() });
         Self(issuers.into_iter().map(state).collect())
     }
 
@@ -88,12 +77,10 @@ impl State {
         if let Some(known) = known.filter(|known| known.keys.has(id)) {
             // The current token is verified with the current keys. While an issuer does not answer, one task waits for it, and
             // not one for each token.
-            if known.at.elapsed() >= LIFETIME && !self.is_refreshing.swap(true, AcqRel) {
-                let state = Arc::clone(&self);
-                tokio::spawn(async move {
-                    state.fetch(None).await;
-                    state.is_refreshing.store(false, Release);
-                });
+            if known.at.elapsed() >= LIFETIME
+                && let Ok(mut attempt) = Arc::clone(&self.attempt).try_lock_owned()
+            {
+                tokio::spawn(async move { self.fetch_once(&mut attempt, None).await });
             }
             return Some(known.keys);
         }
@@ -103,7 +90,10 @@ impl State {
 
     /// Fetches the keys, unless that was tried lately. Concurrent callers wait for one fetch.
     async fn fetch(&self, key_id: Option<Option<&str>>) {
-        let mut attempt = self.attempt.lock().await;
+        self.fetch_once(&mut *self.attempt.lock().await, key_id).await;
+    }
+
+    async fn fetch_once(&self, attempt: &mut Option<Instant>, key_id: Option<Option<&str>>) {
         let is_there = |id| self.keys.read().as_ref().is_some_and(|known| known.keys.has(id));
         if key_id.is_some_and(is_there) || attempt.is_some_and(|last| last.elapsed() < PAUSE) {
             return;
