@@ -14,6 +14,7 @@ use storage::{Error, LeaseId, Result, Revision};
 
 use crate::failure::Access;
 use crate::inner::Inner;
+use crate::txn::op;
 use crate::wire::{self, Request, Response, Target};
 
 /// It has no prefix, in etcd.
@@ -33,10 +34,6 @@ struct Clock {
 struct Found {
     clock: Clock,
     lease: Option<LeaseId>,
-}
-
-fn op(request: Request) -> wire::RequestOp {
-    wire::RequestOp { request: Some(request) }
 }
 
 /// Reads the clock and the record of its lease.

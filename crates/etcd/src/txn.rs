@@ -82,7 +82,7 @@ pub(crate) fn key_value(kv: wire::KeyValue, layout: &Layout) -> Option<KeyValue>
     })
 }
 
-fn op(request: Request) -> wire::RequestOp {
+pub(crate) fn op(request: Request) -> wire::RequestOp {
     wire::RequestOp { request: Some(request) }
 }
 

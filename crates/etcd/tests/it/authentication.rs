@@ -1,36 +1,12 @@
 //! etcd's authentication, turned on and off beneath a store. The user is the common name of the client certificate.
 
 use etcd::process::authentication::Root;
-use etcd::{Certificates, EtcdStore, Options};
+use etcd::{EtcdStore, Options};
 use futures::StreamExt;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use storage::{Error, Store};
 
+use super::authority::{Authority, flags};
 use super::{Etcd, all, committed, put, txn};
-
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    /// A certificate and its key.
-    fn issue(&self, name: &str) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn client(&self, name: &str) -> Certificates {
-        let (certificate, key) = self.issue(name);
-        let client = Some((certificate.into_bytes(), key.into_bytes()));
-        Certificates { authority: Some(self.0.pem().into_bytes()), client }
-    }
-}
 
 /// The next change of a watch, as `key=value`.
 async fn next(watch: &mut storage::WatchStream) -> String {
@@ -48,18 +24,8 @@ async fn next(watch: &mut storage::WatchStream) -> String {
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
 async fn authentication_that_is_turned_on_denies_until_the_user_has_its_role() {
     let (authority, dir) = (Authority::new(), tempfile::tempdir().unwrap());
-    let (certificate, key) = authority.issue("server");
-    let file = |name: &str, text: &str| {
-        std::fs::write(dir.path().join(name), text).unwrap();
-        dir.path().join(name).display().to_string()
-    };
-    let flags = [
-        format!("--cert-file={}", file("server.crt", &certificate)),
-        format!("--key-file={}", file("server.key", &key)),
-        format!("--trusted-ca-file={}", file("ca.crt", &authority.0.pem())),
-        "--client-cert-auth".to_owned(),
-    ];
-    let etcd = Etcd::start(&flags.each_ref().map(String::as_str));
+    authority.write(dir.path());
+    let etcd = Etcd::start(&flags(dir.path()).each_ref().map(String::as_str));
     let options =
         Options { certificates: authority.client("karmada"), ..etcd.process.options(super::layout()).unwrap() };
     let store = EtcdStore::open(options.clone()).await.unwrap();

@@ -4,6 +4,7 @@
 
 mod apiserver;
 mod authentication;
+mod authority;
 mod cluster;
 mod compaction;
 mod conformance;
