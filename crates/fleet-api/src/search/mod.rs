@@ -413,7 +413,7 @@ fn not_supported(verb: &str, resource: &ApiResource) -> Status {
 
 fn registries(cache: &Cache) -> Result<Vec<ResourceRegistry>, Status> {
     let (objects, _, _) = cache.resource("search.karmada.io/resourceregistries").list(None, None, 0, |_| true)?;
-    objects.iter().map(|object| object.decode().map_err(Status::internal)).collect()
+    objects.iter().map(|object| ResourceRegistry::from_object(object).map_err(Status::internal)).collect()
 }
 
 fn names_resource(registry: &ResourceRegistry, resource: &ApiResource) -> bool {
