@@ -109,8 +109,7 @@ async fn work(
     probes: &Probes,
     begin: impl AsyncFnOnce(&ComponentContext) -> anyhow::Result<StartedComponent>,
 ) -> anyhow::Result<()> {
-    let ended = crate::cli::ended();
-    tokio::pin!(ended);
+    let mut signals = crate::cli::Signals::listen()?;
     let ended_lease = CancellationToken::new();
     let mut leading = None;
     if let Some(lease) = lease.filter(|_| flags.is_true("leader-elect").unwrap_or(true)) {
@@ -118,7 +117,7 @@ async fn work(
         around.registry.gauges(&LEADING).set(&[lease], 0.0);
         let acquired = tokio::select! {
             acquired = election.acquire(&around.client, &around.world, &ended_lease) => acquired,
-            ended = &mut ended => return ended,
+            () = signals.received() => return Ok(()),
         };
         let stop = ended_lease.clone();
         let gauge = around.registry.gauges(&LEADING);
@@ -136,7 +135,7 @@ async fn work(
     }
     let begun = tokio::select! {
         begun = begin(&around) => begun?,
-        ended = &mut ended => return ended,
+        () = signals.received() => return Ok(()),
     };
     let [metrics, health] = [probes.at.metrics, probes.at.health].map(|at| at.map(|at| at.to_string()));
     tracing::info!(metrics, health, "{}", begun.ready);
@@ -144,7 +143,7 @@ async fn work(
     let probed = probed.map(|(what, at)| at.map_or_else(String::new, |at| format!("  {what} on http://{at}\n")));
     crate::cli::print(&format!("{}\n{}", begun.ready, probed.concat()));
     let outcome = tokio::select! {
-        ended = &mut ended => ended,
+        () = signals.received() => Ok(()),
         lost = lost(&mut leading) => Err(lost),
     };
     around.stop.cancel();
