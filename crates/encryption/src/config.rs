@@ -129,10 +129,10 @@ impl Configuration {
 
 /// `identity: {}` is usual, and `identity:` without a value means the same.
 fn identity_as_object(tree: &mut Value) {
-    let rules = tree["resources"].as_array_mut().into_iter().flatten();
-    let providers = rules.flat_map(|rule| rule["providers"].as_array_mut().into_iter().flatten());
+    let rules = tree.get_mut("resources").and_then(Value::as_array_mut).into_iter().flatten();
+    let providers = rules.filter_map(|rule| rule.get_mut("providers")).filter_map(Value::as_array_mut).flatten();
     for provider in providers {
-        if let Some(identity) = provider.as_object_mut().and_then(|it| it.get_mut("identity"))
+        if let Some(identity) = provider.get_mut("identity")
             && identity.is_null()
         {
             *identity = Value::Object(serde_json::Map::new());

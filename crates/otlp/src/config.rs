@@ -1,6 +1,7 @@
 //! `TracingConfiguration` of `apiserver.config.k8s.io`.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use apimachinery::configuration::{ConfigurationError, FileKind, remove_nulls};
@@ -115,15 +116,26 @@ fn endpoint(text: &str) -> Result<Endpoint, String> {
 fn address(text: &str) -> Result<Endpoint, String> {
     let form = || "must be HOST:PORT".to_owned();
     let authority: Authority = text.parse().map_err(|_| form())?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
     let port = match (authority.port_u16(), authority.as_str().len() == authority.host().len()) {
         (Some(port), _) if port > 0 => port,
         (None, true) => PORT,
         _ => return Err(form()),
     };
     // The rest of the text: a user.
-    let is_whole = !authority.as_str().contains('@') && !host.is_empty();
-    if is_whole { Ok(Endpoint::Tcp(host.to_owned(), port)) } else { Err(form()) }
+    let is_whole = !authority.as_str().contains('@');
+    let host = host(authority.host()).filter(|_| is_whole).ok_or_else(form)?;
+    Ok(Endpoint::Tcp(host.to_owned(), port))
+}
+
+/// The name or the address, without an IPv6 address' brackets. An authority may contain more characters than either.
+fn host(text: &str) -> Option<&str> {
+    match text.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').filter(|address| address.parse::<Ipv6Addr>().is_ok()),
+        None => {
+            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+            (!text.is_empty() && text.bytes().all(is_name)).then_some(text)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +187,8 @@ mod tests {
             ("v1", "endpoint: otel:0", "endpoint: Invalid value: \"otel:0\": must be HOST:PORT"),
             ("v1", "endpoint: otel:x", "endpoint: Invalid value: \"otel:x\": must be HOST:PORT"),
             ("v1", "endpoint: 'otel:'", "endpoint: Invalid value: \"otel:\": must be HOST:PORT"),
+            ("v1", "endpoint: 'd$patch['", "endpoint: Invalid value: \"d$patch[\": must be HOST:PORT"),
+            ("v1", "endpoint: '[otel]:4317'", "endpoint: Invalid value: \"[otel]:4317\": must be HOST:PORT"),
             ("v1", "endpoint: ''", "endpoint: Invalid value: \"\": must be HOST:PORT"),
             ("v1", "endpoint: user@otel:4317", "endpoint: Invalid value: \"user@otel:4317\": must be HOST:PORT"),
             (

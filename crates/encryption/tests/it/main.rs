@@ -57,10 +57,11 @@ const SHORT: &str = "MDEyMzQ1Njc4OWFiY2RlZg==";
 const KEY: &[u8] = b"/registry/core/secrets/ns/a";
 
 fn file(resources: &str, providers: &str) -> String {
-    format!(
-        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: [{{resources: [{resources}], \
-         providers: [{providers}]}}]"
-    )
+    with_rules(&format!("[{{resources: [{resources}], providers: [{providers}]}}]"))
+}
+
+fn with_rules(rules: &str) -> String {
+    format!("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: {rules}")
 }
 
 fn of(providers: &str) -> Configuration {
@@ -295,6 +296,11 @@ fn errors_quote_no_secret() {
         file("secrets", "{aesgcm: {keys: [{name: a, secret: TOPSECRET}]}}"),
         file("secrets", "{aesgcm: {keys: TOPSECRET}}"),
         "a: 'TOPSECRET\n".to_owned(),
+        file("secrets", "TOPSECRET"),
+        with_rules("TOPSECRET"),
+        with_rules("[TOPSECRET, 1, [TOPSECRET]]"),
+        with_rules("[{resources: [secrets], providers: TOPSECRET}]"),
+        with_rules("[{resources: [secrets], providers: {identity: TOPSECRET}}]"),
     ] {
         let error = Configuration::parse(text.as_bytes()).expect_err("invalid").to_string();
         assert!(!error.contains("TOPSECRET"), "{error}");
