@@ -237,6 +237,8 @@ const FORBIDDEN: &[(&str, &str, &str, &str)] = &[
     ("crates/apiserver/", "", ".karmada.io", "the API server does not depend on Karmada"),
     ("crates/storage/", "", ".karmada.io", "the store knows no kind"),
     ("crates/", "crates/world/", "clippy::disallowed_methods", "only world reads clocks and random numbers"),
+    ("crates/", "", "\"].as_object_mut(", "indexing panics if the value is no object; use get_mut"),
+    ("crates/", "", "\"].as_array_mut(", "indexing panics if the value is no object; use get_mut"),
 ];
 
 fn forbidden(path: &str, text: &str) -> Vec<String> {

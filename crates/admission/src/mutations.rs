@@ -139,7 +139,10 @@ impl Run<'_, '_> {
             }
             configuration[field] = object[field].clone();
         }
-        let owners = object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
+        let owners = object
+            .get_mut("metadata")
+            .and_then(Value::as_object_mut)
+            .and_then(|metadata| metadata.remove("managedFields"));
         let context = ManagerContext {
             manager: "admission",
             api_version: &resource.info.resource.api_version(),

@@ -194,7 +194,7 @@ fn stored(object: &mut Value) -> Result<Bytes, String> {
     if let Some(resource) = versions::built_in(&text("apiVersion"), &text("kind")) {
         resource.strategy.default(object);
     }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("selfLink");
     }
     keys::encode(object).map_err(|error| error.to_string())

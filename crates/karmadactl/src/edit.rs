@@ -13,7 +13,7 @@ use crate::objects::flags::{self, DryRun, Files, Printing};
 use crate::objects::{self, Item, ObjectSelection};
 use crate::printing::Printer;
 use crate::requests::{self, Patch, WriteOptions};
-use crate::{Context, editor};
+use crate::{Context, answers, editor};
 
 const HEADER: &str = "# Please edit the object below. Lines beginning with a '#' will be ignored,
 # and an empty file will abort the edit. If an error occurs while saving this file will be
@@ -85,10 +85,9 @@ fn parsed(text: &str) -> Result<Option<Vec<Value>>, String> {
         return Ok(None);
     }
     let mut document = yaml::to_json_value(bare.as_bytes()).map_err(|error| error.to_string())?;
-    match document["items"].take() {
-        Value::Array(items) if document["kind"] == "List" => Ok(Some(items)),
-        _ => yaml::to_json_value(bare.as_bytes()).map(|object| Some(vec![object])).map_err(|error| error.to_string()),
-    }
+    answers::check(&document).map_err(|why| format!("the edited document: {why}"))?;
+    let items = if document["kind"] == "List" { answers::take_items(&mut document) } else { None };
+    Ok(Some(items.unwrap_or_else(|| vec![document])))
 }
 
 /// Manifests of `create --edit`; `None` without changes.
@@ -244,7 +243,7 @@ fn recorded(edited: &Value) -> Value {
     if let Some(map) = manifest.as_object_mut() {
         map.remove("status");
     }
-    if let Some(metadata) = manifest["metadata"].as_object_mut() {
+    if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["creationTimestamp", "generation", "resourceVersion", "uid", "managedFields", "selfLink"] {
             metadata.remove(field);
         }

@@ -1,6 +1,7 @@
 //! The `karmadactl` command line as a library: data on stdout, other output on stderr.
 
 pub mod agent;
+mod answers;
 mod api_resources;
 mod api_versions;
 mod apply;

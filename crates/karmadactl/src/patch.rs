@@ -133,7 +133,7 @@ async fn one(
 fn unchanged(before: &Value, after: &Value) -> bool {
     let bare = |object: &Value| {
         let mut object = object.clone();
-        if let Some(metadata) = object["metadata"].as_object_mut() {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
             metadata.remove("resourceVersion");
         }

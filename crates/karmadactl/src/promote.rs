@@ -142,7 +142,7 @@ fn key(context: &Context, args: &PromoteArgs, resource: &ApiResource, name: &str
 fn template(live: &Value) -> Value {
     let mut object = live.clone();
     prune_for_work(&mut object);
-    if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
+    if let Some(labels) = object.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
         labels.retain(|key, _| key != "karmada.io/managed" && key != "work.karmada.io/permanent-id");
         if labels.is_empty() {
             remove(&mut object["metadata"], "labels");

@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
 
-use crate::Context;
+use crate::{Context, answers};
 
 pub const JSON: &str = "application/json";
 pub const JSON_PATCH: &str = "application/json-patch+json";
@@ -92,7 +92,7 @@ pub fn send<'a>(
     Box::pin(async move {
         let attempt = attempt(&method, path);
         let bytes = raw(context, client, method, path, body).await?;
-        serde_json::from_slice(&bytes).map_err(|error| client::Error::Decode { attempt, why: error.to_string() })
+        answers::decode(&attempt, &bytes)
     })
 }
 

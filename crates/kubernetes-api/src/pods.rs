@@ -31,7 +31,7 @@ pub fn keep_but_resources(old: &Value, new: &mut Value) {
     let proposed = std::mem::replace(new, old.clone());
     new["metadata"]["managedFields"] = proposed["metadata"]["managedFields"].clone();
     if new["metadata"]["managedFields"].is_null()
-        && let Some(metadata) = new["metadata"].as_object_mut()
+        && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
     {
         metadata.remove("managedFields");
     }
@@ -112,7 +112,7 @@ pub fn disrupted(pod: &Value, now: Time) -> Value {
     if !pod["status"].is_object() {
         pod["status"] = serde_json::json!({});
     }
-    match pod["status"]["conditions"].as_array_mut() {
+    match pod.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
         Some(_) if already => {}
         Some(conditions) => {
             conditions.retain(|known| known["type"] != TYPE);

@@ -157,7 +157,9 @@ fn name_job_pods(job: &mut Value) {
     // Without labels, a job gets the labels of its template.
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let own = job["metadata"]["labels"].as_object().is_some_and(|labels| !labels.is_empty());
-    if let Some(metadata) = job["metadata"].as_object_mut().filter(|_| labels.is_object() && !own) {
+    if let Some(metadata) =
+        job.get_mut("metadata").and_then(Value::as_object_mut).filter(|_| labels.is_object() && !own)
+    {
         metadata.insert("labels".into(), labels);
     }
 }

@@ -29,12 +29,12 @@ fn has_node_ports(spec: &Value) -> bool {
 }
 
 fn ports(spec: &mut Value) -> impl Iterator<Item = &mut Object> {
-    spec["ports"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut)
+    spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// `clusterIP` is the first of `clusterIPs`; a client may give one of them.
 pub(crate) fn normalize(service: &mut Value) {
-    let Some(spec) = service["spec"].as_object_mut() else { return };
+    let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let single = spec.get("clusterIP").and_then(Value::as_str).unwrap_or_default().to_owned();
     let first = spec.get("clusterIPs").and_then(|list| list[0].as_str()).unwrap_or_default().to_owned();
     match (single.is_empty(), first.is_empty()) {

@@ -76,7 +76,7 @@ pub fn merged(existing: &Value, desired: &Value, import: &str) -> Result<Option<
     if Value::Array(known) != desired["spec"]["ports"] {
         merged["spec"]["ports"] = desired["spec"]["ports"].clone();
     }
-    if let Some(spec) = merged["spec"].as_object_mut() {
+    if let Some(spec) = merged.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("selector");
     }
     Ok((merged != *existing).then_some(merged))

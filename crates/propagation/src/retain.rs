@@ -103,7 +103,7 @@ fn is_same(current: &Value, desired: &Value) -> bool {
 fn retain_metadata(desired: &mut Value, observed: &Value) {
     for field in ["resourceVersion", "finalizers", "ownerReferences"] {
         let value = observed["metadata"][field].clone();
-        let Some(metadata) = desired["metadata"].as_object_mut() else { continue };
+        let Some(metadata) = desired.get_mut("metadata").and_then(Value::as_object_mut) else { continue };
         if value.is_null() {
             metadata.remove(field);
         } else {

@@ -48,7 +48,7 @@ impl Scheduler {
         let mut status = writes::status(&writes::after(binding, &patch), &verdict, now)?;
         patch["status"] = status["status"].take();
         // There is no version yet that the patch could name.
-        if let Some(metadata) = patch["metadata"].as_object_mut() {
+        if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
             metadata.remove("uid");
         }

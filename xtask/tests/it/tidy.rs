@@ -20,6 +20,8 @@ fn each_rule_of_a_source_file_can_fail() {
     assert_eq!(check("crates/storage/src/a.rs", clock), "", "a shell crate may");
     assert_eq!(check("crates/cel/src/a.rs", "//!\n#[cfg(test)]\nuse std::fs;\n"), "", "tests may");
     assert!(check("crates/cel/src/a.rs", "//!\nasync fn a() {}\n").contains("a pure crate uses async fn"));
+    let index = "//!\nobject[\"metadata\"].as_object_mut();\n";
+    assert!(check("crates/storage/src/a.rs", index).contains("use get_mut"));
     let group = "//!\nconst GROUP: &str = \"work.karmada.io\";\n";
     assert!(check("crates/apiserver/src/a.rs", group).contains("does not depend on Karmada"));
     assert!(check("crates/storage/src/a.rs", group).contains("knows no kind"));

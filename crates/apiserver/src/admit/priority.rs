@@ -53,7 +53,7 @@ impl Priorities {
 
     /// Fields set at creation are kept if an update omits them.
     fn keep(pod: &mut Value, old: &Value) {
-        let Some(spec) = pod["spec"].as_object_mut() else { return };
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
         for field in ["priority", "preemptionPolicy"] {
             if let Some(value) = old["spec"].get(field) {
                 spec.entry(field).or_insert_with(|| value.clone());
@@ -62,7 +62,7 @@ impl Priorities {
     }
 
     fn apply(&self, pod: &mut Value) -> Result<(), String> {
-        let Some(spec) = pod["spec"].as_object_mut() else { return Ok(()) };
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         let name = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
         let class = if name.is_empty() {
             self.default_class().map(|(name, class)| {

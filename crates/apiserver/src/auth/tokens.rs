@@ -99,7 +99,7 @@ impl Issuer {
         }
         request["metadata"] = metadata;
         request["spec"]["audiences"] = json!(audiences);
-        if let Some(spec) = request["spec"].as_object_mut() {
+        if let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) {
             // Clients see that the token is not bound.
             spec.entry("boundObjectRef").or_insert(Value::Null);
         }

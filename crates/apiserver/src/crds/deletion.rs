@@ -126,7 +126,9 @@ impl Definitions {
             return false;
         }
         let Ok(mut tree) = object.to_value() else { return true };
-        let Some(finalizers) = tree["metadata"]["finalizers"].as_array_mut() else { return true };
+        let Some(finalizers) = tree.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) else {
+            return true;
+        };
         finalizers.retain(|finalizer| finalizer != CLEANUP_FINALIZER);
         let last = finalizers.is_empty();
         if last && let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {

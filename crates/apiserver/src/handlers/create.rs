@@ -267,7 +267,7 @@ impl Call<'_> {
                 "the namespace of the provided object does not match the namespace sent on the request",
             )),
             None => {
-                if let Some(metadata) = object["metadata"].as_object_mut() {
+                if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
                     metadata.remove("namespace");
                 }
                 Ok(())
@@ -278,7 +278,7 @@ impl Call<'_> {
     /// Sets the server's fields in the metadata of a new object.
     fn own_metadata(&self, object: &mut Value) {
         let uid = self.server.world.uuid();
-        let Some(metadata) = object["metadata"].as_object_mut() else { return };
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
         for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
             metadata.remove(field);
         }

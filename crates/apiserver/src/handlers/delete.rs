@@ -205,7 +205,7 @@ impl Call<'_> {
         if finalizers.is_empty() && grace == 0 && !(self.kind.blocks_deletion)(old) {
             return None;
         }
-        let metadata = new["metadata"].as_object_mut()?;
+        let metadata = new.get_mut("metadata").and_then(Value::as_object_mut)?;
         if finalizers.is_empty() {
             metadata.remove("finalizers");
         } else {
@@ -243,7 +243,7 @@ impl Call<'_> {
     fn last_form(&self, served: Arc<Object>, mut old: Value, revision: Revision) -> Result<Arc<Object>, Status> {
         let strategy = &self.resource.strategy;
         let is_graceful = strategy.grace_seconds(&old, None).is_some();
-        match old["metadata"].as_object_mut() {
+        match old.get_mut("metadata").and_then(Value::as_object_mut) {
             Some(metadata) if strategy.returns_deleted() => {
                 if is_graceful {
                     self.set_deadline(metadata, 0);

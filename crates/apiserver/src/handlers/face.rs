@@ -32,7 +32,10 @@ impl Face for Call<'_> {
         if let Some(wrong) = self.mistyped(&mut shown) {
             return Err(Status::internal(wrong.decoder));
         }
-        let (Some(was), Some(is)) = (object["metadata"].as_object_mut(), shown["metadata"].as_object_mut()) else {
+        let (Some(was), Some(is)) = (
+            object.get_mut("metadata").and_then(Value::as_object_mut),
+            shown.get_mut("metadata").and_then(Value::as_object_mut),
+        ) else {
             return Err(Status::internal("admission removed the metadata of the object"));
         };
         is.remove("managedFields");

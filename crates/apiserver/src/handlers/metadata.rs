@@ -62,7 +62,7 @@ impl Call<'_> {
             [old, new].map(|metadata| Value::Object(Map::from_iter([("metadata".to_owned(), metadata)])));
         let is_known =
             strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&mut new).is_none();
-        if let Some(members) = new["metadata"].as_object_mut() {
+        if let Some(members) = new.get_mut("metadata").and_then(Value::as_object_mut) {
             let is_empty = |value: &Value| match value {
                 Value::Object(map) => map.is_empty(),
                 Value::Array(list) => list.is_empty(),

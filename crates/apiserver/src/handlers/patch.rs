@@ -284,7 +284,7 @@ impl Call<'_> {
             if let Some(wrong) = self.mistyped(&mut object) {
                 return Err(PatchedMismatch::Type(wrong).invalid(&object));
             }
-            if let Some(metadata) = object["metadata"].as_object_mut() {
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.remove("resourceVersion");
             }
             let (created, warnings) = self.create_object(Proposal { object, owners: Some(owners) }, dry_run).await?;

@@ -120,7 +120,7 @@ impl Call<'_> {
     }
 
     fn shown(&self, mut scale: Value) -> Result<Response, Status> {
-        if let Some(metadata) = scale["metadata"].as_object_mut() {
+        if let Some(metadata) = scale.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
         let object = Object::from_value(&scale).map_err(errors::document)?;

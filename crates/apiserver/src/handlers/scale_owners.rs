@@ -80,7 +80,7 @@ pub(super) fn put_back(scale: &Value, object: &mut Value, replicas: &Replicas<'_
             }
         }
     }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("managedFields".into(), kept.into());
     }
 }

@@ -39,7 +39,7 @@ fn may_delete(key: &ObjectKey) -> Result<(), Status> {
 /// A namespace waits for its content, not for a grace period.
 fn mark_deleted(object: &mut Value) {
     if (ROW.blocks_deletion)(object)
-        && let Some(metadata) = object["metadata"].as_object_mut()
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
     {
         metadata.remove("deletionGracePeriodSeconds");
     }
@@ -57,7 +57,7 @@ fn default(object: &mut Value) {
     if name.is_empty() {
         return;
     }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         let labels = metadata.entry("labels").or_insert_with(|| json!({}));
         if labels.is_null() {
             *labels = json!({});

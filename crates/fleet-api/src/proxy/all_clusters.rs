@@ -140,13 +140,20 @@ impl ClusterProxy {
         let mut whole_list: Option<Value> = None;
         for (cluster, answer) in self.get_from_all(server, user, target).await? {
             let bytes = read_body(answer.into_body(), MAX_LIST).await?;
-            let mut list: Value = serde_json::from_slice(&bytes)
-                .map_err(|error| failed(format!("the list of cluster {cluster} cannot be read: {error}")))?;
+            let unreadable =
+                |why: &dyn std::fmt::Display| failed(format!("the list of cluster {cluster} cannot be read: {why}"));
+            let mut list: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
+            // Go's encoder may write an empty list as null.
+            if list.get("items").is_some_and(Value::is_null) {
+                list["items"] = Value::Array(Vec::new());
+            }
+            let more = list.get_mut("items").and_then(Value::as_array_mut);
+            let more = more.ok_or_else(|| unreadable(&"it has no items"))?;
             match &mut whole_list {
                 None => whole_list = Some(list),
                 Some(known) => {
-                    let more = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-                    if let Some(items) = known["items"].as_array_mut() {
+                    let more = std::mem::take(more);
+                    if let Some(items) = known.get_mut("items").and_then(Value::as_array_mut) {
                         items.extend(more);
                     }
                 }

@@ -98,7 +98,7 @@ fn remove_mark(object: &mut Value) -> bool {
     let removed = annotations.remove(CACHED_FROM_CLUSTER).is_some();
     if removed
         && annotations.is_empty()
-        && let Some(metadata) = object["metadata"].as_object_mut()
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
     {
         metadata.remove("annotations");
     }

@@ -42,7 +42,7 @@ const ALWAYS: &[(&str, &str)] = &[
 static SCHEMAS: LazyLock<Vec<(String, String, Value)>> = LazyLock::new(|| {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let spec = |mut crd: Value| {
-        let versions = crd["spec"]["versions"].as_array_mut()?;
+        let versions = crd.pointer_mut("/spec/versions").and_then(Value::as_array_mut)?;
         let stored = versions.iter_mut().find(|version| version["storage"] == true)?;
         let mut schema = stored["schema"]["openAPIV3Schema"]["properties"]["spec"].take();
         strip(&mut schema);

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::get::targets;
 use crate::objects::flags::Files;
 use crate::objects::{self, Item, ObjectSelection};
-use crate::{Context, requests, servers};
+use crate::{Context, answers, requests, servers};
 
 #[derive(Args)]
 pub struct DescribeArgs {
@@ -159,7 +159,7 @@ async fn events(context: &Context, client: &Client, item: &Item, live: &Value) -
     let resource = apimachinery::ApiResource::namespaced("", "v1", "Event", "events");
     let path = options.path(&resource, item.key.namespace());
     let Ok(mut list) = requests::send(context, client, Method::GET, &path, None).await else { return Vec::new() };
-    let Value::Array(mut events) = list["items"].take() else { return Vec::new() };
+    let mut events = answers::take_items(&mut list).unwrap_or_default();
     events.sort_by_key(|event| event["lastTimestamp"].as_str().unwrap_or_default().to_owned());
     events
 }

@@ -10,7 +10,7 @@ use super::kinds::{self, Need, Related};
 use crate::error::Error;
 use crate::objects::Item;
 use crate::servers::reason;
-use crate::{Context, requests};
+use crate::{Context, answers, requests};
 
 /// Objects of a page of a list; kubectl reads as many at a time.
 const PAGE: usize = 500;
@@ -88,9 +88,7 @@ async fn list(
         let page = requests::send(context, client, Method::GET, &path, None).await;
         let mut page = page.map_err(Error::client(format!("list {}", resource.plural)))?;
         let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
-        if let Value::Array(items) = page["items"].take() {
-            found.extend(items);
-        }
+        found.extend(answers::take_items(&mut page).into_iter().flatten());
         if next.is_none() {
             break;
         }

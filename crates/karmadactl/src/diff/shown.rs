@@ -64,7 +64,7 @@ fn mask<'a>(mut before: Option<&'a mut Value>, mut after: Option<&'a mut Value>)
         }
     }
     for object in [before, after].into_iter().flatten() {
-        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut()
+        if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
             && annotations.contains_key(LAST_APPLIED)
         {
             annotations.insert(LAST_APPLIED.to_owned(), json!("***"));

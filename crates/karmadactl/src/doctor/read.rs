@@ -14,7 +14,7 @@ use world::World;
 use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, Validity, seconds};
 use crate::progress::Progress;
 use crate::register::member::SECRET;
-use crate::{resources, servers};
+use crate::{answers, resources, servers};
 
 /// Members probed at a time: each costs a stream here and a connection of the control plane.
 const CONCURRENT: usize = 128;
@@ -188,16 +188,13 @@ async fn each(
     let mut options = ListOptions { limit: PAGE, ..ListOptions::default() };
     for _ in 0..PAGES {
         let path = options.path(resource, namespace);
-        let read = control.document(&path, JSON).await.map_err(|error| servers::reason(&error));
-        let read = read.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string()));
-        let mut page = match read {
+        let read = control.document(&path, JSON).await;
+        let mut page = match read.and_then(|bytes| answers::decode(&format!("GET {path}"), &bytes)) {
             Ok(page) => page,
-            Err(why) => return facts.unread.push((resource.plural.clone(), why)),
+            Err(error) => return facts.unread.push((resource.plural.clone(), servers::reason(&error))),
         };
         let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
-        if let Value::Array(items) = page["items"].take() {
-            items.into_iter().for_each(|item| take(item, facts));
-        }
+        answers::take_items(&mut page).into_iter().flatten().for_each(|item| take(item, facts));
         if next.is_none() || next == options.continue_token {
             return;
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::targets::{self, Target};
 use super::{Options, Output};
+use crate::answers;
 use crate::error::Error;
 use crate::servers::{Server, reason};
 
@@ -204,17 +205,13 @@ fn with_object(path: String, options: &Options) -> String {
 
 async fn document(client: &Client, path: &str, output: &Output) -> Result<Value, client::Error> {
     let bytes = client.document(path, accept(output)).await?;
-    let document: Value = serde_json::from_slice(&bytes)
-        .map_err(|e| client::Error::Decode { attempt: format!("GET {path}"), why: e.to_string() })?;
+    let document = answers::decode(&format!("GET {path}"), &bytes)?;
     Ok(if output.is_table() && document["kind"] != "Table" { plain_table(document) } else { document })
 }
 
 /// For servers without support for Tables.
 pub fn plain_table(mut document: Value) -> Value {
-    let items = match document["items"].take() {
-        Value::Array(items) => items,
-        _ => vec![document.clone()],
-    };
+    let items = answers::take_items(&mut document).unwrap_or_else(|| vec![document.clone()]);
     let row = |object: &Value| {
         let metadata = &object["metadata"];
         json!({"cells": [metadata["name"], metadata["creationTimestamp"]], "object": object})

@@ -20,12 +20,12 @@ pub use args::GetArgs;
 pub use output::Output;
 pub use watch::Watch;
 
-use crate::Context;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::scope::OperationScope;
 use crate::servers::{self, Server};
 use crate::table::Layout;
+use crate::{Context, answers};
 use fetch::{Answer, Found};
 use output::Objects;
 use rows::{Block, View};
@@ -169,7 +169,7 @@ fn sorted(found: Found, options: &Options) -> Vec<Value> {
     let Some(path) = &options.sort_by else { return tables };
     let mut rows: Vec<Value> = Vec::new();
     for table in &mut tables {
-        if let Value::Array(more) = table["rows"].take() {
+        if let Some(Value::Array(more)) = table.get_mut("rows").map(Value::take) {
             rows.extend(more);
         }
     }
@@ -239,8 +239,7 @@ fn objects(found: Found) -> Vec<Value> {
     let (api_version, kind) = (resource.api_version(), resource.kind.clone());
     let mut objects = Vec::new();
     for mut page in found.documents {
-        let Value::Array(items) = page["items"].take() else { continue };
-        for mut item in items {
+        for mut item in answers::take_items(&mut page).into_iter().flatten() {
             if let Value::Object(map) = &mut item {
                 map.entry("apiVersion").or_insert_with(|| api_version.clone().into());
                 map.entry("kind").or_insert_with(|| kind.clone().into());
@@ -253,7 +252,7 @@ fn objects(found: Found) -> Vec<Value> {
 
 /// Removes the managed fields.
 pub fn hide_managed_fields(object: &mut Value) {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
 }

@@ -12,10 +12,10 @@ use super::output::Objects;
 use super::rows::{Block, View};
 use super::targets::Target;
 use super::{Options, hide_managed_fields};
-use crate::Context;
 use crate::error::Error;
 use crate::servers::{Server, reason};
 use crate::table::Layout;
+use crate::{Context, answers};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
@@ -64,15 +64,22 @@ pub async fn run(
     }
     let mut events = select_all(streams);
     while let Some((server, line)) = events.next().await {
-        let event = line.map_err(|status| status.message).and_then(|line| {
-            serde_json::from_slice::<Value>(&line).map_err(|e| format!("a watch event cannot be understood: {e}"))
-        });
+        let event = line.map_err(|status| status.message).and_then(|line| event(&line));
         match event {
-            Ok(event) => screen.event(server, event)?,
+            Ok((type_, object)) => screen.event(server, &type_, object)?,
             Err(why) => failures.push(server.error(why)),
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(Error::Several(failures)) }
+}
+
+/// The type and the object of an event.
+fn event(line: &[u8]) -> Result<(String, Value), String> {
+    let failed = |why: String| format!("a watch event cannot be understood: {why}");
+    let mut event: Value = serde_json::from_slice(line).map_err(|error| failed(error.to_string()))?;
+    let object = event.get_mut("object").map(Value::take).unwrap_or_default();
+    answers::check(&object).map_err(failed)?;
+    Ok((event["type"].as_str().unwrap_or_default().to_owned(), object))
 }
 
 /// Prints the current objects of a server and opens a watch. `None` if the type is ambiguous.
@@ -130,14 +137,11 @@ impl Screen<'_> {
             self.rows(server, page, "ADDED");
             return Ok(());
         }
-        let Value::Array(items) = page["items"].take() else { return Ok(()) };
-        items.into_iter().try_for_each(|item| self.object("ADDED", item))
+        answers::take_items(&mut page).into_iter().flatten().try_for_each(|item| self.object("ADDED", item))
     }
 
-    fn event(&mut self, server: &Server, mut event: Value) -> Result<(), Error> {
-        let type_ = event["type"].as_str().unwrap_or_default().to_owned();
-        let object = event["object"].take();
-        match type_.as_str() {
+    fn event(&mut self, server: &Server, type_: &str, object: Value) -> Result<(), Error> {
+        match type_ {
             "BOOKMARK" => Ok(()),
             "ERROR" => {
                 self.context.log(&format!("{}\n", server.error(object["message"].as_str().unwrap_or("watch error"))));
@@ -145,10 +149,10 @@ impl Screen<'_> {
             }
             _ if self.options.output.is_table() => {
                 let table = if object["kind"] == "Table" { object } else { fetch::plain_table(object) };
-                self.rows(server, table, &type_);
+                self.rows(server, table, type_);
                 Ok(())
             }
-            _ => self.object(&type_, object),
+            _ => self.object(type_, object),
         }
     }
 

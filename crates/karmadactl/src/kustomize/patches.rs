@@ -137,7 +137,7 @@ fn merge(patch: &Value, options: &BTreeMap<String, bool>, resource: &mut Resourc
     }
     let kept: &[&str] = if allows("allowNameChange") { &["namespace"] } else { &["name", "namespace"] };
     for field in kept {
-        match (before["metadata"].get(field), resource.object["metadata"].as_object_mut()) {
+        match (before["metadata"].get(field), resource.object.get_mut("metadata").and_then(Value::as_object_mut)) {
             (Some(value), Some(metadata)) => drop(metadata.insert((*field).to_owned(), value.clone())),
             (None, Some(metadata)) => drop(metadata.remove(*field)),
             (_, None) => {}

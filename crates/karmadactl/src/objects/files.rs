@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::flags::Files;
 use crate::error::Error;
-use crate::{kustomize, requests};
+use crate::{answers, kustomize, requests};
 
 /// kubectl reads these of a directory.
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
@@ -143,7 +143,7 @@ fn add(source: &str, mut document: Value, manifests: &mut Vec<Manifest>) -> Resu
         }
     }
     let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-    if is_list && let Value::Array(items) = document["items"].take() {
+    if is_list && let Some(items) = answers::take_items(&mut document) {
         return items.into_iter().try_for_each(|item| {
             if item["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) && item["items"].is_array() {
                 return Err(Error::message(format!("{source}: a List holds another List")));

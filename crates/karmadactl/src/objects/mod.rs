@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::Context;
 use crate::error::Error;
 use crate::get::targets::{self, Target};
-use crate::requests;
+use crate::{answers, requests};
 use flags::Files;
 
 /// kubectl lists this many objects at a time.
@@ -274,7 +274,7 @@ async fn list(
         let path = options.path(resource, namespace);
         let mut page = requests::send(context, client, Method::GET, &path, None).await?;
         let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
-        if let Value::Array(objects) = page["items"].take() {
+        if let Some(objects) = answers::take_items(&mut page) {
             items.extend(objects.into_iter().map(|object| of_list(resource, object)));
         }
         if next.is_none() || next == options.continue_token {

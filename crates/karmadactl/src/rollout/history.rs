@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::objects::Item;
 use crate::objects::flags::DryRun;
 use crate::printing::Printer;
-use crate::requests;
 use crate::scope::OperationScope;
 use crate::servers::{self, Server, reason};
 use crate::table::{Layout, printable};
+use crate::{answers, requests};
 
 /// Members read at a time, as by `get`.
 const CONCURRENT: usize = 32;
@@ -124,8 +124,7 @@ async fn of_owner(context: &Context, client: &Client, item: &Item, owner: &Value
     let path = ListOptions::labels(selector.to_string()).path(&resource, item.key.namespace());
     let listed = requests::send(context, client, Method::GET, &path, None).await;
     let mut list = listed.map_err(|error| reason(&error))?;
-    let Value::Array(objects) = list["items"].take() else { return Ok(Vec::new()) };
-    Ok(revisions(&resource, owner, objects))
+    Ok(revisions(&resource, owner, answers::take_items(&mut list).unwrap_or_default()))
 }
 
 /// The revisions of the owner, oldest first. Items of lists leave out their kind.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::get::targets;
-use crate::{Context, objects, requests};
+use crate::{Context, answers, objects, requests};
 
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
@@ -87,7 +87,7 @@ pub async fn selected(
     let path = options.path(&resource(), Some(namespace));
     let listed = requests::send(context, client, Method::GET, &path, None).await;
     let mut list = listed.map_err(Error::client("list pods"))?;
-    let Value::Array(mut pods) = list["items"].take() else { return Ok(Vec::new()) };
+    let mut pods = answers::take_items(&mut list).unwrap_or_default();
     sort(&mut pods);
     Ok(pods)
 }

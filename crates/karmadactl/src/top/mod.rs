@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::scope::OperationScope;
 use crate::servers::{self, Server, reason};
-use crate::{Context, requests};
+use crate::{Context, answers, requests};
 use print::{NodeRow, PodRow, SortBy};
 
 const GROUP: &str = "/apis/metrics.k8s.io/v1beta1";
@@ -209,7 +209,7 @@ async fn of_nodes(context: &Context, server: &Server, name: &str, args: &NodeArg
     let resource = apimachinery::ApiResource::cluster("", "v1", "Node", "nodes");
     let listed = requests::send(context, &server.client, Method::GET, &options.path(&resource, None), None).await;
     let mut list = listed.map_err(|error| reason(&error))?;
-    let Value::Array(nodes) = list["items"].take() else { return Ok(Vec::new()) };
+    let nodes = answers::take_items(&mut list).unwrap_or_default();
     let field = if args.show_capacity { "capacity" } else { "allocatable" };
     let row = |node: &Value| {
         let used = usage.iter().find(|it| it["metadata"]["name"] == node["metadata"]["name"]);
@@ -227,11 +227,7 @@ async fn members(context: &Context, clusters: &[String]) -> Result<Vec<Server>, 
 async fn metrics(context: &Context, server: &Server, path: &str) -> Result<Vec<Value>, String> {
     let answer = requests::send(context, &server.client, Method::GET, path, None).await;
     match answer {
-        Ok(mut list) if list["items"].is_array() => match list["items"].take() {
-            Value::Array(items) => Ok(items),
-            _ => Ok(Vec::new()),
-        },
-        Ok(one) => Ok(vec![one]),
+        Ok(mut list) => Ok(answers::take_items(&mut list).unwrap_or_else(|| vec![list])),
         // A 404 that names no object means the group itself.
         Err(error) => match error.status() {
             Some(status)

@@ -187,7 +187,7 @@ async fn finalize(context: &Context, object: &Object, spec: &Spec) -> Result<Nex
     let left: Vec<_> = spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     tree["spec"]["finalizers"] = json!(left);
     // With the current version as precondition: only the finalizer is removed, and concurrent changes are kept.
-    if let Some(metadata) = tree["metadata"].as_object_mut() {
+    if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("resourceVersion");
     }
     let without = decoded(object, Object::from_value(&tree))?;

@@ -148,7 +148,7 @@ fn job_template(old: &Value, spec: &Value, at: &Path, errors: &mut ErrorList) {
         let none = |affinity: &Value| affinity.as_object().is_none_or(serde_json::Map::is_empty);
         if !(none(&affinity) && none(&without(&was["spec"]["affinity"], &Value::Null, &["nodeAffinity"]))) {
             rest["spec"]["affinity"] = affinity;
-        } else if let Some(map) = rest["spec"].as_object_mut() {
+        } else if let Some(map) = rest.get_mut("spec").and_then(Value::as_object_mut) {
             match was["spec"].get("affinity") {
                 Some(affinity) => drop(map.insert("affinity".into(), affinity.clone())),
                 None => drop(map.remove("affinity")),

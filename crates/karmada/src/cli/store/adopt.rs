@@ -100,7 +100,7 @@ fn list(items: &[KeyValue]) -> anyhow::Result<Value> {
     let mut objects = Vec::new();
     for item in items {
         let mut object: Value = serde_json::from_slice(&item.value).context("decoding an object to remove")?;
-        if let Some(metadata) = object["metadata"].as_object_mut() {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             for field in ["uid", "creationTimestamp", "generation", "managedFields"] {
                 metadata.remove(field);
             }
