@@ -5,6 +5,7 @@
 mod apiserver;
 mod authentication;
 mod authority;
+mod clocks;
 mod cluster;
 mod compaction;
 mod conformance;
