@@ -366,6 +366,12 @@ pub trait Store: Send + Sync + 'static {
     /// if history that old is compacted; a future revision skips all changes until then.
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>>;
 
+    /// As [`Store::watch`], for a caller that holds the state before each change: an engine that would have to read it may
+    /// omit it. Then a written key appears as created, and a deleted one has its key alone, with an empty value.
+    fn follow(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
+        self.watch(range, after)
+    }
+
     /// Soon delivers a batch to every open watch whose revision is at least the current one. Without it, a watcher
     /// receives nothing for revisions outside its range.
     fn request_progress(&self) -> BoxFuture<'_, Result<()>>;

@@ -370,7 +370,7 @@ impl Cache {
         let (mut loaded, damaged) = self.store.salvage(everything).await?;
         // Watchers and their history expect revisions to grow.
         loaded.items.sort_by_key(|item| item.mod_revision);
-        let stream = self.store.watch(range, loaded.revision).await?;
+        let stream = self.store.follow(range, loaded.revision).await?;
         let places: Vec<_> =
             self.resources.read().iter().map(|(place, cache)| (place.clone(), Arc::clone(cache))).collect();
         let mut known: HashMap<bytes::Bytes, Revision> = HashMap::new();
