@@ -108,6 +108,10 @@ impl Store for ReadableStore {
         self.0.shares(range, parts)
     }
 
+    fn written_revision(&self) -> Option<Revision> {
+        self.0.written_revision()
+    }
+
     fn shares_revisions(&self) -> bool {
         self.0.shares_revisions()
     }

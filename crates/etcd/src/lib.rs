@@ -232,6 +232,10 @@ impl Store for EtcdStore {
         self.0.inner.divide(range, parts).boxed()
     }
 
+    fn written_revision(&self) -> Option<Revision> {
+        Some(self.0.inner.written())
+    }
+
     fn shares_revisions(&self) -> bool {
         true
     }

@@ -312,6 +312,10 @@ impl Store for EncryptedStore {
         self.below.shares(range, parts)
     }
 
+    fn written_revision(&self) -> Option<Revision> {
+        self.below.written_revision()
+    }
+
     fn shares_revisions(&self) -> bool {
         self.below.shares_revisions()
     }

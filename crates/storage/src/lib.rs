@@ -355,6 +355,11 @@ pub trait Store: Send + Sync + 'static {
     /// watchers in revision order.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>>;
 
+    /// The revision of this process's newest acknowledged write, if [`Store::revision`] is a request to another process.
+    fn written_revision(&self) -> Option<Revision> {
+        None
+    }
+
     /// Applies several transactions, one right after another, or none of them: if one is refused, none is applied, and
     /// every outcome is [`TxnOutcome::Failed`]. Each takes a separate revision, so that a watcher can continue after
     /// any of them, unless [`Store::shares_revisions`]: then all have one revision, and [`Error::OverLimit`] refuses a

@@ -16,6 +16,7 @@ mod restarts;
 mod several;
 mod suite;
 mod tls;
+mod writes;
 
 use std::sync::Arc;
 
