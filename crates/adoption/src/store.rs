@@ -58,8 +58,18 @@ fn change(change: Change) -> Change {
     };
     match change {
         Change::Put { current, previous } => Change::Put { current: read(current), previous: previous.map(read) },
+        // The caller has the value.
+        Change::Delete { previous } if previous.value.is_empty() => Change::Delete { previous },
         Change::Delete { previous } => Change::Delete { previous: read(previous) },
     }
+}
+
+fn changes(batches: WatchStream) -> WatchStream {
+    Box::pin(batches.map(|batch| {
+        let mut batch = batch?;
+        batch.changes = batch.changes.into_iter().map(|(at, it)| (at, change(it))).collect();
+        Ok(batch)
+    }))
 }
 
 impl Store for ReadableStore {
@@ -98,6 +108,10 @@ impl Store for ReadableStore {
         self.0.shares(range, parts)
     }
 
+    fn written_revision(&self) -> Option<Revision> {
+        self.0.written_revision()
+    }
+
     fn shares_revisions(&self) -> bool {
         self.0.shares_revisions()
     }
@@ -115,15 +129,11 @@ impl Store for ReadableStore {
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
-        Box::pin(async move {
-            let batches = self.0.watch(range, after).await?;
-            let readable = batches.map(|batch| {
-                let mut batch = batch?;
-                batch.changes = batch.changes.into_iter().map(|(at, it)| (at, change(it))).collect();
-                Ok(batch)
-            });
-            Ok(Box::pin(readable) as WatchStream)
-        })
+        Box::pin(async move { Ok(changes(self.0.watch(range, after).await?)) })
+    }
+
+    fn follow(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
+        Box::pin(async move { Ok(changes(self.0.follow(range, after).await?)) })
     }
 
     fn request_progress(&self) -> BoxFuture<'_, Result<()>> {

@@ -86,10 +86,9 @@ pub(crate) async fn run(context: Context) {
 fn enqueue_concerned(context: &Context, policy: &Override, queue: &WorkQueue<BindingKey>) {
     let namespace = (policy.scope == Scope::Namespaced).then_some(policy.metadata.namespace.as_str());
     for object in Scope::ALL.into_iter().flat_map(|scope| context.bindings(scope).cache().list(namespace)) {
-        let Ok(binding) = Binding::decode(&object) else { continue };
-        let resource = &binding.spec.resource;
-        let concerned = may_concern(policy, resource)
-            && templates::cached(context, resource).is_none_or(|template| selects(context, policy, &template));
+        let Some(resource) = referenced(&object) else { continue };
+        let concerned = may_concern(policy, &resource)
+            && templates::cached(context, &resource).is_none_or(|template| selects(context, policy, &template));
         if concerned {
             queue.add_with(BindingKey::of(&object), Priority::Low);
         }
@@ -104,6 +103,13 @@ fn selects(context: &Context, policy: &Override, template: &Object) -> bool {
     let selects = |policy: &Override| overrides::concerns(policy, Template(&identity));
     let relabels = || context.overrides.of(None).iter().any(|policy| selects(policy));
     selects(policy) || (policy.scope == Scope::Namespaced && relabels())
+}
+
+/// The template of a binding. Of all bindings, most concern another policy: nothing else of them is decoded.
+fn referenced(binding: &Object) -> Option<ObjectReference> {
+    let spec = binding.member("spec")?;
+    let resource = raw_json::member(&spec, "resource")?;
+    serde_json::from_slice(&spec.slice(resource)).ok()
 }
 
 /// According to the binding's resource reference.

@@ -6,10 +6,18 @@ use crate::layout::Layout;
 use crate::txn::{key_value, revision};
 use crate::wire;
 
+/// Whether changes have the values before. etcd reads them from its history for each watch, and sends them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Previous {
+    Read,
+    Omitted,
+}
+
 /// The state of one watch across its connections.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     range: KeyRange,
+    previous: Previous,
     /// Every change up to this revision has been delivered or does not concern the watch.
     position: Revision,
     /// The first responses of a fragmented one.
@@ -43,9 +51,13 @@ impl From<Batch> for WatchBatch {
 }
 
 impl Assembler {
-    pub fn new(range: KeyRange, after: Revision) -> Self {
+    pub fn new(range: KeyRange, after: Revision, previous: Previous) -> Self {
         // Revision 1 is the empty store.
-        Self { range, position: after.max(1), fragments: Vec::new() }
+        Self { range, previous, position: after.max(1), fragments: Vec::new() }
+    }
+
+    pub fn previous(&self) -> Previous {
+        self.previous
     }
 
     pub fn position(&self) -> Revision {
@@ -107,7 +119,10 @@ impl Assembler {
         let created = !deleted && kv.create_revision == at;
         let Some(current) = key_value(kv, layout).filter(|kv| self.range.contains(&kv.key)) else { return Ok(None) };
         let previous = event.prev_kv.and_then(|kv| key_value(kv, layout));
+        let omitted = self.previous == Previous::Omitted;
         match (previous, deleted) {
+            (None, true) if omitted => Ok(Some(Change::Delete { previous: current })),
+            (None, false) if omitted => Ok(Some(Change::Put { current, previous: None })),
             (Some(previous), true) => Ok(Some(Change::Delete { previous })),
             (previous, false) if created || previous.is_some() => Ok(Some(Change::Put { current, previous })),
             _ => Err(Error::Compacted { requested: self.position, oldest: at.cast_unsigned() }),
@@ -161,7 +176,7 @@ mod tests {
     }
 
     fn watch(prefix: &'static str, after: Revision) -> Assembler {
-        Assembler::new(KeyRange::prefix(prefix), after)
+        Assembler::new(KeyRange::prefix(prefix), after, Previous::Read)
     }
 
     #[test]
@@ -213,5 +228,13 @@ mod tests {
         }
         let ended = wire::WatchResponse { canceled: true, compact_revision: 12, ..Default::default() };
         assert_eq!(steps(&mut it, vec![ended]), ["ended Some(12) "]);
+    }
+
+    #[test]
+    fn values_before_can_be_omitted() {
+        let mut it = Assembler::new(KeyRange::prefix("/"), 4, Previous::Omitted);
+        let changed = wire::Event { kv: Some(kv("/a", "2", 2, 5)), ..put("/a", "2", 5) };
+        let events = vec![response(5, false, vec![changed]), response(6, false, vec![delete("/a", 6, None)])];
+        assert_eq!(steps(&mut it, events), ["5: 5+/a", "6: 6-/a"]);
     }
 }

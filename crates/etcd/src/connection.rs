@@ -220,7 +220,8 @@ impl Connections {
                     let left = deadline.saturating_duration_since(Instant::now());
                     let several = self.endpoints.len() > 1 && access == Access::Read;
                     let attempt = if several { left.min(READ_ATTEMPT) } else { left };
-                    match peer.unary(path, message.clone(), attempt).await {
+                    let answer = peer.unary(path, message.clone(), attempt);
+                    match self.leaving_if_silent(&peer, access, answer).await {
                         Ok(answer) => return Ok(answer),
                         Err(failure) => {
                             if failure.is_of_the_member() {
@@ -237,6 +238,24 @@ impl Connections {
             tracing::debug!(path, endpoint = %failure.endpoint, message = %failure.message, "etcd: another attempt");
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Waits for the answer to a write, which cannot be repeated at another member. Meanwhile others need not wait for a
+    /// member that is as slow as a read would not have it.
+    async fn leaving_if_silent<A>(
+        &self,
+        peer: &Peer,
+        access: Access,
+        answer: impl Future<Output = Result<A, Failure>>,
+    ) -> Result<A, Failure> {
+        let mut answer = std::pin::pin!(answer);
+        if access == Access::Write && self.endpoints.len() > 1 {
+            match timeout(READ_ATTEMPT, &mut answer).await {
+                Ok(answer) => return answer,
+                Err(_) => self.discard(peer).await,
+            }
+        }
+        answer.await
     }
 
     fn all(&self) -> Arc<str> {

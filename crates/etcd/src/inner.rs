@@ -25,6 +25,8 @@ pub(crate) struct Inner {
     me: Weak<Inner>,
     /// The highest revision that etcd has reported.
     newest: AtomicU64,
+    /// The highest revision of a transaction of this process.
+    written: AtomicU64,
     /// The next request for the revision, which has not been sent.
     next_revision: Mutex<Option<Shared<BoxFuture<'static, Result<Revision>>>>>,
     one_revision: Arc<tokio::sync::Mutex<()>>,
@@ -43,6 +45,7 @@ impl Inner {
             limit,
             me: Weak::clone(me),
             newest: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             next_revision: Mutex::default(),
             one_revision: Arc::default(),
             wanted: tokio::sync::watch::Sender::new(0),
@@ -53,6 +56,10 @@ impl Inner {
 
     pub fn newest(&self) -> Revision {
         self.newest.load(SeqCst)
+    }
+
+    pub fn written(&self) -> Revision {
+        self.written.load(SeqCst)
     }
 
     /// A watch has delivered this revision.
@@ -116,6 +123,9 @@ impl Inner {
             Ok(answer) => {
                 self.observe(answer.header.as_ref(), before)?;
                 self.note(txns, &answer);
+                if answer.succeeded {
+                    self.written.fetch_max(revision(answer.header.as_ref()), SeqCst);
+                }
                 Ok(outcomes(answer, txns, &self.layout))
             }
             Err(failure) => Err(match (failure.meaning(), lease_of(txns)) {

@@ -37,6 +37,7 @@ use storage::{
 };
 use tokio::task::AbortHandle;
 
+use assemble::Previous;
 use connection::Connections;
 pub use endpoint::{Certificates, Endpoint, Renewal, SettingsError};
 use inner::Inner;
@@ -107,6 +108,12 @@ pub struct EtcdStore(Arc<Handle>);
 struct Handle {
     inner: Arc<Inner>,
     compactor: Option<AbortHandle>,
+}
+
+impl Handle {
+    fn open(&self, range: KeyRange, after: Revision, previous: Previous) -> BoxFuture<'_, Result<WatchStream>> {
+        async move { Ok(Box::pin(self.inner.open_watch(range, after, previous).await?) as WatchStream) }.boxed()
+    }
 }
 
 impl Drop for Handle {
@@ -225,6 +232,10 @@ impl Store for EtcdStore {
         self.0.inner.divide(range, parts).boxed()
     }
 
+    fn written_revision(&self) -> Option<Revision> {
+        Some(self.0.inner.written())
+    }
+
     fn shares_revisions(&self) -> bool {
         true
     }
@@ -242,7 +253,11 @@ impl Store for EtcdStore {
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
-        async move { Ok(Box::pin(self.0.inner.open_watch(range, after).await?) as WatchStream) }.boxed()
+        self.0.open(range, after, Previous::Read)
+    }
+
+    fn follow(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
+        self.0.open(range, after, Previous::Omitted)
     }
 
     fn request_progress(&self) -> BoxFuture<'_, Result<()>> {

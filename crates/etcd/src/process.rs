@@ -2,6 +2,7 @@
 //! directories of its own. It is killed when it is dropped. Not for production.
 
 pub mod authentication;
+pub mod clock;
 pub mod cluster;
 pub mod network;
 

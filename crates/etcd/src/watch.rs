@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
 
-use crate::assemble::{Assembler, Step};
+use crate::assemble::{Assembler, Previous, Step};
 use crate::connection::Peer;
 use crate::failure::{Access, Failure};
 use crate::history::Anchor;
@@ -60,6 +60,7 @@ impl Inner {
         self: &Arc<Self>,
         range: KeyRange,
         after: Revision,
+        previous: Previous,
     ) -> Result<impl Stream<Item = Result<WatchBatch>> + Send + use<>> {
         // A key that does not exist: only its revision is of interest.
         match self.read_one(b"\0", Some(after)).await {
@@ -68,7 +69,7 @@ impl Inner {
         }
         let mut watch = Watch {
             inner: Arc::clone(self),
-            assembler: Assembler::new(range.clone(), after),
+            assembler: Assembler::new(range.clone(), after, previous),
             range,
             open: None,
             after,
@@ -220,7 +221,7 @@ impl Watch {
             range_end: range.end,
             start_revision: self.assembler.begin(),
             progress_notify: true,
-            prev_kv: true,
+            prev_kv: self.assembler.previous() == Previous::Read,
             fragment: true,
         };
         let (requests, receiver) = mpsc::channel(2);

@@ -153,6 +153,24 @@ impl EncryptedStore {
         self.encryption.open(item, &self.places).await.map_err(|(damage, _)| Error::Damaged(damage))
     }
 
+    /// Batches with decrypted values.
+    fn readable(&self, batches: WatchStream) -> WatchStream {
+        let (encryption, places) = (Arc::clone(&self.encryption), Arc::clone(&self.places));
+        let readable = batches.then(move |batch| {
+            let (encryption, places) = (Arc::clone(&encryption), Arc::clone(&places));
+            async move {
+                let mut batch = batch?;
+                let mut changes = Vec::with_capacity(batch.changes.len());
+                for (revision, change) in batch.changes {
+                    changes.push((revision, readable(&encryption, &places, change).await));
+                }
+                batch.changes = changes;
+                Ok(batch)
+            }
+        });
+        Box::pin(readable)
+    }
+
     fn sealed(&self, mut txn: Txn) -> Result<Txn> {
         for op in &mut txn.ops {
             let Op::Put { key, value, .. } = op else { continue };
@@ -245,6 +263,8 @@ async fn readable(encryption: &Encryption, places: &Places, change: Change) -> C
             };
             Change::Put { current: open(current).await, previous }
         }
+        // The caller has the value.
+        Change::Delete { previous } if previous.value.is_empty() => Change::Delete { previous },
         Change::Delete { previous } => Change::Delete { previous: open(previous).await },
     }
 }
@@ -292,6 +312,10 @@ impl Store for EncryptedStore {
         self.below.shares(range, parts)
     }
 
+    fn written_revision(&self) -> Option<Revision> {
+        self.below.written_revision()
+    }
+
     fn shares_revisions(&self) -> bool {
         self.below.shares_revisions()
     }
@@ -322,23 +346,11 @@ impl Store for EncryptedStore {
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
-        Box::pin(async move {
-            let batches = self.below.watch(range, after).await?;
-            let (encryption, places) = (Arc::clone(&self.encryption), Arc::clone(&self.places));
-            let readable = batches.then(move |batch| {
-                let (encryption, places) = (Arc::clone(&encryption), Arc::clone(&places));
-                async move {
-                    let mut batch = batch?;
-                    let mut changes = Vec::with_capacity(batch.changes.len());
-                    for (revision, change) in batch.changes {
-                        changes.push((revision, readable(&encryption, &places, change).await));
-                    }
-                    batch.changes = changes;
-                    Ok(batch)
-                }
-            });
-            Ok(Box::pin(readable) as WatchStream)
-        })
+        Box::pin(async move { Ok(self.readable(self.below.watch(range, after).await?)) })
+    }
+
+    fn follow(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
+        Box::pin(async move { Ok(self.readable(self.below.follow(range, after).await?)) })
     }
 
     fn request_progress(&self) -> BoxFuture<'_, Result<()>> {

@@ -355,6 +355,11 @@ pub trait Store: Send + Sync + 'static {
     /// watchers in revision order.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>>;
 
+    /// The revision of this process's newest acknowledged write, if [`Store::revision`] is a request to another process.
+    fn written_revision(&self) -> Option<Revision> {
+        None
+    }
+
     /// Applies several transactions, one right after another, or none of them: if one is refused, none is applied, and
     /// every outcome is [`TxnOutcome::Failed`]. Each takes a separate revision, so that a watcher can continue after
     /// any of them, unless [`Store::shares_revisions`]: then all have one revision, and [`Error::OverLimit`] refuses a
@@ -365,6 +370,12 @@ pub trait Store: Send + Sync + 'static {
     /// Changes with a revision greater than `after`, in order and without gaps; later ones as they happen. `Compacted`
     /// if history that old is compacted; a future revision skips all changes until then.
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>>;
+
+    /// As [`Store::watch`], for a caller that holds the state before each change: an engine that would have to read it may
+    /// omit it. Then a written key appears as created, and a deleted one has its key alone, with an empty value.
+    fn follow(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
+        self.watch(range, after)
+    }
 
     /// Soon delivers a batch to every open watch whose revision is at least the current one. Without it, a watcher
     /// receives nothing for revisions outside its range.

@@ -59,6 +59,8 @@ impl ServiceAddresses {
     async fn assign_and_claim(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let (requested, cache) = (request.object.as_deref().cloned(), request.known.cache);
         let (store, mut lease) = (&**cache.store(), None);
+        // What another process has released is free.
+        cache.catch_up().await?;
         for _ in 0..TRIES {
             self.assign(request)?;
             let allocations = request.object.as_deref().map(|object| newly_held(request.old, object));

@@ -69,7 +69,7 @@ impl Cache {
         });
         let range = KeyRange::prefix(keys::ROOT);
         let (load::Loaded { resources, lost }, revision) = load::load(&*store, &range, load::AT_HAND).await?;
-        let stream = store.watch(range, revision).await?;
+        let stream = store.follow(range, revision).await?;
         for (place, objects) in resources.into_iter().filter(|(place, _)| cache.has(place)) {
             for (_, object) in &objects {
                 let current = Some(Arc::clone(object));

@@ -39,6 +39,9 @@ pub use unreadable::{UNREADABLE, is_unreadable};
 /// How long a read waits for a revision that has not happened yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
+/// How long a write of this process takes at most to arrive in the cache, unless it has changed other keys only.
+const DELIVERY: Duration = Duration::from_millis(100);
+
 /// Objects found at the start are packed after this time, when initial lists are over.
 const SETTLED: Duration = Duration::from_secs(30);
 
@@ -191,6 +194,21 @@ impl Cache {
             self.store.request_progress().await.map_err(crate::errors::store)?;
         }
         Ok(self.reach(newest).await)
+    }
+
+    /// Waits until the cache holds this process's own writes, without a request to the store. Returns whether it holds
+    /// everything that was acknowledged to anyone before this call: a write that the store accepts needs no more, because
+    /// it is guarded, but an answer without a write does.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn catch_up_own(&self) -> Result<bool, Status> {
+        let Some(written) = self.store.written_revision() else { return self.catch_up().await.map(|_| true) };
+        if self.revision() >= written || tokio::time::timeout(DELIVERY, self.reach(written)).await.is_ok() {
+            return Ok(false);
+        }
+        // It may have changed none of the cached keys, or the store cannot be reached.
+        self.catch_up().await.map(|_| true)
     }
 
     /// Waits for a revision that some write is known to have got.
@@ -370,7 +388,7 @@ impl Cache {
         let (mut loaded, damaged) = self.store.salvage(everything).await?;
         // Watchers and their history expect revisions to grow.
         loaded.items.sort_by_key(|item| item.mod_revision);
-        let stream = self.store.watch(range, loaded.revision).await?;
+        let stream = self.store.follow(range, loaded.revision).await?;
         let places: Vec<_> =
             self.resources.read().iter().map(|(place, cache)| (place.clone(), Arc::clone(cache))).collect();
         let mut known: HashMap<bytes::Bytes, Revision> = HashMap::new();

@@ -121,13 +121,7 @@ impl Call<'_> {
         };
         prepare(&mut object);
         let operation = Operation::Create;
-        // Values held by a deleted object are free only once the cache has processed its deletion.
-        self.server.cache.catch_up().await?;
-        // Objects that expire have no such values; each of many that are created at once would wait for those before
-        // it.
-        if self.kind.lifetime.is_none() && !std::ptr::eq(self.stored(), &*self.server.cache) {
-            self.stored().catch_up().await?;
-        }
+        self.catch_up_to_create(&key, dry_run).await?;
         let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
         let mut request = AdmissionRequest { generated_name, owners: Some(&owners), ..request };
         self.server.admission.mutate(&mut request).await?;
@@ -142,7 +136,7 @@ impl Call<'_> {
         }
         wrong.extend(strategy.validate_create(&object));
         self.refuse_invalid(&name, &wrong)?;
-        let repeats = matches!(self.cache().get(&key), Ok(Some(_)));
+        let repeats = self.repeats(&key).await?;
         let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
         let request = AdmissionRequest { repeats, generated_name, owners: Some(&owners), ..request };
         self.validate_status_of(&request).await?;
@@ -172,6 +166,32 @@ impl Call<'_> {
             other => other?,
         };
         Ok((self.served(object).await?, warnings))
+    }
+
+    /// Values held by a deleted object are free only once the cache has processed its deletion.
+    async fn catch_up_to_create(&self, key: &ObjectKey, dry_run: bool) -> Result<(), Status> {
+        let cache = &self.server.cache;
+        let is_current = cache.catch_up_own().await?;
+        // Another process may have created the namespace. Whether the object exists, a write leaves to the store.
+        if !is_current && (dry_run || lifecycle::open(cache, &self.resource.info, key).is_err()) {
+            cache.catch_up().await?;
+        }
+        // Objects that expire have no such values; each of many that are created at once would wait for those before
+        // it.
+        if self.kind.lifetime.is_none() && !std::ptr::eq(self.stored(), &**cache) {
+            self.stored().catch_up().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the object exists already, so that the store will refuse it.
+    async fn repeats(&self, key: &ObjectKey) -> Result<bool, Status> {
+        let is_found = || matches!(self.cache().get(key), Ok(Some(_)));
+        if is_found() && self.stored().store().written_revision().is_some() {
+            // Another process may have deleted it.
+            self.stored().catch_up().await?;
+        }
+        Ok(is_found())
     }
 
     /// Rejects creates while the definition is terminating: a client that recreates deleted objects would keep it from
@@ -209,6 +229,8 @@ impl Call<'_> {
                     return self.cache().committed(key, encoded, revision).map_err(errors::document);
                 }
                 TxnOutcome::Failed { current, .. } if matches!(current.first(), Some(Some(_))) => {
+                    // Whether it is being deleted is part of the message.
+                    self.stored().catch_up().await?;
                     return Err(self.exists(key));
                 }
                 // The namespace was written concurrently; if that was its deletion, the next attempt detects it.

@@ -45,7 +45,9 @@ pub(crate) enum Deleted {
 impl Call<'_> {
     pub(super) async fn delete(&self, body: Body) -> Result<Response, Status> {
         let options = self.delete_options(&body::read(body).await?)?;
-        self.stored().catch_up().await?;
+        if !self.stored().catch_up_own().await? && options.is_dry_run() {
+            self.stored().catch_up().await?;
+        }
         let named = &self.resource.info.resource;
         match self.delete_object(&self.key(), &options).await? {
             Deleted::Gone(object) if self.shared => {
@@ -103,9 +105,27 @@ impl Call<'_> {
             true => None,
             false => self.follow_writers(key).await,
         };
+        let mut is_current = options.is_dry_run() || self.stored().store().written_revision().is_none();
+        if !is_current && self.cache().get(key)?.is_none() {
+            self.stored().catch_up().await?;
+            is_current = true;
+        }
         let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
-            match self.try_delete(key, &stored, options).await? {
+            let attempt = self.try_delete(key, &stored, options).await;
+            let is_of_store = match &attempt {
+                Ok(Ok(Deleted::Waiting(object))) => object.revision() != stored.revision(),
+                Ok(_) => true,
+                Err(status) => status.code >= 500,
+            };
+            if !is_current && !is_of_store {
+                is_current = true;
+                if let Some(newer) = self.newer(key, &stored).await? {
+                    stored = newer;
+                    continue;
+                }
+            }
+            match attempt? {
                 Ok(deleted) => return Ok(deleted),
                 Err(Some(newer)) => stored = newer,
                 Err(None) => return Err(self.not_found(&key.name)),

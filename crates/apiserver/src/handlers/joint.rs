@@ -28,6 +28,8 @@ impl Call<'_> {
         if self.server.admission.joining(&self.resource.info).next().is_none() {
             return self.transact(guards, vec![op]).await;
         }
+        // Another process may have created what is written as well.
+        self.server.cache.catch_up().await?;
         let new = match &op {
             Op::Put { value, .. } => Some(parsed(value)?),
             Op::Delete { .. } => None,

@@ -30,7 +30,7 @@ impl Call<'_> {
         }
         let key = self.key();
         let _writing = self.follow_writers(&key).await;
-        self.stored().catch_up().await?;
+        let is_current = self.stored().catch_up_own().await?;
         let Some(stored) = self.cache().get(&key)? else { return Ok(None) };
         if !self.resource.strategy.leaves_metadata_alone(&stored) {
             return Ok(None);
@@ -38,7 +38,8 @@ impl Call<'_> {
         let Some(is_version_named) = named(Some(metadata), &stored) else { return Ok(None) };
         let Some((old, new)) = self.metadatas(&stored, metadata, &fields)? else { return Ok(None) };
         if old == new {
-            return Ok(Some(stored));
+            let is_newest = is_current || self.newer(&key, &stored).await?.is_none();
+            return Ok(is_newest.then_some(stored));
         }
         let Some(encoded) = self.with_metadata(&stored, &old, &new) else { return Ok(None) };
         self.replace_part(&key, &stored, &encoded, self.is_finished(&new), is_version_named).await

@@ -9,6 +9,7 @@ mod frames;
 mod joint;
 mod kind;
 mod metadata;
+mod modify;
 mod options;
 pub(crate) mod ownership;
 mod patch;

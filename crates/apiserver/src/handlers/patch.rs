@@ -273,7 +273,10 @@ impl Call<'_> {
             })
             .map_err(|e| e.to_status())
         };
-        self.stored().catch_up().await?;
+        let is_current = self.stored().catch_up_own().await?;
+        if !is_current && self.cache().get(&self.key())?.is_none() {
+            self.stored().catch_up().await?;
+        }
         if self.cache().get(&self.key())?.is_none() {
             if !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));

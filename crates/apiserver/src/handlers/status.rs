@@ -22,12 +22,13 @@ impl Call<'_> {
         let Some((metadata, change)) = parts(patch) else { return Ok(None) };
         let key = self.key();
         let _writing = self.follow_writers(&key).await;
-        self.stored().catch_up().await?;
+        let is_current = self.stored().catch_up_own().await?;
         let Some(stored) = self.cache().get(&key)?.filter(|stored| !stored.is_deleting()) else { return Ok(None) };
         let Some(is_version_named) = named(metadata, &stored) else { return Ok(None) };
         let Some((old, new)) = self.statuses(&stored, change)? else { return Ok(None) };
         if old == new {
-            return Ok(Some(stored));
+            let is_newest = is_current || self.newer(&key, &stored).await?.is_none();
+            return Ok(is_newest.then_some(stored));
         }
         let Some(encoded) = self.spliced(&stored, &old, &new) else { return Ok(None) };
         self.replace_part(&key, &stored, &encoded, false, is_version_named).await

@@ -1,4 +1,4 @@
-//! update, and the compare-and-swap loop under every change of an existing object.
+//! update, and the write of every change of an existing object.
 
 use std::sync::Arc;
 
@@ -20,9 +20,6 @@ use crate::limits::fairness::writers::Writing;
 use crate::request::options::Write;
 use crate::wire::respond;
 
-/// Retries after concurrent writes; kube-apiserver gives a patch as many.
-const TRIES: usize = 5;
-
 /// The result of a write of an object.
 pub(crate) struct Changed {
     pub object: Arc<Object>,
@@ -37,7 +34,13 @@ impl Call<'_> {
         self.require_name(&object)?;
         self.check_name(&mut object)?;
         self.check_namespace(&mut object)?;
-        self.stored().catch_up().await?;
+        // With a version it is tried once; without one, as often as it takes.
+        let has_version = object["metadata"]["resourceVersion"].as_str().is_some_and(|text| !matches!(text, "" | "0"));
+        let named = |found: &Object| !has_version || object["metadata"]["resourceVersion"] == found.resource_version();
+        let is_current = self.stored().catch_up_own().await?;
+        if !is_current && !self.cache().get(&self.key())?.is_some_and(|found| named(&found)) {
+            self.stored().catch_up().await?;
+        }
         if self.cache().get(&self.key())?.is_none() {
             if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
@@ -51,11 +54,13 @@ impl Call<'_> {
             return Ok(response);
         }
         self.require_version(&object)?;
-        // With a version it is tried once; without one, as often as it takes.
-        let has_version = object["metadata"]["resourceVersion"].as_str().is_some_and(|text| !matches!(text, "" | "0"));
         let object = parking_lot::Mutex::new(object);
         let proposal = |_: &Live<'_>| {
             let mut object = object.lock();
+            if object.is_null() {
+                // Another version than the named one was found after the first attempt.
+                return Err(self.conflict(&self.key()));
+            }
             let object = if has_version { object.take() } else { object.clone() };
             Ok(Proposal::from(object))
         };
@@ -110,39 +115,6 @@ impl Call<'_> {
         self.refuse_invalid(&self.info.name, &[error])
     }
 
-    /// Reads, applies `change`, and writes; repeats after concurrent writes, unless the change names the version it is
-    /// based on.
-    pub(crate) async fn modify(
-        &self,
-        key: &ObjectKey,
-        dry_run: bool,
-        change: impl Fn(&Live<'_>) -> Result<Proposal, Status>,
-    ) -> Result<Changed, Status> {
-        // One of a crowd of writers would be in time; the others would do their work in vain.
-        let _writing = match dry_run {
-            true => None,
-            false => self.follow_writers(key).await,
-        };
-        // A write that was just acknowledged may not be in the cache yet. With its predecessor, a change would appear
-        // as a no-op, and the newest resourceVersion as a conflict.
-        self.stored().catch_up().await?;
-        let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
-        for _ in 0..TRIES {
-            let served = self.served(Arc::clone(&stored)).await?;
-            let json = served.json();
-            let live = Live::of(&json)?;
-            let new = change(&live)?;
-            let named_version = self.check_preconditions(&live.tree, &new.object)?;
-            match self.write(key, &stored, &served, &live, new, dry_run).await? {
-                Written::Done(changed) => return Ok(changed),
-                Written::Raced(_) if named_version => return Err(self.conflict(key)),
-                Written::Raced(None) => return Err(self.not_found(&key.name)),
-                Written::Raced(Some(newer)) => stored = newer,
-            }
-        }
-        Err(self.conflict(key))
-    }
-
     /// Waits for the other writers of an object; of several writes together, all have waited before.
     pub(super) async fn follow_writers(&self, key: &ObjectKey) -> Option<Writing<'_>> {
         if self.seat.is_some() {
@@ -158,7 +130,7 @@ impl Call<'_> {
     }
 
     /// Whether the new object has a resourceVersion; an error if that is not the stored one.
-    fn check_preconditions(&self, old: &Value, new: &Value) -> Result<bool, Status> {
+    pub(super) fn check_preconditions(&self, old: &Value, new: &Value) -> Result<bool, Status> {
         let named = &self.resource.info.resource;
         let (was, is) = (&old["metadata"], &new["metadata"]);
         let uid = is["uid"].as_str().unwrap_or_default();
@@ -200,7 +172,7 @@ impl Call<'_> {
     }
 
     #[allow(clippy::too_many_arguments, reason = "one write has these parts, and one caller")]
-    async fn write(
+    pub(super) async fn write(
         &self,
         key: &ObjectKey,
         stored: &Arc<Object>,
@@ -250,7 +222,7 @@ impl Call<'_> {
             let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
             let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
             self.server.admission.validate_by_user_programs(&request).await?;
-            return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
+            return Ok(Written::Unchanged(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }
         let mut wrong = self.metadata_errors(old, &new);
         if self.has_core_metadata() {
@@ -433,6 +405,8 @@ impl Call<'_> {
 
 pub(super) enum Written {
     Done(Changed),
+    /// Nothing had to be written.
+    Unchanged(Changed),
     /// Another write came first; the current object, if it still exists.
     Raced(Option<Arc<Object>>),
 }

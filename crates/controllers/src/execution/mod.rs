@@ -122,10 +122,11 @@ async fn run(context: Context) {
     if !context.synced().await || context.engine.started.swap(true, Ordering::Relaxed) {
         return context.stop.cancelled().await;
     }
-    let on_works = context.clone();
-    context.works.subscribe(move |event| note_work(&on_works, event));
+    // Clusters first: the Works known by now are queued once, by their own events.
     let on_clusters = context.clone();
     context.cluster_informer.subscribe(move |event| note_cluster(&on_clusters, event));
+    let on_works = context.clone();
+    context.works.subscribe(move |event| note_work(&on_works, event));
     let on_connections = context.downgrade();
     context.members.on_reconnect(move |member, resources| {
         if let Some(context) = Context::upgrade(&on_connections) {
@@ -223,7 +224,8 @@ fn note_cluster(context: &Context, event: &Event) {
     let name = ClusterName::from(name);
     let was = context.engine.ready.lock().insert(name.clone(), ready).unwrap_or(false);
     let leaves = matches!(event, Event::Updated { old, new } if old.is_deleting() != new.is_deleting());
-    if (ready && !was) || leaves {
+    let is_known = matches!(event, Event::Added { initial: true, .. });
+    if !is_known && ((ready && !was) || leaves) {
         works_of(context, &name).into_iter().for_each(|work| enqueue(context, work, Priority::Low));
     }
 }

@@ -352,6 +352,11 @@ impl Plane {
         &self.controlled
     }
 
+    /// The registry of the controllers' metrics.
+    pub fn metrics(&self) -> &metrics::Registry {
+        &self.settings.metrics
+    }
+
     /// The requests of controllers and scheduler to the control plane, by verb and resource, without events.
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let rows = self.controlled.request_counts().into_iter();

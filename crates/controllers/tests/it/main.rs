@@ -12,6 +12,7 @@ mod identities;
 mod journey;
 mod log;
 mod network;
+mod order;
 mod quotas;
 mod rebalancer;
 mod restored;

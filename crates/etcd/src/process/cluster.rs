@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prost::Message;
 
+use super::clock::Clock;
 use super::network::{Link, Network, Node, Relay};
 use super::{Process, Starting};
 use crate::connection::Connections;
@@ -201,6 +202,14 @@ impl Cluster {
         Ok(())
     }
 
+    /// The clocks of a member until it is killed.
+    ///
+    /// # Errors
+    /// When it has ended, or its clocks cannot be moved.
+    pub fn clock(&self, number: usize) -> Result<Clock> {
+        self.process(number)?.clock()
+    }
+
     /// Cuts a member off from the others. Clients still reach it.
     pub fn cut_off(&self, number: usize) {
         for other in (0..self.size()).filter(|other| *other != number) {
@@ -286,8 +295,12 @@ impl Cluster {
     }
 
     fn signal(&self, number: usize, signal: &str) -> Result<()> {
+        self.process(number)?.signal(signal)
+    }
+
+    fn process(&self, number: usize) -> Result<&Process> {
         let ended = || Error::other(format!("member {number} does not run"));
-        self.members[number].process.as_ref().ok_or_else(ended)?.signal(signal)
+        self.members[number].process.as_ref().ok_or_else(ended)
     }
 
     fn data_dir(&self, number: usize) -> PathBuf {

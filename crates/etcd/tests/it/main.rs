@@ -5,6 +5,7 @@
 mod apiserver;
 mod authentication;
 mod authority;
+mod clocks;
 mod cluster;
 mod compaction;
 mod conformance;
@@ -15,6 +16,7 @@ mod restarts;
 mod several;
 mod suite;
 mod tls;
+mod writes;
 
 use std::sync::Arc;
 

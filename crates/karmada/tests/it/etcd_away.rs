@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use etcd::process::Process;
 
-use crate::on_etcd::{ELECTION, first_of_two, second_of_two};
+use crate::on_etcd::{ELECTION, first_of_two, only_candidate, second_of_two};
 use crate::process::{Karmada, eventually};
 
 fn signal(etcd: &Process, signal: &str) {
@@ -171,13 +171,13 @@ fn a_process_that_was_stopped_while_leases_moved_writes_none() {
     let leases = Process::start(&path("leases"), &[]).expect("etcd starts");
     let servers = format!("--etcd-servers={}", etcd.url());
     let overrides = format!("--etcd-servers-overrides=coordination.k8s.io/leases#{}", leases.url());
-    let stopped = Karmada::up_with(&path("stopped"), &[&[&*servers, &*overrides][..], ELECTION].concat());
+    let stopped = only_candidate(&path("stopped"), &[&[&*servers, &*overrides][..], ELECTION].concat());
     let lease = ["label", "lease", "-n", "karmada-system", "karmada-up", "--overwrite"];
     let write = |plane: &Karmada, value: &str| plane.kubectl(&[&lease[..], &[&format!("written={value}")]].concat());
     assert!(write(&stopped, "before").status.success());
     stopped.pause();
     // It starts once the stopped process is no server any more, and no Lease prevents its election.
-    let moved = Karmada::up_with(&path("moved"), &[&[&*servers][..], ELECTION].concat());
+    let moved = only_candidate(&path("moved"), &[&[&*servers][..], ELECTION].concat());
     stopped.resume();
     let refused = write(&stopped, "after");
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();

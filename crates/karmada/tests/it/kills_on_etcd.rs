@@ -1,7 +1,7 @@
 //! Two `karmada up` on a cluster of three etcds, under load and random faults: processes are killed and stopped for
-//! longer than their Lease, members of etcd are killed, stopped and cut off. No acknowledged write is lost, no address
-//! is allocated twice, and no controller acts on what another one has superseded: in the member, an object is created
-//! once and never goes back to an older content.
+//! longer than their Lease, members of etcd are killed, stopped and cut off, and their clocks jump. No acknowledged
+//! write is lost, no address is allocated twice, and no controller acts on what another one has superseded: in the
+//! member, an object is created once and never goes back to an older content.
 //!
 //! `KILLS_SECONDS` is the time of the faults (20), `KILLS_SEED` the seed:
 //! `KILLS_SECONDS=3600 cargo test -p karmada --test it kills_on_etcd -- --nocapture`.
@@ -170,7 +170,7 @@ fn restart(data_dir: &Path, flags: &[&str]) -> Karmada {
 /// One fault, until it is over.
 async fn fault(dice: &mut Dice, planes: &Planes, cluster: &mut Cluster, flags: &[&str], directory: &Path) {
     let (number, leader) = (dice.below(2), cluster.leader().await);
-    match dice.below(5) {
+    match dice.below(6) {
         0 => {
             if let Some(plane) = planes.planes[number].lock().take() {
                 plane.kill();
@@ -196,6 +196,14 @@ async fn fault(dice: &mut Dice, planes: &Planes, cluster: &mut Cluster, flags: &
             sleep(Duration::from_secs(1)).await;
             cluster.proceed(leader).expect("it runs");
         }
+        4 => match cluster.clock((leader + dice.below(2)) % 3) {
+            Ok(clock) => {
+                let days = i64::try_from(dice.below(800)).expect("below 800") - 400;
+                clock.set_time_of_day(days * 86_400).expect("it runs");
+                clock.advance(LONG).expect("it runs");
+            }
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::Unsupported, "{error}"),
+        },
         _ => {
             let member = (leader + dice.below(2)) % 3;
             cluster.cut_off(member);
