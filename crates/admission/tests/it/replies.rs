@@ -118,3 +118,15 @@ async fn refusals_and_warnings_reach_the_client() {
     let counted = "apiserver_admission_webhook_rejection_count{name=\"x.example.com\",type=\"validating\",operation=\"CREATE\",error_type=\"no_error\",rejection_code=\"400\"} 1";
     assert!(text.contains(counted), "{text}");
 }
+
+/// Each webhook may add as much as all before it.
+#[tokio::test]
+async fn patches_end_at_the_size_of_the_largest_object() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let webhooks = (0..6).map(|n| hooks.webhook(&format!("w{n}"), &format!("grow/{n}"), json!({})));
+    plane.configure("Mutating", "m", webhooks.collect()).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!((reply.code, &reply.body["reason"]), (413, &json!("RequestEntityTooLarge")), "{}", reply.message());
+    assert_eq!(reply.message(), "Request entity too large: the object takes more than 4194304 bytes");
+    assert_eq!(hooks.requests("grow").len(), 4, "no webhook gets an object that cannot be stored");
+}

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use apimachinery::managed_fields::Owners;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Resource, ResourceInfo};
-use apimachinery::{GroupVersionKind, Object, ObjectKey, Status};
+use apimachinery::{GroupVersionKind, Object, ObjectKey, Status, extent};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -252,9 +252,11 @@ impl AdmissionRequest<'_> {
     /// their values; missing fields get their defaults.
     ///
     /// # Errors
-    /// If the document is no longer of the resource.
+    /// If the document is no longer of the resource, or is larger than any object that can be stored: the next program
+    /// would add to it.
     pub fn replace_object(&mut self, document: Value) -> Result<(), Status> {
         let Some(object) = self.object.as_deref_mut() else { return Ok(()) };
+        extent::check(&document)?;
         self.face.put_back(self.operation, document, object)?;
         self.rounds.is_changed_by_user = true;
         self.rounds.is_second_requested = true;

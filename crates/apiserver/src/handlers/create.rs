@@ -108,7 +108,7 @@ impl Call<'_> {
         let key = self.key_of(&name);
         self.own_metadata(&mut object);
         let duplicates = unique_owners(&mut object);
-        strategy.default(&mut object);
+        strategy.default(&mut object)?;
         (self.kind.default)(&mut object);
         let owners = owners.unwrap_or_else(|| self.track(None, &mut object));
         let prepare = |object: &mut Value| {

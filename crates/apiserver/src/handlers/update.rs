@@ -214,12 +214,12 @@ impl Call<'_> {
         // For custom resources, restored fields lack absent ones, including defaults.
         let custom = self.resource.info.custom;
         if custom {
-            strategy.default(&mut new);
+            strategy.default(&mut new)?;
         }
         self.restore(old, &mut new);
         let duplicates = unique_owners(&mut new);
         if !custom {
-            strategy.default(&mut new);
+            strategy.default(&mut new)?;
         }
         (self.kind.default)(&mut new);
         let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));
