@@ -130,3 +130,12 @@ async fn patches_end_at_the_size_of_the_largest_object() {
     assert_eq!(reply.message(), "Request entity too large: the object takes more than 4194304 bytes");
     assert_eq!(hooks.requests("grow").len(), 4, "no webhook gets an object that cannot be stored");
 }
+
+#[tokio::test]
+async fn a_reply_has_room_for_few_warnings() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    plane.configure("Validating", "v", vec![hooks.webhook("w", "warnings", json!({}))]).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!(reply.code, 201, "{}", reply.message());
+    assert!(reply.warnings.first().is_some_and(|it| it.contains("warning 0")) && reply.warnings.len() < 1000);
+}

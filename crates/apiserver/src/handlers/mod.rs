@@ -42,8 +42,8 @@ use crate::request::RequestInfo;
 use crate::request::options::Options;
 use crate::state::Shared;
 use crate::wire::negotiate::{self, Accepted, Shape};
-use crate::wire::respond;
 use crate::wire::shape::{self, Include};
+use crate::wire::{respond, warnings};
 
 pub(crate) use kind::Kind;
 pub(crate) use ownership::{Live, Proposal};
@@ -133,7 +133,7 @@ pub(crate) async fn handle(
     // Error responses also contain the warnings.
     let mut response =
         answer.unwrap_or_else(|status| respond::failure_as(&status, negotiate::error_encoding(&parts.headers)));
-    respond::warn(&mut response, &warnings);
+    warnings::warn(&mut response, &warnings);
     Ok(response)
 }
 

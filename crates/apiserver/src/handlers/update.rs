@@ -18,7 +18,7 @@ use crate::conversion;
 use crate::errors;
 use crate::limits::fairness::writers::Writing;
 use crate::request::options::Write;
-use crate::wire::respond;
+use crate::wire::warnings;
 
 /// Retries after concurrent writes; kube-apiserver gives a patch as many.
 const TRIES: usize = 5;
@@ -47,7 +47,7 @@ impl Call<'_> {
             let (created, more) = self.create_object(object.into(), dry_run).await?;
             warnings.extend(more);
             let mut response = self.reply(StatusCode::CREATED, &created)?;
-            respond::warn(&mut response, &warnings);
+            warnings::warn(&mut response, &warnings);
             return Ok(response);
         }
         self.require_version(&object)?;
@@ -62,7 +62,7 @@ impl Call<'_> {
         let changed = self.modify(&self.key(), dry_run, proposal).await?;
         warnings.extend(changed.warnings);
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
-        respond::warn(&mut response, &warnings);
+        warnings::warn(&mut response, &warnings);
         Ok(response)
     }
 

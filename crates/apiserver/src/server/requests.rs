@@ -28,7 +28,7 @@ use crate::request::peer::Peer;
 use crate::request::spans;
 use crate::state::Shared;
 use crate::state::ending;
-use crate::wire::respond;
+use crate::wire::{respond, warnings};
 
 pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     let info = RequestInfo::parse(request.method(), request.uri());
@@ -215,7 +215,7 @@ async fn answer_as(
     drop(seat);
     watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
     if let (Ok(response), Some(warning)) = (&mut answer, warning) {
-        respond::warn(response, &[warning]);
+        warnings::warn(response, &[warning]);
     }
     if let (Ok(response), Some(billed)) = (&mut answer, billed) {
         response.extensions_mut().insert(billed);
