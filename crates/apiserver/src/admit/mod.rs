@@ -13,6 +13,9 @@ pub mod services;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use apimachinery::managed_fields::Owners;
 use apimachinery::meta::Time;
@@ -103,6 +106,8 @@ pub(crate) struct Notes {
     warnings: Mutex<Warnings>,
     annotations: Mutex<Vec<(String, String)>>,
     claims: Mutex<Vec<Guard>>,
+    /// Nanoseconds.
+    waited: AtomicU64,
 }
 
 impl Notes {
@@ -118,6 +123,11 @@ impl Notes {
     /// The warnings of the request.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock()).into_texts()
+    }
+
+    /// How long the request waited for programs of users.
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Relaxed))
     }
 
     /// The audit annotations of the request.
@@ -252,6 +262,12 @@ impl AdmissionRequest<'_> {
     /// Adds a `Warning` header to the reply, also to a refusal.
     pub fn warn(&self, text: impl Into<String>) {
         self.notes.warnings.lock().add(text.into());
+    }
+
+    /// Counts the duration of calls of users' programs, for which the server does not account.
+    pub fn waited(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.notes.waited.fetch_add(nanos, Relaxed);
     }
 
     /// Adds an annotation to the audit event of the request.

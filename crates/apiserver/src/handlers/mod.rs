@@ -38,6 +38,7 @@ use crate::commit::together::Seat;
 use crate::conversion;
 use crate::errors::{method_not_allowed, no_such_resource};
 use crate::limits::budget::{PATIENCE_WITH_SEAT, Wire};
+use crate::metrics::Foreign;
 use crate::request::RequestInfo;
 use crate::request::options::Options;
 use crate::state::Shared;
@@ -127,13 +128,17 @@ pub(crate) async fn handle(
     }
     let mut warnings = call.notes.take_warnings();
     warnings.extend(call.deprecation().map(str::to_owned));
-    if warnings.is_empty() {
+    let waited = call.notes.waited();
+    if warnings.is_empty() && waited.is_zero() {
         return answer;
     }
     // Error responses also contain the warnings.
     let mut response =
         answer.unwrap_or_else(|status| respond::failure_as(&status, negotiate::error_encoding(&parts.headers)));
     warnings::warn(&mut response, &warnings);
+    if !waited.is_zero() {
+        response.extensions_mut().insert(Foreign(waited));
+    }
     Ok(response)
 }
 

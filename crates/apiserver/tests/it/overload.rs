@@ -12,7 +12,7 @@ use apiserver::flow::Settings;
 use apiserver::flow::bootstrap;
 use apiserver::request::RequestInfo;
 use apiserver::serve::{self, Limits};
-use apiserver::{ApiServer, Authorization, Peer, Route, ServerConfig, Shared};
+use apiserver::{Admission, AdmissionRequest, ApiServer, Authorization, Peer, Route, ServerConfig, Shared};
 use bytes::Bytes;
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use futures::FutureExt as _;
@@ -86,13 +86,17 @@ impl Rig {
     }
 
     async fn over(store: Arc<dyn Store>, settings: Settings) -> Self {
+        Self::of(store, settings, Vec::new()).await
+    }
+
+    async fn of(store: Arc<dyn Store>, settings: Settings, admission: Vec<Arc<dyn Admission>>) -> Self {
         let start = jiff::Timestamp::from_second(1_790_000_000).expect("in range");
         let work = Work::default();
         let server = ApiServer::start(ServerConfig {
             store,
             world: World::simulated(start, 1),
             resources: kubernetes_api::resources(),
-            admission: Vec::new(),
+            admission,
             authentication: Box::new(|_| Authentication::default()),
             authorization: Authorization::AlwaysAllow,
             routes: vec![Arc::new(work.clone())],
@@ -413,5 +417,58 @@ async fn patches_of_one_object_on_a_slow_disk_delay_no_read_of_another_user() {
         assert_eq!(begun.elapsed(), WORK, "patch {n}: its own write and no other");
     }
     patches.iter().for_each(tokio::task::JoinHandle::abort);
+    rig.server.shutdown();
+}
+
+/// Calls a program of a user that takes a while.
+struct Calls;
+
+impl Admission for Calls {
+    fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        async move {
+            if request.is_for("", "configmaps") {
+                tokio::time::sleep(WORK).await;
+                request.waited(WORK);
+            }
+            if request.key.name == "refused" { Err(request.forbidden("no")) } else { Ok(()) }
+        }
+        .boxed()
+    }
+}
+
+/// Alerts about the server's service level must not be raised by slow webhooks, or by a client with too many requests.
+#[tokio::test(start_paused = true)]
+async fn the_service_level_indicator_excludes_webhooks_and_waits_for_seats() {
+    let settings = Settings { reads: 10, writes: 0, ..Settings::default() };
+    let rig = Rig::of(Arc::new(MemoryStore::new()), settings, vec![Arc::new(Calls)]).await;
+    let queuing = json!({"queues": 1, "handSize": 1, "queueLengthLimit": 5});
+    let limited = json!({"nominalConcurrencyShares": 1, "borrowingLimitPercent": 0,
+        "limitResponse": {"type": "Queue", "queuing": queuing}});
+    rig.put_level("narrow", limited).await;
+    rig.put_schema("jane", "narrow", "jane").await;
+    let (jane, other, maps) =
+        (rig.connect("jane").await, rig.connect("other").await, "/api/v1/namespaces/default/configmaps");
+    for (name, code) in [("a", 201), ("refused", 403)] {
+        let body = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
+        assert_eq!(call(&other, "POST", maps, &body).await.code, code);
+    }
+    let own = format!("{maps}/a");
+    let (work, waits) = tokio::join!(call(&jane, "GET", "/work", ""), call(&jane, "GET", &own, ""));
+    assert_eq!((work.code, waits.code), (200, 200));
+    let metrics = call(&other, "GET", "/metrics", "").await.body;
+    let seconds = |name: &str, verb: &str| {
+        let of = |line: &&str| {
+            line.starts_with(name) && line.contains(&format!("verb=\"{verb}\"")) && line.contains("\"configmaps\"")
+        };
+        let number = metrics.lines().find(of).and_then(|line| line.rsplit(' ').next()).expect("a sample");
+        number.parse::<f64>().expect("a number")
+    };
+    for (verb, took) in [("POST", 2.0 * WORK.as_secs_f64()), ("GET", WORK.as_secs_f64())] {
+        let (all, own) = (
+            seconds("apiserver_request_duration_seconds_sum", verb),
+            seconds("apiserver_request_sli_duration_seconds_sum", verb),
+        );
+        assert!(all >= took && all < 1.5 * took && own < 0.01 * took, "{verb} {all} {own}");
+    }
     rig.server.shutdown();
 }
