@@ -22,14 +22,16 @@ pub(crate) fn crd(input: &[u8]) {
     for object in objects {
         let mut object = object.clone();
         pruning::prune(&mut object, &type_);
-        defaulting::default(&mut object, &type_);
+        if defaulting::default(&mut object, &type_).is_err() {
+            continue;
+        }
         let mut once = object.clone();
         assert!(
             pruning::prune(&mut once, &type_).is_empty() || !sound,
             "defaults of a sound schema are pruned: {object}"
         );
-        defaulting::default(&mut once, &type_);
-        if sound {
+        let outcome = defaulting::default(&mut once, &type_);
+        if sound && outcome.is_ok() {
             assert_eq!(once, object, "pruning and defaulting a second time changes something");
         }
         let errors = validator.validate(&object);

@@ -1,5 +1,6 @@
 //! Documents that expressions compute.
 
+use apimachinery::extent::Room;
 use base64::Engine as _;
 use cel::Value as CelValue;
 use cel::value::Key;
@@ -11,37 +12,63 @@ const MAX_DEPTH: usize = 200;
 /// A computed value as a document.
 ///
 /// # Errors
-/// If the value has no form in JSON.
+/// If the value has no form in JSON, or is larger than any object: a list may have one value many times, which is in
+/// memory once, and so may each of its items.
 pub fn to_json(value: &CelValue<'_>) -> Result<Value, String> {
-    below(value, MAX_DEPTH)
+    below(value, MAX_DEPTH, &mut Room::default())
 }
 
-fn below(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
+fn below(value: &CelValue<'_>, depth: usize, room: &mut Room) -> Result<Value, String> {
     let depth = depth.checked_sub(1).ok_or("the computed document is too deep")?;
+    let full = |_| "the computed document is too large".to_owned();
+    let text = |text: String, room: &mut Room| {
+        room.take(text.len() + 2).map_err(full)?;
+        Ok::<_, String>(Value::from(text))
+    };
     Ok(match value {
-        CelValue::Null => Value::Null,
-        CelValue::Bool(flag) => json!(flag),
-        CelValue::Int(number) => json!(number),
-        CelValue::Uint(number) => json!(number),
-        CelValue::Double(number) => json!(number),
-        CelValue::String(text) => Value::from(&**text),
-        CelValue::Bytes(data) => Value::from(base64::prelude::BASE64_STANDARD.encode(data)),
-        CelValue::Timestamp(time) => Value::from(time.to_string()),
-        CelValue::Object(object) => Value::Object(object.fields.clone()),
-        CelValue::Optional(Some(inner)) => below(inner, depth)?,
+        CelValue::String(found) => {
+            room.take(found.len() + 2).map_err(full)?;
+            Value::from(&**found)
+        }
+        CelValue::Bytes(data) => text(base64::prelude::BASE64_STANDARD.encode(data), room)?,
+        CelValue::Timestamp(time) => text(time.to_string(), room)?,
+        CelValue::Object(object) => {
+            for (name, value) in object.fields {
+                room.take(name.len() + 3).and_then(|()| room.take_value(value)).map_err(full)?;
+            }
+            Value::Object(object.fields.clone())
+        }
+        CelValue::Optional(Some(inner)) => below(inner, depth, room)?,
         CelValue::List(list) => {
-            let item = |item: Result<CelValue<'_>, cel::EvalError>| below(&item.map_err(|why| why.to_string())?, depth);
-            Value::Array(list.iter().map(item).collect::<Result<_, _>>()?)
+            let mut items = Vec::new();
+            for item in list.iter() {
+                room.take(1).map_err(full)?;
+                items.push(below(&item.map_err(|why| why.to_string())?, depth, room)?);
+            }
+            Value::Array(items)
         }
         CelValue::Map(map) => {
             let mut fields = Map::new();
             for key in map.keys() {
                 let Key::String(name) = &key else { return Err("keys of an object must be strings".to_owned()) };
                 let value = map.get(&key).map_err(|why| why.to_string())?.unwrap_or(CelValue::Null);
-                fields.insert(name.to_string(), below(&value, depth)?);
+                room.take(name.len() + 3).map_err(full)?;
+                fields.insert(name.to_string(), below(&value, depth, room)?);
             }
             Value::Object(fields)
         }
-        other => return Err(format!("a value of type {} cannot be part of an object", other.type_name())),
+        scalar => {
+            room.take(1).map_err(full)?;
+            match scalar {
+                CelValue::Null => Value::Null,
+                CelValue::Bool(flag) => json!(flag),
+                CelValue::Int(number) => json!(number),
+                CelValue::Uint(number) => json!(number),
+                CelValue::Double(number) => json!(number),
+                other => {
+                    return Err(format!("a value of type {} cannot be part of an object", other.type_name()));
+                }
+            }
+        }
     })
 }

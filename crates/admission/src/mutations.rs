@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apimachinery::managed_fields::{self, ManagerContext, NO_FIELDS, Owners};
 use apimachinery::meta::Time;
 use apimachinery::status::StatusCause;
-use apimachinery::{Status, StatusReason, json_patch, merge_patch};
+use apimachinery::{Status, StatusReason, extent, json_patch, merge_patch};
 use apiserver::AdmissionRequest;
 use serde_json::Value;
 
@@ -97,7 +97,10 @@ impl Run<'_, '_> {
                     break;
                 }
                 let patch = self.decided(|| policy.patch(mutation, &inputs)).await?;
-                documents.new = Some(self.patched(version, mutation, &patch, &documents)?);
+                let patched = self.patched(version, mutation, &patch, &documents)?;
+                // The next mutation, or the same one for the next parameter, may add as much again.
+                extent::check(&patched).map_err(|error| error.to_string())?;
+                documents.new = Some(patched);
                 is_applied = true;
             }
         }

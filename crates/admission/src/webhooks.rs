@@ -8,6 +8,7 @@ use apiserver::AdmissionRequest;
 use apiserver::registry::Served;
 use client::webhooks::{ClientConfig, Webhooks};
 use serde_json::Value;
+use tokio::time::Instant;
 use world::World;
 
 use crate::call::Line;
@@ -112,7 +113,9 @@ impl Caller<'_> {
             if !round.calls(&webhook.id) {
                 continue;
             }
+            let begun = Instant::now();
             let outcome = self.call(webhook, request, &facts, (version, &documents), Phase::Mutation).await;
+            request.waited(begun.elapsed());
             let outcome = outcome.and_then(|verdict| {
                 let object = documents.new.as_ref();
                 review::patched(&webhook.name, object, &verdict.patch)
@@ -150,7 +153,11 @@ impl Caller<'_> {
         let calls = matched.iter().map(|(webhook, version, documents)| {
             self.call(webhook, request, &facts, (version, documents), Phase::Validation)
         });
+        let begun = Instant::now();
         let outcomes = futures::future::join_all(calls).await;
+        if !matched.is_empty() {
+            request.waited(begun.elapsed());
+        }
         for ((webhook, ..), outcome) in matched.iter().zip(outcomes) {
             self.settled(webhook, request, (&facts, Phase::Validation), outcome.map(|_| None))?;
         }

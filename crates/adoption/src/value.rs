@@ -192,7 +192,7 @@ fn is_name(text: &str) -> bool {
 fn stored(object: &mut Value) -> Result<Bytes, String> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     if let Some(resource) = versions::built_in(&text("apiVersion"), &text("kind")) {
-        resource.strategy.default(object);
+        resource.strategy.default(object).map_err(|error| error.to_string())?;
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("selfLink");

@@ -1,17 +1,29 @@
 //! Filling in the defaults of a structural schema, alone or together with [pruning](crate::pruning) in one walk.
 
+use apimachinery::extent::{Room, TooLarge};
 use apimachinery::schema::{Schema, SchemaId, TypeOf};
 use serde_json::{Map, Value};
 
 /// Sets absent properties that have a default, and replaces `null` by the default where null is not allowed. A `null`
 /// that is neither allowed nor has a default is dropped. Defaults inside an absent parent need the parent's default.
-pub fn default(object: &mut Value, type_: &TypeOf) {
-    default_node(object, type_, type_.root);
+///
+/// # Errors
+/// If the defaults together are larger than any object: an item of a list may take two bytes, and its default a million.
+/// `object` has then only some of them.
+pub fn default(object: &mut Value, type_: &TypeOf) -> Result<(), TooLarge> {
+    let mut filling = Filling::of(type_);
+    filling.default(object, type_.root);
+    filling.end()
 }
 
 /// Removes unspecified fields and then fills in defaults, in one walk.
-pub fn prune_and_default(object: &mut Value, type_: &TypeOf) {
-    settle(object, type_, type_.root);
+///
+/// # Errors
+/// As [`default`].
+pub fn prune_and_default(object: &mut Value, type_: &TypeOf) -> Result<(), TooLarge> {
+    let mut filling = Filling::of(type_);
+    filling.settle(object, type_.root);
+    filling.end()
 }
 
 /// Whether the schema holds any default at all; objects of one that does not need no second look when read.
@@ -19,130 +31,149 @@ pub fn has_defaults(type_: &TypeOf) -> bool {
     type_.schemas.iter().any(|(_, schema)| schema.default.is_some())
 }
 
-fn default_node(value: &mut Value, type_: &TypeOf, id: SchemaId) {
-    let schema = type_.schemas.get(id);
-    match value {
-        Value::Object(map) => {
-            let filled = type_.schemas.has_default_members(id).then_some(&schema.properties);
-            for (name, property) in filled.into_iter().flatten() {
-                let child = type_.schemas.get(property.schema);
-                let Some(default) = property.default.as_ref().or(child.default.as_ref()) else { continue };
-                match map.get_mut(&**name) {
-                    None => {
-                        map.insert(name.to_string(), default.clone());
-                    }
-                    Some(present) if present.is_null() && !child.nullable => *present = default.clone(),
-                    Some(_) => {}
-                }
-            }
-            map.retain(|name, child| {
-                let known = schema.properties.get(name.as_str()).map(|property| property.schema);
-                let Some(id) = known.or(schema.additional_properties) else { return true };
-                let child_schema = type_.schemas.get(id);
-                if child.is_null() {
-                    return null_stays(child, child_schema);
-                }
-                default_node(child, type_, id);
-                true
-            });
-        }
-        Value::Array(items) => {
-            let Some(id) = schema.items else { return };
-            let child = type_.schemas.get(id);
-            for item in items {
-                match &child.default {
-                    Some(default) if item.is_null() && !child.nullable => *item = default.clone(),
-                    _ => default_node(item, type_, id),
-                }
-            }
-        }
-        _ => {}
-    }
+/// A walk over an object.
+struct Filling<'t> {
+    type_: &'t TypeOf,
+    /// For the defaults.
+    room: Room,
+    is_full: bool,
 }
 
-fn settle(value: &mut Value, type_: &TypeOf, id: SchemaId) {
-    let schema = type_.schemas.get(id);
-    match value {
-        Value::Object(map) => {
-            let mut is_settled = true;
-            for (name, child) in map.iter_mut() {
-                is_settled &= settle_member(name, child, type_, schema);
-            }
-            if !is_settled {
-                // Those that stay are not null, or will be null again.
+impl<'t> Filling<'t> {
+    fn of(type_: &'t TypeOf) -> Self {
+        Self { type_, room: Room::default(), is_full: false }
+    }
+
+    fn end(self) -> Result<(), TooLarge> {
+        if self.is_full { Err(TooLarge) } else { Ok(()) }
+    }
+
+    /// A copy of a default; without room for it, null.
+    fn copy(&mut self, default: &Value) -> Value {
+        self.is_full = self.is_full || self.room.take_value(default).is_err();
+        if self.is_full { Value::Null } else { default.clone() }
+    }
+
+    fn default(&mut self, value: &mut Value, id: SchemaId) {
+        let type_ = self.type_;
+        let schema = type_.schemas.get(id);
+        match value {
+            Value::Object(map) => {
+                let filled = type_.schemas.has_default_members(id).then_some(&schema.properties);
+                for (name, property) in filled.into_iter().flatten() {
+                    let child = type_.schemas.get(property.schema);
+                    let Some(default) = property.default.as_ref().or(child.default.as_ref()) else { continue };
+                    match map.get_mut(&**name) {
+                        None => {
+                            map.insert(name.to_string(), self.copy(default));
+                        }
+                        Some(present) if present.is_null() && !child.nullable => *present = self.copy(default),
+                        Some(_) => {}
+                    }
+                }
                 map.retain(|name, child| {
                     let known = schema.properties.get(name.as_str()).map(|property| property.schema);
-                    match known.or(schema.additional_properties) {
-                        Some(id) => !child.is_null() || null_stays(child, type_.schemas.get(id)),
-                        None => schema.preserve_unknown_fields,
+                    let Some(id) = known.or(schema.additional_properties) else { return true };
+                    let child_schema = type_.schemas.get(id);
+                    if child.is_null() {
+                        return self.null_stays(child, child_schema);
                     }
+                    self.default(child, id);
+                    true
                 });
             }
-            if type_.schemas.has_default_members(id) {
-                fill(map, type_, schema);
-            }
+            Value::Array(items) => self.items(items, schema, Self::default),
+            _ => {}
         }
-        Value::Array(items) => {
-            let Some(id) = schema.items else { return };
-            let child = type_.schemas.get(id);
-            for item in items {
-                match &child.default {
-                    Some(default) if item.is_null() && !child.nullable => *item = default.clone(),
-                    _ => settle(item, type_, id),
+    }
+
+    fn settle(&mut self, value: &mut Value, id: SchemaId) {
+        let type_ = self.type_;
+        let schema = type_.schemas.get(id);
+        match value {
+            Value::Object(map) => {
+                let mut is_settled = true;
+                for (name, child) in map.iter_mut() {
+                    is_settled &= self.settle_member(name, child, schema);
+                }
+                if !is_settled {
+                    // Those that stay are not null, or will be null again.
+                    map.retain(|name, child| {
+                        let known = schema.properties.get(name.as_str()).map(|property| property.schema);
+                        match known.or(schema.additional_properties) {
+                            Some(id) => !child.is_null() || self.null_stays(child, type_.schemas.get(id)),
+                            None => schema.preserve_unknown_fields,
+                        }
+                    });
+                }
+                if type_.schemas.has_default_members(id) {
+                    self.fill(map, schema);
                 }
             }
+            Value::Array(items) => self.items(items, schema, Self::settle),
+            _ => {}
         }
-        _ => {}
     }
-}
 
-/// Whether the member stays.
-fn settle_member(name: &str, child: &mut Value, type_: &TypeOf, schema: &Schema) -> bool {
-    let property = schema.properties.get(name);
-    let Some(id) = property.map(|property| property.schema).or(schema.additional_properties) else {
-        return schema.preserve_unknown_fields;
-    };
-    if !child.is_null() {
-        settle(child, type_, id);
-        return true;
-    }
-    let child_schema = type_.schemas.get(id);
-    let default = property.and_then(|property| property.default.as_ref().or(child_schema.default.as_ref()));
-    if let Some(default) = default.filter(|default| !child_schema.nullable && !default.is_null()) {
-        child.clone_from(default);
-        default_node(child, type_, id);
-        return true;
-    }
-    null_stays(child, child_schema)
-}
-
-/// Adds absent members by default. What a default holds is not pruned.
-fn fill(map: &mut Map<String, Value>, type_: &TypeOf, schema: &Schema) {
-    for (name, property) in &schema.properties {
-        let child = type_.schemas.get(property.schema);
-        let Some(default) = property.default.as_ref().or(child.default.as_ref()) else { continue };
-        if !map.contains_key(&**name) {
-            let mut value = default.clone();
-            if value.is_null() {
-                if !null_stays(&mut value, child) {
-                    continue;
-                }
-            } else {
-                default_node(&mut value, type_, property.schema);
+    fn items(&mut self, items: &mut [Value], schema: &Schema, mut each: impl FnMut(&mut Self, &mut Value, SchemaId)) {
+        let Some(id) = schema.items else { return };
+        let child = self.type_.schemas.get(id);
+        for item in items {
+            match &child.default {
+                Some(default) if item.is_null() && !child.nullable => *item = self.copy(default),
+                _ => each(self, item, id),
             }
-            map.insert(name.to_string(), value);
         }
     }
-}
 
-/// Nulls stay where they are allowed, where nothing is declared, and (a map's values) where a default takes their
-/// place.
-fn null_stays(child: &mut Value, schema: &Schema) -> bool {
-    if let (Some(default), false) = (&schema.default, schema.nullable) {
-        *child = default.clone();
-        return true;
+    /// Whether the member stays.
+    fn settle_member(&mut self, name: &str, child: &mut Value, schema: &Schema) -> bool {
+        let property = schema.properties.get(name);
+        let Some(id) = property.map(|property| property.schema).or(schema.additional_properties) else {
+            return schema.preserve_unknown_fields;
+        };
+        if !child.is_null() {
+            self.settle(child, id);
+            return true;
+        }
+        let child_schema = self.type_.schemas.get(id);
+        let default = property.and_then(|property| property.default.as_ref().or(child_schema.default.as_ref()));
+        if let Some(default) = default.filter(|default| !child_schema.nullable && !default.is_null()) {
+            *child = self.copy(default);
+            self.default(child, id);
+            return true;
+        }
+        self.null_stays(child, child_schema)
     }
-    schema.nullable || (schema.type_ == apimachinery::schema::Type::Any && schema.preserve_unknown_fields)
+
+    /// Adds absent members by default. What a default holds is not pruned.
+    fn fill(&mut self, map: &mut Map<String, Value>, schema: &Schema) {
+        for (name, property) in &schema.properties {
+            let child = self.type_.schemas.get(property.schema);
+            let Some(default) = property.default.as_ref().or(child.default.as_ref()) else { continue };
+            if !map.contains_key(&**name) {
+                let mut value = self.copy(default);
+                if value.is_null() {
+                    if !self.null_stays(&mut value, child) {
+                        continue;
+                    }
+                } else {
+                    self.default(&mut value, property.schema);
+                }
+                map.insert(name.to_string(), value);
+            }
+        }
+    }
+
+    /// Nulls stay where they are allowed, where nothing is declared, and (a map's values) where a default takes their
+    /// place.
+    fn null_stays(&mut self, child: &mut Value, schema: &Schema) -> bool {
+        if let (Some(default), false) = (&schema.default, schema.nullable) {
+            *child = self.copy(default);
+            return true;
+        }
+        schema.nullable || (schema.type_ == apimachinery::schema::Type::Any && schema.preserve_unknown_fields)
+    }
 }
 
 #[cfg(test)]
@@ -172,8 +203,30 @@ mod tests {
             ),
         ] {
             let mut object = given.clone();
-            default(&mut object, &type_);
+            default(&mut object, &type_).expect("small defaults");
             assert_eq!(object, expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn defaults_have_room_for_one_object() {
+        let of = |items: Value| json!({"type": "object", "properties": {"list": {"type": "array", "items": items}}});
+        let text = "x".repeat(10_000);
+        for (items, item) in [
+            (json!({"type": "object", "properties": {"v": {"type": "string", "default": text}}}), json!({})),
+            (json!({"type": "object", "properties": {"v": {"type": "string", "default": text}}}), json!({"v": null})),
+            (json!({"type": "string", "default": text}), json!(null)),
+            (
+                json!({"type": "object", "additionalProperties": {"type": "string", "default": text}}),
+                json!({"k": null}),
+            ),
+        ] {
+            let type_ = crate::structural::compile(Some(&of(items)), None);
+            for (count, expected) in [(400, Ok(())), (500, Err(TooLarge)), (300_000, Err(TooLarge))] {
+                let object = json!({"list": vec![item.clone(); count]});
+                assert_eq!(default(&mut object.clone(), &type_), expected, "{count} {item}");
+                assert_eq!(prune_and_default(&mut object.clone(), &type_), expected, "{count} {item}");
+            }
         }
     }
 
@@ -227,9 +280,9 @@ mod tests {
         fn the_combined_walk_equals_pruning_and_defaulting(mut object in any_value(), seed in any::<u64>()) {
             let type_ = crate::structural::compile(Some(&node(3, seed)), None);
             let mut settled = object.clone();
-            prune_and_default(&mut settled, &type_);
+            prune_and_default(&mut settled, &type_).expect("small defaults");
             crate::pruning::drop_unspecified(&mut object, &type_);
-            default(&mut object, &type_);
+            default(&mut object, &type_).expect("small defaults");
             prop_assert_eq!(settled, object);
         }
     }

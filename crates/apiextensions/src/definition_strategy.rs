@@ -1,5 +1,6 @@
 //! The strategy of the kind CustomResourceDefinition itself.
 
+use apimachinery::extent::TooLarge;
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::Time;
 use apimachinery::resource::{RequestContext, Strategy};
@@ -16,8 +17,9 @@ use crate::naming::set_condition;
 pub struct DefinitionStrategy;
 
 impl Strategy for DefinitionStrategy {
-    fn default(&self, object: &mut Value) {
+    fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
         default_definition(object);
+        Ok(())
     }
 
     fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {

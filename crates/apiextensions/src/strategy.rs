@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use apimachinery::extent::TooLarge;
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::gvk::ApiResource;
 use apimachinery::meta::Time;
@@ -64,8 +65,8 @@ impl Typed {
         Self { has_defaults: defaulting::has_defaults(&type_), type_ }
     }
 
-    fn default(&self, object: &mut Value) {
-        defaulting::prune_and_default(object, &self.type_);
+    fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
+        defaulting::prune_and_default(object, &self.type_)
     }
 }
 
@@ -250,8 +251,8 @@ fn counted(object: &Value, has_status: bool) -> impl Iterator<Item = (&String, &
 }
 
 impl Strategy for CustomStrategy {
-    fn default(&self, object: &mut Value) {
-        defaulting::prune_and_default(object, self.validator.type_of());
+    fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
+        defaulting::prune_and_default(object, self.validator.type_of())
     }
 
     fn storage_version(&self) -> Option<&str> {
@@ -270,7 +271,7 @@ impl Strategy for CustomStrategy {
         }
         let mut object = stored.to_value().map_err(Status::internal)?;
         if let Some(typed) = written_in {
-            typed.default(&mut object);
+            typed.default(&mut object)?;
         }
         if !current {
             self.convert(&mut object, &self.version)?;
@@ -285,7 +286,7 @@ impl Strategy for CustomStrategy {
         }
         self.convert(object, &self.storage)?;
         if let Some(typed) = self.types.get(&self.storage) {
-            typed.default(object);
+            typed.default(object)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ pub mod addresses;
 pub mod age;
 pub mod configuration;
 pub mod duration;
+pub mod extent;
 pub mod field;
 pub mod go_json;
 pub mod go_print;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::extent::TooLarge;
 use crate::field::ErrorList;
 use crate::gvk::{ApiResource, GroupVersionKind};
 use crate::schema::TypeOf;
@@ -161,7 +162,12 @@ pub struct MetadataChecks {
 /// The behaviour of a kind beyond its schema. Every method works on the decoded tree; the defaults suit a plain kind.
 pub trait Strategy: Send + Sync {
     /// Sets defaults; also run on objects read from the store.
-    fn default(&self, _object: &mut Value) {}
+    ///
+    /// # Errors
+    /// If the object becomes larger than any that can be stored.
+    fn default(&self, _object: &mut Value) -> Result<(), TooLarge> {
+        Ok(())
+    }
 
     /// The served form of a stored object, or `None` if it is served unchanged (always, for built-in kinds). Custom
     /// resources are converted here from the storage version, and get defaults added after the object was written. The

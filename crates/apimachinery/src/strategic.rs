@@ -4,6 +4,9 @@
 
 mod lists;
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::go_json;
@@ -12,6 +15,11 @@ use crate::schema::{PatchStrategy, Schema, SchemaId, Schemas, TypeOf};
 
 /// The limit of the JSON decoder.
 const MAX_DEPTH: usize = 128;
+
+/// The bound on items that all merges of lists in one patch visit. A patch may name an item many times, and each time
+/// merge a few items into a long list: minutes of work. A patch that names each once visits as many items as the object
+/// and the patch have, three million at most in two bodies.
+const MAX_WORK: usize = 4_000_000;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -27,7 +35,8 @@ pub fn apply(live: &mut Value, patch: &Value, type_: &TypeOf) -> Result<(), Patc
     let Value::Object(patch) = patch else {
         return Err(PatchError::Malformed("a strategic merge patch is an object".into()));
     };
-    let at = At { schemas: &type_.schemas, node: Some(type_.node()), depth: 0 };
+    let work = Cell::new(0);
+    let at = At { schemas: &type_.schemas, node: Some(type_.node()), depth: 0, work: &work };
     merge_maps(into_map(live), patch, at)
 }
 
@@ -37,6 +46,8 @@ struct At<'s> {
     schemas: &'s Schemas,
     node: Option<&'s Schema>,
     depth: usize,
+    /// Items that merges of lists have visited.
+    work: &'s Cell<usize>,
 }
 
 impl<'s> At<'s> {
@@ -54,6 +65,16 @@ impl<'s> At<'s> {
             Some(property) => Ok((self.below(Some(property.schema))?, &property.patch)),
             None => Ok((self.below(self.node.and_then(|node| node.additional_properties))?, PLAIN)),
         }
+    }
+
+    /// Counts the items of lists that are merged.
+    fn visit(&self, lists: [Option<&Value>; 3]) -> Result<(), PatchError> {
+        let lists = lists.into_iter().flatten().filter_map(Value::as_array);
+        self.work.set(self.work.get().saturating_add(lists.map(Vec::len).sum()));
+        if self.work.get() > MAX_WORK {
+            return Err(PatchError::NotApplicable(format!("the patch visits more than {MAX_WORK} items of lists")));
+        }
+        Ok(())
     }
 
     /// Upstream looks up the fields of its structs; values that are not structs here are not checked.
@@ -110,7 +131,9 @@ fn merge_maps(live: &mut Map<String, Value>, patch: &Map<String, Value>, at: At<
             continue;
         }
         if key.starts_with(DELETE_PRIMITIVES) {
-            lists::delete_primitives(live, field_of(key, DELETE_PRIMITIVES, "primitive list")?, change)?;
+            let field = field_of(key, DELETE_PRIMITIVES, "primitive list")?;
+            at.visit([live.get(field), Some(change), None])?;
+            lists::delete_primitives(live, field, change)?;
             continue;
         }
         // Lists for which an order is stated are merged with it, above.
@@ -134,6 +157,7 @@ fn merge_ordered(
     patch: &Map<String, Value>,
     at: At<'_>,
 ) -> Result<(), PatchError> {
+    at.visit([live.get(field), patch.get(field), Some(order)])?;
     let order = lists::read_list(order)?;
     live.get(field).map(lists::read_list).transpose()?;
     let change = patch.get(field).map(lists::read_list).transpose()?;
@@ -169,6 +193,9 @@ fn merge_ordered(
 
 fn merge_member(live: &mut Map<String, Value>, key: &str, change: &Value, at: At<'_>) -> Result<(), PatchError> {
     let (child, strategy) = at.child(key)?;
+    if strategy.merge {
+        at.visit([live.get(key), Some(change), None])?;
+    }
     match (live.get_mut(key), change) {
         (_, Value::Null) => {
             live.remove(key);
@@ -207,7 +234,8 @@ fn taken(change: &Value) -> Option<Value> {
 fn retain_keys(live: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), PatchError> {
     let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let keys = keys.as_array().ok_or(PatchError::Format("retainKeys"))?;
-    let listed = |key: &str| keys.iter().any(|listed| listed.as_str() == Some(key));
+    let listed: BTreeSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let listed = |key: &str| listed.contains(key);
     // Removed members need not be listed: kubectl's patches contain both.
     if patch.iter().any(|(key, value)| !value.is_null() && !key.starts_with('$') && !listed(key)) {
         return Err(PatchError::Format("retainKeys"));

@@ -33,4 +33,4 @@ pub use request::RequestInfo;
 pub use request::peer::Peer;
 pub use server::{ApiServer, Authorization, ServerConfig, StartError};
 pub use state::{Route, Shared};
-pub use wire::respond;
+pub use wire::{respond, warnings};

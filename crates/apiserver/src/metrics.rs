@@ -20,6 +20,10 @@ pub(crate) use access::Access;
 use sizes::{BODIES, Bodies, RESPONSES};
 use streams::{EVENT_SIZES, EVENTS, LONG_RUNNING, Streams};
 
+/// The time that a request waited for programs of users, as an extension of its response, or for other requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Foreign(pub Duration);
+
 const LABELS: &[&str] = &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
 
 pub const REQUESTS: Description = Description::counter(
@@ -42,7 +46,7 @@ pub const SLI_DURATION: Description = Description::histogram(
     Buckets::Listed(&[
         0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
     ]),
-    "How long requests took that are not long-running, with the buckets of service level indicators. Calls of webhooks count.",
+    "How long requests took that are not long-running, without calls of admission webhooks and waits for seats, as a service level indicator.",
 );
 pub const TERMINATIONS: Description = Description::counter(
     "apiserver_request_terminations_total",
@@ -154,12 +158,20 @@ impl Counted {
     }
 
     /// `known`: the resource is one of ours; others are counted without its name, which is the caller's invention.
-    pub fn end(&self, info: &RequestInfo, known: bool, code: StatusCode, took: Option<Duration>) {
+    /// `foreign` is the part of the duration that the server does not account for.
+    pub fn end(
+        &self,
+        info: &RequestInfo,
+        known: bool,
+        code: StatusCode,
+        took: Option<Duration>,
+        Foreign(foreign): Foreign,
+    ) {
         let labels = labels(info, known);
         self.count(labels, code);
         if let Some(took) = took {
             self.duration.took(&labels, took);
-            self.indicator.took(&labels, took);
+            self.indicator.took(&labels, took.saturating_sub(foreign));
         }
     }
 

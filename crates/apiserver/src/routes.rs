@@ -23,7 +23,7 @@ use crate::handlers::{ownership, review};
 use crate::request::RequestInfo;
 use crate::state::{Route, Shared};
 use crate::wire::body;
-use crate::wire::respond;
+use crate::wire::{respond, warnings};
 
 /// The review kinds of `authentication.k8s.io` and `authorization.k8s.io`: answered, never stored.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Route for Reviews {
                 _ => return Err(crate::errors::no_such_resource()),
             };
             let mut response = respond::negotiated(StatusCode::CREATED, &answer, &parts.headers);
-            respond::warn(&mut response, &warnings);
+            warnings::warn(&mut response, &warnings);
             Ok(response)
         })
     }
@@ -109,7 +109,7 @@ impl Tokens {
         let warning = self.issuer.shorten(&mut requested);
         let answer = self.issuer.issue(&account, bound.as_deref(), requested, &server.world)?;
         let mut response = respond::negotiated(StatusCode::CREATED, &answer, &parts.headers);
-        respond::warn(&mut response, warning.as_slice());
+        warnings::warn(&mut response, warning.as_slice());
         Ok(response)
     }
 }

@@ -8,6 +8,10 @@
 //!
 //! The first request of the next queue keeps its position until enough seats are free for it: narrow requests do not
 //! overtake a wide one forever.
+//!
+//! A flow can hold all seats for as long as its requests wait for something: a slow disk, a webhook, other writers of the
+//! same object. So a level has spare seats for flows that hold none. They do not count among its seats, and so neither
+//! delay its queues nor starve a wide request.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
@@ -22,6 +26,11 @@ use crate::objects::Queuing;
 
 /// The assumed duration of a request until it is known.
 const ESTIMATE: u128 = 3_000_000;
+
+/// Seats for each spare one. With all of them in use, requests of a level use a quarter more memory.
+const SEATS_PER_SPARE: u32 = 4;
+/// Queues that are passed over in search of one without seats: as many as the suggested levels have.
+const MOST_PASSED: usize = 128;
 
 /// Seats times nanoseconds.
 type Service = u128;
@@ -40,6 +49,7 @@ pub struct Running {
     lane: u32,
     work: Work,
     begun: Nanos,
+    is_spare: bool,
 }
 
 impl Running {
@@ -104,7 +114,7 @@ struct Lane<T> {
 /// The present numbers of a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Seats that may be held at once.
+    /// Seats that may be held at once, without spare ones.
     pub limit: u32,
     pub held: u32,
     pub running: u32,
@@ -137,6 +147,8 @@ pub struct Level<T> {
     queuing: Option<Queuing>,
     limit: u32,
     held: u32,
+    /// Those of `held` that are spare.
+    spare: u32,
     running: u32,
     waiting: u32,
     waiting_seats: u32,
@@ -145,8 +157,8 @@ pub struct Level<T> {
     next: BTreeSet<(Service, u32)>,
     virtual_time: Service,
     settled: Nanos,
-    /// Seats occupied after the end of a request: until when, of which lane, how many.
-    kept: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
+    /// Seats occupied after the end of a request: until when, of which lane, how many, and whether they are spare.
+    kept: BinaryHeap<Reverse<(Nanos, u32, u32, bool)>>,
     demand: Demand,
     numbers: u64,
 }
@@ -158,6 +170,7 @@ impl<T> Level<T> {
             queuing,
             limit,
             held: 0,
+            spare: 0,
             running: 0,
             waiting: 0,
             waiting_seats: 0,
@@ -194,11 +207,11 @@ impl<T> Level<T> {
             if !fits {
                 return Arrival::Refused(Refusal::ConcurrencyLimit);
             }
-            return Arrival::Started(self.start(now, 0, work));
+            return Arrival::Started(self.start(now, 0, work, false));
         };
         let at = self.shortest(flow, queuing);
         if fits {
-            return Arrival::Started(self.start(now, at, work));
+            return Arrival::Started(self.start(now, at, work, false));
         }
         let length = self.lanes.get(&at).map_or(0, |lane| lane.waiting.len());
         if length >= queuing.queue_length_limit as usize {
@@ -221,7 +234,7 @@ impl<T> Level<T> {
     /// A request ends.
     pub fn finish(&mut self, now: Nanos, running: Running, granted: &mut Granted<T>) {
         self.settle(now, granted);
-        let Running { lane: at, work, begun } = running;
+        let Running { lane: at, work, begun, is_spare } = running;
         self.running = self.running.saturating_sub(1);
         let took = u128::from(now.saturating_sub(begun));
         let seats = u128::from(work.seats);
@@ -232,10 +245,10 @@ impl<T> Level<T> {
             self.moved(at, old, new);
         }
         if work.final_seats > 0 && work.extra > 0 {
-            self.give_back(at, work.width() - work.final_seats, 0);
-            self.kept.push(Reverse((now.saturating_add(work.extra), at, work.final_seats)));
+            self.give_back(at, work.width() - work.final_seats, 0, is_spare);
+            self.kept.push(Reverse((now.saturating_add(work.extra), at, work.final_seats, is_spare)));
         } else {
-            self.give_back(at, work.width(), 1);
+            self.give_back(at, work.width(), 1, is_spare);
         }
         self.dispatch(now, granted);
     }
@@ -311,7 +324,20 @@ impl<T> Level<T> {
 
     /// Whether seats suffice. A request that is wider than the level runs alone.
     fn fits(&self, work: Work) -> bool {
-        self.held == 0 || self.held.saturating_add(work.width()) <= self.limit
+        let held = self.held.saturating_sub(self.spare);
+        held == 0 || held.saturating_add(work.width()) <= self.limit
+    }
+
+    /// The next queue that holds no seats, if the spare ones suffice for its first request. Its flow then holds none
+    /// either, or has more requests than queues: a request joins the least used queue of its hand.
+    fn next_spare(&self) -> Option<u32> {
+        let spare = self.limit / SEATS_PER_SPARE;
+        // After a level has lost seats, requests may hold more than it has.
+        let held = self.spare.max(self.held.saturating_sub(self.limit));
+        let room = spare.checked_sub(held).filter(|room| *room > 0)?;
+        let lanes = self.next.iter().take(MOST_PASSED).filter_map(|(_, at)| Some((at, self.lanes.get(at)?)));
+        let (at, lane) = lanes.into_iter().find(|(_, lane)| lane.held == 0)?;
+        lane.waiting.front().is_some_and(|head| head.work.width() <= room).then_some(*at)
     }
 
     /// The queue of the flow's hand with the least work.
@@ -331,7 +357,7 @@ impl<T> Level<T> {
         })
     }
 
-    fn start(&mut self, now: Nanos, at: u32, work: Work) -> Running {
+    fn start(&mut self, now: Nanos, at: u32, work: Work, is_spare: bool) -> Running {
         let lane = self.lane(at);
         lane.running += 1;
         lane.held += work.width();
@@ -341,8 +367,9 @@ impl<T> Level<T> {
         self.moved(at, old, new);
         self.running += 1;
         self.held += work.width();
+        self.spare += if is_spare { work.width() } else { 0 };
         self.note_demand(now);
-        Running { lane: at, work, begun: now }
+        Running { lane: at, work, begun: now, is_spare }
     }
 
     /// Starts requests while seats suffice for the next one.
@@ -352,12 +379,20 @@ impl<T> Level<T> {
             if !self.fits(head.work) {
                 break;
             }
-            let Some(waiting) = self.lanes.get_mut(&at).and_then(|lane| lane.waiting.pop_front()) else { break };
-            let running = self.start(now, at, waiting.work);
-            self.left(at, waiting.work);
-            granted.push((waiting.entry, running));
+            self.grant(now, at, false, granted);
+        }
+        while let Some(at) = self.next_spare() {
+            self.grant(now, at, true, granted);
         }
         self.note_demand(now);
+    }
+
+    /// Starts the first request of a queue.
+    fn grant(&mut self, now: Nanos, at: u32, is_spare: bool, granted: &mut Granted<T>) {
+        let Some(waiting) = self.lanes.get_mut(&at).and_then(|lane| lane.waiting.pop_front()) else { return };
+        let running = self.start(now, at, waiting.work, is_spare);
+        self.left(at, waiting.work);
+        granted.push((waiting.entry, running));
     }
 
     /// A request of this lane no longer waits.
@@ -375,8 +410,9 @@ impl<T> Level<T> {
     }
 
     /// Frees seats; `ended` requests of the lane are over.
-    fn give_back(&mut self, at: u32, seats: u32, ended: u32) {
+    fn give_back(&mut self, at: u32, seats: u32, ended: u32, are_spare: bool) {
         self.held = self.held.saturating_sub(seats);
+        self.spare = self.spare.saturating_sub(if are_spare { seats } else { 0 });
         let Some(lane) = self.lanes.get_mut(&at) else { return };
         lane.held = lane.held.saturating_sub(seats);
         lane.running = lane.running.saturating_sub(ended);
@@ -402,11 +438,11 @@ impl<T> Level<T> {
             self.virtual_time = self.virtual_time.saturating_add(service);
         }
         let mut freed = false;
-        while let Some(Reverse((until, at, seats))) = self.kept.peek().copied()
+        while let Some(Reverse((until, at, seats, are_spare))) = self.kept.peek().copied()
             && until <= now
         {
             self.kept.pop();
-            self.give_back(at, seats, 1);
+            self.give_back(at, seats, 1, are_spare);
             freed = true;
         }
         if freed {

@@ -71,8 +71,8 @@ impl Admission for KarmadaAdmission {
             Some((review, webhook)) => {
                 let outcome = self.0.mutate(review, &mut changed);
                 // An empty field that the rules removed may have a default.
-                defaulting::default(&mut changed, &request.info.schema);
-                outcome.map_err(|it| it.denied().to_status(webhook.name))
+                let filled = defaulting::default(&mut changed, &request.info.schema).map_err(Status::from);
+                outcome.map_err(|it| it.denied().to_status(webhook.name)).and(filled)
             }
         };
         if let Some(object) = request.object.as_deref_mut() {

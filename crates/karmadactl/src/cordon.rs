@@ -1,11 +1,9 @@
 //! `cordon` and `uncordon`: exclude a cluster from scheduling, or include it again.
 
-use apimachinery::ObjectKey;
 use serde_json::{Value, json};
 
-use crate::Context;
 use crate::error::Error;
-use crate::resources;
+use crate::{Context, cluster_taints};
 
 /// Key of the taint; its effect is NoSchedule.
 const UNSCHEDULABLE: &str = "cluster.karmada.io/unschedulable";
@@ -47,23 +45,10 @@ pub async fn run(context: &Context, args: &[String], desired: Desired, dry_run: 
         _ => return Err(Error::arguments("more than one cluster name is not supported")),
     };
     let client = context.control_plane().await?;
-    let key = ObjectKey::cluster(name.as_str());
-    let cluster = client.get(&resources::CLUSTER, &key).await.map_err(Error::client(format!("get cluster {name}")))?;
-    let tree = cluster.to_value().map_err(|e| Error::message(format!("cluster {name} cannot be decoded: {e}")))?;
-    let taints = tree["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
-    let Some(taints) = plan(taints, desired) else {
-        context.print(&format!("{name} cluster already {}\n", desired.word()));
-        return Ok(());
-    };
-    if !dry_run {
-        // The resourceVersion makes a concurrent change of the taints a conflict instead of a lost update.
-        let patch = json!({"metadata": {"resourceVersion": cluster.resource_version()}, "spec": {"taints": taints}});
-        client
-            .patch(&resources::CLUSTER, &key, &client::Patch::Merge(patch), &client::PatchOptions::default())
-            .await
-            .map_err(Error::client(format!("patch cluster {name}")))?;
-    }
-    context.print(&format!("{name} cluster {}\n", desired.word()));
+    let planned = |taints: &[Value]| Ok((plan(taints, desired), ()));
+    let (changed, ()) = cluster_taints::change(context, &client, name, dry_run, planned).await?;
+    let already = if changed.is_none() { "already " } else { "" };
+    context.print(&format!("{name} cluster {already}{}\n", desired.word()));
     Ok(())
 }
 

@@ -6,6 +6,7 @@ mod api_resources;
 mod api_versions;
 mod apply;
 mod cli;
+mod cluster_taints;
 mod context;
 mod cordon;
 mod create;

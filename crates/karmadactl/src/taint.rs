@@ -1,14 +1,12 @@
 //! `taint`: taints of clusters, set and removed.
 
-use apimachinery::ObjectKey;
 use clap::Args;
 use client::Client;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::requests::{self, WriteOptions};
-use crate::{Context, failover, resources};
+use crate::{Context, cluster_taints, failover};
 
 #[derive(Args)]
 pub struct TaintArgs {
@@ -66,28 +64,18 @@ async fn one(
     request: &Request,
     args: &TaintArgs,
 ) -> Result<(&'static str, String), Error> {
-    let key = ObjectKey::cluster(name);
-    let live = requests::get(context, client, &resources::CLUSTER, &key, None).await;
-    let live = live.map_err(Error::client(format!("get cluster {name}")))?;
-    let taints = live["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
-    let (after, operation) = plan(name, taints, request, args.overwrite)?;
     let evicts = request.set.iter().any(|taint| taint.effect == "NoExecute");
+    let planned = |taints: &[Value]| {
+        let (after, operation) = plan(name, taints, request, args.overwrite)?;
+        Ok((Some(after), operation))
+    };
+    let (after, operation) = cluster_taints::change(context, client, name, args.dry_run, planned).await?;
     if evicts {
         context.log(&format!(
             "Warning: NoExecute evicts from cluster {name} the workloads whose policies do not tolerate the taint\n"
         ));
     }
-    if !args.dry_run {
-        let version = &live["metadata"]["resourceVersion"];
-        // The resourceVersion makes a concurrent change of the taints a conflict instead of a lost update.
-        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": after}});
-        let sent =
-            requests::Patch { content_type: requests::MERGE_PATCH, value: &patch, subresource: None, force: false };
-        let written = requests::patch(context, client, &resources::CLUSTER, &key, sent, &WriteOptions::default()).await;
-        written.map_err(Error::client(format!("patch cluster {name}")))?;
-        return Ok((operation, String::new()));
-    }
-    if !evicts {
+    if !args.dry_run || !evicts {
         return Ok((operation, String::new()));
     }
     let planned = serde_json::from_value(json!(after));

@@ -1,6 +1,7 @@
 //! One strategy for all built-in kinds. Kind-specific behavior is data and small functions in other modules: defaults,
 //! preparation, validation, columns, and habits.
 
+use apimachinery::extent::TooLarge;
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::Time;
 use apimachinery::names::NameRule;
@@ -45,7 +46,7 @@ impl BuiltIn {
 }
 
 impl Strategy for BuiltIn {
-    fn default(&self, object: &mut Value) {
+    fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
         defaults::apply(self.type_, object);
         if let Some(conversion) = self.conversion {
             conversion.default(object);
@@ -53,6 +54,7 @@ impl Strategy for BuiltIn {
         if self.kind == "DaemonSet" && self.group == "apps" {
             prepare::begin_template_generation(object);
         }
+        Ok(())
     }
 
     fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::{Status, StatusReason};
-use apiserver::{RequestInfo, Route, Shared, method_not_allowed, respond};
+use apiserver::{RequestInfo, Route, Shared, method_not_allowed, respond, warnings};
 use client::Client;
 use fleet_metrics::custom::{self, Described, Version};
 use fleet_metrics::discovery;
@@ -269,7 +269,7 @@ fn narrowed(info: &RequestInfo, parameter: &str) -> Result<Narrowed, Status> {
 }
 
 fn warned(mut response: Response, missing: &[Missing]) -> Response {
-    respond::warn(&mut response, &missing::warnings(missing));
+    warnings::warn(&mut response, &missing::warnings(missing));
     response
 }
 

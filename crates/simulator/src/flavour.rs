@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apimachinery::extent::TooLarge;
 use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, MetadataChecks, RequestContext, Resource, Strategy};
@@ -59,8 +60,8 @@ struct Own {
 }
 
 impl Strategy for Own {
-    fn default(&self, object: &mut Value) {
-        self.inner.default(object);
+    fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
+        self.inner.default(object)
     }
 
     fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {

@@ -137,6 +137,15 @@ impl Hooks {
             }
             // Sets the label once.
             "label" => patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"by": rest}}])),
+            // Adds a MiB.
+            "grow" => {
+                let value = "x".repeat(1 << 20);
+                patch(json!([{"op": "add", "path": format!("/data/{rest}"), "value": value}]))
+            }
+            "warnings" => {
+                let warnings: Vec<String> = (0..100_000).map(|n| format!("warning {n}")).collect();
+                respond(json!({"allowed": true, "warnings": warnings}))
+            }
             "uid" => patch(json!([{"op": "add", "path": "/metadata/uid", "value": "mine"},
                                   {"op": "add", "path": "/metadata/generation", "value": 9}])),
             "mistyped" => patch(json!([{"op": "add", "path": "/metadata/labels", "value": 3}])),

@@ -426,3 +426,39 @@ async fn policies_run_again_after_webhooks() {
         assert_eq!(reply.body["data"]["seen"], expected, "{reinvocation} {reply:?}");
     }
 }
+
+/// Each mutation may add as much as all before it, and users may create as many parameters as they like.
+#[tokio::test]
+async fn mutations_end_at_the_size_of_the_largest_object() {
+    let plane = Plane::start().await;
+    for n in 0..100 {
+        let mut param = config_map(&format!("param-{n}"));
+        param["metadata"]["labels"] = json!({"use": "grow"});
+        assert_eq!(plane.post(CONFIG_MAPS, &param).await.code, 201);
+    }
+    let mut object = config_map("a");
+    object["data"]["big"] = "x".repeat(100 << 10).into();
+    let grow = operations("[JSONPatch{op: 'add', path: '/data/' + params.metadata.name, value: object.data.big}]");
+    let of_params = json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "mutations": [grow]});
+    let reference = json!({"selector": {"matchLabels": {"use": "grow"}}, "parameterNotFoundAction": "Deny"});
+    // A list of lists of one value takes little memory until it is a document.
+    let level =
+        |n: usize, of: &str| json!({"name": format!("v{n}"), "expression": format!("[{}]", [of; 10].join(", "))});
+    let mut variables = vec![level(0, "object.data.big")];
+    variables.extend((1..9).map(|n| level(n, &format!("variables.v{}", n - 1))));
+    let repeat = operations("[JSONPatch{op: 'add', path: '/data/x', value: variables.v8}]");
+    let repeated = json!({"variables": variables, "mutations": [repeat]});
+    for (spec, of_binding, expected) in [
+        (
+            of_params,
+            json!({ "paramRef": reference }),
+            "Request entity too large: the object takes more than 4194304 bytes",
+        ),
+        (repeated, json!({}), "the computed document is too large"),
+    ] {
+        bind_mutating(&plane, spec, of_binding).await;
+        let reply = dry_run(&plane, &object).await;
+        let expected = format!("policy 'p' with binding 'b' denied request: {expected}");
+        assert_eq!((reply.code, reply.message()), (422, expected.as_str()));
+    }
+}

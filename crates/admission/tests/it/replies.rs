@@ -118,3 +118,24 @@ async fn refusals_and_warnings_reach_the_client() {
     let counted = "apiserver_admission_webhook_rejection_count{name=\"x.example.com\",type=\"validating\",operation=\"CREATE\",error_type=\"no_error\",rejection_code=\"400\"} 1";
     assert!(text.contains(counted), "{text}");
 }
+
+/// Each webhook may add as much as all before it.
+#[tokio::test]
+async fn patches_end_at_the_size_of_the_largest_object() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let webhooks = (0..6).map(|n| hooks.webhook(&format!("w{n}"), &format!("grow/{n}"), json!({})));
+    plane.configure("Mutating", "m", webhooks.collect()).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!((reply.code, &reply.body["reason"]), (413, &json!("RequestEntityTooLarge")), "{}", reply.message());
+    assert_eq!(reply.message(), "Request entity too large: the object takes more than 4194304 bytes");
+    assert_eq!(hooks.requests("grow").len(), 4, "no webhook gets an object that cannot be stored");
+}
+
+#[tokio::test]
+async fn a_reply_has_room_for_few_warnings() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    plane.configure("Validating", "v", vec![hooks.webhook("w", "warnings", json!({}))]).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!(reply.code, 201, "{}", reply.message());
+    assert!(reply.warnings.first().is_some_and(|it| it.contains("warning 0")) && reply.warnings.len() < 1000);
+}

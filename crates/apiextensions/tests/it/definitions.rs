@@ -11,7 +11,7 @@ pub fn definition(spec: &Value) -> Value {
     let mut crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
         "names": {"plural": "widgets", "kind": "Widget"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
-    DefinitionStrategy.default(&mut crd);
+    DefinitionStrategy.default(&mut crd).expect("few defaults");
     crd
 }
 

@@ -13,11 +13,14 @@ pub mod services;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use apimachinery::managed_fields::Owners;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Resource, ResourceInfo};
-use apimachinery::{GroupVersionKind, Object, ObjectKey, Status};
+use apimachinery::{GroupVersionKind, Object, ObjectKey, Status, extent};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -33,6 +36,7 @@ use crate::conversion::{self, Conversions};
 use crate::registry::{Registry, Served};
 pub use crate::request::options::Operation;
 use crate::request::options::Options;
+use crate::wire::warnings::Warnings;
 
 /// The server state that admission reads.
 #[derive(Clone, Copy)]
@@ -99,9 +103,11 @@ pub struct Rounds {
 /// Additions of admission to a response, whether the write succeeds or not.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
     annotations: Mutex<Vec<(String, String)>>,
     claims: Mutex<Vec<Guard>>,
+    /// Nanoseconds.
+    waited: AtomicU64,
 }
 
 impl Notes {
@@ -114,35 +120,20 @@ impl Notes {
         *self.claims.lock() = claims;
     }
 
-    /// The warnings of the request, within kube-apiserver's bounds.
+    /// The warnings of the request.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        bounded(std::mem::take(&mut *self.warnings.lock()))
+        std::mem::take(&mut *self.warnings.lock()).into_texts()
+    }
+
+    /// How long the request waited for programs of users.
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Relaxed))
     }
 
     /// The audit annotations of the request.
     pub(crate) fn take_annotations(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.annotations.lock())
     }
-}
-
-/// Characters of all warnings of a reply; headers have little room.
-const MAX_WARNINGS: usize = 4 * 1024;
-/// Characters of a warning, if there are more than [`MAX_WARNINGS`] in all.
-const MAX_WARNING: usize = 256;
-
-/// Cuts warnings that are too long together, and drops those that still do not fit.
-fn bounded(warnings: Vec<String>) -> Vec<String> {
-    let length = |text: &String| text.chars().count();
-    if warnings.iter().map(length).sum::<usize>() <= MAX_WARNINGS {
-        return warnings;
-    }
-    let cut = warnings.into_iter().map(|text| text.chars().take(MAX_WARNING).collect::<String>());
-    let mut written = 0;
-    cut.take_while(|text| {
-        written += length(text);
-        written <= MAX_WARNINGS
-    })
-    .collect()
 }
 
 /// The form of an object in a request: the object itself, or the Scale of a Deployment.
@@ -252,9 +243,11 @@ impl AdmissionRequest<'_> {
     /// their values; missing fields get their defaults.
     ///
     /// # Errors
-    /// If the document is no longer of the resource.
+    /// If the document is no longer of the resource, or is larger than any object that can be stored: the next program
+    /// would add to it.
     pub fn replace_object(&mut self, document: Value) -> Result<(), Status> {
         let Some(object) = self.object.as_deref_mut() else { return Ok(()) };
+        extent::check(&document)?;
         self.face.put_back(self.operation, document, object)?;
         self.rounds.is_changed_by_user = true;
         self.rounds.is_second_requested = true;
@@ -268,11 +261,13 @@ impl AdmissionRequest<'_> {
 
     /// Adds a `Warning` header to the reply, also to a refusal.
     pub fn warn(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.notes.warnings.lock();
-        if !warnings.contains(&text) {
-            warnings.push(text);
-        }
+        self.notes.warnings.lock().add(text.into());
+    }
+
+    /// Counts the duration of calls of users' programs, for which the server does not account.
+    pub fn waited(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.notes.waited.fetch_add(nanos, Relaxed);
     }
 
     /// Adds an annotation to the audit event of the request.
@@ -404,18 +399,5 @@ pub trait Admission: Send + Sync + 'static {
     /// Undoes the side effects of validation.
     fn undo<'a>(&'a self, _request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_are_bounded() {
-        let of = |count: usize, length: usize| bounded(vec!["ä".repeat(length); count]);
-        assert_eq!(of(4, 1024), vec!["ä".repeat(1024); 4]);
-        assert_eq!(of(1, 5000), vec!["ä".repeat(256)]);
-        assert_eq!(of(100, 1000), vec!["ä".repeat(256); 16]);
     }
 }

@@ -20,8 +20,9 @@ enum Make {
     Plugin(fn(&World) -> Arc<dyn Admission>),
     /// Built into the server, which checks whether it is enabled.
     Inside,
-    /// Its objects are served and have no effect, so neither switch changes anything.
-    Served,
+    /// Neither switch changes anything: its objects are served and have no effect, another plugin does the same, or it
+    /// restricts kubelets, which no server here authorizes.
+    NoEffect,
     /// Added by the process that builds the server, if [`Switches::has`] it.
     Outside,
     /// Not here.
@@ -38,20 +39,24 @@ const fn on(name: &'static str, make: Make) -> Row {
     Row { name, on: true, make }
 }
 
+const fn off(name: &'static str, make: Make) -> Row {
+    Row { name, on: false, make }
+}
+
 const fn missing(name: &'static str) -> Row {
-    Row { name, on: false, make: Make::Missing }
+    off(name, Make::Missing)
 }
 
 /// All plugins of kube-apiserver 1.36, in the order in which they run.
 const TABLE: &[Row] = &[
-    missing("AlwaysAdmit"),
+    off("AlwaysAdmit", Make::NoEffect),
     missing("NamespaceAutoProvision"),
     on("NamespaceLifecycle", Make::Inside),
-    missing("NamespaceExists"),
+    off("NamespaceExists", Make::NoEffect),
     missing("LimitPodHardAntiAffinityTopology"),
     on("LimitRanger", Make::Plugin(|_| Arc::new(pods::LimitRanger::default()))),
     on("ServiceAccount", Make::Plugin(|world| Arc::new(pods::ServiceAccounts::new(world.clone())))),
-    missing("NodeRestriction"),
+    off("NodeRestriction", Make::NoEffect),
     on("TaintNodesByCondition", Make::Plugin(|_| Arc::new(pods::NodeTaints))),
     missing("AlwaysPullImages"),
     missing("ImagePolicyWebhook"),
@@ -69,11 +74,11 @@ const TABLE: &[Row] = &[
     on("RuntimeClass", Make::Plugin(|_| Arc::new(pods::RuntimeClasses::default()))),
     on("CertificateApproval", Make::Inside),
     on("CertificateSigning", Make::Inside),
-    on("ClusterTrustBundleAttest", Make::Served),
+    on("ClusterTrustBundleAttest", Make::NoEffect),
     on("CertificateSubjectRestriction", Make::Inside),
     on("DefaultIngressClass", Make::Plugin(|_| Arc::new(storage::DefaultIngressClass::default()))),
     missing("DenyServiceExternalIPs"),
-    on("PodTopologyLabels", Make::Served),
+    on("PodTopologyLabels", Make::NoEffect),
     on("MutatingAdmissionPolicy", Make::Outside),
     on("MutatingAdmissionWebhook", Make::Outside),
     on("ValidatingAdmissionPolicy", Make::Outside),
@@ -184,6 +189,7 @@ mod tests {
         assert_eq!(of(&["LimitRanger"], &["PodSecurity", "Priority"]), Ok(all - 2));
         assert_eq!(of(&[], &["NamespaceLifecycle"]), Ok(all + 1), "a marker instead of a plugin");
         assert_eq!(of(&[], &["AlwaysPullImages", "ValidatingAdmissionWebhook"]), Ok(all));
+        assert_eq!(of(&["NodeRestriction"], &[]), Ok(all), "Karmada's operator sets it");
         assert_eq!(
             of(&["Nope"], &[]),
             Err("--enable-admission-plugins: plugin \"Nope\" is unknown; check the spelling".to_owned())

@@ -19,7 +19,7 @@ use crate::cache::keys;
 use crate::conversion;
 use crate::errors;
 use crate::request::options::Write;
-use crate::wire::respond;
+use crate::wire::{respond, warnings};
 
 /// Tries to find a free generated name; kube-apiserver's count.
 const NAME_TRIES: usize = 8;
@@ -34,7 +34,7 @@ impl Call<'_> {
         let (created, more) = self.create_object(object.into(), options.dry_run).await?;
         warnings.extend(more);
         let mut response = self.reply(StatusCode::CREATED, &created)?;
-        respond::warn(&mut response, &warnings);
+        warnings::warn(&mut response, &warnings);
         Ok(response)
     }
 
@@ -108,7 +108,7 @@ impl Call<'_> {
         let key = self.key_of(&name);
         self.own_metadata(&mut object);
         let duplicates = unique_owners(&mut object);
-        strategy.default(&mut object);
+        strategy.default(&mut object)?;
         (self.kind.default)(&mut object);
         let owners = owners.unwrap_or_else(|| self.track(None, &mut object));
         let prepare = |object: &mut Value| {

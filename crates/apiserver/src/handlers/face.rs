@@ -47,7 +47,7 @@ impl Face for Call<'_> {
                 None => drop(is.remove(field)),
             }
         }
-        self.resource.strategy.default(&mut shown);
+        self.resource.strategy.default(&mut shown)?;
         *object = shown;
         Ok(())
     }

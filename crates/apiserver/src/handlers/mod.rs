@@ -39,12 +39,13 @@ use crate::commit::together::Seat;
 use crate::conversion;
 use crate::errors::{method_not_allowed, no_such_resource};
 use crate::limits::budget::{PATIENCE_WITH_SEAT, Wire};
+use crate::metrics::Foreign;
 use crate::request::RequestInfo;
 use crate::request::options::Options;
 use crate::state::Shared;
 use crate::wire::negotiate::{self, Accepted, Shape};
-use crate::wire::respond;
 use crate::wire::shape::{self, Include};
+use crate::wire::{respond, warnings};
 
 pub(crate) use kind::Kind;
 pub(crate) use ownership::{Live, Proposal};
@@ -128,13 +129,17 @@ pub(crate) async fn handle(
     }
     let mut warnings = call.notes.take_warnings();
     warnings.extend(call.deprecation().map(str::to_owned));
-    if warnings.is_empty() {
+    let waited = call.notes.waited();
+    if warnings.is_empty() && waited.is_zero() {
         return answer;
     }
     // Error responses also contain the warnings.
     let mut response =
         answer.unwrap_or_else(|status| respond::failure_as(&status, negotiate::error_encoding(&parts.headers)));
-    respond::warn(&mut response, &warnings);
+    warnings::warn(&mut response, &warnings);
+    if !waited.is_zero() {
+        response.extensions_mut().insert(Foreign(waited));
+    }
     Ok(response)
 }
 

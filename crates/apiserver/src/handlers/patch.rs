@@ -17,7 +17,7 @@ use super::type_meta::{ObjectMismatch, kindless};
 use super::types::Mismatch;
 use crate::request::options::{FieldValidation, Write, WriteOptions};
 use crate::wire::body;
-use crate::wire::respond;
+use crate::wire::warnings;
 
 /// The media type of server-side apply.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -108,7 +108,7 @@ impl Call<'_> {
         let mut findings = findings.into_inner();
         findings.extend(changed.warnings);
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
-        respond::warn(&mut response, &findings);
+        warnings::warn(&mut response, &findings);
         Ok(response)
     }
 
@@ -292,7 +292,7 @@ impl Call<'_> {
             }
             let (created, warnings) = self.create_object(Proposal { object, owners: Some(owners) }, dry_run).await?;
             let mut response = self.reply(StatusCode::CREATED, &created)?;
-            respond::warn(&mut response, &[findings, warnings].concat());
+            warnings::warn(&mut response, &[findings, warnings].concat());
             return Ok(response);
         }
         let names_version = patch["metadata"].get("resourceVersion").cloned();
@@ -310,7 +310,7 @@ impl Call<'_> {
             })
             .await?;
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
-        respond::warn(&mut response, &[findings, changed.warnings].concat());
+        warnings::warn(&mut response, &[findings, changed.warnings].concat());
         Ok(response)
     }
 

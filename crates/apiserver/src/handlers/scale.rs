@@ -19,7 +19,7 @@ use super::{Call, Kind};
 use crate::errors;
 use crate::request::options::{FieldValidation, Write};
 use crate::wire::body;
-use crate::wire::respond;
+use crate::wire::warnings;
 
 static NAMESPACED: LazyLock<Option<Resource>> = LazyLock::new(|| kubernetes_api::scale(true));
 static CLUSTER: LazyLock<Option<Resource>> = LazyLock::new(|| kubernetes_api::scale(false));
@@ -92,7 +92,7 @@ impl Call<'_> {
             })
             .await?;
         let mut response = scale.shown(self.scale_of(&changed.object)?)?;
-        respond::warn(&mut response, &findings.into_inner());
+        warnings::warn(&mut response, &findings.into_inner());
         Ok(response)
     }
 

@@ -67,7 +67,7 @@ impl Call<'_> {
         // Types are checked before defaults, which drop empty values of any type.
         let is_known =
             strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&mut new).is_none();
-        self.resource.strategy.default(&mut new);
+        self.resource.strategy.default(&mut new)?;
         // Defaults of absent parts do not matter here.
         let status = new["status"].take();
         if !is_known || !status.is_object() {

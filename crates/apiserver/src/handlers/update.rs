@@ -18,7 +18,7 @@ use crate::conversion;
 use crate::errors;
 use crate::limits::fairness::writers::Writing;
 use crate::request::options::Write;
-use crate::wire::respond;
+use crate::wire::warnings;
 
 /// The result of a write of an object.
 pub(crate) struct Changed {
@@ -50,7 +50,7 @@ impl Call<'_> {
             let (created, more) = self.create_object(object.into(), dry_run).await?;
             warnings.extend(more);
             let mut response = self.reply(StatusCode::CREATED, &created)?;
-            respond::warn(&mut response, &warnings);
+            warnings::warn(&mut response, &warnings);
             return Ok(response);
         }
         self.require_version(&object)?;
@@ -67,7 +67,7 @@ impl Call<'_> {
         let changed = self.modify(&self.key(), dry_run, proposal).await?;
         warnings.extend(changed.warnings);
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
-        respond::warn(&mut response, &warnings);
+        warnings::warn(&mut response, &warnings);
         Ok(response)
     }
 
@@ -186,12 +186,12 @@ impl Call<'_> {
         // For custom resources, restored fields lack absent ones, including defaults.
         let custom = self.resource.info.custom;
         if custom {
-            strategy.default(&mut new);
+            strategy.default(&mut new)?;
         }
         self.restore(old, &mut new);
         let duplicates = unique_owners(&mut new);
         if !custom {
-            strategy.default(&mut new);
+            strategy.default(&mut new)?;
         }
         (self.kind.default)(&mut new);
         let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));

@@ -22,13 +22,14 @@ use crate::flow::{self, Entry, Seat};
 use crate::handlers;
 use crate::limits::budget::{PATIENCE, PATIENCE_WITH_SEAT, Wire};
 use crate::limits::fairness;
+use crate::metrics::Foreign;
 use crate::request::RequestInfo;
 use crate::request::log::Watched;
 use crate::request::peer::Peer;
 use crate::request::spans;
 use crate::state::Shared;
 use crate::state::ending;
-use crate::wire::respond;
+use crate::wire::{respond, warnings};
 
 pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     let info = RequestInfo::parse(request.method(), request.uri());
@@ -55,11 +56,11 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     let preferences =
         if shared { Default::default() } else { crate::wire::finish::Preferences::of(request.headers(), &info.query) };
     let encoding = crate::wire::negotiate::error_encoding(request.headers());
-    let (classified, span) = (OnceLock::new(), OnceLock::new());
+    let (classified, span, queued) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
     let outcome = match time_limit(server, &info) {
         Err(status) => Ok(Ok(Err(status))),
         Ok(limit) => {
-            let bounds = Bounds { started, limit, classified: &classified, span: &span };
+            let bounds = Bounds { started, limit, classified: &classified, span: &span, queued: &queued };
             let answer = answer(server, &info, request, bounds, recording.as_ref());
             let answer = std::panic::AssertUnwindSafe(answer).catch_unwind();
             if long { Ok(answer.await) } else { tokio::time::timeout(limit, answer).await }
@@ -87,7 +88,9 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     if elapsed {
         server.counted.terminated(&info, known, response.status());
     }
-    server.counted.end(&info, known, response.status(), (!long).then(|| started.elapsed()));
+    let Foreign(called) = response.extensions().get().copied().unwrap_or_default();
+    let foreign = Foreign(called + queued.into_inner().unwrap_or_default());
+    server.counted.end(&info, known, response.status(), (!long).then(|| started.elapsed()), foreign);
     if let Some(Payload::Created(outcomes)) = response.extensions().get() {
         server.counted.more(&info, known, outcomes);
     }
@@ -137,6 +140,8 @@ struct Bounds<'r> {
     classified: &'r OnceLock<Arc<flow::Schema>>,
     /// Set if the request is traced.
     span: &'r OnceLock<trace::Span>,
+    /// Set if it waited for a seat.
+    queued: &'r OnceLock<Duration>,
 }
 
 async fn answer(
@@ -215,7 +220,7 @@ async fn answer_as(
     drop(seat);
     watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
     if let (Ok(response), Some(warning)) = (&mut answer, warning) {
-        respond::warn(response, &[warning]);
+        warnings::warn(response, &[warning]);
     }
     if let (Ok(response), Some(billed)) = (&mut answer, billed) {
         response.extensions_mut().insert(billed);
@@ -241,7 +246,10 @@ async fn seated(
         match server.flow.enter(&server.cache, info, user, bounds.limit, bounds.classified) {
             Entry::Runs(seat) => return Ok(seat),
             Entry::Waits(wait) => {
-                let seat = trace::step("priorityandfairness", Vec::new, wait).await?;
+                let begun = tokio::time::Instant::now();
+                let seat = trace::step("priorityandfairness", Vec::new, wait).await;
+                let _ = bounds.queued.set(begun.elapsed());
+                let seat = seat?;
                 if !is_behind() {
                     return Ok(Some(seat));
                 }

@@ -7,3 +7,4 @@ pub mod respond;
 pub(crate) mod rows;
 pub(crate) mod shape;
 pub(crate) mod splice;
+pub mod warnings;

@@ -8,7 +8,7 @@ use apimachinery::Object;
 use apimachinery::{Status, StatusReason};
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt as _, Collected};
 use serde_json::Value;
@@ -196,14 +196,4 @@ pub fn page_not_found() -> Response {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
-}
-
-/// Adds one `Warning: 299` header per text.
-pub fn warn(response: &mut Response, warnings: &[String]) {
-    for text in warnings {
-        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            response.headers_mut().append(WARNING, value);
-        }
-    }
 }

@@ -27,6 +27,7 @@ mod request_log;
 mod reviews;
 mod serve;
 mod services;
+mod slow_store;
 mod spans;
 mod statuses;
 mod together;

@@ -106,13 +106,18 @@ fn scripts() {
         ("a long request counts for more", queues(9), 1, "a3 b3 +9 ! +1 ! +1 ! +1 !", "a1 b1 b2 b3 a2"),
         ("a full queue refuses", queues(2), 1, "a4 b1", "a1 a4:queue-full"),
         ("without queues", None, 2, "a3 ! a1", "a1 a2 a3:concurrency-limit a4"),
-        ("a wide request waits until its seats are free", queues(9), 4, "a3 +1 bw3 +1 c2 ! ! ! !", "a1 a2 a3 b1 c1 c2"),
+        ("a wide request waits until its seats are free", queues(9), 3, "a2 +1 bw2 +1 c2 ! ! ! !", "a1 a2 b1 c1 c2"),
         ("one wider than the level runs alone", queues(9), 2, "aw5 b1 ! !", "a1 b1"),
         ("a level without seats serves one at a time", queues(9), 0, "a2 !", "a1 a2"),
         ("a write keeps seats", queues(9), 2, "ak2 ! b1 +9 t +1 t", "a1 b1"),
         ("kept seats are free again without a tick", queues(9), 2, "ak2 ! +10 b1", "a1 b1"),
         ("who no longer waits leaves no trace", queues(9), 1, "a1 b2 -b1 !", "a1 b2"),
-        ("a wide request that leaves lets others in", queues(9), 4, "a3 +1 bw3 c1 -b1", "a1 a2 a3 c1"),
+        ("a wide request that leaves lets others in", queues(9), 3, "a2 +1 bw2 c1 -b1", "a1 a2 c1"),
+        ("a flow without seats finds spare ones", queues(9), 4, "a6 b2 c1", "a1 a2 a3 a4 b1"),
+        ("spare seats are free again", queues(9), 4, "a5 b1 ! ! ! ! ! b4 c1", "a1 a2 a3 a4 b1 a5 b2 b3 b4 c1"),
+        ("spare seats are kept by a write", queues(9), 8, "a9 bk2 c1", "a1 a2 a3 a4 a5 a6 a7 a8 b1"),
+        ("a wide request takes spare seats", queues(9), 8, "a9 bw2 c1", "a1 a2 a3 a4 a5 a6 a7 a8 b1"),
+        ("spare seats do not starve a wide request", queues(9), 4, "a4 cw3 b1 ! ! d1 ! ! e1", "a1 a2 a3 a4 b1 c1 d1"),
         ("more seats", queues(9), 1, "a4 =3", "a1 a2 a3"),
         ("fewer seats", queues(9), 3, "a3 =1 b1 ! ! !", "a1 a2 a3 b1"),
         (
@@ -190,10 +195,13 @@ struct Model {
     arrived: u64,
     refused: u64,
     ended: u64,
+    /// The largest limit so far: spare seats that were taken stay taken when it shrinks.
+    most: u32,
 }
 
 impl Model {
     fn step(&mut self, step: &Step) {
+        self.most = self.most.max(self.level.limit);
         let mut granted = Granted::new();
         match step {
             Step::Arrive { flow, seats, kept } => {
@@ -235,7 +243,8 @@ impl Model {
             let place = self.waiting.iter().position(|(waiting, _)| *waiting == number);
             self.waiting.remove(place.expect("only what waits is granted"));
             let counts = self.level.counts();
-            assert!(counts.held <= counts.limit.max(running.seats()), "{counts:?}");
+            let spare = counts.limit.max(self.most) / SEATS_PER_SPARE;
+            assert!(counts.held <= counts.limit.max(running.seats()) + spare, "{counts:?}");
             self.running.push((number, running));
         }
         self.check();
@@ -266,7 +275,7 @@ proptest! {
         let queuing = (length > 0).then_some(Queuing { queues: 5, hand_size: 2, queue_length_limit: length });
         let mut model = Model {
             level: Level::new(queuing, limit), now: 0, running: Vec::new(), waiting: Vec::new(), kept: Vec::new(),
-            arrived: 0, refused: 0, ended: 0,
+            arrived: 0, refused: 0, ended: 0, most: 0,
         };
         steps.iter().for_each(|step| model.step(step));
         // No starvation: once running requests end, all waiting ones are served.

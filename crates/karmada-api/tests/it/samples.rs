@@ -30,10 +30,10 @@ impl Kind {
 /// The write path of a server before its store: defaults, mutating rules, schema, validating rules.
 pub fn admit(kind: &Kind, operation: Operation, old: Option<&Value>, object: &mut Value) -> Result<(), String> {
     let mut write = object.clone();
-    defaulting::default(&mut write, kind.type_of());
+    defaulting::default(&mut write, kind.type_of()).expect("few defaults");
     with_request(kind, operation, old, object, |request| admission::mutate(request, &mut write))?;
     // Null fields are dropped before storage.
-    defaulting::default(&mut write, kind.type_of());
+    defaulting::default(&mut write, kind.type_of()).expect("few defaults");
     let wrong = kind.validate(&write);
     *object = write;
     if !wrong.is_empty() {

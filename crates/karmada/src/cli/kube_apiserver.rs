@@ -25,20 +25,50 @@ const CACHE: &str = "every resource is kept in memory as a whole";
 const ONE: &str = "one process serves a store";
 const GO: &str = "there is no Go runtime to profile";
 const BROWSERS: &str = "the server adds no headers for browsers; let a proxy add them";
+const METRICS: &str = "all metrics are reported, and their labels have few values";
+const LOGS: &str = "log lines are written at once";
+const LEADERS: &str = "clients elect their leaders with Leases";
+const PEERS: &str = "all servers serve the same API";
 const FEATURES: &str =
     "the features of Kubernetes that are generally available are on, others are not part of this version";
 
 const FLAGS: &[Row] = &[
+    (
+        "aggregator-reject-forwarding-redirect",
+        true,
+        Only(&["true"], "redirects of aggregated servers are not followed"),
+    ),
+    ("allow-metric-labels", false, Notice(METRICS)),
+    ("allow-metric-labels-manifest", false, Notice(METRICS)),
     (
         "allow-privileged",
         true,
         Only(&["true"], "pods are templates here: whether they may be privileged is decided in members"),
     ),
     ("apiserver-count", false, Notice(ONE)),
+    (
+        "authorization-policy-file",
+        false,
+        Refused("attribute-based access control is not supported: its policies are in a file outside of the API"),
+    ),
+    ("cert-dir", false, Notice("generated certificates are in the data directory")),
     ("contention-profiling", true, Notice(GO)),
+    ("coordinated-leadership-lease-duration", false, Notice(LEADERS)),
+    ("coordinated-leadership-renew-deadline", false, Notice(LEADERS)),
+    ("coordinated-leadership-retry-period", false, Notice(LEADERS)),
     ("cors-allowed-origins", false, Refused(BROWSERS)),
+    ("debug-socket-path", false, Only(&[""], GO)),
     ("default-watch-cache-size", false, Notice(CACHE)),
     ("delete-collection-workers", false, Notice("a collection is deleted in one transaction after another")),
+    ("disable-http2-serving", true, Only(&["false"], "HTTP/2 is bounded by --http2-max-streams-per-connection")),
+    ("disabled-metrics", false, Notice(METRICS)),
+    (
+        "egress-selector-config-file",
+        false,
+        Refused("members are reached by the endpoint, the proxy or the tunnel of their Cluster"),
+    ),
+    ("emulated-version", false, Only(&["", "1.36", "kube=1.36"], "one version of the API is served")),
+    ("emulation-forward-compatible", true, Only(&["false"], "one version of the API is served")),
     (
         "enable-bootstrap-token-auth",
         true,
@@ -49,6 +79,7 @@ const FLAGS: &[Row] = &[
         true,
         Only(&["true"], "the garbage collector runs with the server; --kube-controllers leaves it out"),
     ),
+    ("enable-logs-handler", true, Only(&["false"], "log files are not served")),
     ("endpoint-reconciler-type", false, Notice(ONE)),
     ("event-ttl", false, Only(&["1h", "1h0m0s", "60m"], "events are kept for one hour")),
     ("feature-gates", false, Only(&[""], FEATURES)),
@@ -58,12 +89,35 @@ const FLAGS: &[Row] = &[
     ("kubelet-client-key", false, Notice(KUBELETS)),
     ("kubelet-port", false, Notice(KUBELETS)),
     ("kubelet-preferred-address-types", false, Notice(KUBELETS)),
+    ("kubelet-read-only-port", false, Notice(KUBELETS)),
     ("kubelet-timeout", false, Notice(KUBELETS)),
     ("livez-grace-period", false, Notice("the server is alive as soon as it listens")),
+    ("log-json-info-buffer-size", false, Notice(LOGS)),
+    ("log-json-split-stream", true, Notice(LOGS)),
+    ("log-text-info-buffer-size", false, Notice(LOGS)),
+    ("log-text-split-stream", true, Notice(LOGS)),
+    ("max-connection-bytes-per-sec", false, Only(&["0"], "connections are bounded by unread bytes")),
+    (
+        "min-compatibility-version",
+        false,
+        Only(&["", "1.36", "kube=1.36", "1.35", "kube=1.35"], "one version of the API is served"),
+    ),
+    ("peer-advertise-ip", false, Notice(PEERS)),
+    ("peer-advertise-port", false, Notice(PEERS)),
+    ("peer-ca-file", false, Notice(PEERS)),
     ("permit-address-sharing", true, Only(&["false"], "an address has one listener")),
     ("permit-port-sharing", true, Only(&["false"], "a port has one listener")),
     ("profiling", true, Notice(GO)),
     ("runtime-config", false, Only(&["", "api/ga=true"], FEATURES)),
+    ("runtime-config-emulation-forward-compatible", true, Only(&["false"], "one version of the API is served")),
+    ("service-account-lookup", true, Only(&["true"], "a token is valid as long as its ServiceAccount exists")),
+    (
+        "service-account-signing-endpoint",
+        false,
+        Only(&[""], "tokens are signed with --service-account-signing-key-file"),
+    ),
+    ("show-hidden-metrics-for-version", false, Notice(METRICS)),
+    ("storage-initialization-timeout", false, Notice("the server listens once its store is read")),
     ("strict-transport-security-directives", false, Refused(BROWSERS)),
     ("watch-cache", true, Only(&["true"], CACHE)),
     ("watch-cache-sizes", false, Notice(CACHE)),
@@ -126,6 +180,7 @@ mod tests {
         ("--bind-address=0.0.0.0", ""),
         ("--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount", ""),
         ("--disable-admission-plugins=", ""),
+        ("--enable-admission-plugins=NodeRestriction", ""),
         ("--enable-bootstrap-token-auth=true", ""),
         ("--kubelet-client-certificate=/etc/karmada/pki/karmada.crt", "notice"),
         ("--kubelet-client-key=/etc/karmada/pki/karmada.key", "notice"),
@@ -135,7 +190,16 @@ mod tests {
         ("--service-cluster-ip-range=10.96.0.0/12", ""),
         ("--v=4", ""),
         // Extra arguments in the installers' documentation.
+        ("--authorization-policy-file=abac.jsonl", "refused: attribute-based access control"),
+        ("--cert-dir=/var/run/kubernetes", "notice"),
         ("--default-watch-cache-size=200", "notice"),
+        ("--egress-selector-config-file=egress.yaml", "refused: members are reached by"),
+        ("--emulated-version=1.36", ""),
+        ("--emulated-version=1.30", "refused: one version of the API"),
+        ("--enable-logs-handler=false", ""),
+        ("--service-account-lookup", ""),
+        ("--service-account-lookup=false", "refused: a token is valid as long as"),
+        ("--storage-initialization-timeout=2m", "notice"),
         ("--event-ttl=1h", ""),
         ("--event-ttl=2h", "refused: events are kept for one hour"),
         ("--feature-gates=AllAlpha=true", "refused: the features of Kubernetes"),

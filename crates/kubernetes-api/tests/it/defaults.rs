@@ -20,9 +20,9 @@ pub(crate) fn yaml(text: &str) -> Value {
 fn check(group: &str, kind: &str, document: &str, expected: &Expect) {
     let resource = resource(group, kind);
     let mut object = yaml(document);
-    resource.strategy.default(&mut object);
+    resource.strategy.default(&mut object).expect("few defaults");
     let once = object.clone();
-    resource.strategy.default(&mut object);
+    resource.strategy.default(&mut object).expect("few defaults");
     assert_eq!(object, once);
     expected.assert_eq(&apimachinery::yaml::to_string(&object));
 }

@@ -92,7 +92,7 @@ fn unchanged_objects_get_no_additional_errors() {
             let Some(mut object) = any(&mut dice, &type_, 0).filter(Value::is_object) else { continue };
             object["metadata"]["namespace"] = "ns".into();
             let strategy = &resource.strategy;
-            strategy.default(&mut object);
+            strategy.default(&mut object).expect("few defaults");
             let texts = |errors: Vec<apimachinery::field::Error>| -> BTreeSet<String> {
                 errors.iter().map(ToString::to_string).collect()
             };
@@ -109,7 +109,7 @@ fn unchanged_objects_get_no_additional_errors() {
                 if !object.is_object() {
                     break;
                 }
-                strategy.default(&mut object);
+                strategy.default(&mut object).expect("few defaults");
                 strategy.validate_create(&object);
                 for subresource in ["", "status", "finalize"] {
                     strategy.validate_update(&context(subresource), &before, &object);

@@ -26,7 +26,7 @@ fn texts(errors: Vec<apimachinery::field::Error>) -> String {
 fn create(group: &str, kind: &str, document: &str) -> String {
     let resource = resource(group, kind);
     let mut object = yaml(document);
-    resource.strategy.default(&mut object);
+    resource.strategy.default(&mut object).expect("few defaults");
     texts(resource.strategy.validate_create(&object))
 }
 
@@ -38,7 +38,7 @@ fn check(group: &str, kind: &str, document: &str, expected: Expect) {
 fn update(group: &str, kind: &str, document: &str, pointer: &str, value: Value) -> String {
     let resource = resource(group, kind);
     let mut old = yaml(document);
-    resource.strategy.default(&mut old);
+    resource.strategy.default(&mut old).expect("few defaults");
     let mut new = old.clone();
     let parts: Vec<&str> = pointer.split('.').collect();
     let at = parts.iter().fold(&mut new, |at, part| match part.parse::<usize>() {
@@ -46,7 +46,7 @@ fn update(group: &str, kind: &str, document: &str, pointer: &str, value: Value) 
         Err(_) => &mut at[*part],
     });
     *at = value;
-    resource.strategy.default(&mut new);
+    resource.strategy.default(&mut new).expect("few defaults");
     let context = RequestContext {
         now: Time::new("2026-01-01T00:00:00Z".parse().expect("a time")),
         user: String::new(),

@@ -12,7 +12,7 @@ fn status(group: &str, kind: &str, spec: &str, old: &str, new: &str) -> String {
     let strategy = resource(group, kind).strategy;
     let read = |status: &str| {
         let mut object = yaml(&format!("spec: {spec}\nstatus: {status}"));
-        strategy.default(&mut object);
+        strategy.default(&mut object).expect("few defaults");
         object
     };
     let context = RequestContext {
