@@ -195,7 +195,9 @@ async fn sync(
     if works::targets(&binding.spec).is_empty() {
         return Ok(Next::Done);
     }
-    let Some(template) = templates::claimed(context, &binding).await? else { return Ok(Next::Done) };
+    let refused = |error: &Error| recorder.warning(&*object, events::SYNC_WORK_FAILED, error.to_string());
+    let template = templates::claimed(context, &binding).await.inspect_err(refused)?;
+    let Some(template) = template else { return Ok(Next::Done) };
     let subjects = [Involved::from(&*object), Involved::from(&*template)];
     let kind = Binding::kind(binding.scope);
     let started = tokio::time::Instant::now();

@@ -310,7 +310,7 @@ struct Fold {
 
 /// The change of the template, if any.
 async fn folded(context: &Context, binding: &Binding, items: &[AggregatedStatusItem]) -> Result<Option<Fold>> {
-    let Some((resource, key)) = templates::locate(context, &binding.spec.resource).await? else { return Ok(None) };
+    let Some((resource, key)) = templates::own(context, binding).await? else { return Ok(None) };
     let Some(template) = templates::fetch(context, &resource, &key).await? else { return Ok(None) };
     let tree = decoded(&template, template.to_tree())?;
     let now = context.now();

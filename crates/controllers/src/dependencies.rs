@@ -137,7 +137,7 @@ impl Distributor {
             return Ok(Next::Done);
         }
         let resource = &independent.spec.resource;
-        let Some(template) = templates::referenced(&self.context, resource).await? else {
+        let Some(template) = templates::referenced(&self.context, &independent).await? else {
             return Err(Error::Wait(format!(
                 "{} {}/{} does not exist",
                 resource.kind, resource.namespace, resource.name
@@ -214,7 +214,7 @@ impl Distributor {
         let mut orphans = BTreeSet::new();
         for binding in self.attached_to(independent)? {
             let resource = &binding.spec.resource;
-            let template = templates::referenced(&self.context, resource).await?;
+            let template = templates::referenced(&self.context, &binding).await?;
             let labels: Option<BTreeMap<String, String>> = template.map(|it| owned(it.labels()));
             if !found.iter().any(|reference| means(reference, resource, labels.as_ref())) {
                 orphans.insert(binding.key());

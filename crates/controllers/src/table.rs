@@ -282,7 +282,7 @@ pub fn check(selection: &[String]) -> Result<(), SelectionError> {
 }
 
 /// Starts the selected controllers, each in a separate task. `selection` is the value of `--controllers`: `*`, names,
-/// and `-name` to exclude one; the first match decides.
+/// and `-name` to exclude one; the first match decides. An empty one is `*`, and `-*` alone selects none.
 ///
 /// # Errors
 /// For an unknown name; no controller is then started.
@@ -320,6 +320,7 @@ mod tests {
             ("*,-execution", false, true),
             ("binding", false, true),
             ("-binding,*", true, false),
+            ("-*", false, false),
         ] {
             let words: Vec<String> = words.split(',').filter(|w| !w.is_empty()).map(str::to_owned).collect();
             assert_eq!(is_selected("execution", &words), execution, "{words:?}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
 use client::MapError;
-use karmada_api::scope::Binding;
+use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ObjectReference;
 use propagation::claim;
 
@@ -41,27 +41,49 @@ pub(crate) fn cached(context: &Context, reference: &ObjectReference) -> Option<A
     informer.cache().get(&ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str()))
 }
 
+/// The resource and key of a binding's template; `None` when its kind is not served (any more). A template is in the
+/// namespace of its binding: the edit role of a namespace includes its bindings, and the control plane propagates with
+/// its own rights.
+///
+/// # Errors
+/// The binding refers to an object that is not in its namespace.
+pub(crate) async fn own(context: &Context, binding: &Binding) -> Result<Option<(ApiResource, ObjectKey)>> {
+    let Some((resource, key)) = locate(context, &binding.spec.resource).await? else { return Ok(None) };
+    let namespace = binding.metadata.namespace.as_str();
+    let is_own = resource.namespaced && key.namespace() == Some(namespace);
+    if binding.scope == Scope::Namespaced && !is_own {
+        return Err(Error::Wait(format!(
+            "{} {key} is not in namespace {namespace}, so ResourceBinding {} does not propagate it",
+            resource.kind,
+            binding.key()
+        )));
+    }
+    Ok(Some((resource, key)))
+}
+
 /// The template of a binding for rendering: with the claim that the binding was built from. Both are written in one
 /// transaction, and the cache of the template may be behind that of the binding.
 pub(crate) async fn claimed(context: &Context, binding: &Binding) -> Result<Option<Arc<Object>>> {
+    let Some(place) = own(context, binding).await? else { return Ok(None) };
     let claim = claim::claimed_by_metadata(&binding.metadata);
     let is_claimed = |template: &Object| claim.is_none() || claim::claimed_by_object(template) == claim;
-    newest(context, &binding.spec.resource, is_claimed).await
+    newest(context, &binding.spec.resource, place, is_claimed).await
 }
 
 /// The template that a binding refers to, in the version that the binding was built from or a later one: no event
 /// follows when a cache that lags behind the bindings' catches up.
-pub(crate) async fn referenced(context: &Context, reference: &ObjectReference) -> Result<Option<Arc<Object>>> {
-    newest(context, reference, |_| true).await
+pub(crate) async fn referenced(context: &Context, binding: &Binding) -> Result<Option<Arc<Object>>> {
+    let Some(place) = own(context, binding).await? else { return Ok(None) };
+    newest(context, &binding.spec.resource, place, |_| true).await
 }
 
 /// From the cache if it has the state that the binding was built from, otherwise from the server.
 async fn newest(
     context: &Context,
     reference: &ObjectReference,
+    (resource, key): (ApiResource, ObjectKey),
     is_known: impl Fn(&Object) -> bool,
 ) -> Result<Option<Arc<Object>>> {
-    let Some((resource, key)) = locate(context, reference).await? else { return Ok(None) };
     let built_from = reference.resource_version.parse().unwrap_or(0);
     let informer = context.control.existing(&resource);
     let known = informer.and_then(|informer| informer.cache().get(&key));

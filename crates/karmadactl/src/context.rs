@@ -73,9 +73,20 @@ impl Context {
     /// A client of a member by its kubeconfig; the context defaults to the current one. `doing` is the purpose, for
     /// errors.
     pub async fn member(&self, kubeconfig: Option<&str>, context: Option<&str>, doing: &str) -> Result<Member, Error> {
+        self.member_of("--cluster-kubeconfig", kubeconfig, context, doing).await
+    }
+
+    /// As [`Self::member`], with the kubeconfig of another flag.
+    pub async fn member_of(
+        &self,
+        flag: &'static str,
+        kubeconfig: Option<&str>,
+        context: Option<&str>,
+        doing: &str,
+    ) -> Result<Member, Error> {
         let failed =
             |error: client::Error| Error::message(format!("failed to get {doing} cluster config. error: {error}"));
-        let places = Places::of_user("--cluster-kubeconfig", kubeconfig.map(PathBuf::from));
+        let places = Places::of_user(flag, kubeconfig.map(PathBuf::from));
         let connection = places.connect(context).await.map_err(failed)?;
         let facts = &connection.facts;
         let member = Member {

@@ -105,8 +105,12 @@ pub struct Departure {
 impl Departure {
     /// `own` is the ID of the control plane, where it is known.
     pub fn plan(cluster: &Value, works: &[Value], own: Option<&str>) -> Self {
-        let mut departure =
-            Self { kept_because: kept_because(cluster, own), all: Objects::of(works), ..Self::default() };
+        Self { kept_because: kept_because(cluster, own), ..Self::by_agent(works) }
+    }
+
+    /// In a cluster whose agent deletes the objects, at the latest when it runs again.
+    pub fn by_agent(works: &[Value]) -> Self {
+        let mut departure = Self { all: Objects::of(works), ..Self::default() };
         for work in works {
             let preserved = work["spec"]["preserveResourcesOnDeletion"] == true;
             let applied = condition(work, "Applied").is_some_and(|it| it["status"] == "True");

@@ -102,7 +102,7 @@ pub fn join<'a>(
         let id = cluster_id(&member.client).await?;
         // The list is first: a server that is not a control plane does not serve it, and the error says so.
         refuse_registered(control, name, &member.endpoint, &id).await?;
-        refuse_itself(control, name, &member.endpoint, &id).await?;
+        refuse_itself(control, name, &member.endpoint, &id, "--cluster-kubeconfig and --cluster-context").await?;
         if options.dry_run {
             return Ok(());
         }
@@ -135,15 +135,21 @@ pub(crate) async fn own_id(control: &Client) -> Result<Option<String>, Error> {
     }
 }
 
-/// A control plane that is its own member would apply its templates to themselves.
-async fn refuse_itself(control: &Client, name: &str, endpoint: &str, id: &str) -> Result<(), Error> {
+/// A control plane that is its own member would apply its templates to themselves. `flags` name the member.
+pub(crate) async fn refuse_itself(
+    control: &Client,
+    name: &str,
+    endpoint: &str,
+    id: &str,
+    flags: &str,
+) -> Result<(), Error> {
     if own_id(control).await?.as_deref() != Some(id) {
         return Ok(());
     }
     let at = if endpoint.is_empty() { String::new() } else { format!(" at {endpoint}") };
     Err(Error::message(format!(
         "cluster {name}{at} is the control plane itself: both have the ID {id} (the UID of namespace kube-system); \
-         nothing was changed. Give the kubeconfig of another cluster with --cluster-kubeconfig and --cluster-context"
+         nothing was changed. Give the kubeconfig of another cluster with {flags}"
     )))
 }
 

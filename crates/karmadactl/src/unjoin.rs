@@ -37,11 +37,7 @@ pub fn run<'a>(
     Box::pin(async move {
         let name = crate::join::cluster_name(args)?;
         if options.wait.is_zero() {
-            // The odd blanks are upstream's.
-            return Err(Error::message(format!(
-                " --wait {}  must be a positive duration, e.g. 1m0s ",
-                options.wait_text
-            )));
+            return Err(no_wait(&options.wait_text));
         }
         let control = context.control_plane().await?;
         let key = ObjectKey::cluster(name);
@@ -110,8 +106,13 @@ async fn check_identity(context: &Context, member: &Client, name: &str, id: Stri
     }
 }
 
+/// The error about `--wait=0s`, whose odd blanks are upstream's.
+pub(crate) fn no_wait(text: &str) -> Error {
+    Error::message(format!(" --wait {text}  must be a positive duration, e.g. 1m0s "))
+}
+
 /// The Works of a cluster.
-async fn works(control: &Client, cluster: &str) -> Result<Vec<Value>, Error> {
+pub(crate) async fn works(control: &Client, cluster: &str) -> Result<Vec<Value>, Error> {
     let namespace = format!("karmada-es-{cluster}");
     let works = control.list(&resources::WORK, Some(&namespace), &client::ListOptions::default()).await;
     let works = works.map_err(Error::client(format!("list works in {namespace}")))?;

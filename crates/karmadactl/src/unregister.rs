@@ -17,9 +17,11 @@ use karmada_api::constants::namespaces;
 use karmada_api::names::execution_namespace;
 use serde_json::Value;
 
+use crate::departure::Departure;
 use crate::error::Error;
 use crate::join::{cluster_id, decoded, text};
 use crate::register::{delete, duration, key_of, member as agent, revoke};
+use crate::unjoin::works;
 use crate::{Context, resources};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -39,7 +41,7 @@ pub struct UnregisterArgs {
     /// Namespace of the cluster's Secrets, in the cluster and in the control plane
     #[arg(long, default_value = namespaces::CLUSTER)]
     pub cluster_namespace: String,
-    /// Run the checks without changing anything
+    /// Only print the objects that are deleted in the cluster, and those that stay
     #[arg(long)]
     pub dry_run: bool,
     /// Path to the kubeconfig file of the control plane; that of the agent when empty, which may not delete its own
@@ -64,11 +66,18 @@ pub fn run<'a>(context: &'a Context, args: &'a UnregisterArgs) -> BoxFuture<'a, 
             ));
         };
         let wait = duration("wait", &args.wait)?;
+        if wait.is_zero() {
+            return Err(crate::unjoin::no_wait(&args.wait));
+        }
         let member = context.member(Some(kubeconfig), args.cluster_context.as_deref(), "unregistering").await?.client;
         let control = control_plane(context, &member, args).await?;
         let cluster = control.get(&resources::CLUSTER, &ObjectKey::cluster(name)).await;
         match cluster {
-            Ok(cluster) => check(&decoded(&cluster)?, name, &member).await?,
+            Ok(cluster) => {
+                check(&decoded(&cluster)?, name, &member).await?;
+                let preview = Departure::by_agent(&works(&control, name).await?).render(name);
+                if args.dry_run { context.print(&preview) } else { context.log(&preview) }
+            }
             // An earlier run has deleted it and did not end; the agent's Secret is the last object it deletes.
             Err(error) if error.is_not_found() && has_agent(&member, args, name).await? => {}
             Err(error) => return Err(Error::client(format!("get cluster {name}"))(error)),

@@ -41,6 +41,9 @@ struct Known {
 impl Contributions {
     /// Updates the contributions from the current Works of the binding and returns them, in the order of clusters.
     ///
+    /// A Work of another object, which an override that changed the name has left, does not count beside the one of the
+    /// binding's resource.
+    ///
     /// # Errors
     /// Those of the first Work that contributes nothing.
     pub fn update(
@@ -53,7 +56,8 @@ impl Contributions {
             self.resource = resource.clone();
         }
         let mut before = std::mem::take(&mut self.works);
-        let mut contributions = Vec::with_capacity(works.len());
+        let mut contributions: Vec<Arc<Contribution>> = Vec::with_capacity(works.len());
+        let mut of_others = Vec::new();
         for object in works {
             let key = object.key();
             let is_current =
@@ -63,7 +67,13 @@ impl Contributions {
                 None => {
                     self.decoded += 1;
                     let decode = |source| ContributionError::Decode { work: key.clone(), source };
-                    let contribution = Contribution::of(resource, &Work::read(object).map_err(decode)?)?.map(Arc::new);
+                    let contribution = match Contribution::of(resource, &Work::read(object).map_err(decode)?) {
+                        Err(error @ ContributionError::NoManifest { .. }) => {
+                            of_others.push((WorkKey::try_from(key)?, error));
+                            continue;
+                        }
+                        contribution => contribution?.map(Arc::new),
+                    };
                     let work = contribution.as_ref().map(|it| it.work.clone());
                     // A Work outside the execution namespaces that is being deleted contributes nothing.
                     let Some(work) = work.or_else(|| WorkKey::try_from(key).ok()) else { continue };
@@ -75,6 +85,10 @@ impl Contributions {
             self.works.insert(key, known);
         }
         contributions.sort_by(|left, right| left.item.cluster_name.cmp(&right.item.cluster_name));
+        let is_missing = |work: &WorkKey| contributions.iter().all(|it| it.item.cluster_name != work.cluster());
+        if let Some((_, error)) = of_others.into_iter().find(|(work, _)| is_missing(work)) {
+            return Err(error);
+        }
         Ok(contributions)
     }
 
@@ -200,6 +214,14 @@ mod tests {
         let other = ObjectReference { name: "b".to_owned(), ..resource() };
         let error = contributions.update(&other, &[two]).expect_err("no such manifest");
         assert_eq!(error.to_string(), "work karmada-es-m002/w has no manifest of ConfigMap ns/b");
+        // An earlier Work of the cluster is of another object.
+        let two = work(2, 2, &json!({}));
+        let mut other = two.to_value().expect("a tree");
+        other["metadata"]["name"] = json!("v");
+        other["spec"]["workload"]["manifests"][0]["metadata"]["name"] = json!("b");
+        let other = Object::from_value(&other).expect("a work").shared();
+        let found = contributions.update(&resource(), &[other, two]);
+        assert_eq!(clusters(found.expect("contributions")), ["m002"]);
     }
 
     #[test]

@@ -8,11 +8,22 @@ use controllers::{CONTROLLERS, Context, Controller, Settings};
 use super::{StartedComponent, run};
 use crate::flags::FlagValues;
 
-/// The controllers of `here` that `--controllers` selects. As upstream, unknown names are ignored.
+/// Excludes every controller.
+const NONE: &str = "-*";
+
+/// The controllers of `here` that `--controllers` selects. As upstream, unknown names are ignored, and a list without a
+/// known name selects no controller.
 pub(super) fn selection(requested: &[&str], here: impl Fn(&Controller) -> bool) -> Vec<String> {
     let is_here = |name: &str| CONTROLLERS.iter().any(|controller| controller.name == name && here(controller));
-    let known = |word: &&&str| **word == "*" || is_here(word.trim_start_matches('-'));
-    requested.iter().filter(known).map(|word| (*word).to_owned()).collect()
+    let is_known = |word: &str| word == "*" || is_here(word.trim_start_matches('-'));
+    let (known, unknown): (Vec<&str>, Vec<&str>) = requested.iter().partition(|word| is_known(word));
+    if !unknown.is_empty() {
+        tracing::warn!(names = unknown.join(", "), "--controllers has names that this component does not run; ignored");
+    }
+    match known.as_slice() {
+        [] => vec![NONE.to_owned()],
+        known => known.iter().map(|word| (*word).to_owned()).collect(),
+    }
 }
 
 pub async fn controller_manager(flags: &FlagValues<'_>, settings: Settings) -> anyhow::Result<()> {
@@ -43,6 +54,8 @@ mod tests {
             (vec!["*", "-binding", "-multiclusterservice", "nothing"], vec!["*", "-binding", "-multiclusterservice"]),
             (vec!["*", "hpaScaleTargetMarker"], vec!["*", "hpaScaleTargetMarker"]),
             (vec!["cluster", "execution"], vec!["cluster", "execution"]),
+            (vec!["nothing"], vec!["-*"]),
+            (vec![], vec!["-*"]),
         ] {
             assert_eq!(selection(&requested, |_| true), expected);
         }

@@ -145,6 +145,19 @@ async fn one_table_shows_the_control_plane_and_its_members() {
     "#]],
     )
     .await;
+    // The order is that of all rows, not of each server's.
+    check(
+        &fleet,
+        "get cm -l app=demo -s all --sort-by .metadata.name",
+        &expect![[r#"
+        O|NAME CLUSTER DATA AGE ADOPTION
+        O|own member2 1 AGED N
+        O|shared Karmada 1 AGED -
+        O|shared member1 1 AGED Y
+        rc=0
+    "#]],
+    )
+    .await;
     check(
         &fleet,
         "get cm -n nosuch",

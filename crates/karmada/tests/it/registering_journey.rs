@@ -195,6 +195,13 @@ async fn a_cluster_registers_works_and_leaves() {
         "--karmada-config",
         &fleet.kubeconfig().display().to_string(),
     ];
+    let refused = fleet.karmadactl(&[&unregister[..], &["--wait=0s"]].concat()).await;
+    assert_eq!(refused.transcript(), "E|error:  --wait 0s  must be a positive duration, e.g. 1m0s \nrc=1\n");
+    let preview = fleet.karmadactl(&[&unregister[..], &["--dry-run"]].concat()).await.ok();
+    assert!(preview.contains("  ConfigMap (3): default/first, default/second, default/third\n"), "{preview}");
+    for name in ["first", "second", "third"] {
+        applied(member.client(), name, true).await;
+    }
     let gone = fleet.karmadactl(&unregister).await;
     assert!(gone.err.contains("Successfully delete resource ({Deployment karmada-agent karmada-system})"), "{gone:?}");
     assert_eq!(gone.ok(), "");
@@ -251,10 +258,27 @@ async fn refused_registrations(fleet: &Fleet, command: &str, member: &RunningMem
             .contains(&format!("could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"")),
         "{replayed:?}"
     );
-    // No attempt left objects in the cluster.
+    // No attempt left objects in the cluster, also not the last one, whose Deployment is invalid.
+    let command = fleet.register_command().await;
+    let late = fleet.register(&command, &other, &["--cluster-name=m2", "--karmada-agent-replicas=3000000000"]).await;
+    assert!(late.out.ends_with("karmadactl register failed and started deleting the created resources\n"), "{late:?}");
     for (resource, name) in [(secrets(), "karmada-kubeconfig"), (deployments(), "karmada-agent")] {
         assert!(tree(other.client(), &resource, &agent_key(name)).await.is_none(), "{name}");
     }
+    for kind in ["ClusterRole", "ClusterRoleBinding"] {
+        let plural = format!("{}s", kind.to_lowercase());
+        let resource = ApiResource::cluster("rbac.authorization.k8s.io", "v1", kind, &plural);
+        assert!(tree(other.client(), &resource, &ObjectKey::cluster("karmada-agent")).await.is_none(), "{kind}");
+    }
+    // A control plane is not its own member.
+    let kubeconfig = format!("--kubeconfig={}", fleet.kubeconfig().display());
+    let words: Vec<&str> =
+        command.split_whitespace().skip(1).chain([kubeconfig.as_str(), "--cluster-name=m2"]).collect();
+    let itself = fleet.karmadactl(&words).await;
+    assert!(itself.err.contains("is the control plane itself") && itself.err.contains("--kubeconfig"), "{itself:?}");
+    assert!(tree(&fleet.admin().await, &deployments(), &agent_key("karmada-agent")).await.is_none());
+    let absent = fleet.karmadactl(&[&words[..], &["--kubeconfig=absent.config"]].concat()).await;
+    assert!(absent.err.contains("kubeconfig absent.config of --kubeconfig does not exist"), "{absent:?}");
     let works = fleet.admin().await.list(&Work::api_resource(), Some("karmada-es-m1"), &Default::default()).await;
     assert!(!works.expect("a list").items.is_empty());
 }

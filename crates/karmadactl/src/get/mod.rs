@@ -5,6 +5,7 @@
 
 mod args;
 mod fetch;
+mod order;
 pub mod output;
 mod rows;
 pub mod targets;
@@ -65,6 +66,7 @@ impl Options {
             with_namespace: self.all_namespaces,
             show_labels: self.show_labels,
             label_columns: self.label_columns.clone(),
+            sort_by: self.sort_by.clone(),
             watching: self.watch.is_some(),
             with_event: self.watch.is_some_and(|watch| watch.events),
         }
@@ -136,7 +138,7 @@ fn tables(found: Vec<(&Server, Vec<Found>)>, targets: &[Target], options: &Optio
             let prefix = prefixed.then(|| prefix(&found));
             let kind = &found.resource.resource.kind;
             let block = blocks.entry(place(&found)).or_insert_with(|| Block::new(kind, prefix, &view));
-            for table in sorted(found, options) {
+            for table in found.documents {
                 block.add(&table, &server.name, "", &view);
             }
         }
@@ -163,39 +165,6 @@ fn prefix(found: &Found) -> String {
     if resource.group.is_empty() { format!("{kind}/") } else { format!("{kind}.{}/", resource.group) }
 }
 
-/// The Tables of one server, joined, and sorted with --sort-by.
-fn sorted(found: Found, options: &Options) -> Vec<Value> {
-    let mut tables = found.documents;
-    let Some(path) = &options.sort_by else { return tables };
-    let mut rows: Vec<Value> = Vec::new();
-    for table in &mut tables {
-        if let Some(Value::Array(more)) = table.get_mut("rows").map(Value::take) {
-            rows.extend(more);
-        }
-    }
-    rows.sort_by(|a, b| compare(key(path, &a["object"]), key(path, &b["object"])));
-    tables.truncate(1);
-    if let Some(first) = tables.first_mut() {
-        first["rows"] = Value::Array(rows);
-    }
-    tables
-}
-
-fn key<'a>(path: &JsonPath, object: &'a Value) -> Option<&'a Value> {
-    path.find(object).into_iter().next()
-}
-
-/// Missing values first, numbers by value, other values by their text.
-fn compare(a: Option<&Value>, b: Option<&Value>) -> std::cmp::Ordering {
-    match (a, b) {
-        (Some(Value::Number(a)), Some(Value::Number(b))) => {
-            a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default())
-        }
-        (Some(a), Some(b)) => apimachinery::jsonpath::shown(a).cmp(&apimachinery::jsonpath::shown(b)),
-        (a, b) => a.is_some().cmp(&b.is_some()),
-    }
-}
-
 /// The objects of all servers as separate documents.
 fn documents(
     context: &Context,
@@ -213,7 +182,7 @@ fn documents(
             objects.iter_mut().for_each(hide_managed_fields);
         }
         if let Some(path) = &options.sort_by {
-            objects.sort_by(|a, b| compare(key(path, a), key(path, b)));
+            objects.sort_by(|a, b| order::compare(order::key(path, a), order::key(path, b)));
         }
         let objects = match objects.pop() {
             None if by_name => continue,

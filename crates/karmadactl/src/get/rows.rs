@@ -1,7 +1,9 @@
 //! The tables of several servers as one: CLUSTER after the name, ADOPTION at the end.
 
+use apimachinery::jsonpath::JsonPath;
 use serde_json::Value;
 
+use super::order;
 use crate::servers::KARMADA;
 use crate::table::printable;
 
@@ -16,6 +18,8 @@ pub struct View {
     pub with_namespace: bool,
     pub show_labels: bool,
     pub label_columns: Vec<String>,
+    /// The order of the rows of all servers; without it each server's rows stay in its order.
+    pub sort_by: Option<JsonPath>,
     /// Watches show real ADOPTION values for the control plane too, as upstream does.
     pub watching: bool,
     /// Adds the type of a watch event as first column.
@@ -36,6 +40,7 @@ pub struct Block {
 
 #[derive(Clone, Debug)]
 struct Row {
+    sort_key: Option<Value>,
     event: String,
     namespace: String,
     cluster: String,
@@ -69,16 +74,18 @@ impl Block {
             for (index, place) in &places {
                 cells[*place] = cell(&row["cells"][index]);
             }
-            self.rows.push(self.row(cells, &row["object"]["metadata"], cluster, event, view));
+            self.rows.push(self.row(cells, &row["object"], cluster, event, view));
         }
     }
 
-    fn row(&self, mut cells: Vec<String>, metadata: &Value, cluster: &str, event: &str, view: &View) -> Row {
+    fn row(&self, mut cells: Vec<String>, object: &Value, cluster: &str, event: &str, view: &View) -> Row {
+        let metadata = &object["metadata"];
         if let (Some(prefix), Some(first)) = (&self.prefix, cells.first_mut()) {
             first.insert_str(0, prefix);
         }
         let label = |key: &String| metadata["labels"][key].as_str().unwrap_or_default().to_owned();
         Row {
+            sort_key: view.sort_by.as_ref().and_then(|path| order::key(path, object)).cloned(),
             event: event.to_owned(),
             namespace: metadata["namespace"].as_str().unwrap_or_default().to_owned(),
             cluster: cluster.to_owned(),
@@ -108,7 +115,8 @@ impl Block {
 
     /// Takes the rows so far; the columns stay.
     pub fn take_lines(&mut self, view: &View) -> Vec<Vec<String>> {
-        let rows = std::mem::take(&mut self.rows);
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_by(|a, b| order::compare(a.sort_key.as_ref(), b.sort_key.as_ref()));
         rows.into_iter().map(|row| self.line(row, view)).collect()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use apimachinery::{ApiResource, ObjectKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use client::{Client, DeleteOptions, Patch, PatchOptions};
+use client::{Client, Patch, PatchOptions};
 use serde_json::{Value, json};
 
 use super::RegisterArgs;
@@ -126,17 +126,28 @@ async fn store(member: &Client, ns: &str, secret: &Value) -> Result<(), Error> {
     member.update(&resources::SECRET, &secret).await.map(drop).map_err(failed("update"))
 }
 
-/// Removes the objects of [`install`] that were absent at the preflight; the marked Secret is the last.
+/// Removes the objects of [`install`] that were absent at the preflight; the marked Secret is the last. The namespace
+/// stays, and so do the rights of an agent in another namespace.
 pub async fn uninstall(member: &Client, ns: &str) -> Result<(), Error> {
-    for (resource, key, _) in own(ns).into_iter().rev() {
-        match member.delete(resource, &key, &DeleteOptions::background()).await {
-            Err(error) if !error.is_not_found() => {
-                return Err(Error::client(format!("delete {} {key}", resource.plural))(error));
-            }
-            _ => {}
+    if has_rights_of(member, ns).await? {
+        for resource in [&resources::CLUSTER_ROLE_BINDING, &resources::CLUSTER_ROLE] {
+            super::delete(member, resource, &ObjectKey::cluster(ROLE)).await?;
         }
     }
+    for (resource, key, _) in own(ns).into_iter().rev() {
+        super::delete(member, resource, &key).await?;
+    }
     Ok(())
+}
+
+/// Whether the rights of agents in this cluster are those of the agent in `ns`, and of no other.
+async fn has_rights_of(member: &Client, ns: &str) -> Result<bool, Error> {
+    let resource = &resources::CLUSTER_ROLE_BINDING;
+    let attempt = Error::client(format!("get {} {ROLE} of the member cluster", resource.plural));
+    let found = member.get_opt(resource, &ObjectKey::cluster(ROLE)).await.map_err(attempt)?;
+    let Some(binding) = found.map(|it| decoded(&it)).transpose()? else { return Ok(false) };
+    let subjects = binding["subjects"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(matches!(subjects, [only] if only["name"] == ACCOUNT && only["namespace"] == ns))
 }
 
 fn shared(ns: &str) -> [(&'static ApiResource, Value); 3] {

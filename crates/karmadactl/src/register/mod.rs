@@ -26,7 +26,7 @@ use pki::kubeconfig::{self, Kubeconfig, User};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::join::{Member, cluster_id, create_if_absent, decoded};
+use crate::join::{Member, cluster_id, create_if_absent, decoded, refuse_itself};
 use crate::{Context, resources};
 use discovery::{Described, Failed};
 use member::Preflight;
@@ -142,7 +142,8 @@ pub fn run<'a>(context: &'a Context, args: &'a RegisterArgs) -> BoxFuture<'a, Re
         let timeout = duration("discovery-timeout", &args.discovery_timeout)?;
         // The flag --kubeconfig is that of the member here.
         let kubeconfig = context.kubeconfig.as_ref().map(|path| path.to_string_lossy().into_owned());
-        let member = context.member(kubeconfig.as_deref(), args.context.as_deref(), "registering").await?;
+        let (file, of_context) = (kubeconfig.as_deref(), args.context.as_deref());
+        let member = context.member_of("--kubeconfig", file, of_context, "registering").await?;
         let facts = context.opened.member.get().map(|it| it.facts.cluster.clone()).unwrap_or_default();
         let name = if args.cluster_name.is_empty() { facts } else { args.cluster_name.clone() };
         check_name(&name)?;
@@ -204,6 +205,7 @@ impl Registering<'_> {
         delete(&generator, &requests::resource(), &ObjectKey::cluster(request.as_str())).await?;
         self.step("Waiting to check cluster exists");
         let id = cluster_id(&member.client).await?;
+        refuse_itself(&generator, self.name, &member.endpoint, &id, "--kubeconfig and --context").await?;
         if self.is_registered(&generator, &id).await? {
             // The agent has already run: only the wait for it was interrupted.
             member::install(&member.client, self.args, self.name, &member.endpoint, None).await?;

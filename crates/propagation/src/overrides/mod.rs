@@ -76,6 +76,11 @@ pub enum OverrideError {
     Field { path: String, detail: String },
     #[error("after the overrides the object has no kind")]
     NoKind,
+    #[error(
+        "it makes the object {0}: a policy of a namespace cannot change the API group, the kind or the namespace of an \
+         object; a ClusterOverridePolicy can"
+    )]
+    Moved(String),
 }
 
 /// Applies all overrides for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of the object's
@@ -113,7 +118,7 @@ pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Re
         let mut rules = Vec::new();
         for (_, policy) in chosen {
             for rule in rules_for(policy, cluster) {
-                apply_overriders(rule, object).map_err(|source| Error {
+                apply_rule(scope, rule, object).map_err(|source| Error {
                     scope,
                     policy: policy.key(),
                     cluster: ClusterName::of(cluster),
@@ -151,7 +156,7 @@ pub fn steps<'a>(policies: &'a [Override], cluster: &Cluster, object: &Value) ->
         let chosen = choose(policies.iter().filter(|policy| policy.scope == scope), Template(&object));
         for (strength, policy) in chosen {
             let rules = rules_for(policy, cluster);
-            let applied = rules.iter().try_for_each(|rule| apply_overriders(rule, &mut object));
+            let applied = rules.iter().try_for_each(|rule| apply_rule(scope, rule, &mut object));
             let is_end = applied.is_err();
             steps.push(Step { policy, strength, rules: rules.len(), after: applied.map(|()| object.clone()) });
             if is_end {
@@ -160,6 +165,29 @@ pub fn steps<'a>(policies: &'a [Override], cluster: &Cluster, object: &Value) ->
         }
     }
     steps
+}
+
+/// Applies one rule. The author of a namespace's policy may have rights in this namespace alone, and the control plane
+/// writes with its own rights to members: such a policy must not make one object another.
+fn apply_rule(scope: Scope, rule: &Overriders, object: &mut Value) -> Result<(), OverrideError> {
+    if scope == Scope::Cluster {
+        return apply_overriders(rule, object);
+    }
+    let before = place(object).map(str::to_owned);
+    apply_overriders(rule, object)?;
+    let [group, kind, namespace] = place(object);
+    if before == [group, kind, namespace] {
+        return Ok(());
+    }
+    let name = Template(object).name();
+    Err(OverrideError::Moved(format!("{kind}.{group} {namespace}/{name}")))
+}
+
+/// The API group, the kind and the namespace of an object.
+fn place(object: &Value) -> [&str; 3] {
+    let template = Template(object);
+    let group = template.api_version().rsplit_once('/').map_or("", |(group, _)| group);
+    [group, template.kind(), template.namespace()]
 }
 
 /// Whether an override policy concerns an object at all (in any cluster).
@@ -318,6 +346,31 @@ mod tests {
             let empty = policy(&ObjectKey::namespaced("ns", "p"), spec);
             let applied = apply(&[empty], &cluster("m1"), &mut object).unwrap();
             assert_eq!((applied.values().flatten().count(), &object), (records, &before));
+        }
+    }
+
+    #[test]
+    fn policies_of_a_namespace_do_not_make_one_object_another() {
+        let replace =
+            |path: &str, value: &str| json!({"plaintext": [{"path": path, "operator": "replace", "value": value}]});
+        let image = |path: &str, value: &str| json!({"imageOverrider": [{"predicate": {"path": path}, "component": "Repository", "operator": "replace", "value": value}]});
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "a", "namespace": "ns"}});
+        for (overriders, moved) in [
+            (replace("/metadata/namespace", "kube-system"), Some("Role.rbac.authorization.k8s.io kube-system/a")),
+            (image("/metadata/namespace", "kube-system"), Some("Role.rbac.authorization.k8s.io kube-system/a")),
+            (replace("/kind", "ClusterRole"), Some("ClusterRole.rbac.authorization.k8s.io ns/a")),
+            (replace("/apiVersion", "example.io/v1"), Some("Role.example.io ns/a")),
+            (replace("/metadata", ""), Some("Role.rbac.authorization.k8s.io /")),
+            (replace("/apiVersion", "rbac.authorization.k8s.io/v1beta1"), None),
+            (replace("/metadata/name", "b"), None),
+        ] {
+            let spec = json!({"overrideRules": [{"overriders": overriders}]});
+            let of_namespace = [policy(&ObjectKey::namespaced("ns", "p"), spec.clone())];
+            let error = apply(&of_namespace, &cluster("m1"), &mut role.clone()).err().map(|error| error.source);
+            assert_eq!(error, moved.map(|moved| OverrideError::Moved(moved.to_owned())), "{spec}");
+            let shown = steps(&of_namespace, &cluster("m1"), &role).pop().and_then(|step| step.after.err());
+            assert_eq!(shown, error);
+            apply(&[policy(&ObjectKey::cluster("p"), spec)], &cluster("m1"), &mut role.clone()).unwrap();
         }
     }
 
