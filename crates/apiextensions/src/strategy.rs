@@ -312,7 +312,7 @@ impl Strategy for CustomStrategy {
     }
 
     /// A schema can restrict only names in metadata; transition rules apply to the rest as well.
-    fn leaves_metadata_alone(&self, stored: &Object) -> bool {
+    fn metadata_is_independent(&self, stored: &Object) -> bool {
         self.is_as_written(stored) && !self.validator.compares()
     }
 

@@ -225,7 +225,7 @@ pub trait Strategy: Send + Sync {
 
     /// Whether labels, annotations and finalizers of a stored object can change without reading the rest: neither
     /// defaults nor validation read both, and a write does not change the rest.
-    fn leaves_metadata_alone(&self, _stored: &Object) -> bool {
+    fn metadata_is_independent(&self, _stored: &Object) -> bool {
         false
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 mod book;
 mod range;
 
-pub use book::{Allocation, Book, newly_held};
+pub use book::{Allocation, Book, new_allocations};
 pub use range::{ParseRangeError, Range, Ranges};
 
 type Object = Map<String, Value>;

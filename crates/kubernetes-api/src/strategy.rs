@@ -115,7 +115,7 @@ impl Strategy for BuiltIn {
         validates_status_only.then(|| validation::status::update(&self.group, &self.kind, old, new))
     }
 
-    fn leaves_metadata_alone(&self, _stored: &Object) -> bool {
+    fn metadata_is_independent(&self, _stored: &Object) -> bool {
         self.conversion.is_none()
             && self.prepare_update.is_none()
             && habits::has_metadata_alone(&self.group, &self.kind)

@@ -26,12 +26,12 @@ pub enum Error {
         "resource(kind={kind}, {key}) already exists in the cluster {cluster} and the \
          work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"
     )]
-    NotOurs { kind: String, key: String, cluster: String },
+    UnmanagedObject { kind: String, key: String, cluster: String },
     #[error("{0}")]
     Retain(#[from] interpreter::Error),
 }
 
-/// The end of the message of [`Error::NotOurs`], in upstream's words too.
+/// The end of the message of [`Error::UnmanagedObject`], in upstream's words too.
 const NOT_MANAGED: &str = "Karmada will not manage this resource";
 
 /// Whether the message of a condition reports that a foreign object has the name in the member.
@@ -47,14 +47,14 @@ pub fn is_managed(object: Template<'_>) -> bool {
 /// Whether `manifest` may change the existing object: it is managed, or may be taken over.
 ///
 /// # Errors
-/// `NotOurs` for an unmanaged object without the conflict resolution `Overwrite`.
+/// `UnmanagedObject` for an unmanaged object without the conflict resolution `Overwrite`.
 pub fn may_write(manifest: &Value, observed: &Value, cluster: &str) -> Result<(), Error> {
     let source = Template(manifest);
     let may_overwrite = source.annotation(annotations::CONFLICT_RESOLUTION) == Some("overwrite");
     if is_managed(Template(observed)) || may_overwrite {
         return Ok(());
     }
-    Err(Error::NotOurs {
+    Err(Error::UnmanagedObject {
         kind: source.kind().to_owned(),
         key: format!("{}/{}", source.namespace(), source.name()),
         cluster: cluster.to_owned(),

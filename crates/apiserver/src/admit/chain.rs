@@ -94,13 +94,13 @@ impl Chain {
     }
 
     /// Whether no plugin handles writes of this resource's status.
-    pub(crate) fn leaves_status_alone(&self, info: &apimachinery::resource::ResourceInfo) -> bool {
+    pub(crate) fn admits_any_status(&self, info: &apimachinery::resource::ResourceInfo) -> bool {
         let named = &info.resource;
         !self.plugins.iter().any(|plugin| plugin.concerns_status(&named.group, &named.plural))
     }
 
     /// Whether no plugin handles writes of these metadata fields of this resource.
-    pub(crate) fn leaves_metadata_alone(&self, info: &apimachinery::resource::ResourceInfo, fields: &[&str]) -> bool {
+    pub(crate) fn metadata_is_independent(&self, info: &apimachinery::resource::ResourceInfo, fields: &[&str]) -> bool {
         let named = &info.resource;
         !self.plugins.iter().any(|plugin| plugin.concerns_metadata(&named.group, &named.plural, fields))
     }

@@ -2,7 +2,7 @@
 
 use apimachinery::{Object, Status};
 use futures::future::BoxFuture;
-use kubernetes_api::services::{Book, Ranges, newly_held};
+use kubernetes_api::services::{Book, Ranges, new_allocations};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ impl ServiceAddresses {
         let dry_run = request.dry_run || unknown.is_some();
         let assigned = self.book.lock().assign(request.key, object, now, dry_run);
         match unknown {
-            Some(unknown) if !newly_held(request.old, object).is_empty() => assigned.and(Err(refusal(&unknown))),
+            Some(unknown) if !new_allocations(request.old, object).is_empty() => assigned.and(Err(refusal(&unknown))),
             _ => assigned,
         }
     }
@@ -63,7 +63,7 @@ impl ServiceAddresses {
         cache.catch_up().await?;
         for _ in 0..TRIES {
             self.assign(request)?;
-            let allocations = request.object.as_deref().map(|object| newly_held(request.old, object));
+            let allocations = request.object.as_deref().map(|object| new_allocations(request.old, object));
             let allocations = allocations.unwrap_or_default();
             if allocations.is_empty() {
                 request.notes.set_claims(Vec::new());
@@ -88,7 +88,7 @@ impl ServiceAddresses {
                     let (mut book, now) = (self.book.lock(), request.now.timestamp().as_second());
                     for (place, by) in others {
                         if let Some(allocation) = allocations.get(place) {
-                            book.claimed_elsewhere(allocation, by, now);
+                            book.reserve_for_peer(allocation, by, now);
                         }
                     }
                 }

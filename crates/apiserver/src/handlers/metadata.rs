@@ -24,7 +24,7 @@ impl Call<'_> {
         let Some((metadata, fields)) = parts(patch) else { return Ok(None) };
         if !self.shared
             || !self.info.subresource.is_empty()
-            || !self.server.admission.leaves_metadata_alone(info, &fields)
+            || !self.server.admission.metadata_is_independent(info, &fields)
         {
             return Ok(None);
         }
@@ -32,7 +32,7 @@ impl Call<'_> {
         let _writing = self.follow_writers(&key).await;
         let is_current = self.stored().catch_up_own().await?;
         let Some(stored) = self.cache().get(&key)? else { return Ok(None) };
-        if !self.resource.strategy.leaves_metadata_alone(&stored) {
+        if !self.resource.strategy.metadata_is_independent(&stored) {
             return Ok(None);
         }
         let Some(is_version_named) = named(Some(metadata), &stored) else { return Ok(None) };

@@ -16,7 +16,7 @@ impl Call<'_> {
     /// Executes a merge patch of the status; `None`, without effect, if that requires the whole object.
     pub(super) async fn patch_status(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
         let info = &self.resource.info;
-        if self.info.subresource != "status" || !self.server.admission.leaves_status_alone(info) {
+        if self.info.subresource != "status" || !self.server.admission.admits_any_status(info) {
             return Ok(None);
         }
         let Some((metadata, change)) = parts(patch) else { return Ok(None) };

@@ -14,10 +14,10 @@ const LOOKED_AT: usize = 64;
 
 /// The unauthenticated connections of one listener.
 #[derive(Debug)]
-pub(super) struct Unauthenticated(Mutex<Table<Newcomer>>);
+pub(super) struct Unauthenticated(Mutex<Table<UnauthenticatedConnection>>);
 
 #[derive(Debug)]
-struct Newcomer {
+struct UnauthenticatedConnection {
     place: Arc<Place>,
     close: AbortHandle,
 }
@@ -42,7 +42,7 @@ impl Unauthenticated {
 
     /// Takes in a new connection, which `close` ends. The oldest idle one makes room for it.
     pub(super) fn arrive(self: &Arc<Self>, address: IpAddr, place: &Arc<Place>, close: AbortHandle) -> Entry {
-        let newcomer = Newcomer { place: Arc::clone(place), close };
+        let newcomer = UnauthenticatedConnection { place: Arc::clone(place), close };
         let (number, closed) = self.0.lock().arrive(address, newcomer, |newcomer| newcomer.place.is_idle());
         close_all(closed, "a newer connection needs its place");
         let entry = Entry { unauthenticated: Arc::clone(self), number };
@@ -62,7 +62,7 @@ impl Unauthenticated {
     }
 }
 
-fn close_all(closed: Vec<(IpAddr, Newcomer)>, why: &str) {
+fn close_all(closed: Vec<(IpAddr, UnauthenticatedConnection)>, why: &str) {
     for (address, newcomer) in closed {
         tracing::debug!(%address, why, "Connection without an authenticated request closed");
         newcomer.close.abort();

@@ -181,7 +181,7 @@ async fn release(
             member.client.update(resource, &desired).await.map(|_| ()).during(|| format!("releasing {key}"))
         }
         // Unchanged, or never managed: it has no marks of ours.
-        Ok(Update::Unchanged) | Err(retain::Error::NotOurs { .. }) => Ok(()),
+        Ok(Update::Unchanged) | Err(retain::Error::UnmanagedObject { .. }) => Ok(()),
         Err(error) => Err(Error::Wait(error.to_string())),
     }
 }

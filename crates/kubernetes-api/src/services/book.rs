@@ -72,7 +72,7 @@ impl Book {
     }
 
     /// Records that another server is about to give `allocation` to the service `by`; `now` in seconds since 1970.
-    pub fn claimed_elsewhere(&mut self, allocation: &Allocation, by: ObjectKey, now: i64) {
+    pub fn reserve_for_peer(&mut self, allocation: &Allocation, by: ObjectKey, now: i64) {
         let holder = Holder { key: by, until: Some(now + PENDING_SECONDS) };
         match allocation {
             Allocation::Address(address) => drop(self.addresses.insert(*address, holder)),
@@ -277,7 +277,7 @@ impl std::fmt::Display for Allocation {
 }
 
 /// The addresses and ports that a service holds and did not hold before.
-pub fn newly_held(before: Option<&Value>, after: &Value) -> Vec<Allocation> {
+pub fn new_allocations(before: Option<&Value>, after: &Value) -> Vec<Allocation> {
     let (had_addresses, had_ports) = before.map(held).unwrap_or_default();
     let (addresses, ports) = held(after);
     let addresses = addresses.into_iter().filter(|address| !had_addresses.contains(address)).map(Allocation::Address);

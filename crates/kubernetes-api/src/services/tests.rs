@@ -53,7 +53,7 @@ fn a_service_allocates_only_new_addresses_and_ports() {
         ("a port", Some(one.clone()), service(&["10.0.0.1"], Some(30000)), true),
         ("less", Some(service(&["10.0.0.1"], Some(30000))), one, false),
     ] {
-        assert_eq!(!newly_held(before.as_ref(), &after).is_empty(), expected, "{what}");
+        assert_eq!(!new_allocations(before.as_ref(), &after).is_empty(), expected, "{what}");
     }
 }
 
