@@ -7,6 +7,7 @@ use std::time::Duration;
 use apimachinery::{Object, Status};
 use http::StatusCode;
 use metrics::{Buckets, Counters, Description, Gauge, Histograms, Registry};
+use transport::Response;
 
 use crate::request::RequestInfo;
 
@@ -20,7 +21,7 @@ pub(crate) use access::Access;
 use sizes::{BODIES, Bodies, RESPONSES};
 use streams::{EVENT_SIZES, EVENTS, LONG_RUNNING, Streams};
 
-/// The time that a request waited for programs of users, as an extension of its response, or for other requests.
+/// The time that a request waited for programs of users, as an extension of its response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Foreign(pub Duration);
 
@@ -158,18 +159,19 @@ impl Counted {
     }
 
     /// `known`: the resource is one of ours; others are counted without its name, which is the caller's invention.
-    /// `foreign` is the part of the duration that the server does not account for.
+    /// `took` has the duration, and how long the request waited for a seat.
     pub fn end(
         &self,
         info: &RequestInfo,
         known: bool,
-        code: StatusCode,
-        took: Option<Duration>,
-        Foreign(foreign): Foreign,
+        response: &Response,
+        took: Option<(Duration, Option<Duration>)>,
     ) {
         let labels = labels(info, known);
-        self.count(labels, code);
-        if let Some(took) = took {
+        self.count(labels, response.status());
+        if let Some((took, queued)) = took {
+            let Foreign(called) = response.extensions().get().copied().unwrap_or_default();
+            let foreign = called.saturating_add(queued.unwrap_or_default());
             self.duration.took(&labels, took);
             self.indicator.took(&labels, took.saturating_sub(foreign));
         }

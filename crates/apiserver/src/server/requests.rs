@@ -22,7 +22,6 @@ use crate::flow::{self, Entry, Seat};
 use crate::handlers;
 use crate::limits::budget::{PATIENCE, PATIENCE_WITH_SEAT, Wire};
 use crate::limits::fairness;
-use crate::metrics::Foreign;
 use crate::request::RequestInfo;
 use crate::request::log::Watched;
 use crate::request::peer::Peer;
@@ -88,9 +87,7 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     if elapsed {
         server.counted.terminated(&info, known, response.status());
     }
-    let Foreign(called) = response.extensions().get().copied().unwrap_or_default();
-    let foreign = Foreign(called + queued.into_inner().unwrap_or_default());
-    server.counted.end(&info, known, response.status(), (!long).then(|| started.elapsed()), foreign);
+    server.counted.end(&info, known, &response, (!long).then(|| (started.elapsed(), queued.into_inner())));
     if let Some(Payload::Created(outcomes)) = response.extensions().get() {
         server.counted.more(&info, known, outcomes);
     }

@@ -5,6 +5,7 @@ use serde_json::json;
 use transport::Body;
 
 use super::bodies::{LIMIT, deep, deep_protobuf, enveloped, field, filled, laughs, numbered, padded, varint};
+use super::{lists, patches};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
@@ -24,8 +25,8 @@ pub(super) struct Case {
     pub expected: Expected,
 }
 
-const MAPS: &str = "/api/v1/namespaces/n/configmaps";
-const WIDGETS: &str = "/apis/example.com/v1/namespaces/n/widgets";
+pub(super) const MAPS: &str = "/api/v1/namespaces/n/configmaps";
+pub(super) const WIDGETS: &str = "/apis/example.com/v1/namespaces/n/widgets";
 /// The collections in which the requests may have created objects.
 pub(super) const COLLECTIONS: &[&str] = &[
     "/api/v1/namespaces",
@@ -39,12 +40,12 @@ pub(super) const COLLECTIONS: &[&str] = &[
 const ITEMS: usize = 40_000;
 /// The apiVersion and kind of a widget.
 const WIDGET: &str = r#""apiVersion":"example.com/v1","kind":"Widget""#;
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
+pub(super) const MERGE: &str = "application/merge-patch+json";
+pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 use Expected::{Answered, Code, Refused};
@@ -68,11 +69,11 @@ fn with(
     }
 }
 
-fn post(name: &str, url: &str, content_type: &str, body: impl Into<Bytes>, expected: Expected) -> Case {
+pub(super) fn post(name: &str, url: &str, content_type: &str, body: impl Into<Bytes>, expected: Expected) -> Case {
     with(name, "POST", url, content_type, body, expected)
 }
 
-fn patch(name: &str, url: &str, content_type: &str, body: impl Into<Bytes>, expected: Expected) -> Case {
+pub(super) fn patch(name: &str, url: &str, content_type: &str, body: impl Into<Bytes>, expected: Expected) -> Case {
     with(name, "PATCH", url, content_type, body, expected)
 }
 
@@ -87,6 +88,10 @@ pub(super) fn setup() -> Vec<Case> {
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "objects": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object",
+                "x-kubernetes-map-type": "atomic", "x-kubernetes-preserve-unknown-fields": true}},
+            "filled": {"type": "array", "items": {"type": "object", "properties": {
+                "v": {"type": "string", "default": "x".repeat(10_000)}}}},
             "unique": {"type": "array", "maxItems": 1000000, "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
             "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
                 "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}}}}}}]}});
@@ -112,7 +117,7 @@ pub(super) fn setup() -> Vec<Case> {
 }
 
 pub(super) fn all() -> Vec<Case> {
-    [depth(), width(), sizes(), patches(), texts(), queries()].into_iter().flatten().collect()
+    [depth(), width(), lists::all(), sizes(), patches::all(), texts(), queries()].into_iter().flatten().collect()
 }
 
 fn depth() -> Vec<Case> {
@@ -228,6 +233,26 @@ fn width() -> Vec<Case> {
             filled(&widget("\"keyed\":["), "{\"k\":\"a\"},", "{\"k\":\"a\"}]}"),
             Code(422),
         ),
+        post("items with a large default", WIDGETS, JSON, filled(&widget("\"filled\":["), "{},", "{}]}"), Code(413)),
+        post(
+            "a set of objects",
+            WIDGETS,
+            JSON,
+            numbered(&widget("\"objects\":["), |n| format!(r#"{{"k":{n}}}"#), "]}", LIMIT),
+            Answered,
+        ),
+        post(
+            "finalizers that yield warnings",
+            WIDGETS,
+            JSON,
+            numbered(
+                &format!(r#"{{{WIDGET},"metadata":{{"name":"f","finalizers":["#),
+                |n| format!("\"f{n}\""),
+                "]}}",
+                LIMIT,
+            ),
+            Answered,
+        ),
         post("keyed items without keys", WIDGETS, JSON, filled(&widget("\"keyed\":["), "{},", "{}]}"), Code(422)),
         post("YAML, a billion laughs", MAPS, YAML, laughs(), Code(400)),
         post("YAML, one key many times", MAPS, YAML, filled("data:\n", "  a: b\n", ""), Answered),
@@ -326,88 +351,6 @@ fn sizes() -> Vec<Case> {
         },
     )
     .collect()
-}
-
-fn patches() -> Vec<Case> {
-    let (map, long) = (format!("{MAPS}/m"), format!("{WIDGETS}/long"));
-    let operations = |operation: &str, times: usize| format!("[{}]", vec![operation; times].join(","));
-    let test = r#"{"op":"test","path":"/a"}"#;
-    let double = r#"{"op":"copy","from":"","path":"/data/x"}"#;
-    let shift = r#"{"op":"add","path":"/free/a/0","value":1}"#;
-    let moves = r#"{"op":"move","from":"/free/a","path":"/free/b"},{"op":"move","from":"/free/b","path":"/free/a"}"#;
-    let paths = format!(r#"[{{"op":"add","path":"{}","value":1}}]"#, "/a".repeat(LIMIT / 2 - 100));
-    let deployment = "/apis/apps/v1/namespaces/n/deployments/env";
-    let variables = |tail: &str| {
-        let head = r#"{"spec":{"template":{"spec":{"containers":[{"name":"c","env":["#;
-        numbered(head, |n| format!(r#"{{"name":"E{}"{tail}}}"#, n * 7 % 100_000), "]}]}}}}", 100_000)
-    };
-    vec![
-        patch("100,000 operations", &map, JSON_PATCH, operations(test, 100_000), Code(413)),
-        patch("10,001 operations", &map, JSON_PATCH, operations(test, 10_001), Code(413)),
-        patch("10,000 operations", &map, JSON_PATCH, operations(test, 10_000), Answered),
-        patch("copies that double", &map, JSON_PATCH, operations(double, 5_000), Code(422)),
-        patch(
-            "copies of a long list",
-            &long,
-            JSON_PATCH,
-            operations(r#"{"op":"copy","from":"/free/a","path":"/free/b"}"#, 10_000),
-            Code(422),
-        ),
-        patch("insertions before a long list", &long, JSON_PATCH, operations(shift, 10_000), Code(422)),
-        patch(
-            "removals before a long list",
-            &long,
-            JSON_PATCH,
-            operations(r#"{"op":"remove","path":"/free/a/0"}"#, 10_000),
-            Code(422),
-        ),
-        patch("a long list moved to and fro", &long, JSON_PATCH, operations(moves, 5_000), Code(422)),
-        patch("a path of a million steps", &map, JSON_PATCH, paths, Refused),
-        patch(
-            "an index beyond all numbers",
-            &long,
-            JSON_PATCH,
-            r#"[{"op":"add","path":"/free/a/99999999999999999999999","value":1}]"#,
-            Code(422),
-        ),
-        patch("100,000 items into 40,000", deployment, STRATEGIC, variables(r#","value":"x""#), Answered),
-        patch("100,000 items out of 40,000", deployment, STRATEGIC, variables(r#","$patch":"delete""#), Answered),
-        patch("an unknown directive in a large patch", deployment, STRATEGIC, variables(r#","$patch":"x""#), Code(500)),
-        patch(
-            "a set of finalizers",
-            &map,
-            STRATEGIC,
-            numbered(r#"{"metadata":{"finalizers":["#, |n| format!("\"a/{n}\""), "]}}", 200_000),
-            Answered,
-        ),
-        patch(
-            "managed fields of many managers",
-            &map,
-            MERGE,
-            numbered(
-                r#"{"metadata":{"managedFields":["#,
-                |n| {
-                    format!(
-                        r#"{{"manager":"m{n}","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{{}}}}"#
-                    )
-                },
-                "]}}",
-                30_000,
-            ),
-            Answered,
-        ),
-        patch(
-            "managed fields, deep",
-            &map,
-            MERGE,
-            format!(
-                r#"{{"metadata":{{"managedFields":[{{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{}{{}}{}}}]}}}}"#,
-                "{\"f:a\":".repeat(110),
-                "}".repeat(110)
-            ),
-            Answered,
-        ),
-    ]
 }
 
 fn texts() -> Vec<Case> {

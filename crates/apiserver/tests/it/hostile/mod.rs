@@ -8,6 +8,8 @@ mod bodies;
 mod cases;
 mod frames;
 mod handshakes;
+mod lists;
+mod patches;
 mod sockets;
 
 use std::process::Command;
