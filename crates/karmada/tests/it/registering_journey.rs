@@ -260,7 +260,7 @@ async fn refused_registrations(fleet: &Fleet, command: &str, member: &RunningMem
     );
     // No attempt left objects in the cluster, also not the last one, whose Deployment is invalid.
     let command = fleet.register_command().await;
-    let late = fleet.register(&command, &other, &["--cluster-name=m2", "--karmada-agent-replicas=3000000000"]).await;
+    let late = fleet.register(&command, &other, &["--cluster-name=m2", "--karmada-agent-image="]).await;
     assert!(late.out.ends_with("karmadactl register failed and started deleting the created resources\n"), "{late:?}");
     for (resource, name) in [(secrets(), "karmada-kubeconfig"), (deployments(), "karmada-agent")] {
         assert!(tree(other.client(), &resource, &agent_key(name)).await.is_none(), "{name}");

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use apimachinery::meta::Condition;
 use karmada_api::constants::{conditions, reasons};
 use karmada_api::policy::v1alpha1::Placement;
 use karmada_api::scope::{Binding, Scope};
@@ -58,7 +59,12 @@ impl Scheduling {
         let suspended = spec.suspension.as_ref().is_some_and(|suspension| suspension.scheduling == Some(true));
         let scheduled = status.conditions.iter().find(|it| it.type_ == conditions::SCHEDULED);
         let newest = binding.metadata.generation;
-        let tried = record_of(binding).map_or(newest, |record| record.generation);
+        let record = record_of(binding);
+        let is_tried = |condition: &Condition| {
+            let Some(record) = &record else { return true };
+            // A result that was refused is not recorded: the record is then that of an earlier decision.
+            record.generation >= newest || record.error.is_empty() || condition.reason == reasons::QUOTA_EXCEEDED
+        };
         match scheduled {
             _ if binding.metadata.deletion_timestamp.is_some() => Self::Deleting,
             _ if spec.placement.is_none() && !spec.required_by.is_empty() => {
@@ -69,7 +75,7 @@ impl Scheduling {
                 Self::OtherScheduler(spec.scheduler_name.clone())
             }
             _ if suspended => Self::Suspended,
-            Some(it) if it.status == "False" && tried >= newest => {
+            Some(it) if it.status == "False" && is_tried(it) => {
                 Self::Failed { reason: it.reason.clone(), message: it.message.clone() }
             }
             Some(it) if it.status == "True" && status.scheduler_observed_generation >= newest => Self::Scheduled,

@@ -273,6 +273,20 @@ fn each_state_has_an_explanation_and_a_next_step() {
             ],
         ),
         (
+            "growth beyond the quota",
+            fixture().binding(json!({
+                "metadata": {"generation": 3, "annotations": {"karmada-rs.io/last-decision":
+                    r#"{"generation": 2, "clusters": 2, "chosen": [{"name": "m1", "replicas": 1}]}"#}},
+                "status": {"conditions": [{"type": "Scheduled", "status": "False", "reason": "QuotaExceeded",
+                    "message": "FederatedResourceQuota shop/q exceeded"}]}
+            })),
+            [
+                "the newest change cannot be scheduled; applied and healthy in 2 of 2 clusters",
+                "the scheduler: FederatedResourceQuota shop/q exceeded (QuotaExceeded)",
+                "raise the quota or lower the replicas: kubectl get federatedresourcequotas -n shop",
+            ],
+        ),
+        (
             "not decided",
             fixture().binding(json!({"metadata": {"generation": 3}})),
             [
