@@ -8,7 +8,7 @@ use apimachinery::go_json::type_name;
 use apimachinery::quantity::Quantity;
 use apimachinery::schema::{Schema, Schemas, Type, TypeOf};
 use base64::{DecodeError, Engine as _};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// A value that its field cannot take.
 #[derive(Debug)]
@@ -138,7 +138,12 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &Names<'_>) 
         return None;
     }
     if !fits(value, schema) {
-        let (found, go) = (type_name(value), go_type(schema, inside.schemas));
+        let go = go_type(schema, inside.schemas);
+        let found = match value {
+            // Only numbers that do not fit are quoted.
+            Value::Number(number) if schema.type_ == Type::Integer => format!("number {number}"),
+            _ => type_name(value).to_owned(),
+        };
         let converter = conversion(value, schema, &go);
         let decoder =
             format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {go}", inside.name);
@@ -170,8 +175,13 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &Names<'_>) 
     }
 }
 
-/// Text of the right type that its decoder cannot read: amounts, times, and encoded bytes.
+/// Values of the right type that their decoders cannot read: amounts, times, encoded bytes, and large numbers of fields
+/// that may be text.
 fn unreadable(value: &Value, schema: &Schema) -> Option<String> {
+    if let Value::Number(number) = value {
+        let is_unreadable = schema.int_or_string && !schema.is_quantity() && !is_int32(number);
+        return is_unreadable.then(|| format!("json: cannot unmarshal number {number} into Go value of type int32"));
+    }
     let text = value.as_str()?;
     if schema.is_quantity() {
         return text.parse::<Quantity>().err().map(|error| error.to_string());
@@ -224,10 +234,17 @@ fn fits(value: &Value, schema: &Schema) -> bool {
         | (Type::String, Value::String(_))
         | (Type::Number, Value::Number(_))
         | (Type::Boolean, Value::Bool(_)) => true,
-        (Type::Integer, Value::Number(number)) => number.is_i64() || number.is_u64(),
+        (Type::Integer, Value::Number(number)) => match schema.format.as_deref() {
+            Some("int32") => is_int32(number),
+            _ => number.is_i64(),
+        },
         (Type::Integer | Type::String, Value::Number(_) | Value::String(_)) => schema.int_or_string || quantity(),
         _ => false,
     }
+}
+
+fn is_int32(number: &Number) -> bool {
+    number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
 }
 
 fn last_segment(definition: &str) -> &str {
@@ -287,6 +304,7 @@ mod tests {
         for (spec, expected) in [
             (json!({"replicas": "2"}), "unrecognized type: int32"),
             (json!({"replicas": 1.5}), "cannot convert float64 to int32"),
+            (json!({"replicas": 3_000_000_000_i64}), "cannot convert int64 to int32"),
             (json!({"strategy": {"type": 1}}), "cannot convert int64 to string"),
             (json!({"strategy": []}), "cannot restore struct from: slice"),
             (json!({"selector": {"matchLabels": "x"}}), "cannot restore map from string"),
@@ -299,6 +317,17 @@ mod tests {
             json!({"spec": {"replicas": "2"}}),
             Some(&refused("string", "DeploymentSpec.spec.replicas", "int32")),
         );
+        for number in [json!(1.5), json!(3_000_000_000_i64), json!(-2_147_483_649_i64), json!(u64::MAX)] {
+            let refused = refused(&format!("number {number}"), "DeploymentSpec.spec.replicas", "int32");
+            check("apps", "Deployment", json!({"spec": {"replicas": number}}), Some(&refused));
+        }
+        check("apps", "Deployment", json!({"spec": {"replicas": i32::MAX, "minReadySeconds": i32::MIN}}), None);
+        check("", "ConfigMap", json!({"metadata": {"generation": i64::MAX}}), None);
+        let generation = refused(&format!("number {}", u64::MAX), "ObjectMeta.metadata.generation", "int64");
+        check("", "ConfigMap", json!({"metadata": {"generation": u64::MAX}}), Some(&generation));
+        let port = |number: i64| json!({"spec": {"ports": [{"port": 80, "targetPort": number}]}});
+        let large = "json: cannot unmarshal number 4294967296 into Go value of type int32";
+        check("", "Service", port(1 << 32), Some(large));
         let container = |resources: Value| json!({"spec": {"template": {"spec": {"containers": [resources]}}}});
         check("apps", "Deployment", container(json!({"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}})), None);
         let refused = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";

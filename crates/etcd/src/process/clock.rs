@@ -50,14 +50,20 @@ impl Process {
     /// Its clocks, which are right at first.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] on other systems than Linux on x86-64; when the process has ended.
+    /// [`ErrorKind::Unsupported`] on other systems than Linux on x86-64, and without the right to write to the process's
+    /// memory; when the process has ended.
     pub fn clock(&self) -> Result<Clock> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err(ErrorKind::Unsupported.into());
         }
         let directory = PathBuf::from(format!("/proc/{}", self.id()));
         let mapped = mapped(&std::fs::read_to_string(directory.join("maps"))?).ok_or(ErrorKind::Unsupported)?;
-        let memory = File::options().read(true).write(true).open(directory.join("mem"))?;
+        let memory = File::options().read(true).write(true).open(directory.join("mem"));
+        // Sandboxes may keep processes out of each other's memory.
+        let memory = memory.map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => ErrorKind::Unsupported.into(),
+            _ => error,
+        })?;
         let length = usize::try_from(mapped.end - mapped.start).map_err(Error::other)?;
         let mut image = vec![0; length];
         memory.read_exact_at(&mut image, mapped.start)?;

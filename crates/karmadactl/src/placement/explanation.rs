@@ -197,6 +197,7 @@ fn scheduled(binding: &Binding, scheduling: &Scheduling) -> String {
 pub fn retry(scheduling: &Scheduling) -> Option<&'static str> {
     let Scheduling::Failed { reason, .. } = scheduling else { return None };
     Some(match reason.as_str() {
+        reasons::QUOTA_EXCEEDED => "with growing delays, until the quota has room",
         reasons::UNSCHEDULABLE => "when a cluster has more room, at the latest after 5 minutes",
         _ => "when a cluster changes, at the latest after 5 minutes",
     })

@@ -179,8 +179,8 @@ fn apply_rule(scope: Scope, rule: &Overriders, object: &mut Value) -> Result<(),
     if before == [group, kind, namespace] {
         return Ok(());
     }
-    let name = Template(object).name();
-    Err(OverrideError::Moved(format!("{kind}.{group} {namespace}/{name}")))
+    let (dot, name) = (if group.is_empty() { "" } else { "." }, Template(object).name());
+    Err(OverrideError::Moved(format!("{kind}{dot}{group} {namespace}/{name}")))
 }
 
 /// The API group, the kind and the namespace of an object.
@@ -360,6 +360,7 @@ mod tests {
             (image("/metadata/namespace", "kube-system"), Some("Role.rbac.authorization.k8s.io kube-system/a")),
             (replace("/kind", "ClusterRole"), Some("ClusterRole.rbac.authorization.k8s.io ns/a")),
             (replace("/apiVersion", "example.io/v1"), Some("Role.example.io ns/a")),
+            (replace("/apiVersion", "v1"), Some("Role ns/a")),
             (replace("/metadata", ""), Some("Role.rbac.authorization.k8s.io /")),
             (replace("/apiVersion", "rbac.authorization.k8s.io/v1beta1"), None),
             (replace("/metadata/name", "b"), None),
