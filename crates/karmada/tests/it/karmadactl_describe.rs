@@ -35,10 +35,10 @@ async fn kubectl(fleet: &Fleet, args: &[&str]) -> Ran {
     fleet.run(command).await
 }
 
-/// kubectl prints the keys of a Secret in the random order of a Go map: these lines are compared as a set.
+/// kubectl prints the keys of Secrets and ConfigMaps in the random order of a Go map: these lines are compared as a set.
 fn in_order<'p>(object: &str, page: &'p str) -> Vec<&'p str> {
     let mut lines: Vec<&str> = page.lines().collect();
-    if object.starts_with("secret/")
+    if ["secret/", "cm/"].iter().any(|type_| object.starts_with(type_))
         && let Some(data) = lines.iter().position(|line| *line == "====")
     {
         lines[data + 1..].sort_unstable();

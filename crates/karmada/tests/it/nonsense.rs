@@ -23,12 +23,14 @@ pub struct Plan {
     pub most: usize,
     /// One answer in so many is changed.
     pub one_in: u32,
+    /// Whether events of watches are changed, too.
+    pub watches: bool,
     pub random: StdRng,
 }
 
 impl Plan {
     pub fn none() -> Self {
-        Self { after: 0, most: 0, one_in: 1, random: StdRng::seed_from_u64(0) }
+        Self { after: 0, most: 0, one_in: 1, watches: false, random: StdRng::seed_from_u64(0) }
     }
 }
 
@@ -91,6 +93,9 @@ impl Front {
         let state = &mut *self.state();
         let Ok(mut tree) = serde_json::from_slice::<Value>(&bytes) else { return bytes };
         let plan = &mut state.plan;
+        if line.contains("watch=") && !plan.watches {
+            return bytes;
+        }
         if plan.after > 0 || state.changes.len() >= plan.most || !plan.random.random_ratio(1, plan.one_in) {
             plan.after = plan.after.saturating_sub(1);
             return bytes;
