@@ -78,7 +78,9 @@ impl Strategy for Own {
         match self.kind {
             // The server's defaults are kept if no other value is set: the class is never changed later.
             Special::Pod if context.user == USER => {
-                if let (Some(status), Value::Object(sent)) = (object["status"].as_object_mut(), sent) {
+                if let (Some(status), Value::Object(sent)) =
+                    (object.get_mut("status").and_then(Value::as_object_mut), sent)
+                {
                     status.extend(sent);
                 }
             }
@@ -98,7 +100,10 @@ impl Strategy for Own {
             && context.user == USER
             && context.subresource == "status"
             && unbound
-            && let Some(node) = object["status"].as_object_mut().and_then(|status| status.remove("nominatedNodeName"))
+            && let Some(node) = object
+                .get_mut("status")
+                .and_then(Value::as_object_mut)
+                .and_then(|status| status.remove("nominatedNodeName"))
         {
             object["spec"]["nodeName"] = node;
         }

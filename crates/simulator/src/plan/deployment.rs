@@ -163,7 +163,7 @@ fn sort<'s>(deployment: &Deployment, owned: &'s [Owned], hash: &str) -> Sets<'s>
 /// A template without the fields that the server or this controller adds.
 fn bare(template: &Value) -> Value {
     let mut bare = template.clone();
-    if let Some(metadata) = bare["metadata"].as_object_mut() {
+    if let Some(metadata) = bare.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("creationTimestamp");
         if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
             labels.remove(TEMPLATE_HASH);
