@@ -36,7 +36,7 @@ fn object(value: &Value, name: &str) -> Result<(), String> {
     }
 }
 
-/// Takes the items out of a list; `None` if it is none.
+/// Takes the items out of a list; `None` for an answer that is not a list.
 pub fn take_items(list: &mut Value) -> Option<Vec<Value>> {
     match list.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => Some(items),

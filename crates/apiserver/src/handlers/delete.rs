@@ -106,11 +106,7 @@ impl Call<'_> {
             false => self.follow_writers(key).await,
         };
         let mut is_current = options.is_dry_run() || self.stored().store().written_revision().is_none();
-        if !is_current && self.cache().get(key)?.is_none() {
-            self.stored().catch_up().await?;
-            is_current = true;
-        }
-        let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
+        let mut stored = self.found(key, &mut is_current).await?;
         for _ in 0..TRIES {
             let attempt = self.try_delete(key, &stored, options).await;
             let is_of_store = match &attempt {
@@ -118,12 +114,9 @@ impl Call<'_> {
                 Ok(_) => true,
                 Err(status) => status.code >= 500,
             };
-            if !is_current && !is_of_store {
-                is_current = true;
-                if let Some(newer) = self.newer(key, &stored).await? {
-                    stored = newer;
-                    continue;
-                }
+            if !is_of_store && let Some(newer) = self.newer_once(key, &stored, &mut is_current).await? {
+                stored = newer;
+                continue;
             }
             match attempt? {
                 Ok(deleted) => return Ok(deleted),

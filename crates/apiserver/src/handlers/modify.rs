@@ -28,23 +28,20 @@ impl Call<'_> {
         // A write that was just acknowledged may not be in the cache yet. With its predecessor, a change would appear
         // as a no-op, and the newest resourceVersion as a conflict.
         let mut is_current = self.stored().catch_up_own().await?;
-        if !is_current && (dry_run || self.cache().get(key)?.is_none()) {
+        if !is_current && dry_run {
             self.stored().catch_up().await?;
             is_current = true;
         }
-        let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
+        let mut stored = self.found(key, &mut is_current).await?;
         for _ in 0..TRIES {
             let attempt = self.attempt(key, &stored, dry_run, &change).await;
             let is_of_store = match &attempt {
                 Ok((written, _)) => !matches!(written, Written::Unchanged(_)),
                 Err(status) => status.code >= 500,
             };
-            if !is_current && !is_of_store {
-                is_current = true;
-                if let Some(newer) = self.newer(key, &stored).await? {
-                    stored = newer;
-                    continue;
-                }
+            if !is_of_store && let Some(newer) = self.newer_once(key, &stored, &mut is_current).await? {
+                stored = newer;
+                continue;
             }
             match attempt? {
                 (Written::Done(changed) | Written::Unchanged(changed), _) => return Ok(changed),
@@ -70,6 +67,28 @@ impl Call<'_> {
         let new = change(&live)?;
         let named_version = self.check_preconditions(&live.tree, &new.object)?;
         Ok((self.write(key, stored, &served, &live, new, dry_run).await?, named_version))
+    }
+
+    /// The cached object. It does not exist only if a current cache lacks it; `is_current` is whether this one is.
+    pub(super) async fn found(&self, key: &ObjectKey, is_current: &mut bool) -> Result<Arc<Object>, Status> {
+        if !*is_current && self.cache().get(key)?.is_none() {
+            self.stored().catch_up().await?;
+            *is_current = true;
+        }
+        self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))
+    }
+
+    /// As [`Call::newer`], for an answer without a write; `None` if the cache was current before.
+    pub(super) async fn newer_once(
+        &self,
+        key: &ObjectKey,
+        stored: &Object,
+        is_current: &mut bool,
+    ) -> Result<Option<Arc<Object>>, Status> {
+        match std::mem::replace(is_current, true) {
+            true => Ok(None),
+            false => self.newer(key, stored).await,
+        }
     }
 
     /// The object, if writes of other processes have changed it since it was read from the cache.

@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
 
 use crate::fleet::Fleet;
-use crate::nonsense::{Front, Plan};
+use crate::nonsense::{Front, Plan, number};
 use crate::plane::{deployments, policies};
 
 /// Every command that reads answers. Deletions have `--dry-run=server`, so that all commands find the same objects.
@@ -100,10 +100,6 @@ fn manifests() -> [Value; 2] {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}),
         json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": metadata, "spec": policy}),
     ]
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 async fn objects(plane: &Client) {

@@ -14,12 +14,8 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, until};
-use crate::nonsense::{Front, Plan};
+use crate::nonsense::{Front, Plan, number};
 use crate::plane::{deployments, policies};
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
 
 fn config_maps() -> ApiResource {
     ApiResource::namespaced("", "v1", "ConfigMap", "configmaps")

@@ -15,6 +15,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Request, Response};
 
+/// A number of rounds or seeds, from the environment.
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 /// Which answers are changed.
 pub struct Plan {
     /// Answers before the first changed one.
@@ -63,7 +68,7 @@ impl Front {
         front
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic")
     }
 
