@@ -98,8 +98,12 @@ pub(crate) fn object(attempt: &str, kind: &str, bytes: Bytes) -> Result<Arc<Obje
 }
 
 fn wrong_kind(attempt: &str, is: &str, required: &str) -> Error {
+    Error::decode(attempt, other_kind(is, required))
+}
+
+fn other_kind(is: &str, required: &str) -> String {
     let is: String = is.chars().take(64).collect();
-    Error::decode(attempt, format_args!("its kind is {is:?}, not {required:?}"))
+    format!("its kind is {is:?}, not {required:?}")
 }
 
 #[derive(Deserialize)]
@@ -139,11 +143,18 @@ pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8], owners: 
     })
 }
 
-/// Items of built-in kinds omit `apiVersion` and `kind`.
-fn item(resource: &ApiResource, json: &str, owners: bool) -> Result<Arc<Object>, serde_json::Error> {
+/// An object of a list or of a watch event. Items of built-in kinds omit `apiVersion` and `kind`. One of another kind
+/// must not get into a cache, where it would stand for the object of its name.
+///
+/// # Errors
+/// For text that is no object, and for an object that is neither of the resource's kind nor its metadata alone.
+pub(crate) fn item(resource: &ApiResource, json: &str, owners: bool) -> Result<Arc<Object>, serde_json::Error> {
     let object = parse(json, owners)?;
-    if !object.kind().is_empty() {
+    if [resource.kind.as_str(), "PartialObjectMetadata"].contains(&object.kind()) {
         return Ok(object);
+    }
+    if !object.kind().is_empty() {
+        return Err(serde::de::Error::custom(other_kind(object.kind(), &resource.kind)));
     }
     let rest = json.trim_start().trim_start_matches('{').trim_start();
     let comma = if rest.starts_with('}') { "" } else { "," };

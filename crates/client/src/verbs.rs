@@ -107,7 +107,7 @@ impl Client {
                     stream.lock().take().ok_or_else(|| Error::unexpected(&attempt, "a watch stream already taken"))
                 }
                 Some(_) => Err(Error::unexpected(&attempt, "no watch stream")),
-                None => Ok(watch::events(body, self.0.owners)),
+                None => Ok(watch::events(body, resource.clone(), self.0.owners)),
             }
         })
     }

@@ -1,6 +1,6 @@
 //! Watch streams over a socket: one JSON document per line.
 
-use apimachinery::Status;
+use apimachinery::{ApiResource, Status};
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use http_body_util::BodyExt;
@@ -18,24 +18,26 @@ struct WireEvent<'a> {
     object: &'a RawValue,
 }
 
-/// The events of a watch response. The stream ends when the server ends it; a malformed line ends it with a
-/// [`WatchEvent::Error`]. `owners`: whether objects keep their managed fields.
-pub(crate) fn events(body: Body, owners: bool) -> WatchStream {
+/// The events of a watch of a resource. The stream ends when the server ends it; a malformed line, or an object of
+/// another kind, ends it with a [`WatchEvent::Error`]. `owners`: whether objects keep their managed fields.
+pub(crate) fn events(body: Body, resource: ApiResource, owners: bool) -> WatchStream {
     lines(body)
-        .map(move |line| line.and_then(|line| decode(&line, owners)).unwrap_or_else(|s| WatchEvent::Error(Box::new(s))))
+        .map(move |line| {
+            line.and_then(|line| decode(&line, &resource, owners)).unwrap_or_else(|s| WatchEvent::Error(Box::new(s)))
+        })
         .boxed()
 }
 
-fn decode(line: &[u8], owners: bool) -> Result<WatchEvent, Status> {
+fn decode(line: &[u8], resource: &ApiResource, owners: bool) -> Result<WatchEvent, Status> {
     let bad = |why: serde_json::Error| Status::internal(format_args!("a watch event is malformed: {why}"));
     let event: WireEvent<'_> = serde_json::from_slice(line).map_err(bad)?;
-    let object = || codec::parse(event.object.get(), owners).map_err(bad);
+    let object = || codec::item(resource, event.object.get(), owners).map_err(bad);
     match event.type_ {
         "ADDED" => Ok(WatchEvent::Added(object()?)),
         "MODIFIED" => Ok(WatchEvent::Modified(object()?)),
         "DELETED" => Ok(WatchEvent::Deleted(object()?)),
         "BOOKMARK" => {
-            let object = object()?;
+            let object = codec::parse(event.object.get(), owners).map_err(bad)?;
             let initial_end = object.annotation("k8s.io/initial-events-end").as_deref() == Some("true");
             Ok(WatchEvent::Bookmark { resource_version: object.revision(), initial_end })
         }
@@ -94,6 +96,27 @@ pub(crate) fn lines(body: Body) -> impl Stream<Item = Result<Bytes, Status>> + S
 mod tests {
     use super::*;
 
+    fn pods() -> ApiResource {
+        ApiResource::namespaced("", "v1", "Pod", "pods")
+    }
+
+    #[tokio::test]
+    async fn an_object_of_another_kind_ends_the_watch() {
+        let event = |kind| format!(r#"{{"type":"MODIFIED","object":{{"kind":"{kind}","metadata":{{"name":"a"}}}}}}"#);
+        let lines = ["Pod", "PartialObjectMetadata", "", "Secret"].map(event).join("\n") + "\n";
+        let events: Vec<WatchEvent> = events(transport::full(lines), pods(), true).collect().await;
+        let kinds: Vec<&str> = events[..3]
+            .iter()
+            .map(|event| match event {
+                WatchEvent::Modified(object) => object.kind(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(kinds, ["Pod", "PartialObjectMetadata", "Pod"]);
+        let WatchEvent::Error(status) = &events[3] else { panic!("{:?}", events[3]) };
+        assert_eq!(status.message, r#"a watch event is malformed: its kind is "Secret", not "Pod""#);
+    }
+
     #[tokio::test]
     async fn events_are_read_across_frames() {
         let text = concat!(
@@ -106,7 +129,7 @@ mod tests {
             r#"{"type":"DELETED","object":{"metadata":{"name":"half"#,
         );
         let frames: Vec<_> = text.as_bytes().chunks(7).map(|c| Ok(Bytes::copy_from_slice(c))).collect();
-        let stream = events(transport::stream(futures::stream::iter(frames)), true);
+        let stream = events(transport::stream(futures::stream::iter(frames)), pods(), true);
         let got: Vec<_> = stream.map(|event| format!("{event:?}").chars().take(50).collect::<String>()).collect().await;
         assert_eq!(got.len(), 3, "{got:?}");
         assert_eq!(got[0], "Added(Pod a rv=)");
@@ -124,7 +147,7 @@ mod tests {
             (false, r#"{"kind":"Pod","metadata":{"name":"a","uid":"u"}}"#),
             (true, r#"{"kind":"Pod","metadata":{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"}}"#),
         ] {
-            let mut stream = events(transport::full(line), owners);
+            let mut stream = events(transport::full(line), pods(), owners);
             let Some(WatchEvent::Added(object)) = stream.next().await else { panic!("an object was added") };
             assert_eq!(object.json(), expected);
             assert_eq!(object.uid(), "u");
