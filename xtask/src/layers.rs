@@ -19,7 +19,8 @@ const fn shell(name: &'static str, may_use: &'static [&'static str]) -> Layer {
 
 /// Bottom up; a crate uses only crates above its own row.
 pub const LAYERS: &[Layer] = &[
-    pure("apimachinery", &[]),
+    pure("packing", &[]),
+    pure("apimachinery", &["packing"]),
     pure("metrics", &[]),
     pure("audit", &["apimachinery"]),
     pure("flow-control", &[]),
@@ -40,7 +41,7 @@ pub const LAYERS: &[Layer] = &[
     shell("otlp", &["apimachinery", "metrics", "trace", "world"]),
     shell("pki", &["world"]),
     shell("transport", &["apimachinery"]),
-    shell("storage", &[]),
+    shell("storage", &["packing"]),
     shell("etcd", &["storage"]),
     shell("faults", &[]),
     shell("client", &["apimachinery", "metrics", "trace", "transport", "world"]),

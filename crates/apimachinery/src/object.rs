@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use head::{Head, Span, Text};
-use packed::Packed;
+use packing::Packed;
 use parking_lot::Mutex;
 use rest::Rest;
 
@@ -134,7 +134,7 @@ impl Object {
     pub fn json(&self) -> Bytes {
         match &*self.body.lock() {
             Body::Whole(json) => json.clone(),
-            Body::Packed(packed) => packed.unpack(),
+            Body::Packed(packed) => packed.unpack().into(),
         }
     }
 
@@ -147,7 +147,7 @@ impl Object {
     pub fn size(&self) -> usize {
         match &*self.body.lock() {
             Body::Whole(json) => json.len(),
-            Body::Packed(packed) => packed.length as usize,
+            Body::Packed(packed) => packed.length(),
         }
     }
 

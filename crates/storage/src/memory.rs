@@ -2,7 +2,6 @@
 //! nothing across a restart; everything else is as the embedded engine does it.
 
 mod bound;
-mod cold;
 
 use std::collections::BTreeMap;
 use std::ops::Bound as End;
@@ -13,12 +12,12 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
+use packing::{Packed, Packer, SamplePolicy};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::bound::Ages;
-use self::cold::{Cold, Packer};
 use crate::feed::{Cursor, Feed, Limits};
 use crate::lease::Leases;
 use crate::plan::{Plan, check_size, plan_all};
@@ -29,6 +28,9 @@ use crate::{
 
 /// The revision of an empty store, as etcd's.
 const EMPTY: Revision = 1;
+
+/// Values of a bounded store are alike: a sample has the size of some four Events.
+const SAMPLES: SamplePolicy = SamplePolicy { small: 4 << 10, large: 4 << 10, alike: 3, share: 64 };
 
 /// How much a [`MemoryStore`] takes and remembers.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +118,7 @@ struct Kept {
 #[derive(Debug)]
 enum Value {
     Whole(Bytes),
-    Cold(Cold),
+    Cold(Packed),
 }
 
 impl Version {
@@ -131,7 +133,7 @@ impl Version {
         let Kept { value, create_revision, lease } = self.kept.as_ref()?;
         let value = match value {
             Value::Whole(value) => value.clone(),
-            Value::Cold(cold) => cold.unpack(),
+            Value::Cold(cold) => cold.unpack().into(),
         };
         let (create_revision, lease) = (*create_revision, *lease);
         Some(KeyValue { key: key.clone(), value, create_revision, mod_revision: self.revision, lease })
@@ -175,7 +177,7 @@ impl MemoryStore {
             leases: Leases::default(),
             expiring: false,
             ages: options.bound.map(|_| Ages::default()),
-            packer: options.bound.map(|_| Packer::default()),
+            packer: options.bound.map(|_| Packer::new(SAMPLES)),
         };
         Self(Arc::new(Inner {
             options,
