@@ -27,7 +27,7 @@ pub mod state;
 mod wire;
 pub mod zpages;
 
-pub use admit::{Admission, AdmissionRequest, Change, JointWrite, Operation};
+pub use admit::{Admission, AdmissionRequest, Change, Creates, JointWrite, Operation};
 pub use errors::method_not_allowed;
 pub use request::RequestInfo;
 pub use request::peer::Peer;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apiextensions::defaulting;
 use apimachinery::Status;
 use apiserver::auth::authz::Attributes;
-use apiserver::{Admission, AdmissionRequest, Change, JointWrite, Operation};
+use apiserver::{Admission, AdmissionRequest, Change, Creates, JointWrite, Operation};
 use futures::future::BoxFuture;
 use karmada_api::admission::secrets::{self, Copied, SecretUse};
 use karmada_api::admission::webhooks::Webhook;
@@ -54,6 +54,13 @@ impl Admission for KarmadaAdmission {
 
     fn concerns_status(&self, _: &str, _: &str) -> bool {
         false
+    }
+
+    fn admits_unread(&self, creates: &Creates<'_>) -> bool {
+        let named = &creates.info.resource;
+        let (group, kind) = (&named.group, &named.kind);
+        let handles = |mutating| admission::webhook(mutating, admission::Operation::Create, group, kind).is_some();
+        !handles(true) && !handles(false)
     }
 
     /// No rule concerns finalizers, and the stored object has passed the other rules.
@@ -142,5 +149,30 @@ impl Admission for KarmadaAdmission {
         let changed = changed.map_err(|denied| denied.to_status(BINDING_WEBHOOK))?;
         let write = |(based_on, object)| JointWrite { group: QUOTAS.0, plural: QUOTAS.1, based_on, object };
         Ok(changed.into_iter().map(write).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apimachinery::ApiResource;
+    use apimachinery::resource::ResourceInfo;
+    use transport::Identity;
+
+    use super::*;
+
+    #[test]
+    fn kinds_without_rules_are_admitted_unread() {
+        let rules = KarmadaAdmission(Rules::new(world::World::system(), Default::default()));
+        let info_of = |group: &str, plural: &str| -> ResourceInfo {
+            let all = kubernetes_api::resources().into_iter();
+            let found = all.map(|it| it.info).find(|it| (&*it.resource.group, &*it.resource.plural) == (group, plural));
+            found.expect("a built-in resource")
+        };
+        let events = info_of("", "events");
+        let work = ApiResource::namespaced("work.karmada.io", "v1alpha1", "Work", "works");
+        let works = ResourceInfo { resource: work, ..info_of("", "events") };
+        let user = Identity::system("test");
+        let is_unread = |info| rules.admits_unread(&Creates { info, user: &user, namespace: Some("default") });
+        assert_eq!((is_unread(&events), is_unread(&works)), (true, false));
     }
 }

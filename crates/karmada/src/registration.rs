@@ -8,7 +8,7 @@ use apimachinery::{ApiResource, ObjectKey, Status};
 use apiserver::auth::authz::PolicyRule;
 use apiserver::auth::authz::rbac::missing;
 use apiserver::cache::Event;
-use apiserver::{Admission, AdmissionRequest, Operation};
+use apiserver::{Admission, AdmissionRequest, Creates, Operation};
 use client::{Client, Patch, PatchOptions};
 use futures::future::BoxFuture;
 use karmada_api::agents;
@@ -187,6 +187,11 @@ impl Admission for AgentRules {
         }
     }
 
+    fn admits_unread(&self, creates: &Creates<'_>) -> bool {
+        let user = &creates.user.user;
+        agents::cluster_of(user).is_none() && user != agents::RBAC_GENERATOR
+    }
+
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let user = request.user;
         let refusal = match agents::cluster_of(&user.user) {
@@ -212,6 +217,19 @@ impl Admission for AgentRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn creates_of_agents_are_read() {
+        let events = kubernetes_api::resources().into_iter().find(|it| it.info.resource.plural == "events");
+        let info = events.expect("a built-in resource").info;
+        for (user, is_unread) in
+            [("system:karmada", true), ("system:karmada:agent:m1", false), (agents::RBAC_GENERATOR, false)]
+        {
+            let user = transport::Identity { user: user.to_owned(), ..Default::default() };
+            let creates = Creates { info: &info, user: &user, namespace: Some("default") };
+            assert_eq!(AgentRules::default().admits_unread(&creates), is_unread, "{}", user.user);
+        }
+    }
 
     #[test]
     fn the_generator_grants_agents_their_rights_only() {

@@ -7,7 +7,7 @@ use apimachinery::resource::ResourceInfo;
 use tokio::time::Instant;
 
 use super::durations::{Durations, Phase};
-use super::{Admission, AdmissionRequest, Change, JointWrite, certificates, escalation, lifecycle};
+use super::{Admission, AdmissionRequest, Change, Creates, JointWrite, Operation, certificates, escalation, lifecycle};
 use crate::auth::authz::Rbac;
 
 /// The plugins, and the rules of the server itself.
@@ -91,6 +91,18 @@ impl Chain {
     ) -> impl Iterator<Item = &'s Arc<dyn Admission>> + use<'s> {
         let named = &request.info.resource;
         self.plugins.iter().filter(move |plugin| plugin.concerns(&named.group, &named.plural))
+    }
+
+    /// Whether every plugin admits such objects unchanged, whatever they contain.
+    pub(crate) fn admits_unread(&self, creates: &Creates<'_>) -> bool {
+        self.plugins.iter().all(|plugin| plugin.admits_unread(creates))
+    }
+
+    /// Counts a write that all plugins admit without reading it.
+    pub(crate) fn admitted_unread(&self, operation: Operation, began: Instant) {
+        for phase in [Phase::Admit, Phase::Validate] {
+            self.durations.step((phase, operation), false, began);
+        }
     }
 
     /// Whether no plugin handles writes of this resource's status.

@@ -308,6 +308,16 @@ impl Change<'_> {
     }
 }
 
+/// Creates of objects of one resource.
+pub struct Creates<'a> {
+    /// The resource.
+    pub info: &'a ResourceInfo,
+    /// The requesting user.
+    pub user: &'a Identity,
+    /// The namespace of the objects.
+    pub namespace: Option<&'a str>,
+}
+
 /// A new state of another object, committed in the transaction of a [`Change`] or not at all.
 pub struct JointWrite {
     /// The group of the object's resource.
@@ -340,6 +350,12 @@ pub trait Admission: Send + Sync + 'static {
     /// Whether it handles writes of these metadata fields alone of such a resource.
     fn concerns_metadata(&self, group: &str, plural: &str, _fields: &[&str]) -> bool {
         self.concerns(group, plural)
+    }
+
+    /// Whether it neither changes nor refuses nor counts such objects, whatever they contain. Then it is not called for
+    /// them if the server has a fast path to their stored form.
+    fn admits_unread(&self, creates: &Creates<'_>) -> bool {
+        !self.concerns(&creates.info.resource.group, &creates.info.resource.plural)
     }
 
     /// Whether mutation runs again when a user's program has changed the object.

@@ -47,7 +47,7 @@ use crate::wire::negotiate::{self, Accepted, Shape};
 use crate::wire::shape::{self, Include};
 use crate::wire::{respond, warnings};
 
-pub(crate) use kind::Kind;
+pub(crate) use kind::{Kind, NewObject};
 pub(crate) use ownership::{Live, Proposal};
 pub(crate) use update::{put_back, set_or_remove};
 

@@ -80,7 +80,7 @@ pub(crate) fn manager(info: &RequestInfo, headers: &HeaderMap) -> String {
 }
 
 impl Call<'_> {
-    fn manager(&self) -> String {
+    pub(super) fn manager(&self) -> String {
         manager(self.info, self.headers)
     }
 

@@ -1,21 +1,13 @@
 //! The kinds that are not like others: one row each, of hooks that the generic handlers call.
 
 mod certificates;
+mod events;
 mod namespaces;
 mod pods;
-
-use std::time::Duration;
 
 use apimachinery::ApiResource;
 
 use crate::handlers::Kind;
-
-/// kube-apiserver's `--event-ttl`.
-const EVENT_TTL: Duration = Duration::from_secs(3600);
-
-const fn events(group: &'static str) -> Kind {
-    Kind { group, plural: "events", lifetime: Some(EVENT_TTL), ..Kind::ORDINARY }
-}
 
 static ORDINARY: Kind = Kind::ORDINARY;
 
@@ -24,8 +16,8 @@ static KINDS: [Kind; 9] = [
     pods::ROW,
     pods::BINDINGS,
     certificates::ROW,
-    events(""),
-    events("events.k8s.io"),
+    events::ROW,
+    events::NEWER_ROW,
     Kind { group: "batch", plural: "jobs", selected_as: Some("batchv1.Job"), ..Kind::ORDINARY },
     Kind {
         plural: "endpoints",

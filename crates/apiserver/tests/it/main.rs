@@ -7,6 +7,7 @@ mod authz;
 mod authz_matrix;
 mod crds;
 mod crds_leave;
+mod created_events;
 mod damaged;
 mod drafts;
 mod engine;

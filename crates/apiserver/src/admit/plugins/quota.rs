@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use storage::{Guard, Op, Txn, TxnOutcome};
 
 use super::table::Table;
-use crate::admit::{Admission, AdmissionRequest, Operation};
+use crate::admit::{Admission, AdmissionRequest, Creates, Operation};
 use crate::cache::Event;
 use crate::cache::keys;
 use crate::errors;
@@ -132,6 +132,10 @@ impl Admission for ResourceQuotas {
 
     fn concerns_metadata(&self, _: &str, _: &str, _: &[&str]) -> bool {
         false
+    }
+
+    fn admits_unread(&self, creates: &Creates<'_>) -> bool {
+        creates.namespace.is_none_or(|namespace| self.quotas.in_namespace(namespace).is_empty())
     }
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
