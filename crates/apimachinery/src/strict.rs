@@ -44,7 +44,6 @@ pub fn prune(value: &mut Value, type_: &TypeOf) -> Vec<String> {
 ///
 /// # Errors
 /// [`TooDeep`], as from the decoder of documents.
-/// [`TooDeep`], as readers of documents refuse it.
 pub fn adopt(value: &mut Value, type_: &TypeOf) -> Result<Vec<String>, TooDeep> {
     let mut findings = Findings::default();
     adopt_below(value, Place::root(type_), MAX_DEPTH, &Trail::Root, &mut findings)?;
@@ -261,6 +260,35 @@ impl<'s> Fields<'s> {
     }
 }
 
+/// Reports and drops unknown fields of an object and nulls of built-in types; `below` does the same with a field's value.
+fn prune_members<E>(
+    map: &mut Map<String, Value>,
+    place: Place<'_>,
+    trail: &Trail<'_>,
+    findings: &mut Findings,
+    below: impl Fn(&mut Value, Place<'_>, &Trail<'_>, &mut Findings) -> Result<(), E>,
+) -> Result<(), E> {
+    let fields = Fields::of(place);
+    let mut stay = true;
+    for (key, member) in map.iter_mut() {
+        let trail = Trail::Key(trail, key);
+        match fields.below(key) {
+            Some(child) => {
+                below(member, child, &trail, findings)?;
+                stay &= !fields.is_dropped(member);
+            }
+            None => {
+                findings.report("unknown", &trail);
+                stay = false;
+            }
+        }
+    }
+    if !stay {
+        map.retain(|key, member| fields.keep(key, member));
+    }
+    Ok(())
+}
+
 /// Trees come from decoders that bound their depth, so the recursion is bounded.
 fn prune_below(value: &mut Value, place: Place<'_>, trail: &Trail<'_>, findings: &mut Findings) {
     if place.is_free() {
@@ -268,24 +296,10 @@ fn prune_below(value: &mut Value, place: Place<'_>, trail: &Trail<'_>, findings:
     }
     match value {
         Value::Object(map) => {
-            let fields = Fields::of(place);
-            let mut stay = true;
-            for (key, member) in map.iter_mut() {
-                let trail = Trail::Key(trail, key);
-                match fields.below(key) {
-                    Some(child) => {
-                        prune_below(member, child, &trail, findings);
-                        stay &= !fields.is_dropped(member);
-                    }
-                    None => {
-                        findings.report("unknown", &trail);
-                        stay = false;
-                    }
-                }
-            }
-            if !stay {
-                map.retain(|key, member| fields.keep(key, member));
-            }
+            let Ok(()) = prune_members(map, place, trail, findings, |member, place, trail, findings| {
+                prune_below(member, place, trail, findings);
+                Ok::<_, std::convert::Infallible>(())
+            });
         }
         Value::Array(items) => {
             let place = place.items();
@@ -307,26 +321,9 @@ fn adopt_below(
     match value {
         Value::Object(_) | Value::Array(_) if levels == 0 => return Err(TooDeep),
         Value::Object(_) | Value::Array(_) if place.is_free() => return adopt_free(value, levels),
-        Value::Object(map) => {
-            let fields = Fields::of(place);
-            let mut stay = true;
-            for (key, member) in map.iter_mut() {
-                let trail = Trail::Key(trail, key);
-                match fields.below(key) {
-                    Some(child) => {
-                        adopt_below(member, child, levels - 1, &trail, findings)?;
-                        stay &= !fields.is_dropped(member);
-                    }
-                    None => {
-                        findings.report("unknown", &trail);
-                        stay = false;
-                    }
-                }
-            }
-            if !stay {
-                map.retain(|key, member| fields.keep(key, member));
-            }
-        }
+        Value::Object(map) => prune_members(map, place, trail, findings, |member, place, trail, findings| {
+            adopt_below(member, place, levels - 1, trail, findings)
+        })?,
         Value::Array(items) => {
             let place = place.items();
             for (index, item) in items.iter_mut().enumerate() {
