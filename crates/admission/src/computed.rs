@@ -1,6 +1,6 @@
 //! Documents that expressions compute.
 
-use apimachinery::extent::Room;
+use apimachinery::extent::Budget;
 use base64::Engine as _;
 use cel::Value as CelValue;
 use cel::value::Key;
@@ -15,35 +15,35 @@ const MAX_DEPTH: usize = 200;
 /// If the value has no form in JSON, or is larger than any object: a list may have one value many times, which is in
 /// memory once, and so may each of its items.
 pub fn to_json(value: &CelValue<'_>) -> Result<Value, String> {
-    below(value, MAX_DEPTH, &mut Room::default())
+    below(value, MAX_DEPTH, &mut Budget::default())
 }
 
-fn below(value: &CelValue<'_>, depth: usize, room: &mut Room) -> Result<Value, String> {
+fn below(value: &CelValue<'_>, depth: usize, budget: &mut Budget) -> Result<Value, String> {
     let depth = depth.checked_sub(1).ok_or("the computed document is too deep")?;
     let full = |_| "the computed document is too large".to_owned();
-    let text = |text: String, room: &mut Room| {
-        room.take(text.len() + 2).map_err(full)?;
+    let text = |text: String, budget: &mut Budget| {
+        budget.take(text.len() + 2).map_err(full)?;
         Ok::<_, String>(Value::from(text))
     };
     Ok(match value {
         CelValue::String(found) => {
-            room.take(found.len() + 2).map_err(full)?;
+            budget.take(found.len() + 2).map_err(full)?;
             Value::from(&**found)
         }
-        CelValue::Bytes(data) => text(base64::prelude::BASE64_STANDARD.encode(data), room)?,
-        CelValue::Timestamp(time) => text(time.to_string(), room)?,
+        CelValue::Bytes(data) => text(base64::prelude::BASE64_STANDARD.encode(data), budget)?,
+        CelValue::Timestamp(time) => text(time.to_string(), budget)?,
         CelValue::Object(object) => {
             for (name, value) in object.fields {
-                room.take(name.len() + 3).and_then(|()| room.take_value(value)).map_err(full)?;
+                budget.take(name.len() + 3).and_then(|()| budget.take_value(value)).map_err(full)?;
             }
             Value::Object(object.fields.clone())
         }
-        CelValue::Optional(Some(inner)) => below(inner, depth, room)?,
+        CelValue::Optional(Some(inner)) => below(inner, depth, budget)?,
         CelValue::List(list) => {
             let mut items = Vec::new();
             for item in list.iter() {
-                room.take(1).map_err(full)?;
-                items.push(below(&item.map_err(|why| why.to_string())?, depth, room)?);
+                budget.take(1).map_err(full)?;
+                items.push(below(&item.map_err(|why| why.to_string())?, depth, budget)?);
             }
             Value::Array(items)
         }
@@ -52,13 +52,13 @@ fn below(value: &CelValue<'_>, depth: usize, room: &mut Room) -> Result<Value, S
             for key in map.keys() {
                 let Key::String(name) = &key else { return Err("keys of an object must be strings".to_owned()) };
                 let value = map.get(&key).map_err(|why| why.to_string())?.unwrap_or(CelValue::Null);
-                room.take(name.len() + 3).map_err(full)?;
-                fields.insert(name.to_string(), below(&value, depth, room)?);
+                budget.take(name.len() + 3).map_err(full)?;
+                fields.insert(name.to_string(), below(&value, depth, budget)?);
             }
             Value::Object(fields)
         }
         scalar => {
-            room.take(1).map_err(full)?;
+            budget.take(1).map_err(full)?;
             match scalar {
                 CelValue::Null => Value::Null,
                 CelValue::Bool(flag) => json!(flag),

@@ -1,6 +1,6 @@
 //! Filling in the defaults of a structural schema, alone or together with [pruning](crate::pruning) in one walk.
 
-use apimachinery::extent::{Room, TooLarge};
+use apimachinery::extent::{Budget, TooLarge};
 use apimachinery::schema::{Schema, SchemaId, TypeOf};
 use serde_json::{Map, Value};
 
@@ -35,22 +35,22 @@ pub fn has_defaults(type_: &TypeOf) -> bool {
 struct Filling<'t> {
     type_: &'t TypeOf,
     /// For the defaults.
-    room: Room,
+    budget: Budget,
     is_full: bool,
 }
 
 impl<'t> Filling<'t> {
     fn of(type_: &'t TypeOf) -> Self {
-        Self { type_, room: Room::default(), is_full: false }
+        Self { type_, budget: Budget::default(), is_full: false }
     }
 
     fn end(self) -> Result<(), TooLarge> {
         if self.is_full { Err(TooLarge) } else { Ok(()) }
     }
 
-    /// A copy of a default; without room for it, null.
+    /// A copy of a default; without budget for it, null.
     fn copy(&mut self, default: &Value) -> Value {
-        self.is_full = self.is_full || self.room.take_value(default).is_err();
+        self.is_full = self.is_full || self.budget.take_value(default).is_err();
         if self.is_full { Value::Null } else { default.clone() }
     }
 

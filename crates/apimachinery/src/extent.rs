@@ -22,19 +22,19 @@ impl From<TooLarge> for Status {
 
 /// The bytes that a document may still grow by.
 #[derive(Clone, Debug)]
-pub struct Room(usize);
+pub struct Budget(usize);
 
-impl Default for Room {
+impl Default for Budget {
     fn default() -> Self {
         Self(MAX_OBJECT)
     }
 }
 
-impl Room {
+impl Budget {
     /// Reserves so many bytes.
     ///
     /// # Errors
-    /// If there is less room.
+    /// If fewer are left.
     pub fn take(&mut self, bytes: usize) -> Result<(), TooLarge> {
         self.0 = self.0.checked_sub(bytes).ok_or(TooLarge)?;
         Ok(())
@@ -43,7 +43,7 @@ impl Room {
     /// Reserves the bytes of a value's encoding, without escapes; ends at the first byte too many.
     ///
     /// # Errors
-    /// If there is less room.
+    /// If fewer are left.
     pub fn take_value(&mut self, value: &Value) -> Result<(), TooLarge> {
         match value {
             Value::Null | Value::Bool(_) => self.take(4),
@@ -70,7 +70,7 @@ impl Room {
 /// # Errors
 /// If no store accepts it.
 pub fn check(document: &Value) -> Result<(), TooLarge> {
-    Room::default().take_value(document)
+    Budget::default().take_value(document)
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
             json!([[], {}, 1, "x"]),
             json!({"a": {"b": [1, 2], "c": null}, "d": "e"}),
         ] {
-            let taken = |bytes: usize| Room(bytes).take_value(&value).is_ok();
+            let taken = |bytes: usize| Budget(bytes).take_value(&value).is_ok();
             let (size, least) = (value.to_string().len(), (0..).find(|bytes| taken(*bytes)).expect("a size"));
             assert!(least <= size && least * 2 >= size, "{value}: {least} of {size}");
         }

@@ -24,7 +24,7 @@ use serde_json::json;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::execution::changes_desired_state;
 use crate::metrics::result;
-use crate::strays::{Origin, Strays};
+use crate::obsolete_works::{ObsoleteWorks, Origin};
 use crate::unrendered::Failures;
 use crate::{Context, templates, work_writes};
 
@@ -35,8 +35,8 @@ pub(crate) async fn run(context: Context) {
     let queue = context.dispatch_queue();
     // The queue of this process's only binding controller, which receives changed templates.
     let _ = context.rendering.set(queue.clone());
-    let (strays, failed): (Arc<Strays>, Arc<Failed>) = Default::default();
-    let (keys, arriving, bindings) = (queue.clone(), strays.clone(), Scope::ALL.map(|scope| context.bindings(scope)));
+    let (obsolete, failed): (Arc<ObsoleteWorks>, Arc<Failed>) = Default::default();
+    let (keys, arriving, bindings) = (queue.clone(), obsolete.clone(), Scope::ALL.map(|scope| context.bindings(scope)));
     context.works.subscribe(move |event| {
         let Event::Added { object, .. } = event else { return };
         let cached = |key: &BindingKey| bindings.iter().find_map(|informer| informer.cache().get(key));
@@ -76,8 +76,8 @@ pub(crate) async fn run(context: Context) {
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
     run_workers(Controller::of_bindings(component(Scope::Namespaced)), queue, workers, stop, move |key| {
-        let (context, strays, failed) = (context.clone(), strays.clone(), failed.clone());
-        async move { reconcile(&context, &strays, &failed, &key).await }
+        let (context, obsolete, failed) = (context.clone(), obsolete.clone(), failed.clone());
+        async move { reconcile(&context, &obsolete, &failed, &key).await }
     })
     .await;
 }
@@ -136,9 +136,9 @@ fn is_fully_applied(binding: &Object) -> bool {
 /// Bindings whose Works could not all be written in the last pass.
 type Failed = Mutex<BTreeSet<BindingKey>>;
 
-async fn reconcile(context: &Context, strays: &Strays, failed: &Failed, key: &BindingKey) -> Result<Next> {
+async fn reconcile(context: &Context, obsolete: &ObsoleteWorks, failed: &Failed, key: &BindingKey) -> Result<Next> {
     let mut failures = Failures::new();
-    let outcome = sync(context, strays, failed, key, &mut failures).await;
+    let outcome = sync(context, obsolete, failed, key, &mut failures).await;
     context.unrendered.note(key, failures);
     outcome
 }
@@ -154,7 +154,7 @@ fn component(scope: Scope) -> &'static str {
 /// One pass; `failures` are the clusters whose Work cannot be rendered.
 async fn sync(
     context: &Context,
-    strays: &Strays,
+    obsolete: &ObsoleteWorks,
     failed: &Failed,
     key: &BindingKey,
     failures: &mut Failures,
@@ -162,10 +162,10 @@ async fn sync(
     let Some(object) = context.bindings(key.scope()).cache().get(key) else {
         context.journal.forget_binding(key);
         failed.lock().remove(key);
-        return delete_strays(context, strays, key).await;
+        return delete_obsolete_works(context, obsolete, key).await;
     };
     // The cache has them by now.
-    strays.forget(key);
+    obsolete.forget(key);
     let binding = Binding::decode(&object)?;
     context.journal.binding(&binding);
     let works = works_of(context, &binding);
@@ -201,7 +201,7 @@ async fn sync(
     let subjects = [Involved::from(&*object), Involved::from(&*template)];
     let kind = Binding::kind(binding.scope);
     let started = tokio::time::Instant::now();
-    let outcome = ensure_works(context, strays, &binding, &template, failures).await;
+    let outcome = ensure_works(context, obsolete, &binding, &template, failures).await;
     context.metrics.sync_work.took(&[result(&outcome)], started.elapsed());
     match outcome {
         Ok(wrote) => {
@@ -266,8 +266,8 @@ async fn remove_finalizer(context: &Context, binding: &Binding) -> Result<()> {
 }
 
 /// Deletes Works that this process created for a binding that was already deleted.
-async fn delete_strays(context: &Context, strays: &Strays, key: &BindingKey) -> Result<Next> {
-    let found = strays.of(key);
+async fn delete_obsolete_works(context: &Context, obsolete: &ObsoleteWorks, key: &BindingKey) -> Result<Next> {
+    let found = obsolete.of(key);
     if found.is_empty() {
         return Ok(Next::Done);
     }
@@ -282,14 +282,14 @@ async fn delete_strays(context: &Context, strays: &Strays, key: &BindingKey) -> 
         left.extend(context.works.cache().get(&work).filter(|work| work.label(label) == Some(&*id)));
     }
     delete_works(context, left.iter()).await?;
-    strays.forget(key);
+    obsolete.forget(key);
     Ok(Next::Done)
 }
 
 /// Returns whether a Work was written.
 async fn ensure_works(
     context: &Context,
-    strays: &Strays,
+    obsolete: &ObsoleteWorks,
     binding: &Binding,
     template: &Object,
     failures: &mut Failures,
@@ -326,9 +326,9 @@ async fn ensure_works(
     }
     let keyed = applied.iter().zip(&works).map(|((cluster, _), work)| WorkKey::new(cluster, &work.metadata.name));
     let new: Vec<WorkKey> = keyed.filter(|key| context.written_works.get(key).is_none()).collect();
-    new.iter().for_each(|key| strays.creating(key.clone(), origin(binding)));
+    new.iter().for_each(|key| obsolete.creating(key.clone(), origin(binding)));
     let written = work_writes::write_all(context, works).await;
-    new.iter().for_each(|key| note_created(context, strays, key));
+    new.iter().for_each(|key| note_created(context, obsolete, key));
     let mut wrote = false;
     for ((cluster, applied), written) in applied.iter().zip(written) {
         match written {
@@ -349,12 +349,12 @@ async fn ensure_works(
 }
 
 /// After the creation of a Work. The cache may have the Work before the response arrives.
-fn note_created(context: &Context, strays: &Strays, key: &WorkKey) {
+fn note_created(context: &Context, obsolete: &ObsoleteWorks, key: &WorkKey) {
     let work = context.written_works.get(key).filter(|_| !context.written_works.is_unsure(key));
-    strays.created(key, work.as_ref().map(|work| work.uid()));
+    obsolete.created(key, work.as_ref().map(|work| work.uid()));
     let cached = |key: &BindingKey| context.bindings(key.scope()).cache().get(key);
     if let Some(work) = context.works.cache().get(key)
-        && let Some(binding) = strays.arrived(&work, cached)
+        && let Some(binding) = obsolete.arrived(&work, cached)
         && let Some(queue) = context.rendering.get()
     {
         queue.add(binding);

@@ -26,7 +26,7 @@ pub enum Error {
     Interpreter(#[from] interpreter::Error),
     /// The member is newer than the store; a person has to confirm first.
     #[error("a person has to confirm first that the state of the store is applied")]
-    Held,
+    ResumePending,
     /// The Work changed or ended while it was executed; its next pass decides.
     #[error("work {0} changed while it was executed")]
     Superseded(String),

@@ -247,7 +247,7 @@ pub enum Standing {
     /// Dispatching is suspended, and the cluster never had it.
     Suspended,
     /// The cluster is newer than the store, and a person has to confirm first.
-    Held,
+    ResumePending,
     /// No attempt has ended yet.
     InFlight,
 }
@@ -259,7 +259,7 @@ impl Standing {
         match find(conditions::APPLIED) {
             Some(applied) if applied.status == "True" => Self::Applied,
             _ if work.spec.suspend_dispatching == Some(true) => Self::Suspended,
-            Some(applied) if resume::waits(applied) => Self::Held,
+            Some(applied) if resume::waits(applied) => Self::ResumePending,
             Some(_) => Self::Failed,
             None => Self::InFlight,
         }
@@ -361,7 +361,7 @@ pub fn fully_applied(
     let mut parts = vec![format!("Applied in {} of {} clusters", applied.len(), expected.len())];
     let groups = [
         ("failed in", failed),
-        ("held until resumed in", of(Standing::Held)),
+        ("held until resumed in", of(Standing::ResumePending)),
         ("dispatching is suspended for", of(Standing::Suspended)),
         ("waiting for", of(Standing::InFlight)),
         ("being removed from", leaving),

@@ -58,7 +58,7 @@ struct Watcher {
 pub(crate) enum Next {
     Batch(WatchBatch),
     /// The log no longer reaches back to the watcher's position, the given revision.
-    Behind(Revision),
+    Lagging(Revision),
     Closed(Error),
 }
 
@@ -163,7 +163,7 @@ impl State {
             return Poll::Ready(Next::Closed(error.clone()));
         }
         if watcher.position < *oldest && watcher.behind {
-            return Poll::Ready(Next::Behind(watcher.position));
+            return Poll::Ready(Next::Lagging(watcher.position));
         }
         let changes = if watcher.behind { watcher.collect(log, *newest) } else { Vec::new() };
         if changes.is_empty() && !(watcher.wants_progress && watcher.position <= *newest) {
@@ -257,7 +257,7 @@ pub(crate) fn stream(cursor: Cursor) -> impl futures::Stream<Item = Result<Watch
         let mut cursor = cursor?;
         match std::future::poll_fn(|context| cursor.poll_next(context)).await {
             Next::Batch(batch) => Some((Ok(batch), Some(cursor))),
-            Next::Behind(_) => Some((Err(Error::SlowWatcher), None)),
+            Next::Lagging(_) => Some((Err(Error::SlowWatcher), None)),
             Next::Closed(error) => Some((Err(error), None)),
         }
     })

@@ -148,7 +148,7 @@ pub(crate) trait Face: Sync {
     ///
     /// # Errors
     /// If it is no longer of the resource.
-    fn put_back(&self, operation: Operation, shown: Value, object: &mut Value) -> Result<(), Status>;
+    fn replace(&self, operation: Operation, shown: Value, object: &mut Value) -> Result<(), Status>;
 }
 
 impl AdmissionRequest<'_> {
@@ -248,7 +248,7 @@ impl AdmissionRequest<'_> {
     pub fn replace_object(&mut self, document: Value) -> Result<(), Status> {
         let Some(object) = self.object.as_deref_mut() else { return Ok(()) };
         extent::check(&document)?;
-        self.face.put_back(self.operation, document, object)?;
+        self.face.replace(self.operation, document, object)?;
         self.rounds.is_changed_by_user = true;
         self.rounds.is_second_requested = true;
         Ok(())

@@ -23,7 +23,7 @@ impl Face for Call<'_> {
         Ok(object.clone())
     }
 
-    fn put_back(&self, operation: Operation, mut shown: Value, object: &mut Value) -> Result<(), Status> {
+    fn replace(&self, operation: Operation, mut shown: Value, object: &mut Value) -> Result<(), Status> {
         if self.has_scale_face() {
             return self.put_replicas(&shown, object);
         }

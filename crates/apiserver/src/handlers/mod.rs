@@ -49,7 +49,7 @@ use crate::wire::{respond, warnings};
 
 pub(crate) use kind::{Kind, NewObject};
 pub(crate) use ownership::{Live, Proposal};
-pub(crate) use update::{put_back, set_or_remove};
+pub(crate) use update::{revert, set_or_remove};
 
 /// One authorized request for a served resource.
 pub(crate) struct Call<'a> {

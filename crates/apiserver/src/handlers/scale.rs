@@ -153,7 +153,7 @@ impl Call<'_> {
         }
         let mut new = old.clone();
         set(&mut new, paths.replicas, requested["spec"]["replicas"].as_i64().unwrap_or(0).into())?;
-        scale_owners::put_back(&requested, &mut new, &owned);
+        scale_owners::transfer(&requested, &mut new, &owned);
         new["metadata"]["resourceVersion"] = requested["metadata"]["resourceVersion"].clone();
         Ok((new, findings))
     }

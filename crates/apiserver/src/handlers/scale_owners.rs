@@ -51,7 +51,7 @@ pub(super) fn show(object: &Value, scale: &mut Value, replicas: &Replicas<'_>) {
 }
 
 /// Transfers the ownership of the object's replicas to the owners of the Scale, and removes it from others.
-pub(super) fn put_back(scale: &Value, object: &mut Value, replicas: &Replicas<'_>) {
+pub(super) fn transfer(scale: &Value, object: &mut Value, replicas: &Replicas<'_>) {
     let shown = Replicas { path: ".spec.replicas", api_version: SCALE };
     let mut owners = entries(scale);
     owners.retain(|entry| shown.is_in(&entry["fieldsV1"]));
@@ -123,13 +123,13 @@ mod tests {
             "apiVersion": SCALE, "fieldsV1": {"f:spec": {"f:replicas": {}}}}])
         );
         let before = object.clone();
-        put_back(&scale, &mut object, &replicas);
+        transfer(&scale, &mut object, &replicas);
         assert_eq!(object, before, "nothing was written");
 
         let mut taken = entry("c", "scale", &json!({"f:spec": {"f:replicas": {}}}));
         taken["apiVersion"] = SCALE.into();
         scale["metadata"]["managedFields"] = json!([taken]);
-        put_back(&scale, &mut object, &replicas);
+        transfer(&scale, &mut object, &replicas);
         let expected = json!([
             entry("a", "", &json!({"f:spec": {"f:paused": {}}})),
             entry("b", "", &json!({"f:x": {}})),

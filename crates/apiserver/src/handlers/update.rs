@@ -353,7 +353,7 @@ impl Call<'_> {
                 let kept = self.resource.strategy.status_metadata();
                 let kept: Vec<_> = kept.iter().map(|field| (*field, new["metadata"][*field].take())).collect();
                 let owners = new["metadata"]["managedFields"].take();
-                put_back(old, new);
+                revert(old, new);
                 set_or_remove(new, "status", status);
                 // An apply has settled them already.
                 set_or_remove(&mut new["metadata"], "managedFields", owners);
@@ -417,13 +417,13 @@ pub(super) fn raced(current: Vec<Option<storage::KeyValue>>) -> Result<Option<Ar
 }
 
 /// Makes `new` equal to `old`. Most of it already is, and comparing is cheaper than copying.
-pub(crate) fn put_back(old: &Value, new: &mut Value) {
+pub(crate) fn revert(old: &Value, new: &mut Value) {
     match (old, new) {
         (Value::Object(was), Value::Object(is)) => {
             is.retain(|key, _| was.contains_key(key));
             for (key, value) in was {
                 match is.get_mut(key) {
-                    Some(other) => put_back(value, other),
+                    Some(other) => revert(value, other),
                     None => drop(is.insert(key.clone(), value.clone())),
                 }
             }
@@ -459,7 +459,7 @@ mod tests {
             old.clone(),
         ] {
             let mut restored = new;
-            put_back(&old, &mut restored);
+            revert(&old, &mut restored);
             assert_eq!(restored, old);
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use transport::{Body, Response};
 
 use crate::errors::method_not_allowed;
-use crate::handlers::{Call, Kind, put_back};
+use crate::handlers::{Call, Kind, revert};
 
 /// Present until the namespace is empty.
 const FINALIZER: &str = "kubernetes";
@@ -85,7 +85,7 @@ fn restore(subresource: &str, old: &Value, new: &mut Value) {
     match subresource {
         "finalize" => {
             let finalizers = new["spec"]["finalizers"].take();
-            put_back(old, new);
+            revert(old, new);
             new["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
         }
         "" => new["spec"] = old["spec"].clone(),

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 use crate::limits::fairness::Place;
 use crate::metrics::{CUT, IN_FLIGHT, REFUSED};
-pub(crate) use account::{Account, Room, Ticket};
+pub(crate) use account::{Account, Reservation, Ticket};
 use reclaim::Unread;
 pub(crate) use reclaim::{Enrolled, Subject};
 
@@ -303,13 +303,14 @@ impl Wire {
 
     /// Whether a response to this user may begin without waiting, as nearly all may.
     pub fn admits(&self, user: &str) -> bool {
-        let may_begin = |accounts: &Accounts| accounts.server.has(Room::ToBegin) && accounts.user.has(Room::ToBegin);
+        let may_begin =
+            |accounts: &Accounts| accounts.server.has(Reservation::ToBegin) && accounts.user.has(Reservation::ToBegin);
         self.own(user).is_some_and(|accounts| may_begin(accounts))
     }
 
     /// Whether the user has to read earlier responses before another one may begin.
     pub fn is_behind(&self, user: &str) -> bool {
-        let is_full = |accounts: &Accounts| !accounts.user.has(Room::ToBegin);
+        let is_full = |accounts: &Accounts| !accounts.user.has(Reservation::ToBegin);
         self.own(user).map_or_else(|| is_full(&self.others(user)), |accounts| is_full(accounts))
     }
 
@@ -321,12 +322,12 @@ impl Wire {
         let accounts = self.accounts(user);
         let begun = tokio::time::Instant::now();
         for (account, scope) in [(&accounts.server, "server"), (&accounts.user, "user")] {
-            if account.has(Room::ToBegin) {
+            if account.has(Reservation::ToBegin) {
                 continue;
             }
             let mut ticket = None;
-            let room = std::future::poll_fn(|context| account.poll(Room::ToBegin, &mut ticket, context));
-            if tokio::time::timeout_at(begun + patience, room).await.is_err() {
+            let reserved = std::future::poll_fn(|context| account.poll(Reservation::ToBegin, &mut ticket, context));
+            if tokio::time::timeout_at(begun + patience, reserved).await.is_err() {
                 self.0.budgets.refused.increment(&[scope]);
                 return Err(refusal(match scope {
                     "server" => "clients have not read the responses that the server holds for them".to_owned(),

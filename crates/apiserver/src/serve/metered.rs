@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body as _, Frame, SizeHint};
 use transport::{Body, BoxError, Response};
 
-use crate::limits::budget::{Accounts, Billed, Lease, PIECE, Produced, Room, Stream, Ticket, Wire};
+use crate::limits::budget::{Accounts, Billed, Lease, PIECE, Produced, Reservation, Stream, Ticket, Wire};
 
 /// Bytes of finished responses that a connection may have in flight. A response that would exceed it ends only when the
 /// client has taken it, so that it can still be cut.
@@ -112,14 +112,14 @@ impl Metered {
             return Poll::Ready(());
         }
         let begins = !self.produced && self.to_begin > 0;
-        let room = if begins { Room::ToBegin } else { Room::ToSend };
+        let reservation = if begins { Reservation::ToBegin } else { Reservation::ToSend };
         if !(self.endless && self.stream.in_flight() == 0) {
-            let blocked = self.accounts.connection.poll(room, &mut self.ticket, context);
+            let blocked = self.accounts.connection.poll(reservation, &mut self.ticket, context);
             self.stream.blocked.store(blocked.is_pending(), Relaxed);
             ready!(blocked);
         }
-        ready!(self.accounts.user.poll(Room::ToSend, &mut self.ticket, context));
-        ready!(self.accounts.server.poll(Room::ToSend, &mut self.ticket, context));
+        ready!(self.accounts.user.poll(Reservation::ToSend, &mut self.ticket, context));
+        ready!(self.accounts.server.poll(Reservation::ToSend, &mut self.ticket, context));
         if begins {
             self.accounts.connection.hold(self.to_begin);
             self.accounts.hold(self.to_begin);

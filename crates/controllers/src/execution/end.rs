@@ -68,7 +68,7 @@ pub(super) async fn end(context: &Context, object: &Object, work: &Work, cluster
                 };
                 match one.await {
                     Ok(()) => {}
-                    Err(Error::Held) => return Ok(held),
+                    Err(Error::ResumePending) => return Ok(held),
                     Err(error) => errors.push(error.to_string()),
                 }
             }

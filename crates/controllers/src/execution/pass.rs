@@ -75,7 +75,7 @@ pub(super) async fn reconcile(context: &Context, key: &WorkKey) -> Result<Next> 
                     }
                 }
                 Dispatched::Parked => return Ok(Next::Done),
-                Dispatched::Held => {
+                Dispatched::ResumePending => {
                     let mut condition = resume::work_waits(&cluster.metadata.name);
                     condition.observed_generation = Some(object.generation());
                     status::set_condition(&mut status.conditions, condition, now);
@@ -103,7 +103,7 @@ enum Dispatched {
     /// The member has the manifests; the conditions to report, if this process observed it.
     Same(Vec<Condition>),
     /// The member is newer than the store; the Work is enqueued when an administrator has confirmed.
-    Held,
+    ResumePending,
     /// The objects existed before this process; the Work is enqueued when the member's cache is complete.
     Parked,
     /// They were written just now. The condition waits for the first status, so that both are one write.
@@ -133,7 +133,7 @@ impl Pass<'_> {
         let (member, permit) = match self.admitted().await {
             Ok((_, permit)) if permit.waits() => {
                 self.failed(record.misses);
-                return Ok(Dispatched::Held);
+                return Ok(Dispatched::ResumePending);
             }
             Ok(admitted) => admitted,
             Err(MemberError::Superseded(_)) => {
@@ -155,7 +155,7 @@ impl Pass<'_> {
         let started = tokio::time::Instant::now();
         let outcome = self.apply_all(&member, &permit, record, had).await;
         let result = match outcome {
-            Ok(Dispatched::Parked | Dispatched::Held) => return outcome,
+            Ok(Dispatched::Parked | Dispatched::ResumePending) => return outcome,
             Ok(Dispatched::Same(_) | Dispatched::Wrote) => "success",
             Ok(Dispatched::Failed(..)) | Err(_) => "error",
         };
@@ -246,9 +246,9 @@ impl Pass<'_> {
             };
             match result.await {
                 Ok(None) => return Ok(Dispatched::Parked),
-                Err(Error::Held) => {
+                Err(Error::ResumePending) => {
                     self.failed(record.misses);
-                    return Ok(Dispatched::Held);
+                    return Ok(Dispatched::ResumePending);
                 }
                 Ok(Some(applied)) => {
                     versions.push((applied.object.uid().into(), applied.object.resource_version().into()));
@@ -309,7 +309,7 @@ impl Pass<'_> {
     /// The event about one manifest, on its template.
     fn log_applied(&self, manifest: &Manifest, applied: &Result<super::apply::Applied>) {
         if applied.as_ref().is_ok_and(|applied| !applied.wrote)
-            || matches!(applied, Err(Error::Held | Error::Superseded(_)))
+            || matches!(applied, Err(Error::ResumePending | Error::Superseded(_)))
         {
             return;
         }

@@ -227,7 +227,7 @@ impl Permit {
     /// from here on.
     ///
     /// # Errors
-    /// [`Error::Held`], or the list of incarnations must be read again first.
+    /// [`Error::ResumePending`], or the list of incarnations must be read again first.
     pub(crate) fn allows(&self, context: &Context, member: &Member, observed: &Object) -> Result<()> {
         let Some(known) = &self.known else { return Ok(()) };
         let mark = observed.annotation(annotations::MARK);
@@ -244,7 +244,7 @@ impl Permit {
             let carrier = format!("{} {}", observed.kind(), observed.key());
             hold::begin(context, &member.name, known, mark.unwrap_or_default(), carrier);
         }
-        if decision == Decision::Act { Ok(()) } else { Err(Error::Held) }
+        if decision == Decision::Act { Ok(()) } else { Err(Error::ResumePending) }
     }
 
     /// Whether the Work itself is older than the object that it wrote: then the store is older, even if its revision

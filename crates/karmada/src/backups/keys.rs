@@ -94,7 +94,7 @@ pub fn present(data_dir: &Path) -> anyhow::Result<Vec<Attachment>> {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn put_back(data_dir: &Path, planned: &[(Attachment, RestoreAction)]) -> anyhow::Result<()> {
+pub fn restore(data_dir: &Path, planned: &[(Attachment, RestoreAction)]) -> anyhow::Result<()> {
     if planned.iter().all(|(_, action)| *action != RestoreAction::Restore) {
         return Ok(());
     }

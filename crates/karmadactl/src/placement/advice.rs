@@ -265,7 +265,7 @@ fn of_targets(live: &Live, binding: &Binding, rows: &[Row]) -> Vec<String> {
             taken.into_iter().collect::<Vec<_>>().join(", "),
         ));
     }
-    let held = with(&Obstacle::Held);
+    let held = with(&Obstacle::ResumePending);
     if let Some(first) = held.first() {
         steps.push(format!(
             "confirm what changes in {}, which is newer than the store: karmadactl resume {first} --dry-run",

@@ -28,7 +28,7 @@ pub enum Obstacle {
     NotApplied(String),
     NotReady,
     /// The cluster is newer than the store, and a person has to confirm.
-    Held,
+    ResumePending,
     InFlight,
     Unhealthy,
     /// The cluster was not selected.
@@ -141,7 +141,7 @@ impl Place<'_> {
         let away = self.cluster.filter(|cluster| !cluster.is_ready());
         let away = away.map(|cluster| format!("the cluster is not ready: {}", trouble(cluster)));
         if let Some(condition) = condition.filter(|condition| resume::waits(condition)) {
-            return (format!("held: {}", condition.message), Some(Obstacle::Held));
+            return (format!("held: {}", condition.message), Some(Obstacle::ResumePending));
         }
         if self.is_suspended(name) {
             let held = if is_applied { "the cluster keeps an earlier state" } else { "nothing was applied" };

@@ -124,7 +124,7 @@ impl Inner {
     }
 
     /// Queues a request and awaits its answer.
-    pub(super) async fn ask<T>(self: &Arc<Self>, request: impl FnOnce(Reply<T>) -> Request) -> Result<T> {
+    pub(super) async fn request<T>(self: &Arc<Self>, request: impl FnOnce(Reply<T>) -> Request) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.submit(request(reply))?;
         answer.await.unwrap_or(Err(Error::Closed))
@@ -171,7 +171,7 @@ impl Turn {
         loop {
             let sweeping = slot.as_ref().is_some_and(|writer| store.must_sweep(writer));
             let Some(requests) = store.take(!sweeping) else { break };
-            carry_out(&store, &mut slot, requests);
+            execute(&store, &mut slot, requests);
             if let Some(writer) = slot.as_mut() {
                 store.tidy(writer);
             }
@@ -190,7 +190,7 @@ impl Drop for Turn {
     }
 }
 
-fn carry_out(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
+fn execute(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
     let mut transactions = Vec::new();
     for request in requests {
         let Some(writer) = slot.as_mut() else { return };

@@ -94,7 +94,7 @@ impl Inner {
 async fn end_leases(store: &Arc<Inner>) -> crate::Result<()> {
     let expired = store.shared.lock().leases.expired(Instant::now());
     for id in expired {
-        match store.ask(|reply| Request::EndLease { id, if_due: true, reply }).await {
+        match store.request(|reply| Request::EndLease { id, if_due: true, reply }).await {
             Ok(()) | Err(Error::LeaseNotFound(_)) => {}
             Err(error) => return Err(error),
         }
@@ -136,7 +136,7 @@ impl History {
         };
         let target = self.previous;
         if target > oldest {
-            match store.ask(|reply| Request::Compact(target, reply)).await {
+            match store.request(|reply| Request::Compact(target, reply)).await {
                 Ok(()) | Err(Error::Compacted { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -187,7 +187,7 @@ impl EmbeddedStore {
     /// # Errors
     /// `Closed` if it is already closed, `Failed` if the last writes cannot be synced.
     pub async fn close(&self) -> Result<()> {
-        self.0.ask(Request::Close).await
+        self.0.request(Request::Close).await
     }
 
     /// From now on commits do not wait for the disk: after a crash the newest of them may be missing, never one before
@@ -196,7 +196,7 @@ impl EmbeddedStore {
     /// # Errors
     /// `Closed` or `Failed`, as for writes.
     pub async fn postpone_syncs(&self) -> Result<()> {
-        self.0.ask(|reply| Request::SyncCommits(false, reply)).await
+        self.0.request(|reply| Request::SyncCommits(false, reply)).await
     }
 
     /// Ends [`EmbeddedStore::postpone_syncs`]: once this returns all that was written is durable, and every later commit
@@ -205,7 +205,7 @@ impl EmbeddedStore {
     /// # Errors
     /// `Failed` if the disk refuses; the store then takes no more writes.
     pub async fn sync(&self) -> Result<()> {
-        self.0.ask(|reply| Request::SyncCommits(true, reply)).await
+        self.0.request(|reply| Request::SyncCommits(true, reply)).await
     }
 
     /// The points where the revision was raised because history was lost, oldest first.
@@ -300,7 +300,7 @@ impl Store for EmbeddedStore {
     fn txn_all(&self, txns: Vec<Txn>) -> BoxFuture<'_, Result<Vec<TxnOutcome>>> {
         async move {
             check_size(&txns, self.0.options.max_txn_bytes)?;
-            self.0.ask(|reply| Request::Txns(txns, reply)).await
+            self.0.request(|reply| Request::Txns(txns, reply)).await
         }
         .boxed()
     }
@@ -314,11 +314,11 @@ impl Store for EmbeddedStore {
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<()>> {
-        self.0.ask(move |reply| Request::Compact(revision, reply)).boxed()
+        self.0.request(move |reply| Request::Compact(revision, reply)).boxed()
     }
 
     fn grant_lease(&self, ttl: u64) -> BoxFuture<'_, Result<LeaseId>> {
-        self.0.ask(move |reply| Request::Grant { ttl, reply }).boxed()
+        self.0.request(move |reply| Request::Grant { ttl, reply }).boxed()
     }
 
     fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<()>> {
@@ -326,7 +326,7 @@ impl Store for EmbeddedStore {
     }
 
     fn revoke_lease(&self, id: LeaseId) -> BoxFuture<'_, Result<()>> {
-        self.0.ask(move |reply| Request::EndLease { id, if_due: false, reply }).boxed()
+        self.0.request(move |reply| Request::EndLease { id, if_due: false, reply }).boxed()
     }
 
     fn verify(&self) -> BoxFuture<'_, Result<()>> {

@@ -175,7 +175,7 @@ impl Watch {
             match std::future::poll_fn(|context| self.cursor.poll_next(context)).await {
                 Next::Batch(batch) => return Ok(batch),
                 Next::Closed(error) => return Err(error),
-                Next::Behind(position) => {
+                Next::Lagging(position) => {
                     let store = self.store.upgrade().ok_or(Error::Closed)?;
                     let range = self.range.clone();
                     let (changes, revision) = store.read(move |store| store.changes_after(&range, position)).await?;

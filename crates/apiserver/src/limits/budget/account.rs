@@ -50,7 +50,7 @@ const SMALL: usize = 1024;
 
 /// The size to reserve.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Reservation {
     /// More of a response that has begun.
     ToSend,
     /// A response that begins.
@@ -93,19 +93,19 @@ impl Account {
         }
     }
 
-    pub fn has(&self, room: Room) -> bool {
-        self.used(room) < self.limit(room)
+    pub fn has(&self, reservation: Reservation) -> bool {
+        self.used(reservation) < self.limit(reservation)
     }
 
-    fn used(&self, room: Room) -> usize {
-        let held = if room == Room::ToBegin { self.held.load(SeqCst) } else { 0 };
+    fn used(&self, reservation: Reservation) -> usize {
+        let held = if reservation == Reservation::ToBegin { self.held.load(SeqCst) } else { 0 };
         self.sending.load(SeqCst) + held
     }
 
     /// Bytes that it may have.
-    fn limit(&self, room: Room) -> usize {
+    fn limit(&self, reservation: Reservation) -> usize {
         let Some(server) = &self.server else { return self.limit };
-        let (all, used) = (server.limit, server.used(room));
+        let (all, used) = (server.limit, server.used(reservation));
         let left = (all - all / 4).saturating_sub(used);
         let small = (all / SMALL).min(all.saturating_sub(used));
         left.max(small).min(self.limit)
@@ -126,7 +126,7 @@ impl Account {
     }
 
     pub fn in_flight(&self) -> usize {
-        self.used(Room::ToBegin)
+        self.used(Reservation::ToBegin)
     }
 
     pub fn sending(&self) -> usize {
@@ -175,7 +175,7 @@ impl Account {
         if !self.waits.load(SeqCst) {
             return;
         }
-        let (sending, limit) = (self.sending.load(SeqCst), self.limit(Room::ToSend));
+        let (sending, limit) = (self.sending.load(SeqCst), self.limit(Reservation::ToSend));
         if sending >= limit {
             return;
         }
@@ -215,8 +215,13 @@ impl Account {
     }
 
     /// Waits for room; a ticket keeps the place in the queue.
-    pub fn poll(self: &Arc<Self>, room: Room, ticket: &mut Option<Ticket>, context: &mut Context<'_>) -> Poll<()> {
-        if self.has(room) {
+    pub fn poll(
+        self: &Arc<Self>,
+        reservation: Reservation,
+        ticket: &mut Option<Ticket>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        if self.has(reservation) {
             *ticket = None;
             return Poll::Ready(());
         }
@@ -228,11 +233,11 @@ impl Account {
             waiting.insert(ticket.number, context.waker().clone());
             self.waits.store(true, SeqCst);
         }
-        if self.used(room) < self.limit {
+        if self.used(reservation) < self.limit {
             self.note_shortage();
         }
         // Some may have been freed before the waker was there to be woken.
-        if self.has(room) {
+        if self.has(reservation) {
             *ticket = None;
             return Poll::Ready(());
         }

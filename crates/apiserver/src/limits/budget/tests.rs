@@ -36,7 +36,7 @@ async fn users_at_their_limit_leave_capacity_for_others() {
     let wire = wire(1000, 400, 1000);
     let fill = |n: usize| {
         let greedy = wire.accounts(&format!("greedy-{n}"));
-        while greedy.user.has(Room::ToBegin) {
+        while greedy.user.has(Reservation::ToBegin) {
             greedy.send(1, false);
         }
         greedy
@@ -62,7 +62,7 @@ fn waiters_are_woken_in_order_until_the_account_is_empty() {
     let mut tickets: Vec<Option<Ticket>> = (0..5).map(|_| None).collect();
     for (flag, ticket) in flags.iter().zip(&mut tickets) {
         let waker = Waker::from(Arc::clone(flag));
-        assert!(account.poll(Room::ToSend, ticket, &mut Context::from_waker(&waker)).is_pending());
+        assert!(account.poll(Reservation::ToSend, ticket, &mut Context::from_waker(&waker)).is_pending());
     }
     let woken = || flags.iter().map(|flag| flag.0.load(SeqCst)).collect::<Vec<_>>();
     account.sent(PIECE);

@@ -54,7 +54,7 @@ pub(super) fn run(args: &RestoreArgs, world: &World) -> anyhow::Result<()> {
     );
     pki::files::private_directory(data_dir)?;
     // The keys first: a start without them would create others, while one without the store is refused.
-    keys::put_back(data_dir, &planned)?;
+    keys::restore(data_dir, &planned)?;
     let options = Restore { replace: args.replace, when: world.now().into(), suffix: stamp(world.now()) };
     let mut progress = Progress::new("restoring");
     let restored = restore(&args.file, &store, &options, &mut |done, total| progress.of(done, total))

@@ -1,4 +1,4 @@
-//! Works created for a binding that no longer requires them. The cache receives a created Work with a delay; a binding
+//! Obsolete Works: those created for a binding that no longer requires them. The cache receives a created Work with a delay; a binding
 //! that changes or is deleted meanwhile is reconciled without it, and again when the cache has it.
 
 use std::collections::{BTreeSet, HashMap};
@@ -28,14 +28,14 @@ enum Stage {
 }
 
 #[derive(Default)]
-pub(crate) struct Strays {
+pub(crate) struct ObsoleteWorks {
     /// By Work, until the cache has it: at most one for each creation in flight, and those that failed.
     created: Mutex<HashMap<WorkKey, (Origin, Stage)>>,
     /// By binding, the Works of bindings that have changed since, with the ids these were created for.
     found: Mutex<HashMap<BindingKey, BTreeSet<(WorkKey, String)>>>,
 }
 
-impl Strays {
+impl ObsoleteWorks {
     /// Before a Work is created.
     pub(crate) fn creating(&self, work: WorkKey, origin: Origin) {
         self.created.lock().insert(work, (origin, Stage::Sent));
@@ -78,7 +78,7 @@ impl Strays {
     }
 
     /// The Works of a binding that is not there, each with the id it was created for. They stay known until
-    /// [`Strays::forget`].
+    /// [`ObsoleteWorks::forget`].
     pub(crate) fn of(&self, binding: &BindingKey) -> Vec<(WorkKey, String)> {
         self.found.lock().get(binding).into_iter().flatten().cloned().collect()
     }
@@ -101,39 +101,39 @@ mod tests {
             let text = format!(r#"{{"metadata":{{"name":"b","namespace":"ns","generation":{metadata}}}}}"#);
             Some(Arc::new(Object::parse(text).expect("a document")))
         };
-        for (now, stray) in [
+        for (now, is_obsolete) in [
             (object("3"), false),
             (object("4"), true),
             (object(r#"3,"deletionTimestamp":"2026-01-01T00:00:00Z""#), true),
             (None, true),
         ] {
-            let strays = Strays::default();
+            let obsolete = ObsoleteWorks::default();
             let work = |uid: &str| {
                 let text = format!(r#"{{"metadata":{{"name":"w","namespace":"karmada-es-m1","uid":"{uid}"}}}}"#);
                 Object::parse(text).expect("a document")
             };
             let origin = Origin { binding: binding.clone(), id: "id".to_owned(), generation: 3 };
             let key = WorkKey::of(&work("ours")).expect("a work");
-            strays.creating(key.clone(), origin);
-            assert_eq!(strays.arrived(&work("of another process"), |_| None), None);
-            strays.created(&key, Some("ours"));
-            assert_eq!(strays.arrived(&work("of another process"), |_| None), None);
-            assert_eq!(strays.arrived(&work("ours"), |_| now), stray.then(|| binding.clone()));
-            assert_eq!(strays.of(&binding).len(), usize::from(stray));
-            assert_eq!(strays.arrived(&work("ours"), |_| None), None, "once");
-            strays.forget(&binding);
-            assert!(strays.of(&binding).is_empty());
+            obsolete.creating(key.clone(), origin);
+            assert_eq!(obsolete.arrived(&work("of another process"), |_| None), None);
+            obsolete.created(&key, Some("ours"));
+            assert_eq!(obsolete.arrived(&work("of another process"), |_| None), None);
+            assert_eq!(obsolete.arrived(&work("ours"), |_| now), is_obsolete.then(|| binding.clone()));
+            assert_eq!(obsolete.of(&binding).len(), usize::from(is_obsolete));
+            assert_eq!(obsolete.arrived(&work("ours"), |_| None), None, "once");
+            obsolete.forget(&binding);
+            assert!(obsolete.of(&binding).is_empty());
         }
     }
 
     #[test]
     fn a_work_may_appear_after_a_failed_creation() {
-        let (strays, binding) = (Strays::default(), BindingKey::namespaced("ns", "b"));
+        let (obsolete, binding) = (ObsoleteWorks::default(), BindingKey::namespaced("ns", "b"));
         let text = r#"{"metadata":{"name":"w","namespace":"karmada-es-m1","uid":"u"}}"#;
         let work = Object::parse(text.to_owned()).expect("a document");
         let key = WorkKey::of(&work).expect("a work");
-        strays.creating(key.clone(), Origin { binding: binding.clone(), id: "id".to_owned(), generation: 3 });
-        strays.created(&key, None);
-        assert_eq!(strays.arrived(&work, |_| None), Some(binding));
+        obsolete.creating(key.clone(), Origin { binding: binding.clone(), id: "id".to_owned(), generation: 3 });
+        obsolete.created(&key, None);
+        assert_eq!(obsolete.arrived(&work, |_| None), Some(binding));
     }
 }
