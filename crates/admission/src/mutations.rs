@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::managed_fields::{self, ManagerContext, NO_FIELDS, Owners};
 use apimachinery::meta::Time;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::status::StatusCause;
 use apimachinery::{Status, StatusReason, extent, json_patch, merge_patch};
 use apiserver::AdmissionRequest;
@@ -142,10 +143,7 @@ impl Run<'_, '_> {
             }
             configuration[field] = object[field].clone();
         }
-        let owners = object
-            .get_mut("metadata")
-            .and_then(Value::as_object_mut)
-            .and_then(|metadata| metadata.remove("managedFields"));
+        let owners = object.metadata_mut().and_then(|metadata| metadata.remove("managedFields"));
         let context = ManagerContext {
             manager: "admission",
             api_version: &resource.info.resource.api_version(),

@@ -1,5 +1,6 @@
 //! A request in the form for webhooks and policies: names, and the objects in the matched version.
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::resource::Resource;
 use apimachinery::{GroupVersionKind, ObjectKey, Status};
 use apiserver::registry::Served;
@@ -163,7 +164,7 @@ pub async fn documents(
 fn own_documents(request: &AdmissionRequest<'_>, phase: Phase) -> Result<Documents, Status> {
     let mut new = request.object_document()?;
     if let (Some(metadata), Operation::Create, Phase::Mutation) =
-        (new.as_mut().and_then(|new| new.get_mut("metadata").and_then(Value::as_object_mut)), request.operation, phase)
+        (new.as_mut().and_then(|new| new.metadata_mut()), request.operation, phase)
     {
         metadata.retain(|field, _| !NOT_YET.contains(&field.as_str()));
         if request.generated_name {

@@ -1,5 +1,6 @@
 //! The values of a kube-apiserver as objects in the form that this program stores: JSON in the stored version.
 
+use apimachinery::object::ObjectTree as _;
 use apiserver::cache::keys;
 use bytes::Bytes;
 use kubernetes_api::protobuf::{self, UnknownField};
@@ -194,7 +195,7 @@ fn stored(object: &mut Value) -> Result<Bytes, String> {
     if let Some(resource) = versions::built_in(&text("apiVersion"), &text("kind")) {
         resource.strategy.default(object).map_err(|error| error.to_string())?;
     }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = object.metadata_mut() {
         metadata.remove("selfLink");
     }
     keys::encode(object).map_err(|error| error.to_string())

@@ -3,6 +3,7 @@
 use apimachinery::extent::TooLarge;
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::Time;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::resource::{RequestContext, Strategy};
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ impl Strategy for DefinitionStrategy {
         let pending = Condition::from(("Terminating", "True", "InstanceDeletionPending", message));
         set_condition(&mut crd.status, Some(pending), now);
         object["status"]["conditions"] = json!(crd.status.conditions);
-        let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return false };
+        let Some(meta) = object.metadata_mut() else { return false };
         meta.insert("deletionTimestamp".into(), json!(now));
         let finalizers = meta.entry("finalizers").or_insert_with(|| json!([]));
         if finalizers.is_null() {

@@ -64,6 +64,24 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+/// An object as a tree.
+pub trait ObjectTree {
+    /// The members of its metadata; `None` if it has none, or they are no object.
+    fn metadata_mut(&mut self) -> Option<&mut serde_json::Map<String, Value>>;
+}
+
+impl ObjectTree for Value {
+    fn metadata_mut(&mut self) -> Option<&mut serde_json::Map<String, Self>> {
+        self.as_object_mut()?.metadata_mut()
+    }
+}
+
+impl ObjectTree for serde_json::Map<String, Value> {
+    fn metadata_mut(&mut self) -> Option<&mut Self> {
+        self.get_mut("metadata")?.as_object_mut()
+    }
+}
+
 /// An encoded object. Cheap to share as `Arc<Object>`; never edited in place: decode, change, encode.
 pub struct Object {
     /// Its content never changes, only its representation.

@@ -1,6 +1,7 @@
 //! Redaction of recorded objects. Upstream records the objects that a policy selects, including secrets; here the
 //! values of Secrets and tokens never reach an audit log, regardless of the policy.
 
+use apimachinery::object::ObjectTree as _;
 use serde_json::Value;
 
 use crate::event::ObjectReference;
@@ -104,7 +105,7 @@ fn last_applied(text: &mut Value) {
 /// Removes `metadata.managedFields` from an object and from the items of a list.
 pub fn omit_managed_fields(tree: &mut Value) {
     let remove = |object: &mut Value| {
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = object.metadata_mut() {
             metadata.remove("managedFields");
         }
     };

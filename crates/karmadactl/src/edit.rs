@@ -1,5 +1,6 @@
 //! `edit`: objects in the user's editor, until the server takes the change or the user gives up.
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::yaml;
 use clap::Args;
 use client::Client;
@@ -243,7 +244,7 @@ fn recorded(edited: &Value) -> Value {
     if let Some(map) = manifest.as_object_mut() {
         map.remove("status");
     }
-    if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = manifest.metadata_mut() {
         for field in ["creationTimestamp", "generation", "resourceVersion", "uid", "managedFields", "selfLink"] {
             metadata.remove(field);
         }

@@ -1,5 +1,6 @@
 //! `patch`: changes fields of an object with a strategic merge, merge or JSON patch.
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{json_patch, yaml};
 use clap::Args;
 use client::Client;
@@ -133,7 +134,7 @@ async fn one(
 fn unchanged(before: &Value, after: &Value) -> bool {
     let bare = |object: &Value| {
         let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = object.metadata_mut() {
             metadata.remove("managedFields");
             metadata.remove("resourceVersion");
         }

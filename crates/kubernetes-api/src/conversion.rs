@@ -1,6 +1,7 @@
 //! Built-in kinds that are served in two forms and stored in one: events of both groups, and autoscalers v1 and v2.
 
 use apimachinery::ApiResource;
+use apimachinery::object::ObjectTree as _;
 use serde_json::{Map, Value, json};
 
 /// The conversion between a served form and the stored one.
@@ -96,7 +97,7 @@ fn part<'m>(map: &'m mut Map<String, Value>, name: &str) -> &'m mut Map<String, 
 
 /// Decodes and removes the JSON of an annotation.
 fn unwrap(map: &mut Map<String, Value>, annotation: &str) -> Option<Value> {
-    let metadata = map.get_mut("metadata")?.as_object_mut()?;
+    let metadata = map.metadata_mut()?;
     let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
     let text = annotations.remove(annotation)?;
     if annotations.is_empty() {

@@ -3,6 +3,7 @@
 
 use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::meta::Time;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::quantity::Quantity;
 use apimachinery::{Status, StatusReason};
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ pub fn keep_but_resources(old: &Value, new: &mut Value) {
     let proposed = std::mem::replace(new, old.clone());
     new["metadata"]["managedFields"] = proposed["metadata"]["managedFields"].clone();
     if new["metadata"]["managedFields"].is_null()
-        && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
+        && let Some(metadata) = new.metadata_mut()
     {
         metadata.remove("managedFields");
     }

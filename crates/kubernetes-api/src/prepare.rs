@@ -1,5 +1,6 @@
 //! Server-populated fields, set before validation: derived values, and fields that clients may not set.
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::resource::RequestContext;
 use serde_json::{Map, Value, json};
 
@@ -157,9 +158,7 @@ fn name_job_pods(job: &mut Value) {
     // Without labels, a job gets the labels of its template.
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let own = job["metadata"]["labels"].as_object().is_some_and(|labels| !labels.is_empty());
-    if let Some(metadata) =
-        job.get_mut("metadata").and_then(Value::as_object_mut).filter(|_| labels.is_object() && !own)
-    {
+    if let Some(metadata) = job.metadata_mut().filter(|_| labels.is_object() && !own) {
         metadata.insert("labels".into(), labels);
     }
 }

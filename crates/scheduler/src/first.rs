@@ -3,6 +3,7 @@
 
 use apimachinery::Object;
 use apimachinery::meta::Time;
+use apimachinery::object::ObjectTree as _;
 use karmada_api::identity::BindingKey;
 use karmada_api::scope::Binding;
 use scheduling::{Decision, ScheduleType, outcome};
@@ -48,7 +49,7 @@ impl Scheduler {
         let mut status = writes::status(&writes::after(binding, &patch), &verdict, now)?;
         patch["status"] = status["status"].take();
         // There is no version yet that the patch could name.
-        if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = patch.metadata_mut() {
             metadata.remove("resourceVersion");
             metadata.remove("uid");
         }

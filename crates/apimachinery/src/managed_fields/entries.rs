@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::set::{FieldSet, ParseSetError};
+use crate::object::ObjectTree as _;
 use crate::raw_json::write_text;
 
 /// Older writers than this many share one entry per API version.
@@ -186,7 +187,7 @@ pub(super) fn is_present(object: &Value) -> bool {
 }
 
 pub(super) fn remove(object: &mut Value) -> Option<Value> {
-    object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
+    object.metadata_mut()?.remove("managedFields")
 }
 
 /// Leaves the entries that claim anything, in their order.

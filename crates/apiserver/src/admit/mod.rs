@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use apimachinery::managed_fields::Owners;
 use apimachinery::meta::Time;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::resource::{Resource, ResourceInfo};
 use apimachinery::{GroupVersionKind, Object, ObjectKey, Status, extent};
 use futures::future::BoxFuture;
@@ -233,7 +234,7 @@ impl AdmissionRequest<'_> {
         let mut document = self.face.show(old)?;
         let list = self.old_owners.filter(|_| self.subresource != "scale");
         let list = list.and_then(|list| serde_json::from_str::<Value>(list).ok());
-        if let (Some(list), Some(metadata)) = (list, document.get_mut("metadata").and_then(Value::as_object_mut)) {
+        if let (Some(list), Some(metadata)) = (list, document.metadata_mut()) {
             metadata.insert("managedFields".into(), list);
         }
         Ok(Some(document))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use apiextensions::CustomResourceDefinition;
 use apiextensions::definition::{CLEANUP_FINALIZER, Condition};
 use apiextensions::naming::set_condition;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{ApiResource, Object};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -131,7 +132,7 @@ impl Definitions {
         };
         finalizers.retain(|finalizer| finalizer != CLEANUP_FINALIZER);
         let last = finalizers.is_empty();
-        if last && let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
+        if last && let Some(metadata) = tree.metadata_mut() {
             metadata.remove("finalizers");
         }
         match self.write(&tree, object, last).await {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::field::Path;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::status::StatusDetails;
 use apimachinery::{Object, ObjectKey, Status, StatusReason, names, strict};
 use bytes::Bytes;
@@ -317,7 +318,7 @@ impl Call<'_> {
                 "the namespace of the provided object does not match the namespace sent on the request",
             )),
             None => {
-                if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                if let Some(metadata) = object.metadata_mut() {
                     metadata.remove("namespace");
                 }
                 Ok(())
@@ -328,7 +329,7 @@ impl Call<'_> {
     /// Sets the server's fields in the metadata of a new object.
     fn own_metadata(&self, object: &mut Value) {
         let uid = self.server.world.uuid();
-        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+        let Some(metadata) = object.metadata_mut() else { return };
         for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
             metadata.remove(field);
         }

@@ -4,6 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use apimachinery::meta::Time;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{Object, ObjectKey, Status};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::StatusCode;
@@ -218,7 +219,7 @@ impl Call<'_> {
         if finalizers.is_empty() && grace == 0 && !(self.kind.blocks_deletion)(old) {
             return None;
         }
-        let metadata = new.get_mut("metadata").and_then(Value::as_object_mut)?;
+        let metadata = new.metadata_mut()?;
         if finalizers.is_empty() {
             metadata.remove("finalizers");
         } else {
@@ -256,7 +257,7 @@ impl Call<'_> {
     fn last_form(&self, served: Arc<Object>, mut old: Value, revision: Revision) -> Result<Arc<Object>, Status> {
         let strategy = &self.resource.strategy;
         let is_graceful = strategy.grace_seconds(&old, None).is_some();
-        match old.get_mut("metadata").and_then(Value::as_object_mut) {
+        match old.metadata_mut() {
             Some(metadata) if strategy.returns_deleted() => {
                 if is_graceful {
                     self.set_deadline(metadata, 0);

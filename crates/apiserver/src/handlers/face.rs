@@ -1,6 +1,7 @@
 //! Objects in the form for users' admission programs: the kind of the request, with the fields that exist at their
 //! stage; and the conversion back after a change.
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{GroupVersionKind, Object, Status, strict};
 use serde_json::Value;
 
@@ -32,10 +33,7 @@ impl Face for Call<'_> {
         if let Some(wrong) = self.mistyped(&mut shown) {
             return Err(Status::internal(wrong.decoder));
         }
-        let (Some(was), Some(is)) = (
-            object.get_mut("metadata").and_then(Value::as_object_mut),
-            shown.get_mut("metadata").and_then(Value::as_object_mut),
-        ) else {
+        let (Some(was), Some(is)) = (object.metadata_mut(), shown.metadata_mut()) else {
             return Err(Status::internal("admission removed the metadata of the object"));
         };
         is.remove("managedFields");

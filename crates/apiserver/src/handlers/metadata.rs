@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use apimachinery::field::Path;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{Object, Status, managed_fields, merge_patch, names, raw_json, strict};
 use serde_json::{Map, Value};
 
@@ -63,7 +64,7 @@ impl Call<'_> {
             [old, new].map(|metadata| Value::Object(Map::from_iter([("metadata".to_owned(), metadata)])));
         let is_known =
             strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&mut new).is_none();
-        if let Some(members) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(members) = new.metadata_mut() {
             let is_empty = |value: &Value| match value {
                 Value::Object(map) => map.is_empty(),
                 Value::Array(list) => list.is_empty(),

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use apimachinery::managed_fields::{self, EntryError, FieldSet, ManagerContext, NO_FIELDS, Owners};
 use apimachinery::object::Apart;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{Status, names};
 use http::HeaderMap;
 use http::header::USER_AGENT;
@@ -47,7 +48,7 @@ impl<'o> Live<'o> {
     pub fn with_owners(&self) -> Value {
         let mut tree = self.tree.clone();
         let list = self.list.and_then(|list| serde_json::from_str::<Value>(list).ok());
-        if let (Some(list), Some(metadata)) = (list, tree.get_mut("metadata").and_then(Value::as_object_mut)) {
+        if let (Some(list), Some(metadata)) = (list, tree.metadata_mut()) {
             metadata.insert("managedFields".into(), list);
         }
         tree

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::go_print::GoPrint;
 use apimachinery::json_patch::{self, JsonPatch};
+use apimachinery::object::ObjectTree as _;
 use apimachinery::schema::TypeOf;
 use apimachinery::{Object, Status, StatusReason, field, go_json, managed_fields, merge_patch, strategic, strict};
 use http::StatusCode;
@@ -136,7 +137,7 @@ impl Call<'_> {
             self.stamp(&mut new);
         }
         if !patch.names_version()
-            && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
+            && let Some(metadata) = new.metadata_mut()
         {
             // Based on the newest version: a conflict is retried, not reported.
             metadata.remove("resourceVersion");
@@ -287,7 +288,7 @@ impl Call<'_> {
             if let Some(wrong) = self.mistyped(&mut object) {
                 return Err(PatchedMismatch::Type(wrong).invalid(&object));
             }
-            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            if let Some(metadata) = object.metadata_mut() {
                 metadata.remove("resourceVersion");
             }
             let (created, warnings) = self.create_object(Proposal { object, owners: Some(owners) }, dry_run).await?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::meta::LabelSelector;
+use apimachinery::object::ObjectTree as _;
 use apimachinery::resource::{Resource, Subresource};
 use apimachinery::selector::Selector;
 use apimachinery::{GroupVersionKind, Object, Status, managed_fields};
@@ -120,7 +121,7 @@ impl Call<'_> {
     }
 
     fn shown(&self, mut scale: Value) -> Result<Response, Status> {
-        if let Some(metadata) = scale.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = scale.metadata_mut() {
             metadata.remove("managedFields");
         }
         let object = Object::from_value(&scale).map_err(errors::document)?;

@@ -1,6 +1,7 @@
 //! Owners of the replicas, on a Scale and on the object behind it: the owners of one field there are the owners of
 //! `spec.replicas` here.
 
+use apimachinery::object::ObjectTree as _;
 use serde_json::{Value, json};
 
 /// The version in which a Scale's owners are recorded.
@@ -80,7 +81,7 @@ pub(super) fn transfer(scale: &Value, object: &mut Value, replicas: &Replicas<'_
             }
         }
     }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = object.metadata_mut() {
         metadata.insert("managedFields".into(), kept.into());
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::field::{Error as FieldError, Path};
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{Object, ObjectKey, Status, names};
 use bytes::Bytes;
 use http::StatusCode;
@@ -368,7 +369,7 @@ impl Call<'_> {
         }
         (self.kind.restore)(&self.info.subresource, old, new, self.now);
         let was = &old["metadata"];
-        let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+        let Some(metadata) = new.metadata_mut() else { return };
         metadata.retain(|_, value| !value.is_null());
         metadata.remove("selfLink");
         for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {

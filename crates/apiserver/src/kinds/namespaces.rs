@@ -1,6 +1,7 @@
 //! Namespaces: new ones get a finalizer, and a controller deletes the content of a terminating one. `admit::lifecycle`
 //! refuses new objects in it.
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{ObjectKey, Status};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -39,7 +40,7 @@ fn may_delete(key: &ObjectKey) -> Result<(), Status> {
 /// A namespace waits for its content, not for a grace period.
 fn mark_deleted(object: &mut Value) {
     if (ROW.blocks_deletion)(object)
-        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        && let Some(metadata) = object.metadata_mut()
     {
         metadata.remove("deletionGracePeriodSeconds");
     }
@@ -57,7 +58,7 @@ fn default(object: &mut Value) {
     if name.is_empty() {
         return;
     }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = object.metadata_mut() {
         let labels = metadata.entry("labels").or_insert_with(|| json!({}));
         if labels.is_null() {
             *labels = json!({});

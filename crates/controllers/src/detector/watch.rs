@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{ApiResource, Object, raw_json};
 use controller_runtime::{Event, Origin, Overlay, Priority};
 use karmada_api::constants::{annotations, labels};
@@ -172,7 +173,7 @@ pub(crate) fn is_change(old: &Object, new: &Object) -> bool {
 fn trimmed(object: &Object) -> Option<Value> {
     let mut tree = object.to_tree().ok()?;
     tree.as_object_mut()?.remove("status");
-    let metadata = tree.get_mut("metadata")?.as_object_mut()?;
+    let metadata = tree.metadata_mut()?;
     metadata.remove("resourceVersion");
     Some(tree)
 }
@@ -181,7 +182,7 @@ fn trimmed(object: &Object) -> Option<Value> {
 fn is_users_change(old: &Object, new: &Object) -> bool {
     let users = |object| {
         let mut tree = trimmed(object)?;
-        let metadata = tree.get_mut("metadata")?.as_object_mut()?;
+        let metadata = tree.metadata_mut()?;
         metadata.remove("generation");
         for field in ["labels", "annotations"] {
             if let Some(map) = metadata.get_mut(field).and_then(Value::as_object_mut) {

@@ -4,6 +4,7 @@
 //! Objects and lists that this server returns carry versions of several members. Such a version is a precondition of
 //! updates, patches and deletions, and a member cannot parse it.
 
+use apimachinery::object::ObjectTree as _;
 use karmada_api::constants::annotations::CACHED_FROM_CLUSTER;
 use serde_json::{Value, json};
 
@@ -98,7 +99,7 @@ fn remove_mark(object: &mut Value) -> bool {
     let removed = annotations.remove(CACHED_FROM_CLUSTER).is_some();
     if removed
         && annotations.is_empty()
-        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        && let Some(metadata) = object.metadata_mut()
     {
         metadata.remove("annotations");
     }

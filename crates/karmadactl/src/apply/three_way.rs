@@ -3,6 +3,7 @@
 //! Fields of the last manifest that the new one lacks are removed; fields that neither has are not changed. Lists of
 //! built-in kinds are merged by the keys of their schema (strategic merge patch); everything else follows RFC 7386.
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::schema::{PatchStrategy, Schema, SchemaId, Schemas, TypeOf};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,7 @@ pub fn patch(original: Option<&Value>, modified: &Value, live: &Value, type_: Op
     for field in ["apiVersion", "kind"] {
         patch.remove(field);
     }
-    if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = patch.metadata_mut() {
         metadata.remove("name");
         metadata.remove("namespace");
         if metadata.is_empty() {

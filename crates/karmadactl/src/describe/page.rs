@@ -1,6 +1,7 @@
 //! The text of one object: `Label: value`, nested by two blanks, values of neighbouring lines in one column.
 
 use apimachinery::age::human_duration;
+use apimachinery::object::ObjectTree as _;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -44,7 +45,7 @@ fn fields(lines: &mut Lines, object: &Value) {
     let mut rest = map.clone();
     rest.remove("apiVersion");
     rest.remove("kind");
-    if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = rest.metadata_mut() {
         metadata.retain(|key, _| !SKIPPED.contains(&key.as_str()));
     }
     content(lines, 0, &rest);

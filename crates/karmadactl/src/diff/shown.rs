@@ -1,5 +1,6 @@
 //! Objects in the form for comparison: without server-populated fields and without the values of Secrets.
 
+use apimachinery::object::ObjectTree as _;
 use serde_json::{Map, Value, json};
 
 /// Fields of the metadata that the API server alone writes.
@@ -21,7 +22,7 @@ fn tidied(object: &Value) -> Value {
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
     }
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
+    let Some(metadata) = object.metadata_mut() else { return object };
     for field in SERVERS {
         metadata.remove(field);
     }

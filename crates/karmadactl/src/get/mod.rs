@@ -14,6 +14,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 use apimachinery::jsonpath::JsonPath;
+use apimachinery::object::ObjectTree as _;
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 
@@ -221,7 +222,7 @@ fn objects(found: Found) -> Vec<Value> {
 
 /// Removes the managed fields.
 pub fn hide_managed_fields(object: &mut Value) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = object.metadata_mut() {
         metadata.remove("managedFields");
     }
 }

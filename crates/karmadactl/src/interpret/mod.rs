@@ -6,7 +6,7 @@ mod edit;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use apimachinery::{meta::Time, yaml};
+use apimachinery::{meta::Time, object::ObjectTree as _, yaml};
 use clap::Args;
 use interpreter::lua::{Budget, Engine};
 use interpreter::scripted::{self, Scripts};
@@ -359,7 +359,7 @@ fn printed(results: Vec<(&'static str, Value)>, form: &Form, args: &InterpretArg
     let (mut out, count) = (String::new(), results.len());
     for (index, (name, mut value)) in results.into_iter().enumerate() {
         if !args.show_managed_fields
-            && let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut)
+            && let Some(metadata) = value.metadata_mut()
         {
             metadata.remove("managedFields");
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use apimachinery::object::ObjectTree as _;
 use apimachinery::schema::{Property, Schema, SchemaId, Schemas, TypeOf};
 use apimachinery::selector::Selector;
 use apimachinery::{json_patch, strategic};
@@ -137,7 +138,7 @@ fn merge(patch: &Value, options: &BTreeMap<String, bool>, resource: &mut Resourc
     }
     let kept: &[&str] = if allows("allowNameChange") { &["namespace"] } else { &["name", "namespace"] };
     for field in kept {
-        match (before["metadata"].get(field), resource.object.get_mut("metadata").and_then(Value::as_object_mut)) {
+        match (before["metadata"].get(field), resource.object.metadata_mut()) {
             (Some(value), Some(metadata)) => drop(metadata.insert((*field).to_owned(), value.clone())),
             (None, Some(metadata)) => drop(metadata.remove(*field)),
             (_, None) => {}

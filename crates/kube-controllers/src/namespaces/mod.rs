@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::meta::{Condition, Time, null_as_default};
+use apimachinery::object::ObjectTree as _;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{DeleteOptions, DiscoveredResource, ListOptions, Patch, PatchOptions, WriteOptions};
 use controller_runtime::{Event, Next, WorkQueue, run_workers};
@@ -187,7 +188,7 @@ async fn finalize(context: &Context, object: &Object, spec: &Spec) -> Result<Nex
     let left: Vec<_> = spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
     tree["spec"]["finalizers"] = json!(left);
     // With the current version as precondition: only the finalizer is removed, and concurrent changes are kept.
-    if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = tree.metadata_mut() {
         metadata.remove("resourceVersion");
     }
     let without = decoded(object, Object::from_value(&tree))?;

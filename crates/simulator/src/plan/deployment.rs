@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use apimachinery::hash::{fnv1a32, safe_encode};
 use apimachinery::int_or_string::IntOrString;
 use apimachinery::meta::null_as_default;
+use apimachinery::object::ObjectTree as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -163,7 +164,7 @@ fn sort<'s>(deployment: &Deployment, owned: &'s [Owned], hash: &str) -> Sets<'s>
 /// A template without the fields that the server or this controller adds.
 fn bare(template: &Value) -> Value {
     let mut bare = template.clone();
-    if let Some(metadata) = bare.get_mut("metadata").and_then(Value::as_object_mut) {
+    if let Some(metadata) = bare.metadata_mut() {
         metadata.remove("creationTimestamp");
         if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
             labels.remove(TEMPLATE_HASH);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use adoption::survey::{Counted, Survey};
 use adoption::{installation, reading};
 use anyhow::Context as _;
+use apimachinery::object::ObjectTree as _;
 use clap::Args;
 use serde_json::{Value, json};
 use storage::KeyValue;
@@ -100,7 +101,7 @@ fn list(items: &[KeyValue]) -> anyhow::Result<Value> {
     let mut objects = Vec::new();
     for item in items {
         let mut object: Value = serde_json::from_slice(&item.value).context("decoding an object to remove")?;
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = object.metadata_mut() {
             for field in ["uid", "creationTimestamp", "generation", "managedFields"] {
                 metadata.remove(field);
             }
