@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use apimachinery::object::ObjectTree as _;
 use interpreter::{Interpreter, Operation};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::manifest::{metadata_map, prune};
@@ -41,7 +42,12 @@ pub fn reports_conflict(message: &str) -> bool {
 
 /// Whether an object in a member is ours.
 pub fn is_managed(object: Template<'_>) -> bool {
-    object.label(labels::MANAGED) == Some("true")
+    marks_managed(object.label(labels::MANAGED))
+}
+
+/// Whether an object with this value of the label `karmada.io/managed` is ours.
+pub fn marks_managed(value: Option<&str>) -> bool {
+    value == Some("true")
 }
 
 /// Whether `manifest` may change the existing object: it is managed, or may be taken over.
@@ -87,7 +93,7 @@ pub fn plan_update(
 fn is_same(current: &Value, desired: &Value) -> bool {
     let tidy = |object: &Value| {
         let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = object.metadata_mut() {
             metadata.retain(|_, value| {
                 !value.is_null()
                     && value.as_object().is_none_or(|map| !map.is_empty())
@@ -103,7 +109,7 @@ fn is_same(current: &Value, desired: &Value) -> bool {
 fn retain_metadata(desired: &mut Value, observed: &Value) {
     for field in ["resourceVersion", "finalizers", "ownerReferences"] {
         let value = observed["metadata"][field].clone();
-        let Some(metadata) = desired.get_mut("metadata").and_then(Value::as_object_mut) else { continue };
+        let Some(metadata) = desired.metadata_mut() else { continue };
         if value.is_null() {
             metadata.remove(field);
         } else {

@@ -140,8 +140,9 @@ async fn leave(context: &Context, member: &Arc<Member>, manifest: &Manifest, per
     let Some(namespace) = manifest.key.namespace() else { return Ok(()) };
     let (resource, key) = (namespace::resource(), ObjectKey::cluster(namespace));
     let Some(observed) = observe(member, &resource, &key).await? else { return Ok(()) };
-    let is_managed = observed.label(labels::MANAGED) == Some("true");
-    if !is_managed || observed.annotation(deletion::HOLDS_PRESERVED).is_some() {
+    if !retain::marks_managed(observed.label(labels::MANAGED))
+        || observed.annotation(deletion::HOLDS_PRESERVED).is_some()
+    {
         return Ok(());
     }
     let mark = Patch::Merge(json!({"metadata": {"annotations": {deletion::HOLDS_PRESERVED: "true"}}}));
