@@ -61,6 +61,11 @@ pub struct ClusterProxy {
     clusters: OnceLock<Informer>,
 }
 
+fn decoded(cluster: &Object) -> Result<Cluster, Status> {
+    let why = |error| failed(format!("cluster {} cannot be read: {error}", cluster.name()));
+    Cluster::from_object(cluster).map_err(why)
+}
+
 /// A failure of the proxy itself; upstream gives these no reason.
 fn failed(message: impl Into<String>) -> Status {
     Status { reason: String::new(), ..Status::failure(StatusReason::InternalError, message) }
@@ -187,8 +192,7 @@ impl ClusterProxy {
             self.connected.lock().remove(name);
             return Err(Status::not_found(GROUP, "clusters", name));
         };
-        let cluster =
-            Cluster::from_object(&cluster).map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
+        let cluster = decoded(&cluster)?;
         if let (SyncMode::Pull, Some(control)) = (cluster.spec.sync_mode, self.control.get()) {
             return Ok(control.behind(&proxy_path(name)));
         }

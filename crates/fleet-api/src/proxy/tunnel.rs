@@ -7,13 +7,12 @@ use apiserver::{Admission, RequestInfo, method_not_allowed};
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, StatusCode};
 use hyper::upgrade::OnUpgrade;
-use karmada_api::ApiType;
 use karmada_api::agents;
-use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
+use karmada_api::cluster::v1alpha1::SyncMode;
 use transport::{Identity, Request, Response};
 use tunnel::{PROTOCOL, Tunnels};
 
-use super::{ClusterProxy, GROUP, failed};
+use super::{ClusterProxy, GROUP, decoded};
 
 /// The reason to forbid a request that RBAC allows: an agent may open the tunnel of its own cluster only.
 fn refusal_of_user(user: &str, cluster: &str) -> Option<String> {
@@ -38,8 +37,7 @@ impl ClusterProxy {
         }
         let known = self.clusters(server).await?.get(name)?;
         let cluster = known.ok_or_else(|| Status::not_found(GROUP, "clusters", name))?;
-        let cluster =
-            Cluster::from_object(&cluster).map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
+        let cluster = decoded(&cluster)?;
         if cluster.spec.sync_mode != SyncMode::Pull {
             let why = "it is registered in Push mode, the control plane connects to it without a tunnel";
             return Err(Status::conflict(GROUP, "clusters", name, why));
