@@ -19,6 +19,11 @@ const REMEMBERED: usize = 4096;
 const OBJECT_BURST: f64 = 25.0;
 const OBJECT_REFILL: Duration = Duration::from_secs(300);
 
+/// Events that differ only in their messages are combined from so many messages on, unless there was none of them for
+/// this time (client-go's aggregation).
+const SIMILAR: usize = 10;
+const SIMILAR_FOR: Duration = Duration::from_secs(600);
+
 /// The content of an event without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Digest(u64);
@@ -31,7 +36,22 @@ pub(super) struct Seen {
     pub key: ObjectKey,
     pub count: u64,
     pub last: jiff::Timestamp,
+    /// The last message, of an event that combines others.
+    pub message: Option<String>,
     unwritten: bool,
+}
+
+/// An event, or the one in its place that combines it with similar ones.
+pub(super) struct Correlated {
+    pub event: Pending,
+    pub digest: Digest,
+    is_combined: bool,
+}
+
+/// The messages of similar events, by their hashes.
+struct Similar {
+    messages: Vec<u64>,
+    last: jiff::Timestamp,
 }
 
 #[derive(Default)]
@@ -39,14 +59,44 @@ pub(super) struct Memory {
     hasher: RandomState,
     seen: HashMap<Digest, Seen>,
     order: VecDeque<Digest>,
+    /// By the digest of the combining event.
+    similar: HashMap<Digest, Similar>,
+    /// In the order of their first events.
+    similar_order: VecDeque<Digest>,
     tokens: HashMap<Source, (f64, Instant)>,
     /// So many buckets are worth looking for full ones.
     sweep_at: usize,
 }
 
 impl Memory {
-    pub fn digest(&self, event: &Pending) -> Digest {
+    fn digest(&self, event: &Pending) -> Digest {
         Digest(self.hasher.hash_one(event.content()))
+    }
+
+    /// Combines an event with similar ones if there are many.
+    pub fn correlate(&mut self, event: Pending) -> Correlated {
+        let combining = Digest(self.hasher.hash_one(event.subject()));
+        let message = self.hasher.hash_one(event.text(Part::Message));
+        if !self.similar.contains_key(&combining) {
+            if self.similar_order.len() >= REMEMBERED
+                && let Some(oldest) = self.similar_order.pop_front()
+            {
+                self.similar.remove(&oldest);
+            }
+            self.similar_order.push_back(combining);
+        }
+        let similar = self.similar.entry(combining).or_insert(Similar { messages: Vec::new(), last: event.at });
+        if event.at.duration_since(similar.last).unsigned_abs() > SIMILAR_FOR {
+            similar.messages.clear();
+        }
+        similar.last = event.at;
+        let is_known = similar.messages.contains(&message);
+        if is_known || similar.messages.len() + 1 < SIMILAR {
+            similar.messages.extend((!is_known).then_some(message));
+            let digest = self.digest(&event);
+            return Correlated { event, digest, is_combined: false };
+        }
+        Correlated { event: event.combined(), digest: combining, is_combined: true }
     }
 
     pub fn source(&self, event: &Pending) -> Source {
@@ -54,16 +104,16 @@ impl Memory {
     }
 
     /// Whether the event is a repeat, which is then counted.
-    pub fn repeat(&mut self, digest: Digest, at: jiff::Timestamp) -> bool {
-        match self.seen.get_mut(&digest) {
-            Some(seen) => {
-                seen.count += 1;
-                seen.last = at;
-                seen.unwritten = true;
-                true
-            }
-            None => false,
+    pub fn repeat(&mut self, correlated: &Correlated) -> bool {
+        let Correlated { event, digest, is_combined } = correlated;
+        let Some(seen) = self.seen.get_mut(digest) else { return false };
+        seen.count += 1;
+        seen.last = event.at;
+        seen.unwritten = true;
+        if *is_combined {
+            seen.message = Some(event.text(Part::Message).to_owned());
         }
+        true
     }
 
     pub fn remember(&mut self, digest: Digest, at: jiff::Timestamp, key: ObjectKey) {
@@ -73,7 +123,7 @@ impl Memory {
             self.seen.remove(&oldest);
         }
         self.order.push_back(digest);
-        self.seen.insert(digest, Seen { key, count: 1, last: at, unwritten: false });
+        self.seen.insert(digest, Seen { key, count: 1, last: at, message: None, unwritten: false });
     }
 
     /// Events that were repeated since the last call.
@@ -123,13 +173,13 @@ mod tests {
     async fn repeated_events_are_counted_and_bursts_are_dropped() {
         let mut memory = Memory::default();
         let at = jiff::Timestamp::UNIX_EPOCH;
-        let (a, b) = (memory.digest(&simple("a")), memory.digest(&simple("b")));
-        assert!(!memory.repeat(a, at));
-        memory.remember(a, at, ObjectKey::cluster("n.1"));
+        let (a, b) = (memory.correlate(simple("a")), memory.correlate(simple("b")));
+        assert!(!memory.repeat(&a));
+        memory.remember(a.digest, at, ObjectKey::cluster("n.1"));
         assert_eq!(memory.unwritten().count(), 0, "it was written with its first count");
         let newer = event(&Involved { resource_version: "9".into(), ..involved() }, EventType::Normal, "R", "a", "c");
-        let newer = memory.digest(&newer);
-        assert!(memory.repeat(newer, at) && !memory.repeat(b, at));
+        let newer = memory.correlate(newer);
+        assert!(memory.repeat(&newer) && !memory.repeat(&b));
         assert_eq!(
             memory.unwritten().map(|seen| (seen.key.to_string(), seen.count)).collect::<Vec<_>>(),
             [("n.1".to_owned(), 2)]
@@ -170,6 +220,37 @@ mod tests {
     }
 
     #[test]
+    fn events_with_many_messages_are_combined() {
+        let mut memory = Memory::default();
+        let at = |second: i64, message: &str| {
+            let at = jiff::Timestamp::from_second(second).expect("a time");
+            Pending::new(&involved(), EventType::Normal, "R", message, "c".into(), at)
+        };
+        for n in 0..9 {
+            let one = memory.correlate(at(n, &format!("m{n}")));
+            assert_eq!((one.is_combined, one.event.text(Part::Message)), (false, &*format!("m{n}")));
+        }
+        assert!(!memory.correlate(at(9, "m3")).is_combined, "a repeat is no new message");
+        let first = memory.correlate(at(10, "m9"));
+        assert_eq!((first.is_combined, first.event.text(Part::Message)), (true, "(combined from similar events): m9"));
+        assert!(!memory.repeat(&first));
+        memory.remember(first.digest, first.event.at, ObjectKey::cluster("n.1"));
+        let second = memory.correlate(at(11, "m10"));
+        assert!(second.digest == first.digest && memory.repeat(&second));
+        let written: Vec<_> = memory.unwritten().map(|seen| (seen.count, seen.message.clone())).collect();
+        assert_eq!(written, [(2, Some("(combined from similar events): m10".to_owned()))]);
+        let other = event(&involved(), EventType::Warning, "R", "m11", "c");
+        assert!(!memory.correlate(other).is_combined, "of another type");
+        assert!(memory.correlate(at(611, "m12")).is_combined);
+        assert!(!memory.correlate(at(1212, "m13")).is_combined, "after ten minutes without one");
+        for n in 0..2 * REMEMBERED {
+            let involved = Involved { uid: n.to_string(), ..involved() };
+            memory.correlate(event(&involved, EventType::Normal, "R", "m", "c"));
+        }
+        assert_eq!((memory.similar.len(), memory.similar_order.len()), (REMEMBERED, REMEMBERED));
+    }
+
+    #[test]
     fn the_oldest_events_are_forgotten() {
         let mut memory = Memory::default();
         let at = jiff::Timestamp::UNIX_EPOCH;
@@ -177,7 +258,8 @@ mod tests {
         for (n, digest) in digests.iter().enumerate() {
             memory.remember(*digest, at, ObjectKey::cluster(format!("e{n}")));
         }
-        assert!(!memory.repeat(digests[0], at) && memory.repeat(digests[1], at));
+        let event = |n: usize| Correlated { event: simple(""), digest: digests[n], is_combined: false };
+        assert!(!memory.repeat(&event(0)) && memory.repeat(&event(1)));
         assert_eq!((memory.seen.len(), memory.order.len()), (REMEMBERED, REMEMBERED));
     }
 }

@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use self::memory::{Digest, Memory};
-use self::pending::{Part, Pending};
+use self::memory::{Correlated, Digest, Memory};
+use self::pending::{Part, Pending, cut};
 
 /// Events that wait to be written: a burst of a thousand templates with some ten events each, 4 MiB.
 const PENDING: usize = 10_000;
@@ -105,14 +105,9 @@ impl EventRecorder {
         self.record(involved.into(), EventType::Warning, reason, message.into());
     }
 
-    fn record(&self, involved: Involved, type_: EventType, reason: &'static str, mut message: String) {
-        // The API allows 1 KiB in `message`.
-        if message.len() > 1024 {
-            let cut = (0..=1021).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
-            message.truncate(cut);
-            message.push_str("...");
-        }
-        let event = Pending::new(&involved, type_, reason, &message, self.component.clone(), self.world.now());
+    fn record(&self, involved: Involved, type_: EventType, reason: &'static str, message: String) {
+        let (component, now) = (self.component.clone(), self.world.now());
+        let event = Pending::new(&involved, type_, reason, &cut(message), component, now);
         if self.pending.try_send(event).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -167,14 +162,16 @@ impl Writer {
 
     async fn write(&mut self, events: impl Iterator<Item = Pending>) {
         // Those that repeat one of the same batch wait until it is written.
-        let (mut chosen, mut repeats) = (BTreeMap::<String, Vec<Chosen>>::new(), Vec::new());
+        let (mut chosen, mut repeats) = (BTreeMap::<String, Vec<Chosen>>::new(), Vec::<Correlated>::new());
         let mut in_batch = HashSet::new();
         for event in events {
-            let (digest, source) = (self.memory.digest(&event), self.memory.source(&event));
+            let correlated = self.memory.correlate(event);
+            let (digest, source) = (correlated.digest, self.memory.source(&correlated.event));
             if in_batch.contains(&digest) {
-                repeats.push((digest, event.at));
-            } else if !self.memory.repeat(digest, event.at) && self.memory.allow(source, Instant::now()) {
+                repeats.push(correlated);
+            } else if !self.memory.repeat(&correlated) && self.memory.allow(source, Instant::now()) {
                 in_batch.insert(digest);
+                let event = correlated.event;
                 let name = self.name_for(&event);
                 chosen.entry(event.home().to_owned()).or_default().push(Chosen { event, digest, name });
             }
@@ -204,8 +201,8 @@ impl Writer {
                 }
             }
         }
-        for (digest, at) in repeats {
-            self.memory.repeat(digest, at);
+        for repeat in repeats {
+            self.memory.repeat(&repeat);
         }
     }
 
@@ -219,7 +216,11 @@ impl Writer {
     async fn flush(&mut self) {
         let resource = resource();
         for seen in self.memory.unwritten() {
-            let patch = Patch::Merge(json!({"count": seen.count, "lastTimestamp": Time::new(seen.last)}));
+            let mut patch = json!({"count": seen.count, "lastTimestamp": Time::new(seen.last)});
+            if let Some(message) = &seen.message {
+                patch["message"] = message.as_str().into();
+            }
+            let patch = Patch::Merge(patch);
             if let Err(error) = self.client.patch(&resource, &seen.key, &patch, &PatchOptions::default()).await {
                 tracing::debug!(object = %seen.key, err = %error, "Count of an event cannot be written");
             }

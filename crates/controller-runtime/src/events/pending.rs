@@ -4,6 +4,19 @@ use std::sync::Arc;
 
 use super::{EventType, Involved};
 
+/// How client-go begins the message of an event that combines similar ones.
+const COMBINED: &str = "(combined from similar events): ";
+
+/// A message of at most the 1 KiB that the API allows.
+pub(super) fn cut(mut message: String) -> String {
+    if message.len() > 1024 {
+        let end = (0..=1021).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
+        message.truncate(end);
+        message.push_str("...");
+    }
+    message
+}
+
 /// The texts of a [`Pending`], in their order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
@@ -63,8 +76,30 @@ impl Pending {
     /// What distinguishes it from other events. The resource version of the object does not: the same event for a newer
     /// state is a repeat.
     pub fn content(&self) -> impl std::hash::Hash + '_ {
-        let ends = &self.ends[..=Part::Message as usize];
-        let texts = &self.texts[..self.ends[Part::Message as usize]];
-        (ends, texts, self.type_, self.reason, &*self.component)
+        self.until(Part::Message)
+    }
+
+    /// What it has in common with similar events: all but the message.
+    pub fn subject(&self) -> impl std::hash::Hash + '_ {
+        self.until(Part::Uid)
+    }
+
+    fn until(&self, last: Part) -> impl std::hash::Hash + '_ {
+        let (ends, end) = (&self.ends[..=last as usize], self.ends[last as usize]);
+        (ends, &self.texts[..end], self.type_, self.reason, &*self.component)
+    }
+
+    /// The event in the place of several similar ones, with the message of the last.
+    pub fn combined(&self) -> Self {
+        let message = [COMBINED, self.text(Part::Message)].concat();
+        let involved = Involved {
+            api_version: self.text(Part::ApiVersion).to_owned(),
+            kind: self.text(Part::Kind).to_owned(),
+            namespace: self.text(Part::Namespace).to_owned(),
+            name: self.text(Part::Name).to_owned(),
+            uid: self.text(Part::Uid).to_owned(),
+            resource_version: self.text(Part::ResourceVersion).to_owned(),
+        };
+        Self::new(&involved, self.type_, self.reason, &cut(message), self.component.clone(), self.at)
     }
 }
