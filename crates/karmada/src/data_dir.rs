@@ -77,10 +77,11 @@ impl DataDir {
         server.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Whether a server has run here before. The store is created before the certificates, so with certificates it must
-    /// exist.
+    /// Whether a server has run here before. The store is created before the certificates, so with certificates that a
+    /// server issued it must exist. An authority alone may be the operator's, placed there before the first start.
     pub fn is_used(root: &Path) -> bool {
-        root.join(KEYS).join("ca.crt").exists()
+        let has = |name: &str| root.join(KEYS).join(name).exists();
+        has("ca.crt") && pki::directory::ISSUED.iter().any(|name| has(name))
     }
 
     /// Writes the administrator's kubeconfig; the URL may differ from one start to the next.
@@ -150,5 +151,19 @@ mod tests {
         let first = write(1);
         assert_eq!(write(1), first, "not written again");
         assert_ne!(write(2), first);
+    }
+
+    #[test]
+    fn an_authority_of_the_operator_is_no_trace_of_a_server() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (keys, world) = (dir.path().join(KEYS), World::system());
+        let (_, authority) = pki::Authority::generate("corporate ca", &world).expect("an authority");
+        std::fs::create_dir(&keys).expect("a directory");
+        std::fs::write(keys.join("ca.crt"), &authority.certificate).expect("a file");
+        std::fs::write(keys.join("ca.key"), &authority.key).expect("a file");
+        assert!(!DataDir::is_used(dir.path()));
+        let data = DataDir::open(dir.path(), &[], &world).expect("a data directory");
+        assert_eq!(data.pki.authority.certificate(), authority.certificate);
+        assert!(DataDir::is_used(dir.path()));
     }
 }

@@ -8,8 +8,9 @@ use rcgen::{
     KeyUsagePurpose, SanType, SerialNumber,
 };
 use world::World;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{Error, Holder, holder, subject};
+use crate::{Error, holder, subject};
 
 /// The lifetime of an authority: ten years, as kubeadm's.
 pub const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -81,6 +82,8 @@ impl ServerNames {
 /// One generation of an authority, with its private key.
 pub struct Authority {
     certificate: String,
+    /// The subject of the certificate as encoded there: the issuer of what it signs must have the same bytes.
+    subject: Vec<u8>,
     issuer: Issuer<'static, KeyPair>,
     /// The end of its certificate, in seconds since the epoch; no issued certificate ends later.
     not_after: i64,
@@ -107,17 +110,31 @@ impl Authority {
     fn with_key(common_name: &str, key: KeyPair, world: &World) -> Result<(Self, KeyPairPem), Error> {
         let params = authority_params(common_name, world, i64::MAX);
         let certificate = params.self_signed(&key).map_err(|source| issue(common_name, source))?.pem();
-        let not_after = Holder::from_pem(&certificate)?.not_after;
-        let pem = KeyPairPem { certificate: certificate.clone(), key: key.serialize_pem() };
-        Ok((Self { certificate, issuer: Issuer::new(params, key), not_after }, pem))
+        let pem = KeyPairPem { certificate, key: key.serialize_pem() };
+        Ok((Self::new(&pem.certificate, Issuer::new(params, key))?, pem))
     }
 
     /// Loads an existing authority.
+    ///
+    /// # Errors
+    /// The certificate or the key cannot be read, or the key is of another certificate.
     pub fn from_pem(pem: &KeyPairPem) -> Result<Self, Error> {
         let key = KeyPair::from_pem(&pem.key).map_err(Error::ParseKey)?;
         let issuer = Issuer::from_ca_cert_pem(&pem.certificate, key).map_err(Error::ParseAuthority)?;
-        let not_after = Holder::from_pem(&pem.certificate)?.not_after;
-        Ok(Self { certificate: pem.certificate.clone(), issuer, not_after })
+        Self::new(&pem.certificate, issuer)
+    }
+
+    fn new(certificate: &str, issuer: Issuer<'static, KeyPair>) -> Result<Self, Error> {
+        let der = holder::pem_to_der(certificate)?;
+        let (_, parsed) =
+            X509Certificate::from_der(&der).map_err(|error| Error::ParseCertificate(error.to_string()))?;
+        // What another key signs verifies with no certificate.
+        if parsed.public_key().subject_public_key.data != issuer.key().public_key_raw() {
+            return Err(Error::KeyMismatch);
+        }
+        let subject = parsed.subject().as_raw().to_vec();
+        let not_after = parsed.validity().not_after.timestamp();
+        Ok(Self { certificate: certificate.to_owned(), subject, issuer, not_after })
     }
 
     /// A certificate (PEM) for the key of `other`, with which a client that trusts only this authority verifies the
@@ -126,7 +143,7 @@ impl Authority {
         let mut params = authority_params(common_name, world, self.not_after);
         params.use_authority_key_identifier_extension = true;
         let signed = params.signed_by(other.issuer.key(), &self.issuer);
-        Ok(signed.map_err(|source| issue(common_name, source))?.pem())
+        self.with_issuer(signed.map_err(|source| issue(common_name, source))?.der())
     }
 
     pub(crate) fn not_after(&self) -> i64 {
@@ -169,6 +186,13 @@ impl Authority {
         Ok(pair)
     }
 
+    /// The certificate (DER) as PEM, with the subject of this authority byte by byte as its issuer: the certificate
+    /// library encodes each attribute once and as UTF-8, and verifiers compare the bytes of names.
+    pub(crate) fn with_issuer(&self, certificate: &[u8]) -> Result<String, Error> {
+        let der = subject::replace_issuer(certificate, &self.subject, self.issuer.key())?;
+        Ok(holder::der_to_pem("CERTIFICATE", &der))
+    }
+
     /// The certificate (PEM) with another subject (DER), signed again.
     pub(crate) fn with_subject(&self, certificate: &str, subject: &[u8]) -> Result<String, Error> {
         let der = holder::pem_to_der(certificate)?;
@@ -181,7 +205,7 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().map_err(Error::GenerateKey)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(|source| issue(subject, source))?;
-        Ok(KeyPairPem { certificate: certificate.pem(), key: key.serialize_pem() })
+        Ok(KeyPairPem { certificate: self.with_issuer(certificate.der())?, key: key.serialize_pem() })
     }
 
     pub(crate) fn issuer(&self) -> &Issuer<'static, KeyPair> {

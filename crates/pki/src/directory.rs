@@ -23,6 +23,8 @@ const ADMIN: &str = "admin.pem";
 /// The administrator's certificate in earlier versions.
 const EARLIER_ADMIN: [&str; 2] = ["admin.crt", "admin.key"];
 const TOKEN_KEY: &str = "sa.key";
+/// The files with certificates that only a server writes.
+pub const ISSUED: [&str; 3] = [SERVER, ADMIN, EARLIER_ADMIN[0]];
 
 /// The key material of a control plane, completely loaded.
 #[derive(Debug)]
@@ -97,9 +99,12 @@ impl Directory {
     }
 }
 
+/// Rounds in which all due steps are executed: authorities, what they sign, and some to spare.
+const ROUNDS: usize = 8;
+
 /// Executes all due steps.
 fn settle(path: &Path, names: Names<'_>, world: &World) -> Result<Present, Error> {
-    loop {
+    for _ in 0..ROUNDS {
         let present = Present::read(path, true, world)?;
         let plan = rotation::plan(&present.facts(names, world)?, world.now().as_second());
         if plan.steps.is_empty() {
@@ -107,6 +112,7 @@ fn settle(path: &Path, names: Names<'_>, world: &World) -> Result<Present, Error
         }
         plan.steps.iter().try_for_each(|step| present.act(*step, names, world))?;
     }
+    Err(Error::Unsettled)
 }
 
 /// All certificates of a directory, without changes.
@@ -168,7 +174,7 @@ struct Present {
 
 impl Present {
     fn read(path: &Path, may_repair: bool, world: &World) -> Result<Self, Error> {
-        let server = files::read(&path.join(SERVER))?.map(|text| split(&text));
+        let server = issued(&path.join(SERVER))?;
         let admin = admin(path)?;
         let repairs = may_repair && server.is_none() && admin.is_none();
         Ok(Self {
@@ -321,9 +327,17 @@ fn validity(certificate: &str) -> Result<Validity, Error> {
     Ok(Validity { not_before: holder.not_before, not_after: holder.not_after })
 }
 
+/// The certificate and key of a file that the authority can issue again.
+fn issued(path: &Path) -> Result<Option<KeyPairPem>, Error> {
+    let Some(pair) = files::read(path)?.map(|text| split(&text)) else { return Ok(None) };
+    let unusable = |source| Error::Issued { path: path.display().to_string(), source: Box::new(source) };
+    Holder::from_pem(&pair.certificate).map_err(unusable)?;
+    Ok(Some(pair))
+}
+
 fn admin(directory: &Path) -> Result<Option<KeyPairPem>, Error> {
-    if let Some(text) = files::read(&directory.join(ADMIN))? {
-        return Ok(Some(split(&text)));
+    if let Some(pair) = issued(&directory.join(ADMIN))? {
+        return Ok(Some(pair));
     }
     let [certificate, key] = EARLIER_ADMIN.map(|name| files::read(&directory.join(name)));
     // Half of a pair is useless, and a new one can be issued.

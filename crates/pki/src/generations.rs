@@ -22,10 +22,16 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    fn new(path: PathBuf, pem: &KeyPairPem, cross: String) -> Result<Self, Error> {
-        let holder = Holder::from_pem(&pem.certificate)?;
+    /// `key`: the file with the private key.
+    fn new(path: PathBuf, key: &Path, pem: &KeyPairPem, cross: String) -> Result<Self, Error> {
+        let read = || Ok((Holder::from_pem(&pem.certificate)?, Authority::from_pem(pem)?));
+        let (holder, authority) = read().map_err(|source| Error::Authority {
+            certificate: path.display().to_string(),
+            key: key.display().to_string(),
+            source: Box::new(source),
+        })?;
         let validity = Validity { not_before: holder.not_before, not_after: holder.not_after };
-        Ok(Self { path, authority: Arc::new(Authority::from_pem(pem)?), validity, cross })
+        Ok(Self { path, authority: Arc::new(authority), validity, cross })
     }
 
     /// Whether it signed a certificate (PEM).
@@ -65,13 +71,14 @@ impl Generations {
         let (certificate_path, key_path) = first(directory, name);
         match (files::read(&certificate_path)?, files::read(&key_path)?) {
             (Some(certificate), Some(key)) => {
-                all.push(Generation::new(certificate_path, &KeyPairPem { certificate, key }, String::new())?);
+                let pem = KeyPairPem { certificate, key };
+                all.push(Generation::new(certificate_path, &key_path, &pem, String::new())?);
             }
             (None, None) => {}
             (None, Some(key)) if repairs => {
                 let pem = Authority::complete(common_name, &key, world)?;
                 files::create_new(&certificate_path, pem.certificate.as_bytes(), Access::Public)?;
-                all.push(Generation::new(certificate_path, &pem, String::new())?);
+                all.push(Generation::new(certificate_path, &key_path, &pem, String::new())?);
             }
             // A restored backup has the same state, so a user must decide.
             (certificate, _) => {
@@ -90,7 +97,7 @@ impl Generations {
             let missing = || Error::ParseCertificate(format!("{} holds no certificate", path.display()));
             let pem =
                 KeyPairPem { certificate: certificates.next().ok_or_else(missing)?, key: key_of(&text).to_owned() };
-            all.push(Generation::new(path, &pem, certificates.collect())?);
+            all.push(Generation::new(path.clone(), &path, &pem, certificates.collect())?);
         }
         Ok(Self { directory: directory.to_owned(), name, common_name, all })
     }

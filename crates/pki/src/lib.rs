@@ -49,8 +49,18 @@ pub enum Error {
     File { attempt: &'static str, path: String, source: std::io::Error },
     #[error("{present} exists but {missing} does not: restore it, or remove both to create new ones")]
     HalfAPair { present: String, missing: String },
+    #[error("{certificate} cannot be used with {key}")]
+    Authority { certificate: String, key: String, source: Box<Self> },
+    #[error("the private key is of another certificate: restore the files of one authority")]
+    KeyMismatch,
+    #[error("{path} cannot be used: remove it, and the server issues a new one")]
+    Issued { path: String, source: Box<Self> },
     #[error("the directory of keys has no authority that is valid now: check the clock of this machine")]
     NoAuthority,
+    #[error(
+        "certificates are due again right after they were issued: check the authorities and the clock of this machine"
+    )]
+    Unsettled,
     #[error("the key's algorithm is not one that signs tokens (RSA, P-256 or P-384)")]
     TokenAlgorithm,
     #[error("cannot read the token key")]

@@ -75,7 +75,8 @@ pub fn sign(
         .map_err(|source| Error::Issue { subject: "a certificate signing request".into(), source })?;
     let der = holder::pem_to_der(pem)?;
     let (_, raw) = raw(&der)?;
-    authority.with_subject(&certificate.pem(), raw.certification_request_info.subject.as_raw())
+    let certificate = authority.with_issuer(certificate.der())?;
+    authority.with_subject(&certificate, raw.certification_request_info.subject.as_raw())
 }
 
 /// A request for a client certificate and its new key: `(request, key)` in PEM.

@@ -1,6 +1,6 @@
 //! Subject names as Kubernetes uses them: one common name and any number of organizations. The certificate library
 //! supports one value per attribute, so a subject with several groups is inserted into the finished certificate, which
-//! is signed again; a request's subject is copied byte by byte.
+//! is signed again; a request's subject and an authority's, as the issuer, are copied byte by byte.
 
 use std::ops::Range;
 
@@ -37,6 +37,13 @@ fn attribute(identifier: &[u8], value: &str) -> Vec<u8> {
 pub(crate) fn replace(certificate: &[u8], subject: &[u8], key: &KeyPair) -> Result<Vec<u8>, Error> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| broken(&error))?;
     splice(certificate, parsed.tbs_certificate.subject.as_raw(), subject, key)
+}
+
+/// The certificate with another issuer, signed again by `key` if that changes it.
+pub(crate) fn replace_issuer(certificate: &[u8], issuer: &[u8], key: &KeyPair) -> Result<Vec<u8>, Error> {
+    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| broken(&error))?;
+    let present = parsed.tbs_certificate.issuer.as_raw();
+    if present == issuer { Ok(certificate.to_vec()) } else { splice(certificate, present, issuer, key) }
 }
 
 /// As [`replace`], for a signing request.

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::files::crash;
+use crate::subject;
 
 const YEAR: u64 = 365 * 24 * 3600;
 
@@ -149,4 +150,71 @@ async fn requested_renewals_match_their_plan() {
     let missing = tempfile::tempdir().expect("a directory");
     let plan = renewal(missing.path(), &[Step::Server], &world).expect("a plan");
     assert!(!plan.steps.contains(&Step::Server), "the names are not known");
+}
+
+/// An error with its causes.
+fn text(error: &Error) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[tokio::test]
+async fn an_authority_of_the_operator_signs_with_its_own_name() {
+    let world = world();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (_, pem) = Authority::generate("corporate ca", &world).expect("an authority");
+    // The certificate library keeps one value of an attribute only.
+    let name = subject::encode("corporate ca", &["unit a".to_owned(), "unit b".to_owned()]);
+    let key = rcgen::KeyPair::from_pem(&pem.key).expect("a key");
+    let der = holder::pem_to_der(&pem.certificate).expect("a certificate");
+    let der = subject::replace(&der, &name, &key).expect("another subject");
+    let der = subject::replace_issuer(&der, &name, &key).expect("another issuer");
+    std::fs::write(directory.path().join("ca.crt"), holder::der_to_pem("CERTIFICATE", &der)).expect("a file");
+    std::fs::write(directory.path().join("ca.key"), &pem.key).expect("a file");
+    let opened = Directory::open(directory.path(), &names(), &world).expect("opened");
+    renew(directory.path(), &[Step::Authority(Kind::Clients)], &world).expect("a successor");
+    let (_, own) = X509Certificate::from_der(&der).expect("a certificate");
+    let text = std::fs::read_to_string(directory.path().join("ca-2.pem")).expect("the successor");
+    let cross = holder::certificates(&text).expect("certificates").remove(1);
+    for certificate in [&opened.server.certificate, &opened.admin.certificate, &cross] {
+        let der = holder::pem_to_der(certificate).expect("a certificate");
+        let (_, issued) = X509Certificate::from_der(&der).expect("a certificate");
+        assert_eq!(issued.issuer().as_raw(), name);
+        issued.verify_signature(Some(own.public_key())).expect("a signature of the authority");
+    }
+    assert_eq!(Directory::open(directory.path(), &names(), &world).expect("opened").server, opened.server);
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named_and_stay() {
+    let world = world();
+    let directory = tempfile::tempdir().expect("a directory");
+    Directory::open(directory.path(), &names(), &world).expect("made");
+    let before = content(directory.path());
+    let check = |file: &str, with: &str, expected: &str| {
+        let mut changed = before.clone();
+        changed.insert(file.to_owned(), with.to_owned());
+        let directory = copy(&changed);
+        let error = Directory::open(directory.path(), &names(), &world).expect_err("refused");
+        let place = format!("{}/", directory.path().display());
+        assert_eq!(text(&error).replace(&place, ""), expected);
+        assert_eq!(content(directory.path()), changed);
+    };
+    check(
+        "ca.key",
+        &before["front-proxy-ca.key"],
+        "ca.crt cannot be used with ca.key: the private key is of another certificate: restore the files of one authority",
+    );
+    check(
+        "apiserver.pem",
+        "garbage",
+        "apiserver.pem cannot be used: remove it, and the server issues a new one: cannot parse the certificate: Parsing \
+         Error: MissingHeader",
+    );
+    check(
+        "admin.pem",
+        "garbage",
+        "admin.pem cannot be used: remove it, and the server issues a new one: cannot parse the certificate: Parsing \
+         Error: MissingHeader",
+    );
 }
