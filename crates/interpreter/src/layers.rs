@@ -127,7 +127,17 @@ impl Interpreter {
     }
 
     pub fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error> {
-        self.layer(template, Operation::InterpretReplica)?.get_replicas(template)
+        let operation = Operation::InterpretReplica;
+        let (replicas, requirements) = self.layer(template, operation)?.get_replicas(template)?;
+        // The scheduler would treat it as a kind without replicas and give each cluster all of them.
+        if replicas < 0 {
+            return Err(Error::malformed(
+                operation,
+                template,
+                format!("the number of replicas is negative: {replicas}"),
+            ));
+        }
+        Ok((replicas, requirements))
     }
 
     pub fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {

@@ -216,6 +216,7 @@ fn layers_in_their_order() {
             &[("healthInterpretation", "function InterpretHealth() return true end")],
         ),
         of_kind("d", "apps/v1", "StatefulSet", &[("replicaResource", "function GetReplicas() error('broken') end")]),
+        of_kind("f", "apps/v1", "ReplicaSet", &[("replicaResource", "function GetReplicas() return -5 end")]),
         of_kind("e", of_shipped.0, of_shipped.1, &[("replicaResource", "function GetReplicas() return 40 end")]),
     ];
     let conversation = Arc::new(Conversation::new(Arc::new(Hooks::of_configurations([&configuration]))));
@@ -240,6 +241,8 @@ fn layers_in_their_order() {
     // An error is final, although a built-in rule has a result.
     let error = interpreter.get_replicas(&object("apps/v1", "StatefulSet")).unwrap_err().to_string();
     assert!(error.contains("broken"), "{error}");
+    let error = interpreter.get_replicas(&object("apps/v1", "ReplicaSet")).unwrap_err().to_string();
+    assert!(error.contains("the number of replicas is negative: -5"), "{error}");
     // The webhook, not the shipped customization; the customization, not the shipped one; the shipped one.
     assert!(interpreter.interpret_health(&object(of_shipped.0, of_shipped.1)).is_err());
     assert_eq!(calls(), 1);
