@@ -87,9 +87,7 @@ impl Skip {
         key.namespace().is_some_and(|namespace| {
             namespaces::is_reserved(namespace)
                 || self.skips_namespace(namespace)
-                || (kind == "ConfigMap"
-                    && namespace == "kube-system"
-                    && key.name == "extension-apiserver-authentication")
+                || templates::is_of_api_server(kind, namespace, &key.name)
         })
     }
 }
@@ -119,6 +117,19 @@ mod tests {
             assert_eq!(skip.skips_object("Secret", &ObjectKey::namespaced(namespace, "x")), skipped, "{namespace}");
         }
         assert!(!skip.skips_object("Namespace", &ObjectKey::cluster("kube-system")));
+        let skip = Skip::parse("", &[]).expect("parses");
+        for (kind, namespace, name, skipped) in [
+            ("Service", "default", "kubernetes", true),
+            ("EndpointSlice", "default", "kubernetes", true),
+            ("Endpoints", "default", "kubernetes", true),
+            ("ConfigMap", "kube-system", "extension-apiserver-authentication", true),
+            ("Service", "shop", "kubernetes", false),
+            ("Service", "default", "web", false),
+            ("Deployment", "default", "kubernetes", false),
+        ] {
+            let key = ObjectKey::namespaced(namespace, name);
+            assert_eq!(skip.skips_object(kind, &key), skipped, "{kind} {namespace}/{name}");
+        }
         assert!(Skip::parse("a/b/c/d", &[]).is_err() && Skip::parse("", &["("]).is_err());
     }
 }

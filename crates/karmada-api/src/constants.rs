@@ -439,6 +439,16 @@ pub mod templates {
             || (group, version, kind) == ("", "v1", "Event")
             || (group, version) == ("coordination.k8s.io", "v1")
     }
+
+    /// Whether every API server writes this object for itself: in a member, a copy would replace the member's own
+    /// addresses and authorities.
+    pub fn is_of_api_server(kind: &str, namespace: &str, name: &str) -> bool {
+        match kind {
+            "ConfigMap" => (namespace, name) == ("kube-system", "extension-apiserver-authentication"),
+            "Service" | "Endpoints" | "EndpointSlice" => (namespace, name) == ("default", "kubernetes"),
+            _ => false,
+        }
+    }
 }
 
 /// Names of the components' Leases.
