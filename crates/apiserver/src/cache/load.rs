@@ -35,9 +35,25 @@ impl From<Damage> for Lost {
     }
 }
 
-/// Why a value that is not damaged is lost all the same.
-pub(super) fn not_an_object(error: &serde_json::Error) -> Arc<str> {
-    format!("the stored value is not an object: {error}; restore the store from a backup").into()
+/// Why a value that is not damaged is lost all the same. An encrypted one is intact: a backup would not help.
+pub(super) fn not_an_object(value: &[u8], error: &serde_json::Error) -> Arc<str> {
+    match encryption(value) {
+        Some(prefix) => format!(
+            "the stored value is encrypted with {prefix:?}; start the server with an --encryption-provider-config that \
+             has this provider and key for the resource"
+        ),
+        None => format!("the stored value is not an object: {error}; restore the store from a backup"),
+    }
+    .into()
+}
+
+/// The prefix of a value that a provider of kube-apiserver's format has written: `k8s:enc:PROVIDER:VERSION:KEY:`.
+fn encryption(value: &[u8]) -> Option<&str> {
+    const START: &[u8] = b"k8s:enc:";
+    const LONGEST: usize = 512;
+    let names = value.strip_prefix(START)?.iter().take(LONGEST);
+    let (end, _) = names.enumerate().filter(|(_, byte)| **byte == b':').nth(2)?;
+    std::str::from_utf8(value.get(..=START.len() + end)?).ok()
 }
 
 /// Shares for each processor: an unusually large share then delays the load only a little, and the memory of a finished
@@ -107,7 +123,7 @@ fn by_resource(items: Vec<KeyValue>, damaged: Vec<Damage>, mut at_hand: usize) -
                 }
             }
             Err(error) => {
-                let why = not_an_object(&error);
+                let why = not_an_object(&item.value, &error);
                 all.lost.push(Lost { key: item.key, why });
             }
         }
@@ -173,5 +189,21 @@ mod tests {
             seen.push(objects.iter().map(|object| object.json()).collect::<Vec<_>>());
         }
         assert!(seen[0].len() == 200 && seen[1] == seen[0] && seen[2] == seen[0], "they read the same");
+    }
+
+    #[test]
+    fn an_encrypted_value_needs_no_backup() {
+        let error = serde_json::from_slice::<serde_json::Value>(b"k8s").expect_err("no JSON");
+        for (value, expected) in [
+            (&b"k8s:enc:aesgcm:v1:key1:\xff\x00:\x01"[..], Some("k8s:enc:aesgcm:v1:key1:")),
+            (b"k8s:enc:kms:v2:vault:x", Some("k8s:enc:kms:v2:vault:")),
+            (b"k8s:enc:aesgcm:v1", None),
+            (b"k8s:enc:\xff:v1:a:", None),
+            (b"garbage", None),
+        ] {
+            let why = not_an_object(value, &error);
+            let named = expected.is_some_and(|prefix| why.contains(&format!("encrypted with {prefix:?}")));
+            assert_eq!((named, why.contains("backup")), (expected.is_some(), expected.is_none()), "{why}");
+        }
     }
 }

@@ -93,7 +93,8 @@ impl Cache {
             Ok(event) => event,
             Err(error) => {
                 followers.clear();
-                self.lose(Lost { key: change.key().clone(), why: load::not_an_object(&error) });
+                let (storage::Change::Put { current: item, .. } | storage::Change::Delete { previous: item }) = &change;
+                self.lose(Lost { key: item.key.clone(), why: load::not_an_object(&item.value, &error) });
                 return;
             }
         };
