@@ -73,8 +73,12 @@ pub fn find<'t>(tree: &'t clap::Command, name: &str) -> Option<&'t clap::Command
     name.split(' ').try_fold(tree, |command, word| command.find_subcommand(word))
 }
 
-/// The tree of commands. As in Go, a switch takes a value, too: `--dry-run=false`.
+/// The tree of commands. As in Go, a switch takes a value, too: `--dry-run=false`; and the word after a flag that needs
+/// a value is the value, whatever it begins with: `--ttl -1h`.
 pub fn tree() -> clap::Command {
+    fn needs_value(flag: &clap::Arg) -> bool {
+        !flag.is_require_equals_set() && flag.get_num_args().is_none_or(|number| number.min_values() > 0)
+    }
     fn with_values(command: clap::Command) -> clap::Command {
         let with_value = |arg: clap::Arg| match arg.get_action() {
             ArgAction::SetTrue => arg
@@ -84,6 +88,9 @@ pub fn tree() -> clap::Command {
                 .default_value("false")
                 .default_missing_value("true")
                 .value_parser(clap::value_parser!(bool)),
+            ArgAction::Set | ArgAction::Append if !arg.is_positional() && needs_value(&arg) => {
+                arg.allow_hyphen_values(true)
+            }
             _ => arg,
         };
         // As deep as the tree of commands, which is two.

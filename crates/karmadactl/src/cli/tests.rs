@@ -29,6 +29,18 @@ fn flags_may_stand_before_the_command() {
     }
 }
 
+#[test]
+fn the_word_after_a_flag_that_needs_a_value_is_its_value() {
+    let check = |line: &str, expected: &str| match read("karmadactl", words(line)) {
+        Request::Execute { name, .. } => assert_eq!(name, expected, "{line}"),
+        Request::Print(text) | Request::Refuse(text) => panic!("{line}: {text}"),
+    };
+    check("token create --ttl -1h", "token create");
+    check("get pods -l -x -n -y", "get");
+    check("logs web --tail -1 --since -1h -f", "logs");
+    check("apply -f a.yaml --dry-run=server --prune", "apply");
+}
+
 /// The request of a command line, as text.
 fn check(program: &str, line: &str, expected: &Expect) {
     let text = match read(program, words(line)) {
