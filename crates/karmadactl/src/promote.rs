@@ -142,6 +142,10 @@ fn key(context: &Context, args: &PromoteArgs, resource: &ApiResource, name: &str
 fn template(live: &Value) -> Value {
     let mut object = live.clone();
     prune_for_work(&mut object);
+    // Only the kubelet of its node ends the deletion of a Pod, and a control plane has none. The member's Pod keeps it.
+    if object["kind"] == "Pod" {
+        remove(&mut object["spec"], "nodeName");
+    }
     if let Some(labels) = object.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
         labels.retain(|key, _| key != "karmada.io/managed" && key != "work.karmada.io/permanent-id");
         if labels.is_empty() {
@@ -343,5 +347,7 @@ mod tests {
         let expected = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default",
             "annotations": {OVERWRITE: "overwrite"}}, "spec": {"ports": [{"port": 80}]}});
         assert_eq!(template(&live), expected);
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeName": "n"}});
+        assert_eq!(template(&pod)["spec"], json!({}));
     }
 }
