@@ -11,7 +11,7 @@ use apiserver::cache::Event;
 use apiserver::{Admission, AdmissionRequest, Creates, Operation};
 use client::{Client, Patch, PatchOptions};
 use futures::future::BoxFuture;
-use karmada_api::agents;
+use karmada_api::{agents, names};
 use parking_lot::RwLock;
 use pki::Kubeconfig;
 use serde::Deserialize as _;
@@ -60,7 +60,7 @@ fn generator_rules() -> Value {
     let kinds = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
     json!([
         {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["get", "list"]},
-        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "delete"]},
         {"apiGroups": [RBAC], "resources": kinds,
             "verbs": ["get", "create", "update", "patch", "delete", "bind", "escalate"]},
         {"apiGroups": [CERTIFICATES], "resources": ["certificatesigningrequests"], "verbs": ["get", "delete"]},
@@ -143,6 +143,9 @@ impl AgentRules {
             let is_own = name.starts_with(agents::RBAC_GENERATOR_REQUEST);
             return (!is_own).then(|| format!("{} deletes its own requests only", agents::RBAC_GENERATOR));
         }
+        if named.group.is_empty() && named.plural == "namespaces" && request.operation == Operation::Delete {
+            return self.refusal_of_deletion(name);
+        }
         if named.group != RBAC {
             return None;
         }
@@ -155,6 +158,15 @@ impl AgentRules {
         let object = request.object.as_deref().filter(|_| request.operation != Operation::Delete)?;
         (!is_granted(object, request.key, cluster))
             .then(|| format!("it grants more than the agent of cluster {cluster} needs"))
+    }
+
+    /// A registration that failed takes back the namespace that it created.
+    fn refusal_of_deletion(&self, namespace: &str) -> Option<String> {
+        match names::cluster_of_namespace(namespace) {
+            Some(cluster) if !self.registered.read().contains(cluster) => None,
+            Some(cluster) => Some(format!("cluster {cluster} is registered; its namespace is deleted with it")),
+            None => Some(format!("{} deletes namespaces of clusters only", agents::RBAC_GENERATOR)),
+        }
     }
 }
 
@@ -180,7 +192,7 @@ fn is_granted(object: &Value, key: &ObjectKey, cluster: &str) -> bool {
 impl Admission for AgentRules {
     fn concerns(&self, group: &str, plural: &str) -> bool {
         match group {
-            "" => plural == "secrets" || plural == "events",
+            "" => ["secrets", "events", "namespaces"].contains(&plural),
             "events.k8s.io" | "coordination.k8s.io" | RBAC => true,
             CERTIFICATES => plural == "certificatesigningrequests",
             _ => group == "cluster.karmada.io" && plural == "clusters",

@@ -214,6 +214,14 @@ async fn certificates_are_approved_for_the_requesters_own_cluster() {
         let outcome = generator.create(&roles, &object).await;
         assert_eq!(outcome.is_ok(), allowed, "{object}: {outcome:?}");
     }
+    // A registration that failed takes back the namespace that it created.
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    for (name, allowed) in [("karmada-es-m9", true), ("karmada-es-member1", false), ("shop", false)] {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let _ = admin.create(&namespaces, &object).await;
+        let outcome = generator.delete(&namespaces, &ObjectKey::cluster(name), &DeleteOptions::default()).await;
+        assert_eq!(outcome.is_ok(), allowed, "{name}: {outcome:?}");
+    }
 }
 
 async fn grant(admin: &Client, cluster: &str) {

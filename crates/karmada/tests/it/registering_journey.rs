@@ -262,6 +262,11 @@ async fn refused_registrations(fleet: &Fleet, command: &str, member: &RunningMem
     let command = fleet.register_command().await;
     let late = fleet.register(&command, &other, &["--cluster-name=m2", "--karmada-agent-image="]).await;
     assert!(late.out.ends_with("karmadactl register failed and started deleting the created resources\n"), "{late:?}");
+    let admin = fleet.admin().await;
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    for (name, there) in [("karmada-es-m2", false), ("karmada-es-m1", true), ("karmada-cluster", true)] {
+        assert_eq!(tree(&admin, &namespaces, &ObjectKey::cluster(name)).await.is_some(), there, "{name}");
+    }
     for (resource, name) in [(secrets(), "karmada-kubeconfig"), (deployments(), "karmada-agent")] {
         assert!(tree(other.client(), &resource, &agent_key(name)).await.is_none(), "{name}");
     }

@@ -33,6 +33,9 @@ use member::Preflight;
 
 /// The first pause between attempts to read `cluster-info`; up to three tenths are added.
 const DISCOVERY_POLL: Duration = Duration::from_secs(5);
+/// An empty namespace is deleted within a second; without a namespace controller it never is.
+const NAMESPACE_GONE: Duration = Duration::from_secs(10);
+const NAMESPACE_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Clone, Debug)]
 pub struct RegisterArgs {
@@ -214,15 +217,19 @@ impl Registering<'_> {
         self.step("Assign the necessary RBAC permissions to the agent");
         let role = agents::grants(self.name, &self.args.cluster_namespace).remove(0);
         reservation::reserve(&generator, &role, self.name, &id, world::World::system().now()).await?;
+        let space = ObjectKey::cluster(execution_namespace(self.name));
+        // One that was there before is of an earlier cluster, or an administrator made it.
+        let is_new = matches!(generator.get_opt(&resources::NAMESPACE, &space).await, Ok(None));
         let outcome = self.install(&described, &bootstrap, &generator, member).await;
         if outcome.is_err() {
-            self.roll_back(&generator, member, &id).await;
+            self.roll_back(&generator, member, &id, Some(space).filter(|_| is_new)).await;
         }
         outcome
     }
 
-    /// Deletes the objects of this registration, unless the agent has registered the cluster meanwhile.
-    async fn roll_back(&self, generator: &Client, member: &Member, id: &str) {
+    /// Deletes the objects of this registration, unless the agent has registered the cluster meanwhile. `space`: the
+    /// execution namespace, if this registration created it.
+    async fn roll_back(&self, generator: &Client, member: &Member, id: &str, space: Option<ObjectKey>) {
         let (context, name) = (self.context, self.name);
         if !matches!(self.is_registered(generator, id).await, Ok(false)) {
             context.log(&format!(
@@ -233,7 +240,11 @@ impl Registering<'_> {
         }
         context.print("karmadactl register failed and started deleting the created resources\n");
         let revoked = revoke(generator, name, &self.args.cluster_namespace).await;
-        for result in [revoked, member::uninstall(&member.client, &self.args.namespace).await] {
+        let left = match space {
+            Some(space) => leave(generator, &space).await,
+            None => Ok(()),
+        };
+        for result in [revoked, left, member::uninstall(&member.client, &self.args.namespace).await] {
             if let Err(error) = result {
                 context.log(&format!("Failed to delete what was created: {error}\n"));
             }
@@ -375,6 +386,20 @@ pub(crate) async fn revoke(control: &Client, cluster: &str, namespace: &str) -> 
         delete(control, &grant.resource, &key_of(&grant)).await?;
     }
     Ok(())
+}
+
+/// Deletes a namespace, and waits until it is gone: the next attempt cannot write into one that is being deleted.
+async fn leave(control: &Client, namespace: &ObjectKey) -> Result<(), Error> {
+    delete(control, &resources::NAMESPACE, namespace).await?;
+    let deadline = tokio::time::Instant::now() + NAMESPACE_GONE;
+    while tokio::time::Instant::now() < deadline {
+        let found = control.get_opt(&resources::NAMESPACE, namespace).await;
+        if found.map_err(Error::client(format!("get namespace {namespace}")))?.is_none() {
+            return Ok(());
+        }
+        tokio::time::sleep(NAMESPACE_POLL).await;
+    }
+    Err(Error::message(format!("namespace {namespace} is still being deleted")))
 }
 
 /// The key of an object of the control plane.
