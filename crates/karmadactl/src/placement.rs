@@ -6,6 +6,7 @@ mod explain;
 pub mod explanation;
 #[cfg(test)]
 mod explanation_tests;
+pub mod failing;
 mod forecast;
 pub mod live;
 pub mod places;

@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use pki::Holder;
 use serde_json::Value;
 
+use super::grants::Missing;
+
 /// Everything that was read.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -16,6 +18,8 @@ pub struct Facts {
     pub control: Control,
     pub members: Vec<Member>,
     pub objects: Vec<Stuck>,
+    /// Rights that agents had and lack now.
+    pub missing: Vec<Missing>,
     pub requests: Vec<Request>,
     /// The checks that failed to run, with the reason.
     pub unread: Vec<(String, String)>,
@@ -82,22 +86,39 @@ pub struct Stuck {
     pub kind: String,
     pub namespace: String,
     pub name: String,
+    /// The template that a binding or a Work is about.
+    pub subject: Option<Subject>,
     pub problem: Problem,
     /// Since when, in seconds since 1970.
     pub since: i64,
+}
+
+/// A template, and the cluster of its Work.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Subject {
+    /// In lower case, as commands take it.
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// Empty for a binding.
+    pub cluster: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Problem {
     /// In deletion, blocked by these finalizers.
     Deleting(Vec<String>),
-    /// The reason the scheduler gives.
-    Unscheduled(String),
+    /// The reason and message of the scheduler.
+    Unscheduled { reason: String, message: String },
     /// The scheduler has not processed it.
     #[default]
     Unseen,
+    /// No attempt to apply it has ended.
+    NotAttempted,
     /// The member's error.
     NotApplied(String),
+    /// The event of an attempt of the control plane that fails.
+    Failing { reason: String, message: String },
 }
 
 /// A certificate request that is neither approved nor denied.

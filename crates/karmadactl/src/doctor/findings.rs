@@ -3,7 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::facts::{Facts, Member, Probe, Problem, Request, Sample, Skew, Stuck, Validity};
+use super::facts::{Facts, Member, Probe, Request, Sample, Skew, Validity};
+
+mod stuck;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -31,10 +33,6 @@ const FREE_LEAST: f64 = 512.0 * 1024.0 * 1024.0;
 const LONG_PASS: f64 = 300.0;
 /// An agent renews every ten seconds or so; four misses make it unknown.
 const OLD_LEASE: i64 = 2 * MINUTE;
-/// Scheduling and applying take seconds.
-const PATIENCE: i64 = 2 * MINUTE;
-/// Cascading deletion over slow members takes minutes.
-const LONG_DELETION: i64 = 10 * MINUTE;
 const OLD_REQUEST: i64 = 5 * MINUTE;
 /// Backups are daily where they are scheduled.
 const OLD_BACKUP: i64 = 2 * DAY;
@@ -88,7 +86,8 @@ fn finding(
 pub fn findings(facts: &Facts, program: &str) -> Vec<Finding> {
     let mut found = control_plane(facts);
     found.extend(facts.members.iter().flat_map(|it| member(it, facts, program)));
-    found.extend(facts.objects.iter().filter_map(|it| stuck(it, facts.now, program)));
+    found.extend(facts.objects.iter().filter_map(|it| stuck::stuck(it, facts.now, program)));
+    found.extend(facts.missing.iter().map(stuck::missing));
     found.extend(facts.requests.iter().filter_map(|it| request(it, facts.now)));
     found.extend(facts.unread.iter().map(|(what, why)| {
         finding(Severity::Info, what, "it was not checked", why.clone(), "Repeat it as a user who may read it")
@@ -334,38 +333,6 @@ fn certificate(
         false => {
             let evidence = format!("it expires in {} and should have been renewed", ago(left));
             (Severity::Warning, "its agent does not renew its certificate", evidence, next)
-        }
-    })
-}
-
-fn stuck(it: &Stuck, now: i64, program: &str) -> Option<Finding> {
-    let age = now - it.since;
-    let least = if matches!(it.problem, Problem::Deleting(_)) { LONG_DELETION } else { PATIENCE };
-    if age < least {
-        return None;
-    }
-    let place = if it.namespace.is_empty() { it.name.clone() } else { format!("{}/{}", it.namespace, it.name) };
-    let object = format!("{} {place}", it.kind);
-    let within = if it.namespace.is_empty() { String::new() } else { format!(" -n {}", it.namespace) };
-    let describe = format!("{program} describe {} {}{within}", it.kind, it.name);
-    let since = format!("for {}", ago(age));
-    Some(match &it.problem {
-        Problem::Deleting(finalizers) => {
-            let evidence = match finalizers.is_empty() {
-                true => format!("{since}, without finalizers"),
-                false => format!("{since}, with the finalizers {}", finalizers.join(", ")),
-            };
-            finding(Severity::Warning, &object, "its deletion does not end", evidence, describe)
-        }
-        Problem::Unscheduled(why) => {
-            finding(Severity::Error, &object, "it is not scheduled", format!("{since}: {why}"), describe)
-        }
-        Problem::Unseen => {
-            let next = "Check that the scheduler runs: kubectl get lease -A | grep karmada-scheduler";
-            finding(Severity::Error, &object, "the scheduler has not processed it", since, next)
-        }
-        Problem::NotApplied(why) => {
-            finding(Severity::Error, &object, "it is not applied in its cluster", format!("{since}: {why}"), describe)
         }
     })
 }

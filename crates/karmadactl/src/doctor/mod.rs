@@ -3,6 +3,7 @@
 
 mod facts;
 mod findings;
+mod grants;
 mod read;
 
 use std::fmt::Write as _;

@@ -1,17 +1,20 @@
 //! Reads the input of `doctor`. Each part that cannot be read is reported; the others are still checked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use apimachinery::ApiResource;
+use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, ListOptions};
 use futures::StreamExt;
 use karmada_api::constants::{conditions, labels, namespaces};
+use karmada_api::names;
 use karmada_api::scope::{Binding, Policy, Scope};
 use serde_json::Value;
 use world::World;
 
-use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, Validity, seconds};
+use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, Subject, Validity, seconds};
+use super::grants::{self, Present};
+use crate::placement::failing::{self, failing};
 use crate::progress::Progress;
 use crate::register::member::SECRET;
 use crate::{answers, resources, servers};
@@ -44,6 +47,8 @@ pub async fn facts(control: &Client, client_certificate_ends: Option<i64>, patie
     health(control, patience, &mut facts).await;
     members(control, patience, &mut facts).await;
     objects(control, &mut facts).await;
+    failures(control, &mut facts).await;
+    rights(control, &mut facts).await;
     requests(control, &mut facts).await;
     facts
 }
@@ -232,7 +237,60 @@ fn stuck(kind: &str, object: &Value, problem: Problem, since: Option<i64>) -> Op
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];
     let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
-    Some(Stuck { kind: kind.to_owned(), namespace, name, problem, since: since? })
+    Some(Stuck { kind: kind.to_owned(), namespace, name, subject: None, problem, since: since? })
+}
+
+/// Templates on which the control plane fails, by their events.
+async fn failures(control: &Client, facts: &mut Facts) {
+    let events = ApiResource::namespaced("", "v1", "Event", "events");
+    let mut about: BTreeMap<(String, String, String), Vec<Value>> = BTreeMap::new();
+    each(control, &events, None, facts, &mut |event, _| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let object = &event["involvedObject"];
+        let (kind, namespace, name) = (text(&object["kind"]), text(&object["namespace"]), text(&object["name"]));
+        let is_template = Scope::ALL.iter().all(|scope| kind != Binding::kind(*scope)) && kind != resources::WORK.kind;
+        if is_template && failing::outcome(event["reason"].as_str().unwrap_or_default()).is_some() {
+            about.entry((kind.to_lowercase(), namespace, name)).or_default().push(event);
+        }
+    })
+    .await;
+    facts.objects.extend(about.into_iter().filter_map(|((kind, namespace, name), events)| {
+        let found = failing(&events)?;
+        let since = seconds(&Value::String(found.since))?;
+        let problem = Problem::Failing { reason: found.reason, message: found.message };
+        Some(Stuck { kind, namespace, name, subject: None, problem, since })
+    }));
+}
+
+/// The rights that agents lack, if all roles and their bindings can be read.
+async fn rights(control: &Client, facts: &mut Facts) {
+    let is_pull = |cluster: &Value| cluster["spec"]["syncMode"] == "Pull";
+    if !facts.members.iter().any(|member| is_pull(&member.object)) {
+        return;
+    }
+    let unread = facts.unread.len();
+    let mut present = Present::new();
+    for kind in ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"] {
+        let (group, plural) = ("rbac.authorization.k8s.io", format!("{}s", kind.to_lowercase()));
+        let resource = match kind.starts_with("Cluster") {
+            true => ApiResource::cluster(group, "v1", kind, &plural),
+            false => ApiResource::namespaced(group, "v1", kind, &plural),
+        };
+        each(control, &resource, None, facts, &mut |object, _| {
+            let metadata = &object["metadata"];
+            let Some(name) = metadata["name"].as_str().filter(|name| name.starts_with(grants::PREFIX)) else { return };
+            let key = match metadata["namespace"].as_str() {
+                Some(namespace) => ObjectKey::namespaced(namespace, name),
+                None => ObjectKey::cluster(name),
+            };
+            present.insert((kind.to_owned(), key), object);
+        })
+        .await;
+    }
+    if facts.unread.len() == unread {
+        let members = facts.members.iter().map(|member| &member.object).filter(|cluster| is_pull(cluster));
+        facts.missing = members.flat_map(|cluster| grants::missing(cluster, &present)).collect();
+    }
 }
 
 fn deleting(kind: &str, object: &Value) -> Option<Stuck> {
@@ -263,10 +321,22 @@ fn of_binding(kind: &str, binding: &Value) -> Option<Stuck> {
     match condition(binding, conditions::SCHEDULED) {
         None => stuck(kind, binding, Problem::Unseen, seconds(&binding["metadata"]["creationTimestamp"])),
         Some(it) if it["status"] != "True" => {
-            stuck(kind, binding, Problem::Unscheduled(message(it)), seconds(&it["lastTransitionTime"]))
+            let reason = it["reason"].as_str().unwrap_or("no reason given").to_owned();
+            let problem = Problem::Unscheduled { reason, message: message(it) };
+            let subject = subject_of(&binding["spec"]["resource"], "");
+            stuck(kind, binding, problem, seconds(&it["lastTransitionTime"])).map(|it| Stuck { subject, ..it })
         }
         Some(_) => None,
     }
+}
+
+/// The template named by a reference, or by the metadata of a manifest.
+fn subject_of(named: &Value, cluster: &str) -> Option<Subject> {
+    let kind = named["kind"].as_str()?.to_lowercase();
+    let named = named.get("metadata").unwrap_or(named);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text(&named["namespace"]), named["name"].as_str()?.to_owned());
+    Some(Subject { kind, namespace, name, cluster: cluster.to_owned() })
 }
 
 /// Whether a scheduler is to decide about a binding. Those of dependencies follow the bindings that require them, and those
@@ -283,14 +353,15 @@ fn of_work(work: &Value) -> Option<Stuck> {
     if work["spec"]["suspendDispatching"] == true {
         return None;
     }
-    let created = seconds(&work["metadata"]["creationTimestamp"]);
-    match condition(work, conditions::APPLIED) {
-        None => stuck("work", work, Problem::NotApplied("no attempt has ended".to_owned()), created),
-        Some(it) if it["status"] != "True" => {
-            stuck("work", work, Problem::NotApplied(message(it)), seconds(&it["lastTransitionTime"]))
-        }
-        Some(_) => None,
-    }
+    let (problem, since) = match condition(work, conditions::APPLIED) {
+        None => (Problem::NotAttempted, &work["metadata"]["creationTimestamp"]),
+        Some(it) if it["status"] != "True" => (Problem::NotApplied(message(it)), &it["lastTransitionTime"]),
+        Some(_) => return None,
+    };
+    let namespace = work["metadata"]["namespace"].as_str().unwrap_or_default();
+    let cluster = names::cluster_of_namespace(namespace).unwrap_or_default();
+    let subject = subject_of(&work["spec"]["workload"]["manifests"][0], cluster);
+    stuck("work", work, problem, seconds(since)).map(|it| Stuck { subject, ..it })
 }
 
 async fn requests(control: &Client, facts: &mut Facts) {
@@ -328,11 +399,11 @@ mod tests {
         let of = |conditions: Value| json!({"metadata": metadata, "status": {"conditions": conditions}});
         let with = |type_: &str, status: &str| {
             of(
-                json!([{"type": type_, "status": status, "message": "why", "lastTransitionTime": "1970-01-01T00:00:20Z"}]),
+                json!([{"type": type_, "status": status, "reason": "R", "message": "why", "lastTransitionTime": "1970-01-01T00:00:20Z"}]),
             )
         };
         check(of_binding("b", &with("Scheduled", "True")), "-");
-        check(of_binding("b", &with("Scheduled", "False")), "b Unscheduled(\"why\") 20");
+        check(of_binding("b", &with("Scheduled", "False")), "b Unscheduled { reason: \"R\", message: \"why\" } 20");
         check(of_binding("b", &of(json!([]))), "b Unseen 10");
         for unclaimed in [of(json!([])), with("Scheduled", "False")] {
             let mut unclaimed = unclaimed;
@@ -341,7 +412,7 @@ mod tests {
         }
         check(of_work(&with("Applied", "True")), "-");
         check(of_work(&with("Applied", "False")), "work NotApplied(\"why\") 20");
-        check(of_work(&of(json!([]))), "work NotApplied(\"no attempt has ended\") 10");
+        check(of_work(&of(json!([]))), "work NotAttempted 10");
         let mut gone = with("Applied", "True");
         gone["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:30Z");
         gone["metadata"]["finalizers"] = json!(["a/b"]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use apimachinery::ObjectKey;
-use karmada_api::constants::{labels, reasons};
+use karmada_api::constants::{labels, reasons, templates};
 use karmada_api::policy::v1alpha1::ActivationPreference;
 use karmada_api::scope::{Binding, Policy, Scope};
 use propagation::retain::reports_conflict;
@@ -43,6 +43,12 @@ pub fn advise(
                 _ => {}
             }
             steps.extend(of_targets(live, binding, rows));
+            let is_decided = matches!(scheduling, Scheduling::Scheduled | Scheduling::Waiting { .. });
+            if let Some(failing) = live.failing.as_ref().filter(|_| is_decided) {
+                let reason = &failing.reason;
+                let step = "correct the cause named by the event {}: until then its last change has no effect";
+                steps.insert(0, step.replace("{}", reason));
+            }
         }
     }
     if steps.is_empty() {
@@ -81,6 +87,10 @@ fn unbound(live: &Live, selection: &Selection<'_>) -> String {
                 "move the workload to another namespace: those of {} are never propagated",
                 workload.namespace
             );
+        }
+        if templates::is_of_api_server(&workload.kind, &workload.namespace, &workload.name) {
+            return "nothing to do: each API server writes this object for itself, so it is never propagated"
+                .to_owned();
         }
         if let Some(by) = tree["metadata"]["labels"][labels::CLAIMED_BY].as_str().filter(|by| !by.is_empty()) {
             return format!(

@@ -71,6 +71,7 @@ fn from_file(path: &str, subject: Option<&Subject>) -> Result<Live, Error> {
         works: manifests.works.into_iter().filter(is_of).collect(),
         clusters: manifests.clusters,
         warnings: Vec::new(),
+        failing: None,
         unknown: Vec::new(),
         binding: Some(binding),
     })

@@ -110,6 +110,9 @@ pub fn explanation_of(live: &Live, report: Option<&Report>) -> Explanation {
     lines.push(("Policy", policy(live, &selection)));
     lines.extend(near_misses(live, &selection).into_iter().map(|miss| ("Not by", miss)));
     lines.extend(live.warnings.iter().map(|warning| ("Warning", warning.clone())));
+    if live.binding.is_some() {
+        lines.extend(live.failing.as_ref().map(|it| ("Failing", format!("{}: {}", it.reason, it.message))));
+    }
     let Some(binding) = &live.binding else {
         let next = advise(live, &selection, None, &[], report);
         return Explanation { lines, rows: Vec::new(), next };

@@ -11,6 +11,7 @@ use scheduling::{Gates, Snapshot};
 use serde_json::{Value, json};
 
 use super::explanation::explanation_of;
+use super::failing::Failing;
 use super::live::{Live, Template};
 
 /// Two clusters that serve Deployments and have room for ten replicas each.
@@ -52,6 +53,7 @@ struct Fixture {
     works: Vec<Value>,
     template: Value,
     policies: Vec<Value>,
+    failing: Option<Failing>,
 }
 
 impl Default for Fixture {
@@ -65,6 +67,7 @@ impl Default for Fixture {
             works: vec![work("m1", applied())],
             template,
             policies: vec![policy],
+            failing: None,
         }
     }
 }
@@ -111,6 +114,7 @@ impl Fixture {
             works: self.works.iter().map(|work| serde_json::from_value::<Work>(work.clone()).unwrap()).collect(),
             clusters: self.clusters.iter().map(|it| Arc::new(serde_json::from_value(it.clone()).unwrap())).collect(),
             warnings: Vec::new(),
+            failing: self.failing.clone(),
             unknown: Vec::new(),
             binding,
         };
@@ -166,6 +170,7 @@ fn states_and_next_steps() {
     let mut held = work("m1", json!([]));
     held["spec"]["suspendDispatching"] = json!(true);
     let fixture = Fixture::default;
+    let failing = Failing { reason: "GetReplicasFailed".into(), message: "no answer".into(), since: String::new() };
     let unclaimed =
         json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": null}, "annotations": null}});
     for (what, fixture, expected) in [
@@ -210,6 +215,10 @@ fn states_and_next_steps() {
             &["Scheduled: follows what needs it: shop/front-deployment", "karmadactl explain-placement front-deployment -n shop"]),
         ("the workload is gone", Fixture { template: Value::Null, ..fixture() },
             &["Workload:  Deployment shop/web, 2 replicas, deleted", "remove them with: kubectl delete resourcebinding web-deployment -n shop"]),
+        ("its last change has no effect", Fixture { failing: Some(failing.clone()), ..fixture() },
+            &["Failing:   GetReplicasFailed: no answer", "Next:      correct the cause named by the event GetReplicasFailed"]),
+        ("it has no place either", Fixture { failing: Some(failing), ..fixture() }.binding(no_fit()).works(vec![]),
+            &["Failing:   GetReplicasFailed: no answer", "Next:      correct spec.placement of the policy"]),
         ("no policy", fixture().unbound(json!({"spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web2"}]}})),
             &["Policy:    none selects it", "Not by:    PropagationPolicy shop/web: it selects the name web2", "Next:      correct the policy above, or create a PropagationPolicy in namespace shop"]),
         ("a policy elsewhere", fixture().unbound(json!({"metadata": {"namespace": "default"}})),

@@ -12,6 +12,7 @@ use karmada_api::work::v1alpha1::Work;
 use karmada_api::work::v1alpha2::ObjectReference;
 use serde_json::Value;
 
+use super::failing::{self, Failing};
 use super::source::{bindings, clusters, list, matching};
 use super::subject::{Subject, near};
 use crate::Context;
@@ -45,6 +46,8 @@ pub struct Live {
     pub clusters: Vec<Arc<Cluster>>,
     /// The newest warnings about a workload without a binding.
     pub warnings: Vec<String>,
+    /// What keeps the newest template from its binding and Works, although their conditions are fine.
+    pub failing: Option<Failing>,
     /// The lists that could not be read.
     pub unknown: Vec<Unknown>,
 }
@@ -128,6 +131,7 @@ async fn gather(client: &Client, found: Found, rights: Rights) -> Result<Live, E
         works: Vec::new(),
         clusters: Vec::new(),
         warnings: Vec::new(),
+        failing: None,
         binding,
         unknown: Vec::new(),
     };
@@ -142,8 +146,11 @@ async fn gather(client: &Client, found: Found, rights: Rights) -> Result<Live, E
     if let Some(binding) = &live.binding {
         let read = works(client, binding).await;
         live.works = live.known(List::Works, rights, read)?;
-    } else {
-        live.warnings = warnings(client, &live.workload).await;
+    }
+    let events = events(client, &live.workload).await;
+    live.failing = failing::failing(&events);
+    if live.binding.is_none() {
+        live.warnings = warnings(&events);
     }
     if live.binding.is_none() || rights == Rights::Stated {
         for scope in Scope::ALL {
@@ -292,19 +299,26 @@ pub async fn works(client: &Client, binding: &Binding) -> Result<Vec<Work>, Erro
     matching(client, &Work::api_resource(), None, options, |object| Work::from_object(object)).await
 }
 
-/// The newest warnings about a workload. Events are a help; without them the rest is still true.
-pub async fn warnings(client: &Client, workload: &ObjectReference) -> Vec<String> {
+/// The events about a workload. They are a help; without them the rest is still true.
+pub async fn events(client: &Client, workload: &ObjectReference) -> Vec<Value> {
     let resource = ApiResource::namespaced("", "v1", "Event", "events");
     let namespace = if workload.namespace.is_empty() { "default" } else { &workload.namespace };
     let selector = format!("involvedObject.name={}", workload.name);
     let options = ListOptions { field_selector: Some(selector), limit: EVENTS, ..ListOptions::default() };
     let Ok(found) = client.list(&resource, Some(namespace), &options).await else { return Vec::new() };
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let events = found.items.iter().filter_map(|event| event.to_value().ok()).filter(|event| {
+    let is_about = |event: &Value| {
         let about = &event["involvedObject"];
-        event["type"] == "Warning" && about["kind"] == *workload.kind && about["name"] == *workload.name
-    });
+        about["kind"] == *workload.kind && about["name"] == *workload.name
+    };
+    found.items.iter().filter_map(|event| event.to_value().ok()).filter(is_about).collect()
+}
+
+/// The newest warnings.
+pub fn warnings(events: &[Value]) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut shown: Vec<(String, String)> = events
+        .iter()
+        .filter(|event| event["type"] == "Warning")
         .map(|event| {
             (text(&event["lastTimestamp"]), format!("{}: {}", text(&event["reason"]), text(&event["message"])))
         })

@@ -145,7 +145,8 @@ fn next(
     let advice = advise(live, selection, Some((binding, scheduling)), rows, report);
     let is_busy = !binding.spec.graceful_eviction_tasks.is_empty();
     let all_fine = rows.iter().all(|row| !row.is_target || row.obstacle.is_none());
-    if is_busy && all_fine && *scheduling == Scheduling::Scheduled && steps.is_empty() {
+    let is_settled = all_fine && *scheduling == Scheduling::Scheduled && live.failing.is_none();
+    if is_busy && is_settled && steps.is_empty() {
         return vec!["nothing to do: the old copies leave as Waiting describes".to_owned()];
     }
     steps.extend(advice);

@@ -130,6 +130,7 @@ impl Fixture {
                 .map(|it| Arc::new(serde_json::from_value::<Cluster>(it.clone()).unwrap()))
                 .collect(),
             warnings: Vec::new(),
+            failing: None,
             binding,
             unknown: self.unknown.clone(),
         };

@@ -59,7 +59,7 @@ pub fn bound(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Ro
 
 /// The outstanding steps until the workload is as desired.
 pub fn waiting(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Row]) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found: Vec<String> = live.failing.iter().map(|it| format!("{}: {}", it.reason, it.message)).collect();
     found.extend(of_scheduling(scheduling));
     let outstanding = rows.iter().filter(|row| row.is_target && row.obstacle.is_some());
     found.extend(outstanding.map(|row| format!("{}: {}", row.cluster, row.state)));

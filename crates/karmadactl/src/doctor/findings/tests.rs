@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::doctor::facts::{Problem, Stuck, Subject};
 
 const NOW: i64 = 1_800_000_000;
 
@@ -231,28 +232,73 @@ fn agents_of_pull_mode_members() {
 
 #[test]
 fn stuck_objects() {
+    let subject = |cluster: &str| {
+        Some(Subject { kind: "deployment".into(), namespace: "n".into(), name: "web".into(), cluster: cluster.into() })
+    };
     let one = |problem: Problem, since: i64, expected: &[&str]| {
-        let stuck = Stuck { kind: "work".into(), namespace: "n".into(), name: "w".into(), problem, since };
+        let (kind, cluster) = if matches!(problem, Problem::Unscheduled { .. }) { ("b", "") } else { ("work", "m1") };
+        let subject = subject(cluster);
+        let stuck = Stuck { kind: kind.into(), namespace: "n".into(), name: "w".into(), subject, problem, since };
         check(|facts| facts.objects = vec![stuck], expected);
     };
-    one(Problem::NotApplied("denied".into()), NOW - 60, &[]);
     one(
         Problem::NotApplied("denied".into()),
+        NOW - 60,
+        &[
+            "warning deployment n/web in cluster m1 (work n/w): it is not applied in its cluster (for 60s: denied) -> karmadactl why work/w -n n",
+        ],
+    );
+    let conflict = "it already exists, Karmada will not manage this resource".to_owned();
+    let shown = format!(
+        "error deployment n/web in cluster m1 (work n/w): it is not applied in its cluster (for 4m: {conflict}) -> Delete the \
+         object in the cluster, or take it over with spec.conflictResolution: Overwrite in the policy; karmadactl why work/w -n n"
+    );
+    one(Problem::NotApplied(conflict), NOW - 240, &[&shown]);
+    one(Problem::NotAttempted, NOW - 60, &[]);
+    one(
+        Problem::NotAttempted,
         NOW - 240,
-        &["error work n/w: it is not applied in its cluster (for 4m: denied) -> karmadactl describe work w -n n"],
+        &[
+            "error deployment n/web in cluster m1 (work n/w): no attempt to apply it has ended (for 4m) -> karmadactl why work/w -n n",
+        ],
     );
     one(Problem::Deleting(vec!["f".into()]), NOW - 240, &[]);
     one(
         Problem::Deleting(vec!["f".into()]),
         NOW - 7200,
         &[
-            "warning work n/w: its deletion does not end (for 120m, with the finalizers f) -> karmadactl describe work w -n n",
+            "warning deployment n/web in cluster m1 (work n/w): its deletion does not end (for 120m, with the finalizers f) -> karmadactl describe work w -n n",
+        ],
+    );
+    let unscheduled = |reason: &str| Problem::Unscheduled { reason: reason.into(), message: "no room".into() };
+    one(
+        unscheduled("NoClusterFit"),
+        NOW - 240,
+        &[
+            "error deployment n/web (b n/w): it is not scheduled (for 4m: NoClusterFit: no room) -> karmadactl why deployment/web -n n",
         ],
     );
     one(
-        Problem::Unscheduled("no room".into()),
-        NOW - 240,
-        &["error work n/w: it is not scheduled (for 4m: no room) -> karmadactl describe work w -n n"],
+        unscheduled("QuotaExceeded"),
+        NOW - 3,
+        &[
+            "warning deployment n/web (b n/w): it is not scheduled (for 3s: QuotaExceeded: no room) -> Raise the quota or lower the replicas: kubectl get federatedresourcequotas -n n; karmadactl why deployment/web -n n",
+        ],
+    );
+    let failing = Problem::Failing { reason: "GetReplicasFailed".into(), message: "no answer".into() };
+    let stuck = Stuck {
+        kind: "deployment".into(),
+        namespace: "n".into(),
+        name: "web".into(),
+        problem: failing,
+        since: NOW - 240,
+        ..Stuck::default()
+    };
+    check(
+        |facts| facts.objects = vec![stuck],
+        &[
+            "error deployment n/web: its last change has no effect (for 4m: GetReplicasFailed: no answer) -> karmadactl why deployment/web -n n",
+        ],
     );
     check(
         |facts| facts.requests = vec![Request { name: "r".into(), user: "u".into(), since: NOW - 600 }],
@@ -263,5 +309,27 @@ fn stuck_objects() {
     check(
         |facts| facts.unread = vec![("metrics".into(), "forbidden".into())],
         &["info metrics: it was not checked (forbidden) -> Repeat it as a user who may read it"],
+    );
+}
+
+#[test]
+fn lost_rights_are_restored_by_a_command() {
+    let object = json!({"kind": "RoleBinding", "metadata": {"name": "r"}});
+    let key = apimachinery::ObjectKey::namespaced("karmada-es-m1", "r");
+    let missing = |is_changed: bool| {
+        let (key, object) = (key.clone(), object.clone());
+        vec![crate::doctor::grants::Missing { cluster: "m1".into(), key, object, is_changed }]
+    };
+    check(
+        |facts| facts.missing = missing(false),
+        &[
+            "error rolebinding karmada-es-m1/r: the agent of cluster m1 lacks the rights that it grants (it does not exist, and others that register created with it do) -> echo '{\"kind\":\"RoleBinding\",\"metadata\":{\"name\":\"r\"}}' | kubectl create -f -",
+        ],
+    );
+    check(
+        |facts| facts.missing = missing(true),
+        &[
+            "error rolebinding karmada-es-m1/r: the agent of cluster m1 lacks the rights that it grants (it does not name the user system:karmada:agent:m1) -> echo '{\"kind\":\"RoleBinding\",\"metadata\":{\"name\":\"r\"}}' | kubectl replace --force -f -",
+        ],
     );
 }
