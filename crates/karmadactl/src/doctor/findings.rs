@@ -104,7 +104,7 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     for check in &control.failed_checks {
         let next = match check.starts_with("storage-integrity") {
-            true => "karmada store verify",
+            true => "karmada store verify; if it is sound, the server's log names the values that it cannot decrypt",
             false => "kubectl get --raw '/readyz?verbose'",
         };
         found.push(finding(Severity::Error, CONTROL, "a health check fails", check.clone(), next));

@@ -10,6 +10,7 @@ use propagation::retain::reports_conflict;
 use scheduling::report::Report;
 
 use super::explanation::{Scheduling, unknown_names};
+use super::failing::Failing;
 use super::live::{Live, Template};
 use super::places::{Obstacle, Row};
 use super::selecting::{Selection, near_misses};
@@ -44,7 +45,7 @@ pub fn advise(
             }
             steps.extend(of_targets(live, binding, rows));
             let is_decided = matches!(scheduling, Scheduling::Scheduled | Scheduling::Waiting { .. });
-            if let Some(failing) = live.failing.as_ref().filter(|_| is_decided) {
+            if let Some(failing) = stalled(live, rows).filter(|_| is_decided) {
                 let reason = &failing.reason;
                 let step = "correct the cause named by the event {}: until then its last change has no effect";
                 steps.insert(0, step.replace("{}", reason));
@@ -56,6 +57,12 @@ pub fn advise(
     }
     steps.truncate(STEPS);
     steps
+}
+
+/// The failure that keeps the last change from the Works, unless the state of a target cluster names it already.
+pub fn stalled<'l>(live: &'l Live, rows: &[Row]) -> Option<&'l Failing> {
+    let is_named = rows.iter().any(|row| row.is_target && matches!(row.obstacle, Some(Obstacle::NotApplied(_))));
+    live.failing.as_ref().filter(|_| !is_named)
 }
 
 /// `resourcebinding web-deployment -n shop`

@@ -14,7 +14,7 @@ use scheduling::record::{self, Record};
 use scheduling::report::Report;
 use serde_json::{Value, json};
 
-use super::advice::advise;
+use super::advice::{advise, stalled};
 use super::live::{List, Live, Template};
 use super::places::{Row, rows};
 use super::selecting::{Selection, near_misses, selecting};
@@ -110,9 +110,6 @@ pub fn explanation_of(live: &Live, report: Option<&Report>) -> Explanation {
     lines.push(("Policy", policy(live, &selection)));
     lines.extend(near_misses(live, &selection).into_iter().map(|miss| ("Not by", miss)));
     lines.extend(live.warnings.iter().map(|warning| ("Warning", warning.clone())));
-    if live.binding.is_some() {
-        lines.extend(live.failing.as_ref().map(|it| ("Failing", format!("{}: {}", it.reason, it.message))));
-    }
     let Some(binding) = &live.binding else {
         let next = advise(live, &selection, None, &[], report);
         return Explanation { lines, rows: Vec::new(), next };
@@ -128,6 +125,7 @@ pub fn explanation_of(live: &Live, report: Option<&Report>) -> Explanation {
             .map(|names| ("Unknown", format!("the policy names clusters that do not exist: {names}"))),
     );
     let rows = rows(live, binding, &scheduling, report);
+    lines.extend(stalled(live, &rows).map(|it| ("Failing", format!("{}: {}", it.reason, it.message))));
     let next = advise(live, &selection, Some((binding, &scheduling)), &rows, report);
     Explanation { lines, rows, next }
 }

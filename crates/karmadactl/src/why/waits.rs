@@ -7,6 +7,7 @@ use karmada_api::scope::{Binding, Policy};
 use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceHealth};
 use propagation::failover::brake;
 
+use crate::placement::advice::stalled;
 use crate::placement::explanation::{Scheduling, places, retry};
 use crate::placement::live::{List, Live, Template};
 use crate::placement::places::{Row, targets};
@@ -59,7 +60,8 @@ pub fn bound(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Ro
 
 /// The outstanding steps until the workload is as desired.
 pub fn waiting(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Row]) -> Vec<String> {
-    let mut found: Vec<String> = live.failing.iter().map(|it| format!("{}: {}", it.reason, it.message)).collect();
+    let failing = stalled(live, rows).map(|it| format!("{}: {}", it.reason, it.message));
+    let mut found = Vec::from_iter(failing);
     found.extend(of_scheduling(scheduling));
     let outstanding = rows.iter().filter(|row| row.is_target && row.obstacle.is_some());
     found.extend(outstanding.map(|row| format!("{}: {}", row.cluster, row.state)));

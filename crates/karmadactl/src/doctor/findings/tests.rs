@@ -67,7 +67,7 @@ fn the_control_plane() {
             ];
         },
         &[
-            "error control plane: a health check fails (storage-integrity failed) -> karmada store verify",
+            "error control plane: a health check fails (storage-integrity failed) -> karmada store verify; if it is sound, the server's log names the values that it cannot decrypt",
             "error control plane: a health check fails (etcd failed) -> kubectl get --raw '/readyz?verbose'",
             "error control plane: certificate ca has expired (it expired 60m ago) -> karmada certs check; karmada certs renew",
             "error control plane: the store is damaged (2 damaged places since the start) -> karmada store verify",
