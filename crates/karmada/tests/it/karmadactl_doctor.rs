@@ -104,3 +104,43 @@ async fn agents_certificates_and_tunnels_are_checked() {
     let closed = "warning: cluster behind: its tunnel is not open, so get, logs and exec do not reach it\n  evidence: ";
     assert!(ran.out.contains(closed), "{}", ran.out);
 }
+
+#[tokio::test]
+async fn a_lost_right_of_an_agent_is_restored_by_the_printed_object() {
+    let fleet = Fleet::start(&[]).await;
+    let admin = fleet.admin().await;
+    let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+        "spec": {"syncMode": "Pull"}});
+    create(&fleet, &clusters, cluster).await;
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    let secrets = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-cluster"}});
+    create(&fleet, &namespaces, secrets).await;
+    let key = apimachinery::ObjectKey::cluster("karmada-es-m1");
+    until("the execution namespace exists", async || admin.get(&namespaces, &key).await.ok().map(drop)).await;
+    let found = async || {
+        let ran = fleet.karmadactl(&["doctor", "-o", "json"]).await;
+        let document: Value = serde_json::from_str(&ran.out).expect("JSON");
+        let all = document["findings"].as_array().expect("findings").clone();
+        let rights = |it: &Value| it["problem"] == "the agent of cluster m1 lacks the rights that it grants";
+        all.into_iter().filter(rights).collect::<Vec<_>>()
+    };
+    assert_eq!(found().await, [] as [Value; 0], "an agent with other credentials");
+    let (mut lost, grants) = (None, karmada_api::agents::grants("m1", "karmada-cluster"));
+    for grant in grants {
+        match grant.object["kind"] == "RoleBinding" && grant.object["metadata"]["namespace"] == "karmada-es-m1" {
+            true => lost = Some(grant),
+            false => create(&fleet, &grant.resource, grant.object).await,
+        }
+    }
+    let lost = lost.expect("a grant");
+    let missing = found().await;
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    assert_eq!(missing[0]["object"], "rolebinding karmada-es-m1/system:karmada:m1:agent-work");
+    let next = missing[0]["next"].as_str().expect("a step");
+    let printed = next.strip_prefix("echo '").and_then(|next| next.strip_suffix("' | kubectl create -f -"));
+    let printed: Value = serde_json::from_str(printed.expect("a command")).expect("JSON");
+    assert_eq!(printed, lost.object);
+    create(&fleet, &lost.resource, printed).await;
+    assert_eq!(found().await, [] as [Value; 0]);
+}
