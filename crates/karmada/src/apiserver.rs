@@ -375,17 +375,18 @@ impl Opened {
         if let Some(peers) = self.peers {
             peers.leave().await;
         }
+        // Before the server stops following the store: a write that one of them has begun waits until it is visible.
+        for (stop, task) in self.backups.into_iter().chain(self.identity).chain(self.flow) {
+            stop.cancel();
+            // A task that panicked has reported it already; the store must be closed all the same.
+            let _ = task.await;
+        }
         self.server.shutdown();
         if let Some(audit) = self.audit {
             audit.close().await;
         }
         if let Some(spans) = self.spans {
             spans.close().await;
-        }
-        for (stop, task) in self.backups.into_iter().chain(self.identity).chain(self.flow) {
-            stop.cancel();
-            // A task that panicked has reported it already; the store must be closed all the same.
-            let _ = task.await;
         }
         self.engine.close().await
     }
