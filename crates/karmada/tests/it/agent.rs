@@ -241,7 +241,7 @@ async fn an_agent_renews_its_certificate_and_uses_it() {
 
 #[test]
 fn missing_flags_are_named() {
-    let config = ["agent", "--cluster-name=m1", "--metrics-bind-address=0"];
+    let config = ["agent", "--cluster-name=m1", "--metrics-bind-address=0", "--health-probe-bind-address=0"];
     for (more, expected) in [
         (&[][..], "--karmada-kubeconfig must name the control plane"),
         (&["--cluster-name=A"], "--cluster-name: Invalid value: \"A\": a lowercase RFC 1123 label must consist"),

@@ -363,7 +363,15 @@ fn missing_flags_are_named() {
             "--rate-limiter-qps",
         ),
         (&["scheduler", "--scheduler-estimator-port=65536", "--enable-scheduler-estimator"], "65536"),
-        (&["descheduler", "--master=http://127.0.0.1:1/ /"], "server \"http://127.0.0.1:1/ /\": "),
+        (
+            &[
+                "descheduler",
+                "--master=http://127.0.0.1:1/ /",
+                "--metrics-bind-address=0",
+                "--health-probe-bind-address=0",
+            ],
+            "server \"http://127.0.0.1:1/ /\": ",
+        ),
     ] {
         let ran = Command::new(env!("CARGO_BIN_EXE_karmada")).args(list).env_remove("KUBECONFIG").output();
         let ran = ran.expect("the binary starts");
