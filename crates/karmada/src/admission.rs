@@ -166,7 +166,7 @@ mod tests {
         let info_of = |group: &str, plural: &str| -> ResourceInfo {
             let all = kubernetes_api::resources().into_iter();
             let found = all.map(|it| it.info).find(|it| (&*it.resource.group, &*it.resource.plural) == (group, plural));
-            found.expect("a built-in resource")
+            ResourceInfo::clone(&found.expect("a built-in resource"))
         };
         let events = info_of("", "events");
         let work = ApiResource::namespaced("work.karmada.io", "v1alpha1", "Work", "works");
