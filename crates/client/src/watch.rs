@@ -102,8 +102,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_object_of_another_kind_ends_the_watch() {
-        let event = |kind| format!(r#"{{"type":"MODIFIED","object":{{"kind":"{kind}","metadata":{{"name":"a"}}}}}}"#);
-        let lines = ["Pod", "PartialObjectMetadata", "", "Secret"].map(event).join("\n") + "\n";
+        let event = |kind| format!(r#"{{"type":"MODIFIED","object":{{{kind}"metadata":{{"name":"a"}}}}}}"#);
+        let kinds = [r#""kind":"Pod","#, r#""kind":"PartialObjectMetadata","#, "", r#""kind":"Secret","#];
+        let lines = kinds.map(event).join("\n") + "\n";
         let events: Vec<WatchEvent> = events(transport::full(lines), pods(), true).collect().await;
         let kinds: Vec<&str> = events[..3]
             .iter()

@@ -57,6 +57,7 @@ const OWN: &[&str] = &[
     "metrics_adapter",
     "multicluster",
     "otlp",
+    "packing",
     "pki",
     "propagation",
     "readings",
