@@ -62,6 +62,22 @@ pub(crate) fn stored(input: &[u8]) {
     apiserver::cache::keys::with_revision(&own, 7).unwrap_or_else(|e| panic!("{e}: {own:?}"));
 }
 
+/// Packed documents are read back, whatever they share with each other. In each line the first byte tells how often the
+/// rest is repeated.
+pub(crate) fn packing(input: &[u8]) {
+    let policy = packing::SamplePolicy { small: 4 << 10, large: 16 << 10, alike: 4, share: 256 };
+    let mut packer = packing::Packer::new(policy);
+    let mut packed = Vec::new();
+    for line in input.split(|byte| *byte == b'\n') {
+        let Some((times, text)) = line.split_first() else { continue };
+        let document = text.repeat(usize::from(*times));
+        packed.extend(packer.pack(&document).map(|one| (one, document)));
+    }
+    for (one, document) in packed {
+        assert_eq!(one.unpack(), document);
+    }
+}
+
 /// parse(print(x)) = x, and sets obey set algebra.
 pub(crate) fn fields(input: &[u8]) {
     let sets: Vec<FieldSet> = json_documents(input).iter().filter_map(|tree| FieldSet::parse(tree).ok()).collect();

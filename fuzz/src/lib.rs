@@ -34,6 +34,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("json_patch", patches::json_patch),
     ("merge_patch", patches::merge_patch),
     ("oidc", external::oidc),
+    ("packing", documents::packing),
     ("protobuf", documents::protobuf),
     ("selectors", texts::selectors),
     ("server", server::server),

@@ -275,6 +275,7 @@ pub const LAYERS: &[Layer] = &[
             "client",
             "apiserver",
             "otlp",
+            "packing",
             "trace",
             "world",
         ],
