@@ -62,8 +62,8 @@ pub(crate) fn stored(input: &[u8]) {
     apiserver::cache::keys::with_revision(&own, 7).unwrap_or_else(|e| panic!("{e}: {own:?}"));
 }
 
-/// Packed documents are read back, whatever they share with each other. In each line the first byte tells how often the
-/// rest is repeated.
+/// Packed documents are read back, whatever they share with each other. The first byte of a line is the number of
+/// repetitions of its rest.
 pub(crate) fn packing(input: &[u8]) {
     let policy = packing::SamplePolicy { small: 4 << 10, large: 16 << 10, alike: 4, share: 256 };
     let mut packer = packing::Packer::new(policy);
