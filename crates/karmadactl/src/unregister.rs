@@ -210,7 +210,7 @@ async fn delete_cluster(control: &Client, name: &str, deadline: tokio::time::Ins
 /// The objects in the control plane that an agent may not delete.
 fn left(cluster: &str, namespace: &str) -> String {
     let objects = agents::grants(cluster, namespace);
-    let lines = objects.iter().map(|grant| format!("  {} {}\n", text(&grant.object["kind"]), key_of(grant)));
+    let lines = objects.iter().map(|grant| format!("  {} {}\n", text(&grant.object["kind"]), key_of(&grant.object)));
     format!(
         "The agent's credentials cannot delete its own rights. Delete them in the control plane, or give \
          --karmada-config:\n{}",

@@ -33,7 +33,7 @@ pub fn missing(cluster: &Value, present: &Present) -> Vec<Missing> {
     let mut is_registered = false;
     let mut found = Vec::new();
     for grant in agents::grants(name, secrets) {
-        let key = crate::register::key_of(&grant);
+        let key = crate::register::key_of(&grant.object);
         let stored = present.get(&(grant.resource.kind.clone(), key.clone()));
         is_registered |= stored.is_some();
         let names_it = |binding: &Value| {
@@ -59,7 +59,7 @@ mod tests {
             json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Pull", "secretRef": {"namespace": "s"}}});
         let all: Present = agents::grants("m1", "s")
             .into_iter()
-            .map(|grant| ((grant.resource.kind.clone(), crate::register::key_of(&grant)), grant.object))
+            .map(|grant| ((grant.resource.kind.clone(), crate::register::key_of(&grant.object)), grant.object))
             .collect();
         let check = |change: &dyn Fn(&mut Present), expected: &[&str]| {
             let mut present = all.clone();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use apimachinery::{ApiResource, ObjectKey};
+use apimachinery::ApiResource;
 use client::{Client, ListOptions};
 use futures::StreamExt;
 use karmada_api::constants::{conditions, labels, namespaces};
@@ -16,6 +16,7 @@ use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, Subject,
 use super::grants::{self, Present};
 use crate::placement::failing::{self, failing};
 use crate::progress::Progress;
+use crate::register::key_of;
 use crate::register::member::SECRET;
 use crate::{answers, resources, servers};
 
@@ -277,13 +278,9 @@ async fn rights(control: &Client, facts: &mut Facts) {
             false => ApiResource::namespaced(group, "v1", kind, &plural),
         };
         each(control, &resource, None, facts, &mut |object, _| {
-            let metadata = &object["metadata"];
-            let Some(name) = metadata["name"].as_str().filter(|name| name.starts_with(grants::PREFIX)) else { return };
-            let key = match metadata["namespace"].as_str() {
-                Some(namespace) => ObjectKey::namespaced(namespace, name),
-                None => ObjectKey::cluster(name),
-            };
-            present.insert((kind.to_owned(), key), object);
+            if object["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(grants::PREFIX)) {
+                present.insert((kind.to_owned(), key_of(&object)), object);
+            }
         })
         .await;
     }

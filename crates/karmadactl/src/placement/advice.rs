@@ -47,8 +47,9 @@ pub fn advise(
             let is_decided = matches!(scheduling, Scheduling::Scheduled | Scheduling::Waiting { .. });
             if let Some(failing) = stalled(live, rows).filter(|_| is_decided) {
                 let reason = &failing.reason;
-                let step = "correct the cause named by the event {}: until then its last change has no effect";
-                steps.insert(0, step.replace("{}", reason));
+                let step =
+                    format!("correct the cause named by the event {reason}: until then its last change has no effect");
+                steps.insert(0, step);
             }
         }
     }

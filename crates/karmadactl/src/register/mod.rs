@@ -383,7 +383,7 @@ impl Registering<'_> {
 /// Names the object.
 pub(crate) async fn revoke(control: &Client, cluster: &str, namespace: &str) -> Result<(), Error> {
     for grant in agents::grants(cluster, namespace).into_iter().rev() {
-        delete(control, &grant.resource, &key_of(&grant)).await?;
+        delete(control, &grant.resource, &key_of(&grant.object)).await?;
     }
     Ok(())
 }
@@ -402,9 +402,9 @@ async fn leave(control: &Client, namespace: &ObjectKey) -> Result<(), Error> {
     Err(Error::message(format!("namespace {namespace} is still being deleted")))
 }
 
-/// The key of an object of the control plane.
-pub(crate) fn key_of(grant: &agents::Grant) -> ObjectKey {
-    let metadata = &grant.object["metadata"];
+/// The key of an object of the control plane, from its metadata.
+pub(crate) fn key_of(object: &Value) -> ObjectKey {
+    let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     match metadata["namespace"].as_str() {
         Some(namespace) => ObjectKey::namespaced(namespace, name),

@@ -47,7 +47,7 @@ fn holder<'a>(role: &'a Value, id: &str, now: Timestamp) -> Holder<'a> {
 /// # Errors
 /// Another cluster registers under the name.
 pub async fn reserve(generator: &Client, role: &Grant, name: &str, id: &str, now: Timestamp) -> Result<(), Error> {
-    let (resource, key) = (&role.resource, key_of(role));
+    let (resource, key) = (&role.resource, key_of(&role.object));
     let mut desired = role.object.clone();
     desired["metadata"]["annotations"] = json!({ID: id, SINCE: now.to_string()});
     let failed = |verb: &str| Error::client(format!("{verb} {} {key}", resource.plural));

@@ -15,7 +15,7 @@ const LONG_DELETION: i64 = 10 * MINUTE;
 
 pub fn stuck(it: &Stuck, now: i64, program: &str) -> Option<Finding> {
     let age = now - it.since;
-    let place = if it.namespace.is_empty() { it.name.clone() } else { format!("{}/{}", it.namespace, it.name) };
+    let place = place(&it.namespace, &it.name);
     let object = match &it.subject {
         None => format!("{} {place}", it.kind),
         Some(subject) => format!("{} ({} {place})", title(subject), it.kind),
@@ -74,12 +74,14 @@ pub fn stuck(it: &Stuck, now: i64, program: &str) -> Option<Finding> {
 
 /// `deployment shop/web in cluster m1`
 fn title(subject: &Subject) -> String {
-    let place = match subject.namespace.as_str() {
-        "" => subject.name.clone(),
-        namespace => format!("{namespace}/{}", subject.name),
-    };
+    let place = place(&subject.namespace, &subject.name);
     let within = if subject.cluster.is_empty() { String::new() } else { format!(" in cluster {}", subject.cluster) };
     format!("{} {place}{within}", subject.kind)
+}
+
+/// `shop/web`
+fn place(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 fn within(namespace: &str) -> String {
