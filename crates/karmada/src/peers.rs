@@ -6,11 +6,12 @@
 //! A key alone proves nothing, because it may be part of the copy; a server is alive if it has written its key since
 //! this one started.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::bootstrap::objects::Front;
 use apiserver::health::Gate;
@@ -50,6 +51,13 @@ pub struct Entered {
     place: Place,
     lease: LeaseId,
     others: Vec<IpAddr>,
+}
+
+/// The lock of starting servers, held by this one.
+struct Lock {
+    lease: LeaseId,
+    /// Of its key.
+    revision: Revision,
 }
 
 struct Place {
@@ -118,21 +126,10 @@ impl Peers {
     ) -> anyhow::Result<Entered> {
         let Self { place, others } = self;
         let lock = place.lock().await?;
-        let has_company = place.has_company(began).await?;
-        if let Err(refusal) = place.agreement.join(&*place.store, has_company).await {
-            // Another one may start at once.
-            let _ = place.store.revoke_lease(lock).await;
-            return Err(refusal);
-        }
-        if !has_company {
-            first.await?;
-        }
-        let begun = Instant::now();
-        let lease = place.store.grant_lease(TTL).await?;
-        place.write_record(lease).await?;
-        place.placed.extend(begun + Duration::from_secs(TTL));
-        place.store.revoke_lease(lock).await.context("releasing the lock of starting servers")?;
-        Ok(Entered { place, lease, others })
+        let registered = place.holding(&lock, place.register(&lock, began, first)).await;
+        // Another one may start at once.
+        place.release(&lock).await;
+        Ok(Entered { lease: registered?, place, others })
     }
 }
 
@@ -169,17 +166,61 @@ impl Entered {
 
 impl Place {
     /// Waits until no other server starts.
-    async fn lock(&self) -> anyhow::Result<LeaseId> {
+    async fn lock(&self) -> anyhow::Result<Lock> {
         let lease = self.store.grant_lease(TTL).await?;
         loop {
             let op = Op::Put { key: LOCK.into(), value: self.identity.clone().into(), lease: Some(lease) };
             let txn = Txn { guards: vec![Guard::Absent(LOCK.into())], ops: vec![op] };
-            if let TxnOutcome::Committed { .. } = self.store.txn(txn).await? {
-                return Ok(lease);
+            if let TxnOutcome::Committed { revision } = self.store.txn(txn).await? {
+                return Ok(Lock { lease, revision });
             }
             tokio::time::sleep(RETRY).await;
             self.store.keep_alive(lease).await?;
         }
+    }
+
+    /// Renews the lock until the work is done, which waits for the leases of other servers and for the store.
+    async fn holding<T>(&self, lock: &Lock, work: impl Future<Output = T>) -> T {
+        tokio::select! {
+            done = work => done,
+            never = self.keep_lock(lock) => match never {},
+        }
+    }
+
+    async fn keep_lock(&self, lock: &Lock) -> Infallible {
+        loop {
+            tokio::time::sleep(Duration::from_secs(TTL / 3)).await;
+            // Whether it is held decides the transaction that relies on it.
+            if let Err(error) = self.store.keep_alive(lock.lease).await {
+                tracing::warn!(err = %error, "The lock of starting servers cannot be renewed");
+            }
+        }
+    }
+
+    async fn release(&self, lock: &Lock) {
+        match self.store.revoke_lease(lock.lease).await {
+            Ok(()) | Err(storage::Error::LeaseNotFound(_)) => {}
+            Err(error) => tracing::warn!(err = %error, "Servers that start wait for the end of a lock, up to {TTL} s"),
+        }
+    }
+
+    /// See [`Peers::enter`]. Returns the lease of the record.
+    async fn register(
+        &self,
+        lock: &Lock,
+        began: Revision,
+        first: impl Future<Output = anyhow::Result<()>>,
+    ) -> anyhow::Result<LeaseId> {
+        let has_company = self.has_company(began).await?;
+        self.agreement.join(&*self.store, has_company).await?;
+        if !has_company {
+            first.await?;
+        }
+        let begun = Instant::now();
+        let lease = self.store.grant_lease(TTL).await?;
+        self.write_record(lease, Some(lock)).await?;
+        self.placed.extend(begun + Duration::from_secs(TTL));
+        Ok(lease)
     }
 
     /// Whether another server is alive. Waits for the end of the leases of those that are not.
@@ -193,10 +234,21 @@ impl Place {
         }
     }
 
-    async fn write_record(&self, lease: LeaseId) -> storage::Result<()> {
+    /// Writes the record of this server.
+    ///
+    /// # Errors
+    /// The lock that it relies on is another one's: this process or the store was stopped for longer than its lease.
+    async fn write_record(&self, lease: LeaseId, lock: Option<&Lock>) -> anyhow::Result<()> {
         let value = json!({"address": self.front.address, "port": self.front.port}).to_string().into();
         let op = Op::Put { key: format!("{ROOT}{}", self.identity).into(), value, lease: Some(lease) };
-        self.store.txn(Txn { guards: Vec::new(), ops: vec![op] }).await.map(drop)
+        let guards = lock.map(|lock| Guard::ModRevision(LOCK.into(), lock.revision)).into_iter().collect();
+        match self.store.txn(Txn { guards, ops: vec![op] }).await? {
+            TxnOutcome::Committed { .. } => Ok(()),
+            TxnOutcome::Failed { .. } => bail!(
+                "the lock of starting servers ended meanwhile, as after a pause of more than {TTL} s; another server may \
+                 have started: start this one again"
+            ),
+        }
     }
 
     /// The records of the other servers. A record of an earlier life of this one is not another server's.
@@ -212,28 +264,32 @@ impl Place {
     /// place. Then no Lease is written here, and the components that were elected here lose theirs.
     async fn stay(&self, lease: &mut LeaseId) -> anyhow::Result<bool> {
         let mut begun = Instant::now();
-        let lock = match self.store.keep_alive(*lease).await {
-            Ok(()) => None,
+        match self.store.keep_alive(*lease).await {
+            Ok(()) => self.write_record(*lease, None).await?,
             Err(storage::Error::LeaseNotFound(_)) => {
                 // As at a start: a server that starts meanwhile finds this one, or this one finds its record.
                 let lock = self.lock().await?;
                 begun = Instant::now();
-                *lease = self.store.grant_lease(TTL).await?;
-                Some(lock)
+                let replaced = self.holding(&lock, self.replace(&lock)).await;
+                self.release(&lock).await;
+                *lease = replaced?;
             }
             // The record may be about to end.
             Err(error) => return Err(error.into()),
-        };
-        self.write_record(*lease).await?;
+        }
         let agreed = self.agreement.agrees(&*self.store).await?;
         match agreed {
             true => self.placed.extend(begun + Duration::from_secs(TTL)),
             false => self.placed.close(),
         }
-        if let Some(lock) = lock {
-            self.store.revoke_lease(lock).await.context("releasing the lock of starting servers")?;
-        }
         Ok(agreed)
+    }
+
+    /// Writes the record with a new lease, which it returns.
+    async fn replace(&self, lock: &Lock) -> anyhow::Result<LeaseId> {
+        let lease = self.store.grant_lease(TTL).await?;
+        self.write_record(lease, Some(lock)).await?;
+        Ok(lease)
     }
 
     async fn renew(&self, client: &Client, known: &mut Vec<IpAddr>, round: u64) -> anyhow::Result<()> {
@@ -370,5 +426,53 @@ mod tests {
             let others: Vec<KeyValue> = written.iter().map(|at| record("a", "{}", *at)).collect();
             assert_eq!(is_company(&others, 10), expected, "{what}");
         }
+    }
+
+    async fn put(store: &dyn Store, key: &'static str, ttl: u64) {
+        let lease = Some(store.grant_lease(ttl).await.expect("granted"));
+        let ops = vec![Op::Put { key: key.into(), value: "{}".into(), lease }];
+        store.txn(Txn { guards: Vec::new(), ops }).await.expect("written");
+    }
+
+    fn place(store: &storage::memory::MemoryStore, name: &str) -> Place {
+        let front = Front { cluster_ip: [10, 0, 0, 1].into(), address: None, port: 6443 };
+        let (name, identity) = (name.to_owned(), format!("{name}_1"));
+        let (agreement, placed) = (Agreement::default(), Fence::until(Instant::now()));
+        Place { store: Arc::new(store.clone()), front, name, identity, agreement, placed, world: World::system() }
+    }
+
+    /// After a restored copy, the leases of servers that are gone may last longer than the lock's.
+    #[tokio::test(start_paused = true)]
+    async fn the_lock_is_held_while_a_server_waits() {
+        let store = storage::memory::MemoryStore::new();
+        put(&store, "/karmada-rs/servers/gone_1", 3 * TTL).await;
+        let began = store.revision().await.expect("a revision");
+        let (started, (first, second)) = (Instant::now(), (place(&store, "a"), place(&store, "b")));
+        let first = Peers { place: first, others: Vec::new() };
+        let second = Peers { place: second, others: Vec::new() };
+        let opened = std::sync::atomic::AtomicUsize::new(0);
+        let opening = async || {
+            opened.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(())
+        };
+        let (first, second) = tokio::join!(first.enter(began, opening()), second.enter(began, opening()));
+        assert!(first.is_ok() && second.is_ok());
+        assert!(started.elapsed() >= Duration::from_secs(3 * TTL));
+        assert_eq!(opened.into_inner(), 1, "the second one finds the first");
+        assert_eq!(store.get(LOCK.into(), None).await.expect("read"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_lost_the_lock_is_not_registered() {
+        let store = storage::memory::MemoryStore::new();
+        let peers = Peers { place: place(&store, "a"), others: Vec::new() };
+        let lost = async {
+            let held = store.get(LOCK.into(), None).await?.expect("held");
+            Ok(store.revoke_lease(held.lease.expect("with a lease")).await?)
+        };
+        let error = peers.enter(1, lost).await.err().expect("refused").to_string();
+        assert!(error.contains("the lock of starting servers ended meanwhile"), "{error}");
+        let range = RangeRequest { range: KeyRange::prefix(ROOT), revision: None, limit: 0 };
+        assert!(store.range(range).await.expect("read").items.is_empty());
     }
 }
