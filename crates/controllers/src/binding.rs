@@ -213,8 +213,10 @@ async fn sync(
             Ok(Next::Done)
         }
         Err(error) => {
-            failed.lock().insert(key.clone());
-            for subject in subjects {
+            let again = !failed.lock().insert(key.clone());
+            // As upstream, which writes again after a conflict before it reports one.
+            let is_reported = again || !error.is_conflict();
+            for subject in subjects.into_iter().filter(|_| is_reported) {
                 recorder.warning(subject, events::SYNC_WORK_FAILED, error.to_string());
             }
             Err(error)
@@ -329,7 +331,7 @@ async fn ensure_works(
     new.iter().for_each(|key| obsolete.creating(key.clone(), origin(binding)));
     let written = work_writes::write_all(context, works).await;
     new.iter().for_each(|key| note_created(context, obsolete, key));
-    let mut wrote = false;
+    let (mut wrote, mut conflicts) = (false, 0);
     for ((cluster, applied), written) in applied.iter().zip(written) {
         match written {
             Ok(true) => {
@@ -341,11 +343,15 @@ async fn ensure_works(
                 if error.is_refusal() {
                     failures.insert(cluster.clone(), error.to_string());
                 }
+                conflicts += usize::from(error.is_conflict());
                 errors.push(error.to_string());
             }
         }
     }
-    all(errors).map(|()| wrote)
+    match conflicts > 0 && conflicts == errors.len() {
+        true => Err(Error::Outdated(errors)),
+        false => all(errors).map(|()| wrote),
+    }
 }
 
 /// After the creation of a Work. The cache may have the Work before the response arrives.

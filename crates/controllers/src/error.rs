@@ -30,6 +30,9 @@ pub enum Error {
     /// The Work changed or ended while it was executed; its next pass decides.
     #[error("work {0} changed while it was executed")]
     Superseded(String),
+    /// Each write that failed was of an object that has changed since it was read.
+    #[error("{}", .0.join("; "))]
+    Outdated(Vec<String>),
     /// A precondition is not met yet.
     #[error("{0}")]
     Wait(String),
@@ -39,9 +42,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// The written object has changed since it was read.
+    /// The written object has changed since it was read: the next pass reads it again.
     pub(crate) fn is_conflict(&self) -> bool {
-        matches!(self, Self::Api { source, .. } if source.is_conflict())
+        match self {
+            Self::Api { source, .. } => source.is_conflict(),
+            Self::Outdated(_) => true,
+            _ => false,
+        }
     }
 
     /// The server refused what was written, and refuses it again until a user changes something.

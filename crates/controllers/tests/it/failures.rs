@@ -1,14 +1,17 @@
 //! Failures of controllers are reported in statuses and events.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
-use client::ListOptions;
+use client::{ListOptions, Patch};
 use http::{Method, StatusCode};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::{Policy, Scope};
+use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
 use crate::by_hand::{bind, bindings, config_maps, demo, targets};
@@ -110,6 +113,53 @@ async fn a_status_that_cannot_be_written() {
         })
         .await;
     tokio::time::sleep(Duration::from_secs(1)).await;
+    plane.shutdown().await;
+}
+
+/// Another writer of a Work was faster, as its status is written at any time.
+#[tokio::test(start_paused = true)]
+async fn a_work_that_changes_meanwhile() {
+    let plane = with_default_namespace().await;
+    bind(&plane, &["m1"]).await;
+    let overtake = |times: usize| {
+        let (left, client) = (Arc::new(AtomicUsize::new(times)), plane.client.clone());
+        plane.network.set_guard(Arc::new(move |sent: Sent| {
+            let (left, client) = (left.clone(), client.clone());
+            Box::pin(async move {
+                let name = sent.path.strip_prefix("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-m1/works/");
+                let name =
+                    name.filter(|name| sent.method == Method::PUT && name.starts_with("thing-") && !name.contains('/'));
+                if let Some(name) = name
+                    && let Ok(left) = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
+                {
+                    let label = Patch::Merge(json!({"metadata": {"labels": {"left": left.to_string()}}}));
+                    let key = ObjectKey::namespaced("karmada-es-m1", name);
+                    client.patch(&Work::api_resource(), &key, &label, &Default::default()).await.expect("patched");
+                }
+            })
+        }));
+    };
+    let resolve = async |how: &str| {
+        let change = json!({"spec": {"conflictResolution": how}});
+        plane.merge(&bindings(), &demo("thing-configmap"), change, Default::default()).await;
+    };
+    let failures = async || messages_of(&plane, "SyncWorkFailed", "thing-configmap").await;
+    overtake(1);
+    resolve("Overwrite").await;
+    plane
+        .until("the Work is written", async || {
+            let works = plane.client.list(&Work::api_resource(), None, &ListOptions::default()).await.expect("works");
+            let work =
+                works.items.iter().find(|work| work.name().starts_with("thing-"))?.to_value().expect("an object");
+            let annotations = &work["spec"]["workload"]["manifests"][0]["metadata"]["annotations"];
+            (annotations["work.karmada.io/conflict-resolution"] == "overwrite").then_some(())
+        })
+        .await;
+    plane.settle().await;
+    assert_eq!(failures().await, [""; 0]);
+    overtake(usize::MAX);
+    resolve("Abort").await;
+    plane.until("it is reported", async || (!failures().await.is_empty()).then_some(())).await;
     plane.shutdown().await;
 }
 
