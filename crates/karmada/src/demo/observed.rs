@@ -7,6 +7,7 @@ use client::Client;
 use controller_runtime::{Informer, InformerSet};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::taints;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::Value;
@@ -78,6 +79,7 @@ impl Observed {
         Member {
             name: name.to_owned(),
             ready: condition(&cluster, "Ready"),
+            is_tainted: has_taint(&cluster, taints::NOT_READY) || has_taint(&cluster, taints::UNREACHABLE),
             assigned: target.map(|target| target["replicas"].as_i64().unwrap_or(0)),
             applied: work.as_ref().map(applied),
             replicas: replicas(&value(deployments, &ObjectKey::namespaced("default", "nginx"))),
@@ -107,6 +109,10 @@ fn conditions(object: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
 fn condition(object: &Value, type_: &str) -> Option<(String, String)> {
     let (_, status, reason) = conditions(object).find(|(name, ..)| *name == type_)?;
     Some((status.to_owned(), reason.to_owned()))
+}
+
+fn has_taint(cluster: &Value, key: &str) -> bool {
+    cluster["spec"]["taints"].as_array().is_some_and(|taints| taints.iter().any(|taint| taint["key"] == key))
 }
 
 /// Ready and desired replicas; `None` when there is no such object.

@@ -11,6 +11,8 @@ pub struct Member {
     pub name: String,
     /// Status and reason of condition Ready; `None` before the first probe.
     pub ready: Option<(String, String)>,
+    /// It has the taint of a cluster that is not Ready, which is removed after it has become Ready.
+    pub is_tainted: bool,
     /// The replicas that the ResourceBinding assigns to it.
     pub assigned: Option<i64>,
     /// Whether its Work is applied; `None` while there is no Work.
@@ -30,11 +32,15 @@ pub struct View {
 }
 
 impl View {
-    /// The first member that is not Ready. The scheduler does not move replicas later to a cluster that was not Ready
-    /// when they were divided, so the story waits for all.
+    /// The first member that is not Ready, or still has the taint of that. The scheduler does not move replicas later to
+    /// a cluster that it excluded when they were divided, so the story waits for all.
     pub fn unready(&self) -> Option<String> {
-        let member = self.members.iter().find(|member| !member.is_ready())?;
-        Some(format!("cluster {} is not Ready{}", member.name, member.reason()))
+        self.members.iter().find_map(|member| match member.is_ready() {
+            false => Some(format!("cluster {} is not Ready{}", member.name, member.reason())),
+            true => {
+                member.is_tainted.then(|| format!("cluster {} is Ready, and still tainted as not ready", member.name))
+            }
+        })
     }
 
     /// The difference from nginx being ready in exactly these clusters with exactly these replicas.
@@ -149,7 +155,7 @@ mod tests {
 
     fn member(name: &str, assigned: Option<i64>, replicas: Option<(i64, i64)>) -> Member {
         let ready = Some(("True".to_owned(), "ClusterReady".to_owned()));
-        Member { name: name.into(), ready, assigned, applied: assigned.map(|_| true), replicas }
+        Member { name: name.into(), ready, is_tainted: false, assigned, applied: assigned.map(|_| true), replicas }
     }
 
     fn complete() -> View {
@@ -183,6 +189,7 @@ mod tests {
             missing(|_| {}),
             missing(|view| unreachable(view, 2)),
             missing(|view| view.members[0].ready = None),
+            missing(|view| view.members[1].is_tainted = true),
             missing(|view| view.template = None),
             missing(|view| view.conditions.clear()),
             missing(|view| drop(view.conditions.insert("FullyApplied".into(), "False".into()))),
@@ -200,6 +207,7 @@ mod tests {
 
             cluster member3 is not Ready: ClusterNotReachable
             cluster member1 is not Ready
+            cluster member2 is Ready, and still tainted as not ready
             the control plane holds no Deployment default/nginx
             ResourceBinding default/nginx-deployment is not Scheduled
             ResourceBinding default/nginx-deployment is not FullyApplied
