@@ -1,6 +1,7 @@
 //! One greedy client and one other user: the latency of a light user while another user, or a client without
 //! credentials, loads the server in one of several ways, and the memory that this costs. The greedy client is a
-//! separate process with the lowest CPU priority, because on a real network it runs on another machine.
+//! separate process with the lowest CPU priority, and the server's is lower than the other user's, because on a real network
+//! they run on other machines.
 
 pub mod load;
 mod neighbor;
@@ -62,9 +63,12 @@ async fn under(binary: &Path, kind: Kind, args: &Args) -> anyhow::Result<()> {
     let tokens = directory.path().join("tokens.csv");
     std::fs::write(&tokens, TOKENS).context("writing the token file")?;
     let tokens = tokens.to_str().context("the path of the token file")?;
-    let flags = ["apiserver", "--secure-port", "0", "--token-auth-file", tokens];
+    let binary = binary.to_str().context("the path of the binary")?;
+    let flags = [binary, "apiserver", "--secure-port", "0", "--token-auth-file", tokens];
     let data = directory.path().join("data");
-    let server = Process::start(binary, &flags, &data, "karmada-apiserver.config")?;
+    // The other user's machine would be another one, too: its process, this one, does not wait for the server's threads.
+    let lower = [&["-n", "5"][..], &flags].concat();
+    let server = Process::start(Path::new("nice"), &lower, &data, "karmada-apiserver.config")?;
     let target = Target::of(&server.kubeconfig)?;
     fill(&target.connect().await?, args.objects).await?;
     let neighbor = target.with_token(Some("neighbor-token"))?;
