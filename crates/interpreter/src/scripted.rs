@@ -241,6 +241,11 @@ impl Layer for Scripts {
         let mut aggregated = self.object(operation, template, &[template, &items], &[])?;
         match aggregated.get_mut("status").map(Value::take) {
             Some(status) => template["status"] = status,
+            // Otherwise a mistake in a script would clear the status.
+            None if aggregated["kind"] != template["kind"] => {
+                let detail = "the result is not the object, and it has no status";
+                return Err(Error::malformed(operation, template, detail));
+            }
             None => {
                 template.as_object_mut().map(|fields| fields.remove("status"));
             }
