@@ -7,6 +7,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
 use client::{ListOptions, MapError, Patch, PatchOptions};
 use controller_runtime::{Next, Priority, ShortPolls};
+use karmada_api::constants::templates::SKIPPED_GROUPS;
 use karmada_api::identity::{BindingKey, PolicyKey};
 use karmada_api::policy::v1alpha1::ActivationPreference;
 use karmada_api::scope::{Binding, Policy, Scope};
@@ -44,6 +45,10 @@ impl Detector {
             selectors.map(|s| (s.api_version.as_str(), s.kind.as_str(), s.namespace.as_str())).collect();
         for (api_version, kind, namespace) in kinds {
             let Ok(gvk) = GroupVersionKind::from_api_version(api_version, kind) else { continue };
+            // A policy carries its own ID under the label of a claim: one that selects policies would release itself.
+            if SKIPPED_GROUPS.contains(&gvk.group.as_str()) {
+                continue;
+            }
             let resource = match self.context.mapper.resource(&gvk).await {
                 Ok(resource) => resource,
                 Err(MapError::NoMatch(_)) => continue,

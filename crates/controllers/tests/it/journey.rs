@@ -237,6 +237,27 @@ async fn an_unmanaged_object_is_unchanged() {
     plane.shutdown().await;
 }
 
+/// A policy has its own ID under the label of a claim. The API server refuses to change it there.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_policy_that_selects_policies_does_not_release_itself() {
+    let plane = Plane::start().await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "of-policies", "namespace": "demo", "finalizers": ["example.com/held"]},
+        "spec": {"placement": weights(1, 1), "resourceSelectors": [
+            {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy"}]}});
+    let (key, id) = (ObjectKey::namespaced("demo", "of-policies"), "propagationpolicy.karmada.io/permanent-id");
+    plane.create(policies(), policy).await;
+    plane.settle().await;
+    plane.client.delete(&policies(), &key, &client::DeleteOptions::default()).await.expect("the deletion");
+    let released = async || {
+        let policy = plane.get(&policies(), &key).await?;
+        (policy["metadata"]["finalizers"] == json!(["example.com/held"])).then_some(policy)
+    };
+    let policy = plane.until("our finalizer is removed", released).await;
+    assert!(policy["metadata"]["labels"][id].is_string(), "{policy}");
+    plane.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn deleting_a_policy_keeps_the_copies() {
     let plane = Plane::start().await;
