@@ -8,7 +8,7 @@ use rcgen::{
     KeyUsagePurpose, SanType, SerialNumber,
 };
 use world::World;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 use crate::{Error, holder, subject};
 
@@ -117,7 +117,7 @@ impl Authority {
     /// Loads an existing authority.
     ///
     /// # Errors
-    /// The certificate or the key cannot be read, or the key is of another certificate.
+    /// The certificate or the key cannot be read, the key is of another certificate, or it may not sign certificates.
     pub fn from_pem(pem: &KeyPairPem) -> Result<Self, Error> {
         let key = KeyPair::from_pem(&pem.key).map_err(Error::ParseKey)?;
         let issuer = Issuer::from_ca_cert_pem(&pem.certificate, key).map_err(Error::ParseAuthority)?;
@@ -131,6 +131,9 @@ impl Authority {
         // What another key signs verifies with no certificate.
         if parsed.public_key().subject_public_key.data != issuer.key().public_key_raw() {
             return Err(Error::KeyMismatch);
+        }
+        if !may_sign(&parsed) {
+            return Err(Error::NotAnAuthority);
         }
         let subject = parsed.subject().as_raw().to_vec();
         let not_after = parsed.validity().not_after.timestamp();
@@ -221,6 +224,17 @@ fn name(common_name: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name);
     name
+}
+
+/// Whether clients accept certificates that the holder signs (RFC 5280, 6.1.4). Version 1 has no extensions.
+fn may_sign(certificate: &X509Certificate<'_>) -> bool {
+    let is_authority = match certificate.basic_constraints() {
+        Ok(Some(constraints)) => constraints.value.ca,
+        Ok(None) => certificate.version() == X509Version::V1,
+        Err(_) => false,
+    };
+    let signs = certificate.key_usage().is_ok_and(|usage| usage.is_none_or(|usage| usage.value.key_cert_sign()));
+    is_authority && signs
 }
 
 fn authority_params(common_name: &str, world: &World, latest: i64) -> CertificateParams {

@@ -53,6 +53,11 @@ pub enum Error {
     Authority { certificate: String, key: String, source: Box<Self> },
     #[error("the private key is of another certificate: restore the files of one authority")]
     KeyMismatch,
+    #[error(
+        "the certificate is not an authority's: its basic constraints (CA:TRUE) or its key usage (keyCertSign) do not \
+         permit it to sign certificates, and clients verify none that it signs"
+    )]
+    NotAnAuthority,
     #[error("{path} cannot be used: remove it, and the server issues a new one")]
     Issued { path: String, source: Box<Self> },
     #[error("the directory of keys has no authority that is valid now: check the clock of this machine")]

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, KeyUsagePurpose};
+
 use super::*;
 use crate::files::crash;
 use crate::subject;
@@ -183,6 +185,33 @@ async fn an_authority_of_the_operator_signs_with_its_own_name() {
         issued.verify_signature(Some(own.public_key())).expect("a signature of the authority");
     }
     assert_eq!(Directory::open(directory.path(), &names(), &world).expect("opened").server, opened.server);
+}
+
+/// kubectl verifies nothing that such a certificate signs.
+#[tokio::test]
+async fn a_certificate_that_may_not_sign_is_no_authority() {
+    let world = world();
+    let with = |ca: IsCa, usages: &[KeyUsagePurpose]| {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        (params.is_ca, params.key_usages) = (ca, usages.to_vec());
+        let certificate = params.self_signed(&key).expect("signed").pem();
+        Authority::from_pem(&KeyPairPem { certificate, key: key.serialize_pem() })
+    };
+    let any = || IsCa::Ca(BasicConstraints::Unconstrained);
+    assert!(with(any(), &[]).is_ok() && with(any(), &[KeyUsagePurpose::KeyCertSign]).is_ok());
+    for (ca, usages) in
+        [(IsCa::NoCa, &[][..]), (IsCa::ExplicitNoCa, &[]), (any(), &[KeyUsagePurpose::DigitalSignature])]
+    {
+        assert!(matches!(with(ca, usages), Err(Error::NotAnAuthority)));
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let key = KeyPair::generate().expect("a key");
+    let certificate = CertificateParams::default().self_signed(&key).expect("signed").pem();
+    std::fs::write(directory.path().join("ca.crt"), certificate).expect("a file");
+    std::fs::write(directory.path().join("ca.key"), key.serialize_pem()).expect("a file");
+    let error = Directory::open(directory.path(), &names(), &world).expect_err("refused");
+    assert!(text(&error).contains("ca.key: the certificate is not an authority's"), "{}", text(&error));
 }
 
 #[tokio::test]
