@@ -42,6 +42,11 @@ pub enum Error {
          template has {template}; it is updated once the old binding is collected"
     )]
     OtherOwner { key: BindingKey, owner: String, template: String },
+    #[error(
+        "binding {key} belongs to {owner}: objects of one namespace with equal kinds and names share the name of their \
+         binding; rename one of them"
+    )]
+    OtherTemplate { key: BindingKey, owner: String },
 }
 
 /// The key of a template's binding.
@@ -210,16 +215,28 @@ fn affinity_groups(policy: &Policy, template: Template<'_>) -> Option<WorkloadAf
     (groups != WorkloadAffinityGroups::default()).then_some(groups)
 }
 
+/// Templates whose bindings have one name differ in this. A template may be recreated in another version.
+fn group_and_name(template: &ObjectReference) -> (&str, &str, &str) {
+    let group = template.api_version.split_once('/').map_or("", |(group, _)| group);
+    (group, &template.kind, &template.name)
+}
+
 /// Updates the existing binding to the built one; `None` if it is unchanged. Fields written by the scheduler and others
 /// (clusters, eviction tasks, dependents, status, foreign labels) stay.
 ///
 /// # Errors
-/// `OtherOwner` when the binding belongs to an earlier object of the same name.
+/// `OtherOwner` when the binding belongs to an earlier object of the same name, `OtherTemplate` when it belongs to one
+/// of another API group.
 pub fn merge(existing: &Binding, built: Binding) -> Result<Option<Binding>, Error> {
     let controller = existing.metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
     let template = built.spec.resource.uid.as_str();
     if let Some(owner) = controller.filter(|owner| owner.uid != template) {
-        return Err(Error::OtherOwner { key: existing.key(), owner: owner.uid.clone(), template: template.to_owned() });
+        let (key, theirs) = (existing.key(), &existing.spec.resource);
+        if group_and_name(theirs) != group_and_name(&built.spec.resource) {
+            let owner = format!("{} {} {}", theirs.api_version, theirs.kind, theirs.name);
+            return Err(Error::OtherTemplate { key, owner });
+        }
+        return Err(Error::OtherOwner { key, owner: owner.uid.clone(), template: template.to_owned() });
     }
     let is_same = existing.spec.resource.uid == template
         && existing.metadata.annotations.get(CONTENT) == built.metadata.annotations.get(CONTENT);
@@ -362,6 +379,10 @@ mod tests {
 
         existing.metadata.owner_references[0].uid = "u0".to_owned();
         assert!(matches!(merge(&existing, built.clone()), Err(Error::OtherOwner { .. })));
+        existing.spec.resource.api_version = "example.io/v1".to_owned();
+        let error = merge(&existing, built.clone()).unwrap_err().to_string();
+        assert!(error.contains(" belongs to example.io/v1 Deployment "), "{error}");
+        existing.spec.resource.api_version = built.spec.resource.api_version.clone();
         existing.metadata.owner_references.clear();
         assert!(merge(&existing, built).unwrap().is_some(), "a binding without a controller is adopted");
     }
