@@ -2,17 +2,19 @@
 //! its Works, reports its status, and renews its Lease. The control plane connects to the member only through the
 //! agent's tunnel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use client::kubeconfig::Places;
 use client::{Client, Egress};
 use controllers::{CONTROLLERS, Context, Controller, Place, Settings};
 use karmada_api::constants::leases;
 use karmadactl::agent::{Registration, register};
 use tunnel::decide::Destinations;
-use world::Level;
+use world::{Level, World};
 
+use super::credential::Credential;
 use super::reconciling::selection;
 use super::reconnect::{Connect, following};
 use super::{ComponentContext, StartedComponent, limited, places, run_over};
@@ -96,6 +98,18 @@ fn registration(flags: &FlagValues<'_>, insecure: bool) -> anyhow::Result<Regist
     })
 }
 
+/// The user of `--karmada-kubeconfig`.
+fn credential(flags: &FlagValues<'_>, selection: &[String]) -> Credential {
+    let context = Some(flags.text("karmada-context").to_owned()).filter(|context| !context.is_empty());
+    let renews = selection.iter().any(|it| it == "certRotation");
+    let next = if renews {
+        "Secret karmada-kubeconfig of the member has the last one; docs/certificates.md describes how to issue another"
+    } else {
+        "docs/certificates.md describes how to issue another; with --controllers=*,certRotation the agent renews it"
+    };
+    Credential { places: Places::file(Path::new(flags.text("karmada-kubeconfig"))), context, renews, next }
+}
+
 /// Runs the agent. With `--enable-tunnel` (`has_tunnel`) the control plane reaches the member through it.
 pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool) -> anyhow::Result<()> {
     // Flags and addresses are checked before the cluster is registered.
@@ -105,7 +119,13 @@ pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool)
     let control = control_plane(flags, Arc::clone(&settings.rotation.kubeconfig)).await?;
     let member_connection = member(flags).await?;
     let registration = registration(flags, member_connection.insecure)?;
-    let kept = register(&control, &member_connection.client, &registration).await?;
+    let credential = credential(flags, &selection);
+    let kept = match register(&control, &member_connection.client, &registration).await {
+        Ok(kept) => kept,
+        Err(error) => {
+            return Err(credential.explain(error.into(), &control, World::system().now().as_second()).await);
+        }
+    };
     let name = registration.name.clone();
     if !kept.is_empty() {
         let fields = kept.join(", ");
@@ -124,7 +144,7 @@ pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool)
             tokio::spawn(agent.run(&around.registry, around.stop.clone()));
         }
     };
-    run_over(control, probes, flags, Some(&lease), open_tunnel, async move |around| {
+    run_over(control, credential, probes, flags, Some(&lease), open_tunnel, async move |around| {
         let settings = Settings { metrics: around.registry.clone(), fence: around.fence.clone(), ..settings };
         let own = (name.clone(), member_connection.client);
         let context = Context::agent(around.client.clone(), around.world.clone(), own, settings, around.stop.clone());

@@ -4,6 +4,7 @@
 mod agent;
 mod aggregated;
 mod aggregated_server;
+mod credential;
 mod flags;
 mod front_authority;
 mod measuring;
@@ -21,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+use self::credential::Credential;
 use crate::flags::FlagValues;
 use crate::probes::{BoundProbes, Probes};
 
@@ -76,13 +78,15 @@ pub async fn run(
     begin: impl AsyncFnOnce(&ComponentContext) -> anyhow::Result<StartedComponent>,
 ) -> anyhow::Result<()> {
     let probes = addresses(flags)?.bind()?;
-    run_over(connect(name, flags).await?, probes, flags, lease, |_| (), begin).await
+    let (client, credential) = (connect(name, flags).await?, Credential::of_component(places(flags)));
+    run_over(client, credential, probes, flags, lease, |_| (), begin).await
 }
 
 /// As [`run`], for a component that does not connect by `--kubeconfig`. `beside` starts the tasks of every replica,
 /// with or without the Lease.
 async fn run_over(
     client: Client,
+    credential: Credential,
     probes: BoundProbes,
     flags: &FlagValues<'_>,
     lease: Option<&str>,
@@ -96,10 +100,17 @@ async fn run_over(
     let probes = probes.open(&registry, &probed)?;
     let around = ComponentContext { client, fence: None, world, registry, stop };
     beside(&around);
-    let worked = work(flags, lease, around, &probes, begin).await;
+    let (control, world) = (around.client.clone(), around.world.clone());
+    let worked = tokio::select! {
+        worked = work(flags, lease, around, &probes, begin) => worked,
+        never = credential.warn(&world) => match never {},
+    };
     probed.cancel();
     probes.ended().await;
-    worked
+    match worked {
+        Ok(()) => Ok(()),
+        Err(error) => Err(credential.explain(error, &control, world.now().as_second()).await),
+    }
 }
 
 async fn work(

@@ -263,6 +263,28 @@ fn missing_flags_are_named() {
     }
 }
 
+/// With the user and the file, because the server names neither.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_not_authenticated_names_its_credentials() {
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("m1").await;
+    let config = std::fs::read_to_string(fleet.kubeconfig()).expect("a kubeconfig");
+    let (rest, _) = config.split_once("users:").expect("users");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("agent.config");
+    let user = "users: [{name: karmada-apiserver, user: {token: wrong}}]\n";
+    std::fs::write(&file, format!("{rest}{user}")).expect("written");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_karmada"));
+    command.args(["agent", "--cluster-name=m1", "--metrics-bind-address=0", "--health-probe-bind-address=0"]);
+    command.arg("--karmada-kubeconfig").arg(&file).arg("--kubeconfig").arg(member.kubeconfig());
+    let ran = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("it starts");
+    let printed = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let place = file.display();
+    let expected =
+        format!("does not accept the credentials of user \"karmada-apiserver\" in kubeconfig {place}; docs/");
+    assert!(ran.status.code() == Some(1) && printed.contains(&expected), "{printed}");
+}
+
 /// An agent that cannot start registers nothing.
 #[test]
 fn a_taken_port_is_found_before_the_control_plane_is_called() {
