@@ -197,6 +197,38 @@ const EXAMPLES: &[(&str, &str)] = &[
   karmada store restore karmada.backup --data-dir=karmada-data --replace",
     ),
     (
+        "store adopt",
+        "  # Survey the etcd of another control plane, which changes nothing
+  karmada store adopt --etcd-servers=https://127.0.0.1:2379 --check
+
+  # Prepare it for this program
+  karmada store adopt --etcd-servers=https://127.0.0.1:2379",
+    ),
+    (
+        "store copy",
+        "  # Print what a copy of a stopped control plane to etcd would hold
+  karmada store copy --to=etcd --etcd-servers=https://127.0.0.1:2379 --dry-run
+
+  # Copy from etcd to a data directory
+  karmada store copy --to=data-dir --etcd-servers=https://127.0.0.1:2379 --data-dir=karmada-data",
+    ),
+    (
+        "certs check",
+        "  # Print the certificates of the control plane in ./karmada-data
+  karmada certs check
+
+  # Exit with 1 if a certificate expires within 60 days
+  karmada certs check --data-dir=karmada-data --within=60d",
+    ),
+    (
+        "certs renew",
+        "  # Renew the certificates that are due
+  karmada certs renew --data-dir=karmada-data
+
+  # Replace the key that signs service account tokens
+  karmada certs renew service-account-key --data-dir=karmada-data",
+    ),
+    (
         "version",
         "  # Print the version in one line
   karmada version
@@ -311,22 +343,32 @@ mod tests {
     fn every_command_has_examples_that_parse() {
         for command in super::super::command().get_subcommands() {
             let name = command.get_name();
-            let text = help(&[name, "--help"]);
-            assert_eq!(text, help(&[name, "-h"]));
-            assert_eq!(text, help(&["help", name]));
-            let (before, after) = text.split_once("\n\nExamples:\n  # ").unwrap_or_else(|| panic!("{name}: {text}"));
-            assert!(!before.contains('\n') && after.contains("Options:"), "{text}");
-            let (_, examples) = EXAMPLES.iter().find(|(it, _)| *it == name).expect(name);
-            assert!(examples.lines().all(|line| line.len() < 98), "a terminal wraps it: {examples}");
-            let joined = examples.replace("\\\n    ", "");
-            let lines: Vec<&str> = joined.lines().map(str::trim).filter(|line| line.starts_with("karmada ")).collect();
-            assert!(!lines.is_empty() || name == "metrics-adapter", "{name}");
-            for line in lines {
-                let words = line.split(' ').map(|word| word.trim_matches('\''));
-                let parsed = super::super::command().try_get_matches_from(words);
-                let parsed = parsed.unwrap_or_else(|error| panic!("{line}: {error}"));
-                assert_eq!(parsed.subcommand_name(), Some(name), "{line}");
+            assert_eq!(help(&[name, "--help"]), help(&["help", name]));
+            examples_parse(name);
+            for nested in command.get_subcommands() {
+                examples_parse(&format!("{name} {}", nested.get_name()));
             }
+        }
+    }
+
+    fn examples_parse(name: &str) {
+        let with = |flag| name.split(' ').chain([flag]).collect::<Vec<_>>();
+        let text = help(&with("--help"));
+        assert_eq!(text, help(&with("-h")));
+        let (before, after) = text.split_once("\n\nExamples:\n  # ").unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(!before.contains('\n') && after.contains("Options:"), "{text}");
+        let (_, examples) = EXAMPLES.iter().find(|(it, _)| *it == name).expect(name);
+        assert!(examples.lines().all(|line| line.len() < 98), "a terminal wraps it: {examples}");
+        let joined = examples.replace("\\\n    ", "");
+        let lines: Vec<&str> = joined.lines().map(str::trim).filter(|line| line.starts_with("karmada ")).collect();
+        assert!(!lines.is_empty() || name == "metrics-adapter", "{name}");
+        for line in lines {
+            let command = line.split(" | ").next().unwrap_or(line);
+            let words = command.split(' ').map(|word| word.trim_matches('\''));
+            let parsed = super::super::command().try_get_matches_from(words);
+            let parsed = parsed.unwrap_or_else(|error| panic!("{line}: {error}"));
+            let first = name.split(' ').next();
+            assert_eq!(parsed.subcommand_name(), first, "{line}");
         }
     }
 
