@@ -18,7 +18,7 @@ use karmada_api::work::v1alpha2::ObjectReference;
 use parking_lot::Mutex;
 use propagation::overrides::{self, AppliedOverrides};
 use propagation::template::Template;
-use propagation::works::{self, Inputs};
+use propagation::works::{self, Inputs, Rendered};
 use serde_json::json;
 
 use crate::error::{During, Error, Result, all, decoded};
@@ -201,7 +201,7 @@ async fn sync(
     let subjects = [Involved::from(&*object), Involved::from(&*template)];
     let kind = Binding::kind(binding.scope);
     let started = tokio::time::Instant::now();
-    let outcome = ensure_works(context, obsolete, &binding, &template, failures).await;
+    let outcome = render_works(context, obsolete, &object, &binding, &template, failures).await;
     context.metrics.sync_work.took(&[result(&outcome)], started.elapsed());
     match outcome {
         Ok(wrote) => {
@@ -288,14 +288,41 @@ async fn delete_obsolete_works(context: &Context, obsolete: &ObsoleteWorks, key:
     Ok(Next::Done)
 }
 
-/// Returns whether a Work was written.
+/// Writes the Works, and then deletes those that they replace. Returns whether anything was written.
+async fn render_works(
+    context: &Context,
+    obsolete: &ObsoleteWorks,
+    object: &Arc<Object>,
+    binding: &Binding,
+    template: &Object,
+    failures: &mut Failures,
+) -> Result<bool> {
+    let (wrote, rendered) = ensure_works(context, obsolete, binding, template, failures).await?;
+    let (label, id) = (binding.scope.binding_id_label(), binding.permanent_id());
+    let works = context.written_works.over(works_of(context, binding), |work| work.label(label) == Some(id));
+    let is_left = |work: &Arc<Object>| {
+        let of_another = !work.is_deleting() && WorkKey::of(work).is_some_and(|key| !rendered.contains(&key));
+        of_another && Work::from_object(work).is_ok_and(|work| works::is_replaced(&work, &rendered))
+    };
+    let replaced: Vec<_> = works.iter().filter(|work| is_left(work)).collect();
+    if replaced.is_empty() {
+        return Ok(wrote);
+    }
+    if !is_newest(context, object).await? {
+        return Err(Error::Wait(format!("{} {} is newer than the cache", Binding::kind(binding.scope), binding.key())));
+    }
+    delete_works(context, replaced.into_iter()).await?;
+    Ok(true)
+}
+
+/// Returns whether a Work was written, and the Works that are dispatched.
 async fn ensure_works(
     context: &Context,
     obsolete: &ObsoleteWorks,
     binding: &Binding,
     template: &Object,
     failures: &mut Failures,
-) -> Result<bool> {
+) -> Result<(bool, Vec<WorkKey>)> {
     let tree = decoded(template, template.to_tree())?;
     let targets = works::targets(&binding.spec).into_iter();
     let known = targets.filter_map(|target| Some((context.clusters.get(&target.name)?, target)));
@@ -318,16 +345,22 @@ async fn ensure_works(
     let mut errors = Vec::new();
     let (mut works, mut applied) = (Vec::with_capacity(rendered.len()), Vec::with_capacity(rendered.len()));
     for work in rendered {
-        match work {
+        let own = |rendered| own(context, binding, rendered, failures);
+        match work.map_err(|error| error.to_string()).and_then(own) {
             Ok(rendered) => {
                 works.push(rendered.work);
                 applied.push((rendered.cluster, rendered.applied));
             }
-            Err(error) => errors.push(error.to_string()),
+            Err(error) => errors.push(error),
         }
     }
-    let keyed = applied.iter().zip(&works).map(|((cluster, _), work)| WorkKey::new(cluster, &work.metadata.name));
-    let new: Vec<WorkKey> = keyed.filter(|key| context.written_works.get(key).is_none()).collect();
+    let keyed = applied.iter().zip(&works);
+    let keyed = keyed.map(|((cluster, _), work)| (WorkKey::new(cluster, &work.metadata.name), work));
+    let (new, dispatched) = keyed.fold((Vec::new(), Vec::new()), |(mut new, mut dispatched), (key, work)| {
+        new.extend(context.written_works.get(&key).is_none().then(|| key.clone()));
+        dispatched.extend((work.spec.suspend_dispatching != Some(true)).then_some(key));
+        (new, dispatched)
+    });
     new.iter().for_each(|key| obsolete.creating(key.clone(), origin(binding)));
     let written = work_writes::write_all(context, works).await;
     new.iter().for_each(|key| note_created(context, obsolete, key));
@@ -350,8 +383,40 @@ async fn ensure_works(
     }
     match conflicts > 0 && conflicts == errors.len() {
         true => Err(Error::Outdated(errors)),
-        false => all(errors).map(|()| wrote),
+        false => all(errors).map(|()| (wrote, dispatched)),
     }
+}
+
+/// The other binding that has a Work of this name: an override gives two objects one name.
+fn other_owner(context: &Context, binding: &Binding, work: &Work) -> Option<BindingKey> {
+    let (label, id) = (binding.scope.binding_id_label(), binding.permanent_id());
+    let is_own = |existing: &Object| existing.label(label) == Some(id);
+    let existing = context.written_works.get(&work.key()).filter(|it| !it.is_deleting() && !is_own(it))?;
+    Scope::ALL.into_iter().find_map(|scope| {
+        let name = existing.annotation(scope.binding_name_annotation())?;
+        let namespace = scope.binding_namespace_annotation().and_then(|key| existing.annotation(key));
+        let key = BindingKey::namespaced(namespace.unwrap_or_default(), name);
+        let other = context.bindings(scope).cache().get(&key).filter(|other| !other.is_deleting())?;
+        let id = existing.label(scope.binding_id_label());
+        (key != binding.key() && id.is_some() && other.label(scope.binding_id_label()) == id).then_some(key)
+    })
+}
+
+/// The rendered Work, unless another binding has it.
+fn own(
+    context: &Context,
+    binding: &Binding,
+    rendered: Rendered,
+    failures: &mut Failures,
+) -> std::result::Result<Rendered, String> {
+    let Some(other) = other_owner(context, binding, &rendered.work) else { return Ok(rendered) };
+    let (kind, work, cluster) = (Binding::kind(other.scope()), rendered.work.key(), rendered.cluster);
+    let error = format!(
+        "the copy in cluster {cluster} has the name of another one: work {work} belongs to {kind} {other}; change the \
+         name in one of the override policies"
+    );
+    failures.insert(cluster, error.clone());
+    Err(error)
 }
 
 /// After the creation of a Work. The cache may have the Work before the response arrives.

@@ -78,6 +78,22 @@ pub fn orphans<'a>(spec: &ResourceBindingSpec, works: impl IntoIterator<Item = &
     works.into_iter().filter(|work| !expected.contains(work.cluster())).collect()
 }
 
+/// Whether a Work is to be deleted, because its cluster has one of another object now: an override changed the name.
+/// `rendered` are the Works of all clusters that are not suspended.
+pub fn is_replaced(work: &Work, rendered: &[WorkKey]) -> bool {
+    let Ok(key) = WorkKey::of_work(work) else { return false };
+    let mut here = rendered.iter().filter(|it| it.cluster() == key.cluster()).peekable();
+    if here.peek().is_none() || here.any(|it| *it == key) {
+        return false;
+    }
+    // A Work whose name is not derived from its object may be of the same object as the rendered one.
+    let manifest = work.spec.workload.manifests.first().and_then(|manifest| manifest.to_value().ok());
+    manifest.is_some_and(|manifest| {
+        let object = Template(&manifest);
+        names::work_name(object.kind(), object.name(), object.namespace()) == work.metadata.name
+    })
+}
+
 /// Whether Works must wait: an old copy that is purged directly is still there.
 pub fn waits_for_purge<'a>(spec: &ResourceBindingSpec, works: impl IntoIterator<Item = &'a WorkKey>) -> bool {
     let leaving: BTreeSet<&str> = spec

@@ -237,6 +237,70 @@ async fn an_unmanaged_object_is_unchanged() {
     plane.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_copy_with_another_name_replaces_the_former_one() {
+    let plane = Plane::start().await;
+    create_application(&plane).await;
+    let renamed = ObjectKey::namespaced("demo", "renamed");
+    let (m1, m2) = (plane.member("m1"), plane.member("m2"));
+    let overrides = ApiResource::namespaced("policy.karmada.io", "v1alpha1", "OverridePolicy", "overridepolicies");
+    let rename = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+        "metadata": {"name": "rename", "namespace": "demo"}, "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}],
+            "overrideRules": [{"targetCluster": {"clusterNames": ["m1"]}, "overriders": {"plaintext": [
+                {"path": "/metadata/name", "operator": "replace", "value": "renamed"}]}}]}});
+    let rename = plane.create(overrides.clone(), rename).await.key();
+    let only = async |there: &ObjectKey, gone: &ObjectKey| {
+        get(&m1, &deployments(), there).await?;
+        get(&m1, &deployments(), gone).await.is_none().then_some(())
+    };
+    plane.until("the copy has the new name alone", async || only(&renamed, &web()).await).await;
+    plane.client.delete(&overrides, &rename, &client::DeleteOptions::default()).await.expect("the deletion");
+    plane.until("the copy has the former name alone", async || only(&web(), &renamed).await).await;
+    assert!(get(&m2, &deployments(), &web()).await.is_some(), "the override is of another cluster");
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renamed_copy_does_not_replace_that_of_another_template() {
+    let plane = Plane::start().await;
+    let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    for name in ["mine", "theirs"] {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "demo"}, "data": {"of": name}});
+        plane.create(maps.clone(), map).await;
+    }
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "maps", "namespace": "demo"}, "spec": {"placement": {"clusterAffinity": {"clusterNames": ["m1"]}},
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}]}});
+    plane.create(policies(), policy).await;
+    let (m1, mine, theirs) =
+        (plane.member("m1"), ObjectKey::namespaced("demo", "mine"), ObjectKey::namespaced("demo", "theirs"));
+    let both = async || {
+        get(&m1, &maps, &mine).await?;
+        get(&m1, &maps, &theirs).await
+    };
+    plane.until("both copies exist", both).await;
+    plane.settle().await;
+    let overrides = ApiResource::namespaced("policy.karmada.io", "v1alpha1", "OverridePolicy", "overridepolicies");
+    let rename = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+        "metadata": {"name": "rename", "namespace": "demo"}, "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "mine"}],
+            "overrideRules": [{"overriders": {"plaintext": [
+                {"path": "/metadata/name", "operator": "replace", "value": "theirs"}]}}]}});
+    plane.create(overrides, rename).await;
+    let resource = Binding::api_resource(Scope::Namespaced);
+    let refused = async || {
+        let binding = plane.get(&resource, &ObjectKey::namespaced("demo", "mine-configmap")).await?;
+        let message = binding["status"]["aggregatedStatus"][0]["appliedMessage"].as_str()?.to_owned();
+        message.contains("belongs to ResourceBinding demo/theirs-configmap").then_some(())
+    };
+    plane.until("the conflict is reported", refused).await;
+    plane.settle().await;
+    assert_eq!(get(&m1, &maps, &theirs).await.expect("it stays")["data"]["of"], "theirs");
+    assert!(get(&m1, &maps, &mine).await.is_some(), "the former copy stays until its successor is written");
+    plane.shutdown().await;
+}
+
 /// A policy has its own ID under the label of a claim. The API server refuses to change it there.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_policy_that_selects_policies_does_not_release_itself() {

@@ -202,6 +202,36 @@ fn works_of_removed_clusters_are_orphans() {
 }
 
 #[test]
+fn works_of_former_names_are_replaced() {
+    let mut policy = Override::named(&ObjectKey::namespaced("default", "p"));
+    policy.spec = serde_json::from_value(json!({"overrideRules": [{"overriders": {"plaintext": [
+        {"path": "/metadata/name", "operator": "replace", "value": "renamed"}]}}]}))
+    .unwrap();
+    let (interpreter, clusters) = (Interpreter::default(), clusters());
+    let works = |overrides: &[Override], clusters_of: Value| -> Vec<Work> {
+        let inputs = Inputs { interpreter: &interpreter, clusters: &clusters, overrides, state_injection: false };
+        let binding = binding(json!({"clusters": clusters_of}));
+        let rendered = render(&binding, Template(&deployment()), inputs);
+        rendered.into_iter().map(|rendered| rendered.unwrap().work).collect()
+    };
+    let keys = |works: &[Work]| works.iter().map(|work| WorkKey::of_work(work).unwrap()).collect::<Vec<_>>();
+    let both = json!([{"name": "m1"}, {"name": "m2"}]);
+    let (former, renamed) = (works(&[], both.clone()), works(&[policy], both));
+    let (m1, other) = (&former[0], &renamed[0]);
+    let mut unnamed = m1.clone();
+    unnamed.metadata.name = "by-another-version".into();
+    for (what, work, rendered, expected) in [
+        ("its own", m1, keys(&former), false),
+        ("of the former name", m1, keys(&renamed), true),
+        ("of the changed name", other, keys(&former), true),
+        ("in a cluster without one", m1, keys(&renamed[1..]), false),
+        ("of an unknown naming", &unnamed, keys(&renamed), false),
+    ] {
+        assert_eq!(is_replaced(work, &rendered), expected, "{what}");
+    }
+}
+
+#[test]
 fn which_completions_are_divided() {
     let job = |kind: &str| {
         json!({"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "j", "namespace": "default"},
