@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, StatusReason};
 use client::{ListOptions, MapError, Patch, PatchOptions};
 use controller_runtime::{Next, Priority, ShortPolls};
 use karmada_api::constants::templates::SKIPPED_GROUPS;
@@ -58,7 +58,14 @@ impl Detector {
                 }
             };
             let namespace = (!namespace.is_empty()).then_some(namespace);
-            for key in self.claimed(&resource, namespace, scope, id).await? {
+            let claimed = match self.claimed(&resource, namespace, scope, id).await {
+                Ok(claimed) => claimed,
+                Err(error) => {
+                    errors.push(error.to_string());
+                    continue;
+                }
+            };
+            for key in claimed {
                 let binding = propagation_binding_key(&resource, &key);
                 if let Err(error) = self.release(&binding, &resource, &key, scope, id).await {
                     errors.push(error.to_string());
@@ -106,7 +113,11 @@ impl Detector {
             return Ok(informer.cache().list(namespace).iter().filter(|o| claimed(o)).map(|o| o.key()).collect());
         }
         let options = ListOptions::labels(format!("{label}={id}"));
-        let list = self.context.client.list(resource, namespace, &options).await;
+        let list = match self.context.client.list(resource, namespace, &options).await {
+            // A kind of requests, such as a review, has no objects.
+            Err(error) if error.reason() == Some(StatusReason::MethodNotAllowed) => return Ok(Vec::new()),
+            list => list,
+        };
         let list = list.during(|| format!("listing claimed {}", resource.plural))?;
         Ok(list.items.iter().map(|object| object.key()).collect())
     }

@@ -322,6 +322,20 @@ async fn a_deleted_policy_that_selects_policies_does_not_release_itself() {
     plane.shutdown().await;
 }
 
+/// Such a kind cannot be listed.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_selects_a_kind_without_objects_can_be_deleted() {
+    let plane = Plane::start().await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "of-requests", "namespace": "demo"},
+        "spec": {"placement": weights(1, 1), "resourceSelectors": [{"apiVersion": "v1", "kind": "Binding"}]}});
+    let key = plane.create(policies(), policy).await.key();
+    plane.settle().await;
+    plane.client.delete(&policies(), &key, &client::DeleteOptions::default()).await.expect("the deletion");
+    plane.until("the policy is gone", async || plane.get(&policies(), &key).await.is_none().then_some(())).await;
+    plane.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn deleting_a_policy_keeps_the_copies() {
     let plane = Plane::start().await;
