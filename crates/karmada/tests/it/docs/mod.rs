@@ -25,7 +25,7 @@ const LIMITS: &[(&str, usize)] = &[
     // Measurements that take minutes.
     ("docs/benchmarks.md", 11),
     // Approval of a request that an agent makes months later.
-    ("docs/certificates.md", 1),
+    ("docs/certificates.md", 2),
     // The etcd of another control plane.
     ("docs/adopting-a-karmada.md", 4),
     // An etcd, which is another program.
