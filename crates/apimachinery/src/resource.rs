@@ -250,8 +250,13 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Texts for `Warning` headers.
-    fn warnings(&self, _object: &Value) -> Vec<String> {
+    /// The errors of an update, and texts for `Warning` headers.
+    fn check_update(&self, context: &RequestContext, old: &Value, object: &Value) -> (ErrorList, Vec<String>) {
+        (self.validate_update(context, old, object), self.warnings(context, Some(old), object))
+    }
+
+    /// Texts for `Warning` headers about an accepted object; `old` is the stored one before an update.
+    fn warnings(&self, _context: &RequestContext, _old: Option<&Value>, _object: &Value) -> Vec<String> {
         Vec::new()
     }
 

@@ -125,8 +125,9 @@ impl Strategy for BuiltIn {
         habits::status_metadata(&self.group, &self.kind)
     }
 
-    fn warnings(&self, object: &Value) -> Vec<String> {
-        warnings::of(&self.group, &self.kind, object)
+    fn warnings(&self, context: &RequestContext, old: Option<&Value>, object: &Value) -> Vec<String> {
+        let (group, kind, subresource) = (&*self.group, &*self.kind, &*context.subresource);
+        warnings::of(&warnings::Written { group, kind, subresource, old, object })
     }
 
     fn name_rule(&self) -> NameRule {

@@ -46,6 +46,7 @@ mod volumes;
 mod windows;
 mod workloads;
 
+pub(crate) use addresses::{masked, parse as parse_range};
 pub(crate) use annotations::APPARMOR;
 use at::At;
 use table::{Node, Rule, UpdateOrder};

@@ -129,8 +129,12 @@ impl Strategy for Own {
         self.inner.status_metadata()
     }
 
-    fn warnings(&self, object: &Value) -> Vec<String> {
-        self.inner.warnings(object)
+    fn check_update(&self, context: &RequestContext, old: &Value, object: &Value) -> (ErrorList, Vec<String>) {
+        self.inner.check_update(context, old, object)
+    }
+
+    fn warnings(&self, context: &RequestContext, old: Option<&Value>, object: &Value) -> Vec<String> {
+        self.inner.warnings(context, old, object)
     }
 
     fn has_generation(&self) -> bool {

@@ -171,7 +171,7 @@ impl Call<'_> {
         self.validate_status_of(&request).await?;
         self.server.admission.validate(&request).await?;
         let mut warnings = self.server.admission.warnings(&request);
-        warnings.extend(strategy.warnings(&object));
+        warnings.extend(strategy.warnings(&context, None, &object));
         warnings.extend(duplicates);
         if self.resource.info.custom {
             warnings.extend(finalizer_warnings(None, &object));

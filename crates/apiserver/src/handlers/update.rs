@@ -223,20 +223,22 @@ impl Call<'_> {
             let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
             let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
             self.server.admission.validate_by_user_programs(&request).await?;
-            return Ok(Written::Unchanged(Changed { object: Arc::clone(served), warnings: Vec::new() }));
+            let warnings = strategy.warnings(&context, Some(old), &new);
+            return Ok(Written::Unchanged(Changed { object: Arc::clone(served), warnings }));
         }
         let mut wrong = self.metadata_errors(old, &new);
         if self.has_core_metadata() {
             wrong.extend(names::validate_core_finalizers(&new["metadata"], &Path::new("metadata")));
         }
-        wrong.extend(strategy.validate_update(&context, old, &new));
+        let (errors, texts) = strategy.check_update(&context, old, &new);
+        wrong.extend(errors);
         self.refuse_invalid(&key.name, &wrong)?;
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
         self.validate_status_of(&request).await?;
         self.server.admission.validate(&request).await?;
         let mut warnings = self.server.admission.warnings(&request);
-        warnings.extend(strategy.warnings(&new));
+        warnings.extend(texts);
         warnings.extend(duplicates);
         if self.resource.info.custom {
             warnings.extend(finalizer_warnings(Some(old), &new));

@@ -39,7 +39,7 @@ fn strict_ranges(ranges: &[Value], at: &At<'_>, errors: &mut ErrorList) {
 }
 
 /// An address and its prefix length; leading zeros are ignored.
-fn parse(range: &str) -> Option<(IpAddr, u32)> {
+pub(crate) fn parse(range: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = range.split_once('/')?;
     let plain = |octet: &str| -> Option<String> { Some(octet.parse::<u8>().ok()?.to_string()) };
     let address: IpAddr = match address.parse() {
@@ -74,7 +74,7 @@ fn range_complaint(range: &str) -> Option<String> {
     (range != canonical).then(|| format!("must be in canonical form ({})", go_quoted(&canonical)))
 }
 
-fn masked(address: IpAddr, length: u32) -> IpAddr {
+pub(crate) fn masked(address: IpAddr, length: u32) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) & u32::MAX.checked_shl(32 - length).unwrap_or(0)).into()),
         IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & u128::MAX.checked_shl(128 - length).unwrap_or(0)).into()),

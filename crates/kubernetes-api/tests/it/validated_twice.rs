@@ -115,7 +115,10 @@ fn unchanged_objects_get_no_additional_errors() {
                     strategy.validate_update(&context(subresource), &before, &object);
                     strategy.validate_update(&context(subresource), &object, &before);
                 }
-                strategy.warnings(&object);
+                for subresource in ["", "status"] {
+                    strategy.warnings(&context(subresource), None, &object);
+                    strategy.warnings(&context(subresource), Some(&before), &object);
+                }
             }
         }
     }
