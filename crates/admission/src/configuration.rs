@@ -1,5 +1,6 @@
 //! The file of `--admission-control-config-file`: an `AdmissionConfiguration`, whose plugins may have credentials for
-//! webhooks. A configuration that would have no effect is refused.
+//! webhooks, and defaults and exemptions of the Pod Security Standards. A configuration that would have no effect is
+//! refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,14 +24,17 @@ const OLD_OF_WEBHOOKS: FileKind =
     FileKind { api_versions: &["apiserver.config.k8s.io/v1alpha1"], kind: "WebhookAdmission" };
 const MUTATING: &str = "MutatingAdmissionWebhook";
 const VALIDATING: &str = "ValidatingAdmissionWebhook";
+const POD_SECURITY: &str = "PodSecurity";
 
-/// The credentials of both kinds of webhooks.
+/// The configurations of the plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// Credentials for mutating webhooks.
     pub mutating: Credentials,
     /// Credentials for validating webhooks.
     pub validating: Credentials,
+    /// The Pod Security Standards.
+    pub pod_security: plugins::PodSecurityConfiguration,
 }
 
 /// Why a configuration cannot be used. The message names the plugin and the field.
@@ -101,6 +105,10 @@ impl Configuration {
             match plugin.name.as_str() {
                 MUTATING => configuration.mutating = of_webhooks(content, directory, read).map_err(at)?,
                 VALIDATING => configuration.validating = of_webhooks(content, directory, read).map_err(at)?,
+                POD_SECURITY => {
+                    let read = plugins::PodSecurityConfiguration::read(&content);
+                    configuration.pod_security = read.map_err(Refused::from).map_err(at)?;
+                }
                 other if !plugins::is_known(other) => {
                     return Err(at(Refused("is unknown; check the spelling".to_owned())));
                 }
@@ -255,6 +263,21 @@ current-context: c
         )
     }
 
+    fn pod_security(fields: &str) -> String {
+        format!(
+            "- name: PodSecurity\n  configuration: {{apiVersion: pod-security.admission.config.k8s.io/v1, \
+             kind: PodSecurityConfiguration, {fields}}}\n"
+        )
+    }
+
+    #[test]
+    fn pod_security_has_defaults_and_exemptions() {
+        let found = of_plugins(&pod_security("defaults: {enforce: baseline}, exemptions: {namespaces: [kube-system]}"));
+        let found = found.expect("a configuration").pod_security;
+        assert_eq!(found.defaults.enforce.to_string(), "baseline:latest");
+        assert_eq!(found.exemptions.namespaces, ["kube-system"]);
+    }
+
     #[test]
     fn webhooks_have_the_users_of_a_kubeconfig() {
         let found = of_plugins(&webhook(VALIDATING, "hooks/users")).expect("a configuration");
@@ -285,11 +308,17 @@ current-context: c
             (format!("{0}{0}", webhook(MUTATING, "hooks/users")), "is listed twice"),
             ("- {name: Nope}\n".into(), "plugin \"Nope\": is unknown; check the spelling"),
             ("- {name: PodSecurity}\n".into(), ""),
-            ("- {name: PodSecurity, configuration: {apiVersion: a, kind: b}}\n".into(), ""),
+            ("- {name: Priority, configuration: {apiVersion: a, kind: b}}\n".into(), ""),
             (
-                "- {name: PodSecurity, configuration: {defaults: {}}}\n".into(),
+                "- {name: Priority, configuration: {defaults: {}}}\n".into(),
                 "its configuration is not part of this version",
             ),
+            (
+                "- {name: PodSecurity, configuration: {apiVersion: a, kind: b}}\n".into(),
+                "plugin \"PodSecurity\": it is a b, not an pod-security.admission.config.k8s.io/v1 \
+                 PodSecurityConfiguration",
+            ),
+            (pod_security("defaults: {enforce: x}"), "plugin \"PodSecurity\": defaults.enforce: Invalid value: \"x\""),
             ("- {name: ResourceQuota, path: absent}\n".into(), "cannot read /etc/k/absent"),
             ("- {name: PodSecurity, configuration: {}, path: a}\n".into(), "has both path and configuration"),
             ("- {name: PodSecurity, more: 1}\n".into(), "unknown field `more`"),

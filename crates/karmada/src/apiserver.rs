@@ -6,7 +6,7 @@ use std::sync::Arc;
 use admission::{ConversionCalls, UserAdmission};
 use anyhow::Context as _;
 use apimachinery::resource::Resource;
-use apiserver::admit::plugins::Switches;
+use apiserver::admit::plugins::{self, Switches};
 use apiserver::auth::authn::StaticTokens;
 use apiserver::cache::Apart;
 use apiserver::{Admission, ApiServer, Route, ServerConfig};
@@ -132,7 +132,15 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let rules = Rules::new(world.clone(), options.admission);
     let identity = options.identity.open(&options.service_accounts.issuers).await?;
     let tokens = options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
-    let around = ServerContext { data: &data, identity: &identity, rules: &rules, tokens: tokens.clone(), world };
+    let admission = options.admission_configuration()?;
+    let around = ServerContext {
+        data: &data,
+        identity: &identity,
+        rules: &rules,
+        tokens: tokens.clone(),
+        world,
+        admission: &admission,
+    };
     let store = engine.readable(identity.store(engine.store(), engine.places()));
     if let Kind::Etcd(settings) = &options.store {
         let obstacle = adoption::installation::obstacle(&*store).await.context("reading the store")?;
@@ -162,8 +170,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     }
     // Documents serve the paths of all other group versions.
     config.routes.insert(0, Arc::clone(&aggregation) as Arc<dyn Route>);
-    let webhooks = options.admission_configuration()?;
-    let users = Arc::new(UserAdmission::new(webhooks, &options.plugins, world.clone()));
+    let users = Arc::new(UserAdmission::new(admission, &options.plugins, world.clone()));
     config.admission.push(Arc::clone(&users) as Arc<dyn Admission>);
     let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
@@ -397,7 +404,7 @@ impl Opened {
 /// # Errors
 /// The invalid flag.
 pub fn check(options: &Options) -> anyhow::Result<()> {
-    apiserver::admit::plugins::check(&options.plugins)?;
+    plugins::check(&options.plugins)?;
     options.listen.check()?;
     anyhow::ensure!(
         options.backups.is_none() || !matches!(options.store, Kind::Etcd(_)),
@@ -451,6 +458,7 @@ struct ServerContext<'a> {
     /// Those of `--token-auth-file`.
     tokens: Option<StaticTokens>,
     world: &'a World,
+    admission: &'a ::admission::Configuration,
 }
 
 fn server_config(
@@ -459,7 +467,7 @@ fn server_config(
     store: Arc<dyn Store>,
     around: ServerContext<'_>,
 ) -> anyhow::Result<ServerConfig> {
-    let ServerContext { data, identity, rules, tokens, world } = around;
+    let ServerContext { data, identity, rules, tokens, world, admission } = around;
     let version = access::version();
     let audiences = options.identity.authentication.audiences(&options.service_accounts.issuers);
     let accepted = access::Accepted {
@@ -469,7 +477,8 @@ fn server_config(
         front_proxy: options.listen.front_proxies.as_ref().map(FrontProxies::method),
         static_tokens: tokens,
     };
-    let mut admission = apiserver::admit::plugins::built_in(options.services.clone(), world, &options.plugins)?;
+    let settings = plugins::Settings { world, pod_security: admission.pod_security.clone() };
+    let mut admission = plugins::configured(options.services.clone(), &settings, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
     admission.push(Arc::new(ClusterAdmission::new(options.admission.allow_http_endpoints)));
     admission.push(Arc::new(AgentRules::default()));

@@ -79,6 +79,14 @@ impl Chain {
         Ok(())
     }
 
+    /// Validates a write that changes nothing.
+    pub(crate) async fn validate_unchanged(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        for plugin in self.concerned(request).filter(|plugin| plugin.validates_unchanged()) {
+            plugin.validate(request).await?;
+        }
+        Ok(())
+    }
+
     /// All plugins, in order.
     pub(crate) fn plugins(&self) -> &[Arc<dyn Admission>] {
         &self.plugins

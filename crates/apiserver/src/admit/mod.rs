@@ -370,6 +370,11 @@ pub trait Admission: Send + Sync + 'static {
         false
     }
 
+    /// Whether it validates writes that change nothing.
+    fn validates_unchanged(&self) -> bool {
+        self.runs_user_programs()
+    }
+
     /// Whether it runs after all plugins that do not.
     fn runs_last(&self) -> bool {
         false

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+pub use kubernetes_api::admission::pod_security::Configuration as PodSecurityConfiguration;
 use kubernetes_api::services::Ranges;
 use world::World;
 
@@ -10,6 +11,7 @@ use crate::admit::Admission;
 use crate::admit::priority::Priorities;
 use crate::admit::services::ServiceAddresses;
 
+mod pod_security;
 mod pods;
 mod quota;
 mod storage;
@@ -17,7 +19,7 @@ mod table;
 
 /// The implementation of a plugin.
 enum Make {
-    Plugin(fn(&World) -> Arc<dyn Admission>),
+    Plugin(fn(&Settings<'_>) -> Arc<dyn Admission>),
     /// Built into the server, which checks whether it is enabled.
     Inside,
     /// Neither switch changes anything: its objects are served and have no effect, another plugin does the same, or it
@@ -55,12 +57,12 @@ const TABLE: &[Row] = &[
     off("NamespaceExists", Make::NoEffect),
     missing("LimitPodHardAntiAffinityTopology"),
     on("LimitRanger", Make::Plugin(|_| Arc::new(pods::LimitRanger::default()))),
-    on("ServiceAccount", Make::Plugin(|world| Arc::new(pods::ServiceAccounts::new(world.clone())))),
+    on("ServiceAccount", Make::Plugin(|settings| Arc::new(pods::ServiceAccounts::new(settings.world.clone())))),
     off("NodeRestriction", Make::NoEffect),
     on("TaintNodesByCondition", Make::Plugin(|_| Arc::new(pods::NodeTaints))),
     missing("AlwaysPullImages"),
     missing("ImagePolicyWebhook"),
-    on("PodSecurity", Make::Plugin(|_| Arc::new(pods::PodSecurity::default()))),
+    on("PodSecurity", Make::Plugin(|settings| Arc::new(pod_security::PodSecurity::new(settings.pod_security.clone())))),
     missing("PodNodeSelector"),
     on("Priority", Make::Plugin(|_| Arc::new(Priorities::default()))),
     on("DefaultTolerationSeconds", Make::Plugin(|_| Arc::new(pods::Tolerations))),
@@ -105,6 +107,14 @@ impl Switches {
     }
 }
 
+/// What plugins are made from.
+pub struct Settings<'w> {
+    /// The clock and the randomness.
+    pub world: &'w World,
+    /// The policies of namespaces without labels, and the requests that are not evaluated.
+    pub pod_security: PodSecurityConfiguration,
+}
+
 /// A name in the flags that cannot be obeyed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the messages describe the variants")]
@@ -122,12 +132,24 @@ pub enum SwitchError {
 /// # Errors
 /// When a name is unknown, not implemented, or in both lists.
 pub fn built_in(services: Ranges, world: &World, switches: &Switches) -> Result<Vec<Arc<dyn Admission>>, SwitchError> {
+    configured(services, &Settings { world, pod_security: PodSecurityConfiguration::default() }, switches)
+}
+
+/// As [`built_in`], with the plugins' settings.
+///
+/// # Errors
+/// As [`built_in`].
+pub fn configured(
+    services: Ranges,
+    settings: &Settings<'_>,
+    switches: &Switches,
+) -> Result<Vec<Arc<dyn Admission>>, SwitchError> {
     check(switches)?;
     let mut plugins: Vec<Arc<dyn Admission>> = Vec::new();
     let mut off = Vec::new();
     for row in TABLE {
         match (&row.make, switches.has(row.name)) {
-            (Make::Plugin(make), true) => plugins.push(make(world)),
+            (Make::Plugin(make), true) => plugins.push(make(settings)),
             (Make::Inside, false) => off.push(row.name),
             _ => {}
         }

@@ -222,7 +222,7 @@ impl Call<'_> {
             self.refuse_invalid(&key.name, &strategy.validate_unchanged(&new))?;
             let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
             let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
-            self.server.admission.validate_by_user_programs(&request).await?;
+            self.server.admission.validate_unchanged(&request).await?;
             let warnings = strategy.warnings(&context, Some(old), &new);
             return Ok(Written::Unchanged(Changed { object: Arc::clone(served), warnings }));
         }

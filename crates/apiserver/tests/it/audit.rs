@@ -18,7 +18,7 @@ use transport::{Identity, Request};
 use crate::objects::{config_maps, server};
 
 #[derive(Default)]
-struct Memory {
+pub(crate) struct Memory {
     events: Mutex<Vec<Value>>,
     fails: bool,
 }
@@ -32,18 +32,24 @@ impl Sink for Memory {
 }
 
 impl Memory {
-    fn take_events(&self) -> Vec<Value> {
+    pub(crate) fn take_events(&self) -> Vec<Value> {
         std::mem::take(&mut *self.events.lock())
     }
 }
 
 async fn audited(rules: &str, fails: bool) -> (ApiServer, Client, Arc<Memory>) {
     let (server, client) = server().await;
+    let memory = recorded(&server, rules, fails);
+    (server, client, memory)
+}
+
+/// The events of the server from now on.
+pub(crate) fn recorded(server: &ApiServer, rules: &str, fails: bool) -> Arc<Memory> {
     let text = format!("{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: {rules}}}");
     let policy = Policy::parse(text.as_bytes()).expect("a policy").policy;
     let memory = Arc::new(Memory { fails, ..Memory::default() });
     server.audit(Auditor::new(policy, vec![memory.clone()], &server.shared().metrics));
-    (server, client, memory)
+    memory
 }
 
 /// A request as from a socket, without an identity if `user` is `None`.

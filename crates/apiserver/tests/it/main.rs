@@ -20,6 +20,7 @@ mod operation;
 mod overload;
 mod parity;
 mod plugins;
+mod pod_security;
 mod pods;
 mod properties;
 mod protocol;

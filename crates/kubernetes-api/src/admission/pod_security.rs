@@ -1,7 +1,6 @@
-//! The Pod Security Standards: the level that a namespace requires in its labels, and a pod's violations of it. The
-//! version of a label is parsed but not applied: the newest version always counts.
+//! The Pod Security Standards: the levels and versions that the labels of a namespace require, and a pod's violations
+//! of them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use apimachinery::field::{Error, ErrorList, Path};
@@ -10,10 +9,21 @@ use serde_json::Value;
 use super::{list, text};
 
 mod checks;
+mod configuration;
+mod decision;
+mod namespaces;
 
-const PREFIX: &str = "pod-security.kubernetes.io/";
+pub use checks::Violation;
+pub use configuration::{Configuration, Exemptions};
+pub use decision::{Outcome, Subject, is_significant_update};
+pub use namespaces::{Existing, NamespaceOutcome, evaluation_order};
 
+/// Labels and audit annotations begin with it.
+pub const PREFIX: &str = "pod-security.kubernetes.io/";
+
+/// A set of rules; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are those of the standards")]
 pub enum Level {
     Privileged,
     Baseline,
@@ -39,11 +49,57 @@ impl Level {
     }
 }
 
+const UNKNOWN_LEVEL: &str = "must be one of privileged, baseline, restricted";
+const UNKNOWN_VERSION: &str = "must be \"latest\" or \"v1.x\"";
+
+/// The release of Kubernetes whose rules apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// Of release 1.N.
+    Minor(u32),
+    /// Of the newest release that changed a rule.
+    Latest,
+}
+
+impl Version {
+    fn parse(text: &str) -> Option<Self> {
+        if text == "latest" {
+            return Some(Self::Latest);
+        }
+        let digits = text.strip_prefix("v1.").filter(|digits| *digits == "0" || !digits.starts_with('0'))?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten().map(Self::Minor)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Minor(minor) => write!(f, "v1.{minor}"),
+            Self::Latest => f.write_str("latest"),
+        }
+    }
+}
+
 /// A level and the required version of the standards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the type describes them")]
 pub struct Policy {
     pub level: Level,
-    version: String,
+    pub version: Version,
+}
+
+impl Policy {
+    const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
+
+    /// Versions of the privileged level do not differ.
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self == other || (self.level == Level::Privileged && other.level == Level::Privileged)
+    }
+
+    /// The violations of a pod, in upstream's order.
+    pub fn violations(&self, metadata: &Value, spec: &Value) -> Vec<Violation> {
+        checks::run(self, metadata, spec)
+    }
 }
 
 impl fmt::Display for Policy {
@@ -52,58 +108,96 @@ impl fmt::Display for Policy {
     }
 }
 
-fn is_version(text: &str) -> bool {
-    let minor = text.strip_prefix("v1.").filter(|minor| *minor == "0" || !minor.starts_with('0'));
-    text == "latest" || minor.is_some_and(|minor| minor.parse::<u32>().is_ok())
+/// The policies of a namespace, one for each mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policies {
+    /// Pods that violate it are refused.
+    pub enforce: Policy,
+    /// Violations are recorded in the audit log.
+    pub audit: Policy,
+    /// Violations are reported to the client.
+    pub warn: Policy,
 }
 
-/// The policy of a namespace in one mode: `enforce` or `warn`.
-pub fn policy(labels: &BTreeMap<String, String>, mode: &str) -> Policy {
-    let label = |suffix: &str| labels.get(&format!("{PREFIX}{mode}{suffix}")).map(String::as_str);
-    let version = label("-version").filter(|text| is_version(text)).unwrap_or("latest").to_owned();
-    match label("").map(Level::parse) {
-        None => Policy { level: Level::Privileged, version },
-        // An invalid level is treated as `restricted`, the strictest.
-        Some(level) => Policy { level: level.unwrap_or(Level::Restricted), version },
+impl Default for Policies {
+    fn default() -> Self {
+        Self { enforce: Policy::PRIVILEGED, audit: Policy::PRIVILEGED, warn: Policy::PRIVILEGED }
     }
 }
 
-/// Errors in the labels of a namespace.
-pub fn label_errors(labels: &Value) -> ErrorList {
-    let at = Path::new("metadata").child("labels");
-    let mut errors = ErrorList::new();
-    for mode in ["enforce", "audit", "warn"] {
-        for (suffix, valid, detail) in [
-            ("", level_is_known as fn(&str) -> bool, "must be one of privileged, baseline, restricted"),
-            ("-version", is_version, "must be \"latest\" or \"v1.x\""),
-        ] {
-            let key = format!("{PREFIX}{mode}{suffix}");
-            if let Some(value) = labels[&key].as_str().filter(|value| !valid(value)) {
-                errors.push(Error::invalid(&at.key(&key), value, detail));
+impl Policies {
+    /// The policies that the labels of a namespace require, and the labels that are invalid. Without a label, the
+    /// default counts; an invalid level is the strictest one in mode `enforce`, and the most lenient one in the others.
+    pub fn of(labels: &Value, defaults: &Self) -> (Self, ErrorList) {
+        let (mut policies, mut errors) = (*defaults, ErrorList::new());
+        let at = Path::new("metadata").child("labels");
+        for (mode, policy, if_invalid) in policies.modes_mut() {
+            let label = format!("{PREFIX}{mode}");
+            if let Some(value) = labels[&label].as_str() {
+                policy.level = Level::parse(value).unwrap_or_else(|| {
+                    errors.push(Error::invalid(&at.key(&label), value, UNKNOWN_LEVEL));
+                    if_invalid
+                });
+            }
+            let label = format!("{PREFIX}{mode}-version");
+            if let Some(value) = labels[&label].as_str() {
+                policy.version = Version::parse(value).unwrap_or_else(|| {
+                    errors.push(Error::invalid(&at.key(&label), value, UNKNOWN_VERSION));
+                    Version::Latest
+                });
             }
         }
+        (policies, errors)
     }
-    errors
+
+    fn modes_mut(&mut self) -> [(&'static str, &mut Policy, Level); 3] {
+        [
+            ("enforce", &mut self.enforce, Level::Restricted),
+            ("audit", &mut self.audit, Level::Privileged),
+            ("warn", &mut self.warn, Level::Privileged),
+        ]
+    }
+
+    fn modes(&self) -> [(&'static str, &Policy); 3] {
+        [("enforce", &self.enforce), ("audit", &self.audit), ("warn", &self.warn)]
+    }
+
+    fn are_privileged(&self) -> bool {
+        self.modes().iter().all(|(_, policy)| policy.level == Level::Privileged)
+    }
+
+    fn are_equivalent(&self, others: &Self) -> bool {
+        self.modes().iter().zip(others.modes()).all(|((_, policy), (_, other))| policy.is_equivalent(other))
+    }
 }
 
-fn level_is_known(text: &str) -> bool {
-    Level::parse(text).is_some()
-}
-
-/// The reason for which the policy rejects a pod, with upstream's text; `None` if the pod conforms.
-pub fn violation(policy: &Policy, metadata: &Value, spec: &Value) -> Option<String> {
-    if policy.level == Level::Privileged {
-        return None;
-    }
-    let reasons: Vec<String> = checks::ALL
+/// The violated rules, with the offending fields: for one pod.
+pub fn details(violations: &[Violation]) -> String {
+    let texts: Vec<String> = violations
         .iter()
-        .filter(|check| check.levels.contains(&policy.level))
-        .filter_map(|check| {
-            let details = (check.run)(metadata, spec)?;
-            Some(if details.is_empty() { check.reason.to_owned() } else { format!("{} ({details})", check.reason) })
-        })
+        .map(
+            |Violation { reason, detail }| {
+                if detail.is_empty() { (*reason).to_owned() } else { format!("{reason} ({detail})") }
+            },
+        )
         .collect();
-    (!reasons.is_empty()).then(|| format!("violates PodSecurity {:?}: {}", policy.to_string(), reasons.join(", ")))
+    texts.join(", ")
+}
+
+/// The violated rules alone, equal for similar pods.
+pub fn reasons(violations: &[Violation]) -> String {
+    let texts: Vec<&str> = violations.iter().map(|violation| violation.reason).collect();
+    texts.join(", ")
+}
+
+/// Whether objects of a resource are pods, or have a template of pods.
+pub fn has_pods(group: &str, plural: &str) -> bool {
+    matches!(
+        (group, plural),
+        ("", "pods" | "podtemplates" | "replicationcontrollers")
+            | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
+            | ("batch", "jobs" | "cronjobs")
+    )
 }
 
 /// The metadata and spec of a workload's pods.
@@ -120,19 +214,9 @@ pub fn template<'o>(plural: &str, object: &'o Value) -> Option<(&'o Value, &'o V
     template["spec"].is_object().then_some((&template["metadata"], &template["spec"]))
 }
 
-/// All containers of a pod, including init and ephemeral containers.
-fn all_containers(spec: &Value) -> impl Iterator<Item = &Value> {
-    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(|field| list(&spec[field]))
-}
-
-/// `container "a"`, `containers "a", "b"`.
-fn named(noun: &str, names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
-    format!("{noun}{} {}", if names.len() == 1 { "" } else { "s" }, quoted.join(", "))
-}
-
-fn names<'s>(spec: &'s Value, wrong: impl Fn(&'s Value) -> bool) -> Vec<&'s str> {
-    all_containers(spec).filter(|container| wrong(container)).map(|container| text(container, "name")).collect()
+/// The runtime class of a pod.
+pub fn runtime_class(spec: &Value) -> &str {
+    text(spec, "runtimeClassName")
 }
 
 #[cfg(test)]
@@ -146,65 +230,36 @@ mod tests {
         let labels = json!({
             "pod-security.kubernetes.io/enforce": "strict", "pod-security.kubernetes.io/warn": "baseline",
             "pod-security.kubernetes.io/warn-version": "v1.36", "pod-security.kubernetes.io/audit-version": "1.2",
+            "pod-security.kubernetes.io/audit": "none",
         });
-        let errors: Vec<String> = label_errors(&labels).iter().map(ToString::to_string).collect();
+        let (policies, errors) = Policies::of(&labels, &Policies::default());
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             errors,
             [
                 "metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must be one of privileged, \
                  baseline, restricted",
+                "metadata.labels[pod-security.kubernetes.io/audit]: Invalid value: \"none\": must be one of privileged, \
+                 baseline, restricted",
                 "metadata.labels[pod-security.kubernetes.io/audit-version]: Invalid value: \"1.2\": must be \"latest\" or \
                  \"v1.x\"",
             ]
         );
-        let labels: BTreeMap<String, String> = serde_json::from_value(labels).expect("labels");
-        assert_eq!(policy(&labels, "enforce").to_string(), "restricted:latest");
-        assert_eq!(policy(&labels, "warn").to_string(), "baseline:v1.36");
-        assert_eq!(policy(&labels, "audit").level, Level::Privileged);
+        let texts = policies.modes().map(|(_, policy)| policy.to_string());
+        assert_eq!(texts, ["restricted:latest", "privileged:latest", "baseline:v1.36"]);
+        let defaults = Policies { enforce: Policy { level: Level::Baseline, version: Version::Minor(20) }, ..policies };
+        let only_version = json!({"pod-security.kubernetes.io/enforce-version": "latest"});
+        assert_eq!(Policies::of(&only_version, &defaults).0.enforce.to_string(), "baseline:latest");
+        assert_eq!(Policies::of(&Value::Null, &defaults), (defaults, ErrorList::new()));
     }
 
     #[test]
-    fn pods_are_checked_against_the_level() {
-        let at = |level| Policy { level, version: "latest".to_owned() };
-        let plain = json!({"containers": [{"name": "a"}]});
-        let good = json!({
-            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [{"name": "a", "securityContext": {
-                "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
-            }}],
-        });
-        let bad = json!({
-            "hostNetwork": true, "hostPID": true, "volumes": [{"name": "v", "hostPath": {"path": "/"}}],
-            "containers": [{"name": "a", "securityContext": {"privileged": true, "capabilities": {"add": ["SYS_ADMIN"]}},
-                            "ports": [{"hostPort": 80}]}],
-        });
-        for (level, spec, expected) in [
-            (Level::Privileged, &bad, None),
-            (Level::Baseline, &plain, None),
-            (Level::Restricted, &good, None),
-            (
-                Level::Restricted,
-                &plain,
-                Some(
-                    "violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false (container \"a\" must set \
-                     securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"a\" must set \
-                     securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"a\" must set \
-                     securityContext.runAsNonRoot=true), seccompProfile (pod or container \"a\" must set \
-                     securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")",
-                ),
-            ),
-            (
-                Level::Baseline,
-                &bad,
-                Some(
-                    "violates PodSecurity \"baseline:latest\": non-default capabilities (container \"a\" must not include \
-                     \"SYS_ADMIN\" in securityContext.capabilities.add), host namespaces (hostNetwork=true, hostPID=true), \
-                     hostPath volumes (volume \"v\"), hostPort (container \"a\" uses hostPort 80), privileged (container \"a\" \
-                     must not set securityContext.privileged=true)",
-                ),
-            ),
-        ] {
-            assert_eq!(violation(&at(level), &Value::Null, spec).as_deref(), expected, "{level:?} {spec}");
+    fn versions_are_latest_or_a_minor_release() {
+        for text in ["latest", "v1.0", "v1.9", "v1.35", "v1.100"] {
+            assert_eq!(Version::parse(text).map(|version| version.to_string()).as_deref(), Some(text));
+        }
+        for text in ["", "v1", "v1.", "v1.01", "v1.+1", "v2.1", "1.2", "v1.2.3", "v1.99999999999"] {
+            assert_eq!(Version::parse(text), None, "{text}");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use apimachinery::Object;
 use apimachinery::meta::Time;
 use apimachinery::resource::{RequestContext, Resource};
+use kubernetes_api::admission::pod_security::{Level, Policy, Version};
 use kubernetes_api::admission::{limits, nodes, pod_security, quota, service_account};
 use serde_json::{Value, json};
 
@@ -62,10 +63,12 @@ fn whole_life(resource: &Resource, object: &Value) {
     quota::usage(&named.group, &named.plural, object);
     limits::violations(&named.plural, object, &[]);
     if let Some((metadata, spec)) = pod_security::template(&named.plural, object) {
-        for level in ["baseline", "restricted"] {
-            let labels = [("pod-security.kubernetes.io/enforce".to_owned(), level.to_owned())].into();
-            pod_security::violation(&pod_security::policy(&labels, "enforce"), metadata, spec);
+        for level in [Level::Baseline, Level::Restricted] {
+            for version in [Version::Minor(0), Version::Latest] {
+                Policy { level, version }.violations(metadata, spec);
+            }
         }
+        pod_security::is_significant_update(object, &made);
     }
     if named.kind == "Pod" {
         let mut pod = object.clone();

@@ -1,11 +1,11 @@
-//! Plugins for pods, and for the nodes and namespaces they are in.
+//! Plugins for pods, and for the nodes they are on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ObjectKey, Status};
 use futures::future::BoxFuture;
-use kubernetes_api::admission::{limits, nodes, pod_security, service_account};
+use kubernetes_api::admission::{limits, nodes, service_account};
 use serde_json::Value;
 use world::World;
 
@@ -238,62 +238,5 @@ impl Admission for RuntimeClasses {
 
     fn observe(&self, place: &str, event: &Event) {
         self.classes.observe(place, event);
-    }
-}
-
-pub(super) struct PodSecurity {
-    namespaces: Table,
-}
-
-impl Default for PodSecurity {
-    fn default() -> Self {
-        Self { namespaces: Table::of("", "namespaces") }
-    }
-}
-
-impl PodSecurity {
-    fn check(&self, request: &AdmissionRequest<'_>, object: &Value) -> Result<(), Status> {
-        let named = &request.info.resource;
-        if named.plural == "namespaces" {
-            let wrong = pod_security::label_errors(&object["metadata"]["labels"]);
-            return if wrong.is_empty() {
-                Ok(())
-            } else {
-                Err(Status::invalid("", "Namespace", &request.key.name, &wrong))
-            };
-        }
-        // A running pod is validated again only when its spec changes.
-        let unchanged = request.old.is_some_and(|old| old["spec"] == object["spec"]);
-        let namespace = request.key.namespace().and_then(|name| self.namespaces.get(&ObjectKey::cluster(name)));
-        let (false, Some(namespace)) = (unchanged, namespace) else { return Ok(()) };
-        let labels = serde_json::from_value(namespace["metadata"]["labels"].clone()).unwrap_or_default();
-        let policy = pod_security::policy(&labels, "enforce");
-        match pod_security::violation(&policy, &object["metadata"], &object["spec"]) {
-            Some(why) => Err(request.forbidden(&why)),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Admission for PodSecurity {
-    fn name(&self) -> Option<&'static str> {
-        Some("PodSecurity")
-    }
-
-    fn concerns(&self, group: &str, plural: &str) -> bool {
-        group.is_empty() && matches!(plural, "pods" | "namespaces")
-    }
-
-    fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> Outcome<'a> {
-        let is_checked =
-            matches!(request.subresource, "" | "ephemeralcontainers") && request.operation != Operation::Delete;
-        done(match request.object.as_deref() {
-            Some(object) if is_checked => self.check(request, object),
-            _ => Ok(()),
-        })
-    }
-
-    fn observe(&self, place: &str, event: &Event) {
-        self.namespaces.observe(place, event);
     }
 }
