@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use apiserver::auth::authz::{Attributes, Authorizer, ResourceAttributes};
+use apiserver::auth::authz::{Attributes, Authorizer, ResourceAttributes, Selectors};
 use cel::authorization::{Authorize, Check, Decision};
 use cel::budget::Meter;
 use cel::types::ANY;
@@ -119,7 +119,7 @@ fn authorize(authorizer: Arc<dyn Authorizer>, rights: Arc<Rights>, user: Identit
                 subresource: check.subresource.clone(),
                 namespace: check.namespace.clone(),
                 name: check.name.clone(),
-                ..ResourceAttributes::default()
+                selectors: Selectors::of(&check.field_selector, &check.label_selector),
             }),
         };
         let decision = rights.known(&*authorizer, account.as_ref().unwrap_or(&user), requested);

@@ -22,6 +22,10 @@ pub struct Check {
     pub namespace: String,
     /// The name of an object.
     pub name: String,
+    /// Restricts a list to objects with these fields; empty: all.
+    pub field_selector: String,
+    /// Restricts a list to objects with these labels; empty: all.
+    pub label_selector: String,
     /// The verb.
     pub verb: String,
 }

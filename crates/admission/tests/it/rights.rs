@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use admission::Configuration;
 use apiserver::Authorization;
-use apiserver::auth::authz::{Attributes, Authorizer, Deciding, Decision, PolicyRule};
+use apiserver::auth::authz::{Attributes, Authorizer, Deciding, Decision, PolicyRule, Selectors};
 use client::Client;
 use client::webhooks::{Credential, Credentials, Token};
 use http::Method;
@@ -15,7 +15,8 @@ use crate::harness::{CONFIG_MAPS, Hooks, Plane, config_map};
 
 const API: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Allows everything but the checks that name something beginning with `forbidden`; never from memory.
+/// Allows everything but the checks that name something beginning with `forbidden`, and of lists, those with other
+/// selectors than `spec.nodeName=n` and `app=a`; never from memory.
 struct Remote(Arc<dyn Authorizer>);
 
 impl Authorizer for Remote {
@@ -24,7 +25,8 @@ impl Authorizer for Remote {
     }
 
     fn decide<'a>(&'a self, _: &'a Identity, requested: &'a Attributes) -> Deciding<'a> {
-        let is_forbidden = matches!(requested, Attributes::Resource(it) if it.name.starts_with("forbidden"));
+        let is_forbidden = matches!(requested, Attributes::Resource(it)
+            if it.name.starts_with("forbidden") || (it.verb == "list" && it.selectors != Selectors::of("spec.nodeName=n", "app=a")));
         let decision = if is_forbidden { Decision::NoOpinion(String::new()) } else { Decision::Allow(String::new()) };
         Deciding::Later(Box::pin(async move { decision }))
     }
@@ -103,6 +105,25 @@ async fn expressions_query_an_external_authorizer() {
     for (name, code, calls) in [("allowed", 201, 1), ("forbidden", 422, 0)] {
         let made = plane.send_as(&ann, Method::POST, CONFIG_MAPS, "application/json", &config_map(name)).await;
         assert_eq!((made.code, hooks.take_paths().len()), (code, calls), "{}", made.body);
+    }
+}
+
+#[tokio::test]
+async fn expressions_pass_selectors_to_an_external_authorizer() {
+    let (plane, ann) = plane().await;
+    let expression = "authorizer.group('').resource('pods').fieldSelector('spec.nodeName=n').labelSelector('app=' + \
+                      object.metadata.name).check('list').allowed()";
+    let validation = json!({"matchConstraints": {"resourceRules": [
+        {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
+        "validations": [{"expression": expression, "message": "not yours"}]});
+    let policy = json!({"metadata": {"name": "p"}, "spec": validation});
+    let made = plane.post(&format!("{API}/validatingadmissionpolicies"), &policy).await;
+    assert_eq!(made.code, 201, "{}", made.body);
+    let binding = json!({"metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    assert_eq!(plane.post(&format!("{API}/validatingadmissionpolicybindings"), &binding).await.code, 201);
+    for (name, code) in [("a", 201), ("b", 422)] {
+        let made = plane.send_as(&ann, Method::POST, CONFIG_MAPS, "application/json", &config_map(name)).await;
+        assert_eq!(made.code, code, "{}", made.body);
     }
 }
 

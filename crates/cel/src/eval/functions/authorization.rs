@@ -50,8 +50,8 @@ pub(super) fn call<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[
         (names::RESOURCE_CHECK, "subresource", [text]) => next.check.subresource = (*text).to_owned(),
         (names::RESOURCE_CHECK, "namespace", [text]) => next.check.namespace = (*text).to_owned(),
         (names::RESOURCE_CHECK, "name", [text]) => next.check.name = (*text).to_owned(),
-        // The server's authorizers decide by names, not by selectors: the wider request is checked.
-        (names::RESOURCE_CHECK, "fieldSelector" | "labelSelector", [_]) => {}
+        (names::RESOURCE_CHECK, "fieldSelector", [text]) => next.check.field_selector = (*text).to_owned(),
+        (names::RESOURCE_CHECK, "labelSelector", [text]) => next.check.label_selector = (*text).to_owned(),
         (names::RESOURCE_CHECK | names::PATH_CHECK, "check", [verb]) => {
             on.meter.charge(CHECK_COST)?;
             next.check.verb = (*verb).to_owned();
