@@ -198,6 +198,11 @@ impl Version {
     pub fn has_status(&self) -> bool {
         self.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some())
     }
+
+    /// The paths of the fields that lists may be selected by.
+    pub fn selectable_paths(&self) -> Vec<String> {
+        self.selectable_fields.iter().map(|field| field.json_path.trim_start_matches('.').to_owned()).collect()
+    }
 }
 
 /// Sets upstream's defaults on the tree: names, listKind, conversion, and on a first write the stored versions; and

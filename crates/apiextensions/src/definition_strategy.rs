@@ -1,7 +1,7 @@
 //! The strategy of the kind CustomResourceDefinition itself.
 
 use apimachinery::extent::TooLarge;
-use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::field::{Error, ErrorList, Path, go_quoted};
 use apimachinery::meta::Time;
 use apimachinery::object::ObjectTree as _;
 use apimachinery::resource::{RequestContext, Strategy};
@@ -11,6 +11,7 @@ use crate::definition::{
     CLEANUP_FINALIZER, Condition, CustomResourceDefinition, default_definition, storage_version_name,
 };
 use crate::definition_validation;
+use crate::formats;
 use crate::naming::set_condition;
 
 /// Strategy of `customresourcedefinitions.apiextensions.k8s.io`.
@@ -81,6 +82,21 @@ impl Strategy for DefinitionStrategy {
             (_, Err(error)) => vec![malformed(&error)],
         }
     }
+
+    fn warnings(&self, context: &RequestContext, old: Option<&Value>, object: &Value) -> Vec<String> {
+        if !context.subresource.is_empty() {
+            return Vec::new();
+        }
+        let known = old.map(unknown_formats).unwrap_or_default();
+        let unknown = unknown_formats(object).into_iter().filter(|format| !known.contains(format));
+        unknown.map(|format| format!("unrecognized format {}", go_quoted(format))).collect()
+    }
+}
+
+/// The formats in the schemas of all versions.
+fn unknown_formats(crd: &Value) -> Vec<&str> {
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    versions.flat_map(|version| formats::unknown_in(&version["schema"]["openAPIV3Schema"])).collect()
 }
 
 fn malformed(error: &serde_json::Error) -> Error {

@@ -2,11 +2,75 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use apimachinery::names;
 use base64::Engine;
+use serde_json::Value;
+
+/// A reply has room for no more warnings, see the API server.
+const MAX_UNKNOWN: usize = 256;
+
+/// The formats that upstream knows, without their dashes.
+const KNOWN: [&str; 26] = [
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "datetime",
+    "duration",
+    "email",
+    "hexcolor",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8slongname",
+    "k8sshortname",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+];
+
+/// The formats of strings in a schema that upstream does not know, each once, in order.
+pub fn unknown_in(schema: &Value) -> Vec<&str> {
+    let mut unknown = Vec::new();
+    collect_unknown(schema, &mut unknown);
+    unknown
+}
+
+fn collect_unknown<'s>(schema: &'s Value, unknown: &mut Vec<&'s str>) {
+    if !schema.is_object() {
+        return;
+    }
+    if let Some(format) = schema["format"].as_str().filter(|format| !format.is_empty() && schema["type"] == "string")
+        && !KNOWN.contains(&&*format.replace('-', ""))
+        && !unknown.contains(&format)
+        && unknown.len() < MAX_UNKNOWN
+    {
+        unknown.push(format);
+    }
+    for field in ["items", "additionalProperties", "not"] {
+        collect_unknown(&schema[field], unknown);
+    }
+    let lists = ["allOf", "anyOf", "oneOf"].map(|field| schema[field].as_array());
+    lists.into_iter().flatten().flatten().for_each(|schema| collect_unknown(schema, unknown));
+    let properties = schema["properties"].as_object();
+    properties.into_iter().flatten().for_each(|(_, schema)| collect_unknown(schema, unknown));
+}
 
 /// Whether the text has the format; unknown formats accept everything.
 pub fn matches(format: &str, text: &str) -> bool {
     match format {
+        "k8s-short-name" => names::is_dns1123_label(text).is_empty(),
+        "k8s-long-name" => names::is_dns1123_subdomain(text).is_empty(),
         "date-time" => is_date_time(text),
         "date" => is_date(text),
         "duration" => is_duration(text),
@@ -254,6 +318,8 @@ mod tests {
             ("isbn10", "0-306-40615-2", "0-306-40615-3"),
             ("isbn13", "978-0-306-40615-7", "978-0-306-40615-8"),
             ("bsonobjectid", "507f1f77bcf86cd799439011", "507f1f77"),
+            ("k8s-short-name", "a-1", "a.b"),
+            ("k8s-long-name", "a.b-1", "A.b"),
         ] {
             assert!(matches(format, good), "{format} should take {good:?}");
             assert!(!matches(format, bad), "{format} should refuse {bad:?}");

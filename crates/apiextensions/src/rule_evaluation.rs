@@ -16,6 +16,9 @@ use crate::shapes::{metadata, shape};
 /// The cost budget of one object's rules.
 const OBJECT_LIMIT: u64 = 10_000_000;
 
+/// Texts about tolerated failures of one object. A reply has room for no more, see the API server.
+const MAX_TOLERATED: usize = 256;
+
 /// Bytes of an evaluated message.
 const MAX_MESSAGE: usize = 5 << 10;
 
@@ -106,13 +109,22 @@ impl Rules {
         self.skips_uncompiled = true;
     }
 
-    /// The errors of `object`. `old` is the replaced object: transition rules compare with it, and rules that fail on
-    /// an unchanged value are skipped.
-    pub fn validate(&self, type_: &TypeOf, object: &Value, old: Option<&Value>) -> ErrorList {
-        let mut run = Run { rules: self, type_, budget: OBJECT_LIMIT, stopped: false, errors: ErrorList::new() };
+    /// The findings about `object`. `old` is the replaced object: transition rules compare with it, and failures of
+    /// the other rules on an unchanged value are tolerated.
+    pub fn validate(&self, type_: &TypeOf, object: &Value, old: Option<&Value>) -> Findings {
+        let mut run = Run { rules: self, type_, budget: OBJECT_LIMIT, stopped: false, found: Findings::default() };
         run.node(type_.root, object, old, &Path::root(), false);
-        run.errors
+        run.found
     }
+}
+
+/// What is wrong with an object.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// They refuse the object.
+    pub errors: ErrorList,
+    /// Failed rules that do not, as texts for the client.
+    pub tolerated: Vec<String>,
 }
 
 struct Run<'a> {
@@ -120,7 +132,7 @@ struct Run<'a> {
     type_: &'a TypeOf,
     budget: u64,
     stopped: bool,
-    errors: ErrorList,
+    found: Findings,
 }
 
 impl Run<'_> {
@@ -186,7 +198,7 @@ impl Run<'_> {
                 Ok(program) => program,
                 Err(_) if self.rules.skips_uncompiled => continue,
                 Err(why) => {
-                    self.errors.push(Error::invalid(path, type_name, format!("rule compile error: {why}")));
+                    self.found.errors.push(Error::invalid(path, type_name, format!("rule compile error: {why}")));
                     continue;
                 }
             };
@@ -205,21 +217,35 @@ impl Run<'_> {
             if holds {
                 continue;
             }
-            let ratcheted = !compiled.transition && (unchanged || old == Some(value));
-            if ratcheted {
-                continue;
-            }
+            let is_tolerated = !compiled.transition && (unchanged || old == Some(value));
             let at = match node.paths.get(index).map(String::as_str) {
                 Some("") | None => path.clone(),
                 Some(suffix) => path.child(suffix),
             };
-            let Some(detail) = self.message(compiled, node, value, old, optional, type_name, &at) else { return };
-            self.errors.push(error_for(compiled.rule.reason.as_deref(), type_name, &at, detail));
+            let error = match self.message(compiled, node, value, old, optional) {
+                Ok(detail) => error_for(compiled.rule.reason.as_deref(), type_name, &at, detail),
+                Err(why) => {
+                    self.stopped = true;
+                    Error::invalid(&at, type_name, why)
+                }
+            };
+            self.add(error, is_tolerated);
+            if self.stopped {
+                return;
+            }
+        }
+    }
+
+    fn add(&mut self, error: Error, is_tolerated: bool) {
+        if !is_tolerated {
+            self.found.errors.push(error);
+        } else if self.found.tolerated.len() < MAX_TOLERATED {
+            self.found.tolerated.push(error.to_string());
         }
     }
 
     fn stop(&mut self, error: Error) {
-        self.errors.push(error);
+        self.found.errors.push(error);
         self.stopped = true;
     }
 
@@ -249,7 +275,7 @@ impl Run<'_> {
         match error {
             EvalError::NoSuchOverload => {
                 let why = "call arguments did not match a supported operator, function or macro signature for rule";
-                self.errors.push(Error::invalid(path, type_name, format!("'{error}': {why}: {title}")));
+                self.found.errors.push(Error::invalid(path, type_name, format!("'{error}': {why}: {title}")));
             }
             EvalError::CostExceeded if self.budget == 0 => {
                 let why =
@@ -261,13 +287,16 @@ impl Run<'_> {
                 self.stop(Error::invalid(path, type_name, format!("'{error}': {why}: {title}")));
             }
             other => {
-                self.errors.push(Error::invalid(path, type_name, format!("{other} evaluating rule: {title}")));
+                let why = format!("{other} evaluating rule: {title}");
+                self.found.errors.push(Error::invalid(path, type_name, why));
             }
         }
     }
 
-    /// The text of a failure; `None` when the budget ended with it.
-    #[expect(clippy::too_many_arguments, reason = "one call, and all of it is the context of one failed rule")]
+    /// The text of a failure.
+    ///
+    /// # Errors
+    /// When the budget ended with it.
     fn message(
         &mut self,
         compiled: &CompiledRule,
@@ -275,24 +304,21 @@ impl Run<'_> {
         value: &Value,
         old: Option<&Value>,
         optional: bool,
-        type_name: &str,
-        path: &Path,
-    ) -> Option<String> {
-        let Some(Ok(program)) = &compiled.message else { return Some(compiled.rule.default_message()) };
+    ) -> Result<String, String> {
+        let Some(Ok(program)) = &compiled.message else { return Ok(compiled.rule.default_message()) };
         match self.eval(program, node, value, old, optional) {
             Ok(CelValue::String(text)) => {
                 let text = text.trim();
                 let fine = !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
-                Some(if fine { text.to_owned() } else { compiled.rule.default_message() })
+                Ok(if fine { text.to_owned() } else { compiled.rule.default_message() })
             }
             Err(EvalError::CostExceeded) => {
                 let source = &compiled.rule.message_expression;
                 let why =
                     "no further validation rules will be run due to call cost exceeds limit for messageExpression";
-                self.stop(Error::invalid(path, type_name, format!("{why}: {source:?}")));
-                None
+                Err(format!("{why}: {source:?}"))
             }
-            _ => Some(compiled.rule.default_message()),
+            _ => Ok(compiled.rule.default_message()),
         }
     }
 }

@@ -94,7 +94,7 @@ fn resource(
         categories: names.categories.clone(),
         verbs: VERBS.map(str::to_owned).to_vec(),
         subresources: subresources(version),
-        selectable_fields: selectable_fields(version),
+        selectable_fields: version.selectable_paths(),
         custom: true,
         schema: schema.clone(),
     };
@@ -129,10 +129,6 @@ fn subresources(version: &Version) -> Vec<Subresource> {
         label_selector: scale.label_selector_path.clone().filter(|path| !path.is_empty()),
     });
     status.into_iter().chain(scale).collect()
-}
-
-fn selectable_fields(version: &Version) -> Vec<String> {
-    version.selectable_fields.iter().map(|field| field.json_path.trim_start_matches('.').to_owned()).collect()
 }
 
 /// The definition's own words, or which version to use instead: the best that is preferred to this one.
@@ -302,7 +298,11 @@ impl Strategy for CustomStrategy {
         self.validator.validate_beside(object, of_scale)
     }
 
-    fn validate_update(&self, _context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
+    fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
+        self.check_update(context, old, object).0
+    }
+
+    fn check_update(&self, _context: &RequestContext, old: &Value, object: &Value) -> (ErrorList, Vec<String>) {
         let of_scale = self.scale.iter().flat_map(|scale| scale_errors(scale, Some(old), object)).collect();
         self.validator.validate_update(old, object, of_scale)
     }

@@ -67,14 +67,14 @@ impl Validator {
 
     /// Checks an update. An invalid value that is unchanged is tolerated, so that objects written under an older schema
     /// can be edited; items are correlated only in lists with keys. Duplicate items are tolerated if there were any
-    /// before. Other errors are reported after those of the schema.
-    pub fn validate_update(&self, old: &Value, object: &Value, others: ErrorList) -> ErrorList {
+    /// before. Other errors are reported after those of the schema; tolerated failures of rules, as texts.
+    pub fn validate_update(&self, old: &Value, object: &Value, others: ErrorList) -> (ErrorList, Vec<String>) {
         let mut errors = ErrorList::new();
         self.check(self.type_.node(), object, Some(old), &Trail::Root, &mut errors);
         errors.extend(others);
         errors.extend(self.new_identity_errors(old, object));
-        self.apply_rules(object, Some(old), &mut errors);
-        errors
+        let tolerated = self.apply_rules(object, Some(old), &mut errors);
+        (errors, tolerated)
     }
 
     /// [`Validator::validate_update`] for a change of a single member, of objects without other members. `None` if a
@@ -97,7 +97,7 @@ impl Validator {
         if !self.compares() {
             return ErrorList::new();
         }
-        self.rules.validate(&self.type_, object, Some(object))
+        self.rules.validate(&self.type_, object, Some(object)).errors
     }
 
     /// Whether any rule uses `oldSelf`.
@@ -123,7 +123,7 @@ impl Validator {
     }
 
     /// Rules require values of the right types and sizes; otherwise only those errors are reported.
-    fn apply_rules(&self, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    fn apply_rules(&self, object: &Value, old: Option<&Value>, errors: &mut ErrorList) -> Vec<String> {
         let blocking = |error: &Error| {
             matches!(
                 error.kind,
@@ -135,15 +135,17 @@ impl Validator {
             )
         };
         if self.rules.is_empty() {
-            return;
+            return Vec::new();
         }
         if errors.iter().any(blocking) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors \
                        to complete validation";
             errors.push(Error::invalid(&Path::root(), Value::Null, why));
-        } else {
-            errors.extend(self.rules.validate(&self.type_, object, old));
+            return Vec::new();
         }
+        let found = self.rules.validate(&self.type_, object, old);
+        errors.extend(found.errors);
+        found.tolerated
     }
 
     fn node(&self, id: SchemaId) -> &Schema {

@@ -129,7 +129,7 @@ fn an_update_may_keep_existing_errors() {
         (json!({"req": "x", "set": ["a"]}), json!({"req": "x", "set": ["b", "b"]}), 1),
         (json!({"req": "x"}), json!({"req": "x", "color": "pink"}), 1),
     ] {
-        let errors = validator.validate_update(&json!({"spec": old}), &json!({"spec": new}), ErrorList::new());
+        let (errors, _) = validator.validate_update(&json!({"spec": old}), &json!({"spec": new}), ErrorList::new());
         assert_eq!(errors.len(), expected, "{old} -> {new}: {errors:?}");
     }
 }

@@ -175,6 +175,20 @@ fn an_update_may_keep_rules_that_no_longer_compile() {
 }
 
 #[test]
+fn new_unknown_formats_are_reported() {
+    let of = |format: &str| json!({"type": "string", "format": format});
+    let properties = json!({
+        "a": of("date-time"), "b": of("made-up"), "c": {"type": "integer", "format": "int32"},
+        "l": {"type": "array", "items": {"allOf": [of("made-up"), of("k8s-short-name"), of("other")]}},
+    });
+    let crd = definition(&json!({"type": "object", "properties": properties}));
+    let context = crate::context();
+    let expected = ["unrecognized format \"made-up\"", "unrecognized format \"other\""];
+    assert_eq!(DefinitionStrategy.warnings(&context, None, &crd), expected);
+    assert!(DefinitionStrategy.warnings(&context, Some(&crd), &crd).is_empty());
+}
+
+#[test]
 fn type_meta_of_definitions_is_checked() {
     let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
         "apiVersion": {"type": "integer"}, "kind": {"type": "string"}, "metadata": {"type": "string"}}});
