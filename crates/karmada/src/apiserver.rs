@@ -133,14 +133,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let identity = options.identity.open(&options.service_accounts.issuers).await?;
     let tokens = options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
     let admission = options.admission_configuration()?;
-    let around = ServerContext {
-        data: &data,
-        identity: &identity,
-        rules: &rules,
-        tokens: tokens.clone(),
-        world,
-        admission: &admission,
-    };
+    let around = ServerContext { data: &data, identity: &identity, rules: &rules, tokens: tokens.clone(), world };
     let store = engine.readable(identity.store(engine.store(), engine.places()));
     if let Kind::Etcd(settings) = &options.store {
         let obstacle = adoption::installation::obstacle(&*store).await.context("reading the store")?;
@@ -157,7 +150,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     });
     let events = options.events.open(world).filter(|_| !engine.is_shared());
     let apart = apart.chain(events.as_ref().map(event_storage::apart)).collect();
-    let mut config = server_config(options, served, store, around)?;
+    let mut config = server_config(options, served, store, around, &admission)?;
     let proxy = Arc::new(ClusterProxy::new(connector, options.admission.allow_http_endpoints));
     config.admission.push(Arc::new(EndsTunnels(proxy.tunnels().clone())));
     let aggregation = options.aggregation.open(&config.resources, &data, world);
@@ -458,7 +451,6 @@ struct ServerContext<'a> {
     /// Those of `--token-auth-file`.
     tokens: Option<StaticTokens>,
     world: &'a World,
-    admission: &'a ::admission::Configuration,
 }
 
 fn server_config(
@@ -466,8 +458,9 @@ fn server_config(
     served: Served,
     store: Arc<dyn Store>,
     around: ServerContext<'_>,
+    configuration: &::admission::Configuration,
 ) -> anyhow::Result<ServerConfig> {
-    let ServerContext { data, identity, rules, tokens, world, admission } = around;
+    let ServerContext { data, identity, rules, tokens, world } = around;
     let version = access::version();
     let audiences = options.identity.authentication.audiences(&options.service_accounts.issuers);
     let accepted = access::Accepted {
@@ -477,7 +470,7 @@ fn server_config(
         front_proxy: options.listen.front_proxies.as_ref().map(FrontProxies::method),
         static_tokens: tokens,
     };
-    let settings = plugins::Settings { world, pod_security: admission.pod_security.clone() };
+    let settings = plugins::Settings { world, pod_security: configuration.pod_security.clone() };
     let mut admission = plugins::configured(options.services.clone(), &settings, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
     admission.push(Arc::new(ClusterAdmission::new(options.admission.allow_http_endpoints)));

@@ -165,13 +165,13 @@ impl Call<'_> {
         }
         wrong.extend(strategy.validate_create(&object));
         self.refuse_invalid(&name, &wrong)?;
+        let mut warnings = strategy.warnings(&context, None, &object);
         let repeats = self.repeats(&key).await?;
         let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
         let request = AdmissionRequest { repeats, generated_name, owners: Some(&owners), ..request };
         self.validate_status_of(&request).await?;
         self.server.admission.validate(&request).await?;
-        let mut warnings = self.server.admission.warnings(&request);
-        warnings.extend(strategy.warnings(&context, None, &object));
+        warnings.extend(self.server.admission.warnings(&request));
         warnings.extend(duplicates);
         if self.resource.info.custom {
             warnings.extend(finalizer_warnings(None, &object));

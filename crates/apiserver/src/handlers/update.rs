@@ -212,10 +212,7 @@ impl Call<'_> {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             new["metadata"]["generation"] = generation.into();
         }
-        let (version, known) = (&old["metadata"]["resourceVersion"], &mut new["metadata"]["resourceVersion"]);
-        if known != version {
-            known.clone_from(version);
-        }
+        new["metadata"]["resourceVersion"].clone_from(&old["metadata"]["resourceVersion"]);
         // A later time alone is no change.
         let is_unchanged = new == *old && live.owners().is_ok_and(|known| owners.equal_but_times(&known));
         if is_unchanged && !self.is_stale(key).await {
@@ -230,15 +227,14 @@ impl Call<'_> {
         if self.has_core_metadata() {
             wrong.extend(names::validate_core_finalizers(&new["metadata"], &Path::new("metadata")));
         }
-        let (errors, texts) = strategy.check_update(&context, old, &new);
+        let (errors, mut warnings) = strategy.check_update(&context, old, &new);
         wrong.extend(errors);
         self.refuse_invalid(&key.name, &wrong)?;
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
         self.validate_status_of(&request).await?;
         self.server.admission.validate(&request).await?;
-        let mut warnings = self.server.admission.warnings(&request);
-        warnings.extend(texts);
+        warnings.extend(self.server.admission.warnings(&request));
         warnings.extend(duplicates);
         if self.resource.info.custom {
             warnings.extend(finalizer_warnings(Some(old), &new));
