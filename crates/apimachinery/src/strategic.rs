@@ -176,14 +176,11 @@ fn merge_ordered(
             *items = change.to_vec();
             Ok(())
         }
-        (Some(Value::Array(items)), None) => {
-            let before = items.clone();
-            lists::put_in_order(items, &before, order, strategy)
-        }
+        (Some(Value::Array(items)), None) => lists::put_in_order(items, false, order, strategy),
         (_, Some(change)) => {
             lists::check(change, order, strategy)?;
             let mut items: Vec<Value> = change.iter().filter_map(taken).collect();
-            lists::put_in_order(&mut items, &[], order, strategy)?;
+            lists::put_in_order(&mut items, true, order, strategy)?;
             live.insert(field.to_owned(), items.into());
             Ok(())
         }
