@@ -2,7 +2,8 @@
 
 use apiextensions::validation::Validator;
 use apiextensions::{CustomResourceDefinition, DefinitionStrategy, defaulting, definition, pruning, structural};
-use apimachinery::resource::Strategy;
+use apimachinery::meta::Time;
+use apimachinery::resource::{RequestContext, Strategy};
 use serde_json::{Value, json};
 
 use crate::json_documents;
@@ -13,7 +14,10 @@ pub(crate) fn crd(input: &[u8]) {
     let [first, objects @ ..] = documents.as_slice() else { return };
     let mut crd = if first.get("spec").is_some() { first.clone() } else { around(first) };
     definition::default_definition(&mut crd);
-    DefinitionStrategy.warnings(&crd);
+    let now = Time::new(jiff::Timestamp::UNIX_EPOCH);
+    let (user, groups, subresource) = (String::new(), Vec::new(), String::new());
+    let context = RequestContext { now, user, groups, subresource, dry_run: false };
+    DefinitionStrategy.warnings(&context, None, &crd);
     let sound = DefinitionStrategy.validate_create(&crd).is_empty();
     let Ok(crd) = CustomResourceDefinition::from_value(&crd) else { return };
     let Some(version) = crd.storage_version().or(crd.spec.versions.first()) else { return };
@@ -36,7 +40,7 @@ pub(crate) fn crd(input: &[u8]) {
         }
         let errors = validator.validate(&object);
         // Existing errors are tolerated on updates, except in embedded objects without a kind.
-        let kept = validator.validate_update(&object, &object, Vec::new());
+        let (kept, _) = validator.validate_update(&object, &object, Vec::new());
         let unnamed = kept.iter().any(|error| error.detail == "must not be empty");
         assert!(kept.is_empty() || errors.is_empty() || unnamed, "{kept:?}");
     }
