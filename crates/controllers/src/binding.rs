@@ -213,9 +213,8 @@ async fn sync(
             Ok(Next::Done)
         }
         Err(error) => {
-            let again = !failed.lock().insert(key.clone());
             // As upstream, which writes again after a conflict before it reports one.
-            let is_reported = again || !error.is_conflict();
+            let is_reported = !failed.lock().insert(key.clone()) || !error.is_conflict();
             for subject in subjects.into_iter().filter(|_| is_reported) {
                 recorder.warning(subject, events::SYNC_WORK_FAILED, error.to_string());
             }
