@@ -132,6 +132,8 @@ fn damage_is_named_and_ends_with_an_error() {
     assert!(why.contains("damaged"), "{why}");
     assert_eq!(std::fs::read(&file).expect("a file"), before, "the earlier file stays");
     assert!(!root.path().join("karmada.backup.partial").exists());
+    let why = refused(&["store", "verify", text(&file), "--data-dir", text(&data)]);
+    assert!(why.contains("cannot be used with '--data-dir <DATA_DIR>'"), "{why}");
     let why = refused(&["store", "verify", text(&root.path().join("nothing"))]);
     assert!(why.contains("nothing"), "{why}");
 }

@@ -13,6 +13,7 @@ use crate::data_dir::DataDir;
 #[derive(Args)]
 pub(super) struct VerifyArgs {
     /// A backup, or the directory of a store; the store of the data directory if not given
+    #[arg(conflicts_with = "data_dir")]
     path: Option<PathBuf>,
     #[command(flatten)]
     data_dir: DataDirArgs,
