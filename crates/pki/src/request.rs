@@ -10,8 +10,12 @@ use world::World;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
-use crate::authority::{Authority, params};
+use crate::authority::{Authority, BACKDATE, params};
 use crate::{Error, holder, subject};
+
+/// Signers of Kubernetes backdate the start of all certificates by [`BACKDATE`], and the end of those that are requested
+/// for at least this time.
+pub const SHORT: Duration = Duration::from_secs(8 * 3600);
 
 /// The properties of a request that policies use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +58,8 @@ fn alternative_names(names: &[SanType]) -> AlternativeNames {
 }
 
 /// Signs a PEM request. Subject, names and key are from the request; usages (the names of `certificates.k8s.io`) and
-/// lifetime are from the caller; no certificate outlives the authority. Unknown usages are ignored.
+/// lifetime are from the caller; no certificate outlives the authority. Unknown usages are ignored. As in
+/// kube-controller-manager, the lifetime of a long-lived certificate includes [`BACKDATE`], see [`SHORT`].
 pub fn sign(
     authority: &Authority,
     pem: &str,
@@ -63,7 +68,8 @@ pub fn sign(
     world: &World,
 ) -> Result<String, Error> {
     let request = parse(pem)?;
-    let mut params = params(world, lifetime, authority.not_after());
+    let backdated = if lifetime < SHORT { Duration::ZERO } else { BACKDATE };
+    let mut params = params(world, lifetime.saturating_sub(backdated), authority.not_after());
     params.distinguished_name = request.params.distinguished_name.clone();
     params.subject_alt_names = request.params.subject_alt_names.clone();
     params.is_ca = IsCa::ExplicitNoCa;

@@ -42,6 +42,22 @@ async fn a_request_is_signed_with_its_own_subject() {
     signed.verify_signature(Some(issuer.public_key())).expect("signed by the authority");
 }
 
+/// As kube-controller-manager: a long-lived certificate is valid as long as requested in all.
+#[tokio::test]
+async fn the_end_of_a_long_lived_certificate_is_backdated() {
+    let world = world();
+    let (authority, _) = Authority::generate("test-ca", &world).expect("authority");
+    let (csr, _key) = request::create("bob", &[]).expect("request");
+    let hour = 3600;
+    for (requested, end) in [(hour, hour), (8 * hour - 1, 8 * hour - 1), (8 * hour, 8 * hour - 300)] {
+        let lifetime = Duration::from_secs(requested);
+        let certificate = request::sign(&authority, &csr, &["client auth"], lifetime, &world).expect("signed");
+        let holder = Holder::from_pem(&certificate).expect("readable");
+        let now = world.now().as_second();
+        assert_eq!((holder.not_before - now, holder.not_after - now), (-300, end as i64), "{requested}");
+    }
+}
+
 #[tokio::test]
 async fn a_serving_certificate_is_read_with_its_chain() {
     let world = world();
