@@ -1,6 +1,8 @@
 //! The client certificate in an agent's kubeconfig: its validity, the time of its rotation, and the kubeconfig with its
 //! successor. Pure.
 
+use std::time::Duration;
+
 use apimachinery::names::is_dns1123_subdomain;
 use apimachinery::yaml;
 use base64::Engine as _;
@@ -49,6 +51,15 @@ impl Credential {
         self.not_after.saturating_sub(now) as f64 <= self.lifetime() as f64 * threshold
     }
 
+    /// The seconds that were requested. Signers add the time by which they backdate the start of a certificate, unless
+    /// they backdate the end, too: [`pki::request::SHORT`].
+    fn requested(&self) -> i64 {
+        let lifetime = self.lifetime();
+        let added = lifetime.saturating_sub(seconds(pki::authority::BACKDATE));
+        let requested = if added < seconds(pki::request::SHORT) { added } else { lifetime };
+        requested.clamp(600, i64::from(i32::MAX))
+    }
+
     /// The object that requests a successor with the same subject and lifetime.
     pub fn request(&self, cluster: &str, suffix: &str, csr: &str) -> Value {
         let name = format!("{}-{suffix}", self.name);
@@ -59,7 +70,7 @@ impl Credential {
             "spec": {
                 "request": STANDARD.encode(csr),
                 "signerName": "kubernetes.io/kube-apiserver-client",
-                "expirationSeconds": self.lifetime().clamp(600, i64::from(i32::MAX)),
+                "expirationSeconds": self.requested(),
                 "usages": ["digital signature", "key encipherment", "client auth"],
             },
         })
@@ -117,6 +128,10 @@ fn take_trust(document: &mut Value, published: &Value) {
     }
 }
 
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
 /// The elements of a list; empty if the document has no such list.
 fn items<'d>(document: &'d mut Value, list: &str) -> impl Iterator<Item = &'d mut Value> {
     document.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
@@ -141,13 +156,31 @@ fn entry<'d>(document: &'d Value, name: &str) -> Result<&'d Value, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use pki::kubeconfig::User;
     use pki::{Authority, Kubeconfig};
     use world::World;
 
     use super::*;
+
+    #[tokio::test]
+    async fn every_successor_is_requested_for_the_same_time() {
+        let world = World::simulated("2026-11-23T00:00:00Z".parse().expect("a time"), 7);
+        let (authority, _) = Authority::generate("ca", &world).expect("an authority");
+        for first in [600_i64, 3600, 8 * 3600 - 1, 8 * 3600 + 300, 24 * 3600, 31_536_000] {
+            let mut requested = first;
+            for _ in 0..3 {
+                let (csr, key) = pki::request::create("system:karmada:agent:m1", &[]).expect("a request");
+                let lifetime = Duration::from_secs(requested as u64);
+                let signed = pki::request::sign(&authority, &csr, &["client auth"], lifetime, &world).expect("signed");
+                let pair = pki::KeyPairPem { certificate: signed, key };
+                let config = Kubeconfig::new("a", "https://a", "ca", "m1", User::with_certificate(&pair));
+                let credential = Credential::of(&config.to_yaml().expect("YAML")).expect("a credential");
+                let request = credential.request("m1", "x7k2p", "CSR");
+                requested = request["spec"]["expirationSeconds"].as_i64().expect("a number");
+                assert_eq!(requested, first);
+            }
+        }
+    }
 
     #[tokio::test]
     async fn a_certificate_is_due_in_the_last_fifth_of_its_life() {

@@ -210,7 +210,7 @@ async fn an_agent_renews_its_certificate_and_uses_it() {
     assert!(name.starts_with("m1-") && name.len() == 8, "{name}");
     assert_eq!(request["spec"]["usages"], json!(["digital signature", "key encipherment", "client auth"]));
     assert_eq!(request["spec"]["signerName"], "kubernetes.io/kube-apiserver-client");
-    assert_eq!(request["spec"]["expirationSeconds"], 3900);
+    assert_eq!(request["spec"]["expirationSeconds"], 3600);
     request["status"]["conditions"] =
         json!([{"type": "Approved", "status": "True", "reason": "ByHand", "message": ""}]);
     let path = format!("/apis/certificates.k8s.io/v1/certificatesigningrequests/{name}/approval");
