@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use admission::{ConversionCalls, UserAdmission};
 use anyhow::Context as _;
-use apimachinery::resource::Resource;
+use apimachinery::{ApiResource, resource::Resource};
 use apiserver::admit::plugins::{self, Switches};
 use apiserver::auth::authn::StaticTokens;
 use apiserver::cache::Apart;
@@ -32,6 +32,7 @@ use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::event_storage::{self, EventStorage};
 use crate::external::leases::LeasesHere;
+use crate::front::Deletions;
 use crate::front_proxies::FrontProxies;
 use crate::identity;
 use crate::listed_metrics::{self, Offered, Versions};
@@ -110,6 +111,8 @@ pub struct Opened {
     audit: Option<audit::Backends>,
     /// Sends spans to a collector.
     spans: Option<otlp::Exporter>,
+    /// Stops the task that keeps `default/kubernetes`.
+    front: (CancellationToken, JoinHandle<()>),
     /// The place among the servers of a shared store.
     peers: Option<peers::Running>,
 }
@@ -173,11 +176,10 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         config.routes.push(Arc::new(Backups::new(store.clone(), &options.data_dir)));
     }
     let front = options.listen.front(&options.services);
+    let deletions = Arc::new(Deletions::new(front));
+    config.admission.push(Arc::clone(&deletions) as Arc<dyn Admission>);
     let authentication = &options.aggregation.published(&data, options.listen.front_proxies.as_ref());
-    let mut more = crate::bootstrap::proxy_users();
-    more.extend(crate::bootstrap::user_roles());
-    more.extend(registration::roles());
-    more.push(crate::bootstrap::system_namespace());
+    let more = more();
     let peers = match engine.is_shared() {
         true => {
             let found = Peers::find(engine.store(), front, engine.agreement(world).await?, &data, world).await;
@@ -240,6 +242,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let placed = || server.shared().health.ready_gate("lease-placement");
     let peers = entered.map(|entered| entered.run(client_of(&server, "apiserver"), placed()));
     let opened = Opened {
+        front: deletions.start(client_of(&server, "apiserver"), engine.store()),
         server,
         data,
         engine,
@@ -256,6 +259,15 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     };
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)
+}
+
+/// The bootstrap objects of Karmada's API server.
+fn more() -> Vec<(ApiResource, serde_json::Value)> {
+    let mut more = crate::bootstrap::proxy_users();
+    more.extend(crate::bootstrap::user_roles());
+    more.extend(registration::roles());
+    more.push(crate::bootstrap::system_namespace());
+    more
 }
 
 fn scheduled(
@@ -376,7 +388,7 @@ impl Opened {
             peers.leave().await;
         }
         // Before the server stops following the store: a write that one of them has begun waits until it is visible.
-        for (stop, task) in self.backups.into_iter().chain(self.identity).chain(self.flow) {
+        for (stop, task) in self.backups.into_iter().chain(self.identity).chain(self.flow).chain([self.front]) {
             stop.cancel();
             // A task that panicked has reported it already; the store must be closed all the same.
             let _ = task.await;

@@ -76,7 +76,8 @@ fn others(server: &Server<'_>) -> Vec<(ApiResource, Value)> {
     desired
 }
 
-fn front(front: Front, others: &[IpAddr]) -> impl Iterator<Item = (ApiResource, Value)> + use<> {
+/// The service `default/kubernetes` and its endpoints.
+pub fn front(front: Front, others: &[IpAddr]) -> impl Iterator<Item = (ApiResource, Value)> + use<> {
     objects::front(front, others).into_iter().map(|object| {
         let resource = match object["kind"].as_str() {
             Some("Service") => ApiResource::namespaced("", "v1", "Service", "services"),

@@ -19,6 +19,7 @@ pub mod event_storage;
 pub mod external;
 pub mod flags;
 mod flow_objects;
+mod front;
 pub mod front_proxies;
 pub mod identity;
 mod listed_metrics;

@@ -342,6 +342,15 @@ fn leases() -> ApiResource {
     ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases")
 }
 
+/// The addresses of all servers on a store; none if it belongs to one server.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn registered(store: &dyn Store) -> anyhow::Result<Vec<IpAddr>> {
+    let range = RangeRequest { range: KeyRange::prefix(ROOT), revision: None, limit: 0 };
+    Ok(addresses(&store.range(range).await?.items))
+}
+
 fn address(record: &[u8]) -> Option<IpAddr> {
     let record: Value = serde_json::from_slice(record).ok()?;
     record["address"].as_str()?.parse().ok()

@@ -1,6 +1,6 @@
 //! Allocates addresses and node ports of services before they are stored.
 
-use apimachinery::{Object, Status};
+use apimachinery::{Object, ObjectKey, Status};
 use futures::future::BoxFuture;
 use kubernetes_api::services::{Book, Ranges, new_allocations};
 use parking_lot::Mutex;
@@ -23,9 +23,12 @@ pub struct ServiceAddresses {
 }
 
 impl ServiceAddresses {
-    /// A plugin that allocates from these ranges.
+    /// A plugin that allocates from these ranges. The first address belongs to the server's own service, which clients
+    /// have in their variables, also when a user deletes it.
     pub fn new(ranges: Ranges) -> Self {
-        Self { place: keys::group_resource("", "services"), book: Mutex::new(Book::new(ranges)) }
+        let own = ObjectKey::namespaced("default", "kubernetes");
+        let book = Book::new(ranges).with_first_reserved_for(own);
+        Self { place: keys::group_resource("", "services"), book: Mutex::new(book) }
     }
 }
 

@@ -22,6 +22,7 @@ mod explain_placement;
 mod failover;
 mod fleet;
 mod flow_objects;
+mod front;
 mod front_authority;
 mod identity;
 mod identity_matrix;

@@ -33,6 +33,8 @@ pub struct Book {
     /// released address is not reused immediately.
     next: [u128; 2],
     next_port: u16,
+    /// An address that only this service may have, also while the service does not exist.
+    reserved: Option<(IpAddr, ObjectKey)>,
 }
 
 /// A failed request for an address or port.
@@ -57,7 +59,18 @@ impl Book {
     pub fn new(ranges: Ranges) -> Self {
         let next = [ranges.primary.dynamic(), ranges.secondary.as_ref().map_or(1, Range::dynamic)];
         let next_port = ranges.node_ports.start().saturating_add(STATIC_PORTS);
-        Self { ranges, addresses: HashMap::new(), ports: HashMap::new(), next, next_port }
+        Self { ranges, addresses: HashMap::new(), ports: HashMap::new(), next, next_port, reserved: None }
+    }
+
+    /// The same book, with the first address reserved for the service `key`.
+    #[must_use]
+    pub fn with_first_reserved_for(self, key: ObjectKey) -> Self {
+        let reserved = Some((self.ranges.primary.first(), key));
+        Self { reserved, ..self }
+    }
+
+    fn is_reserved(&self, address: &IpAddr, claim: &Holder) -> bool {
+        self.reserved.as_ref().is_some_and(|(reserved, key)| reserved == address && *key != claim.key)
     }
 
     /// Whether this service holds all of `allocations`, as far as is known.
@@ -182,6 +195,9 @@ impl Book {
         if !held && !inside(&self.ranges.primary) && !self.ranges.secondary.as_ref().is_some_and(inside) {
             return Err(Taken::Outside);
         }
+        if !held && self.is_reserved(&address, claim) {
+            return Err(Taken::Already);
+        }
         take(&mut self.addresses, address, claim, now)
     }
 
@@ -189,12 +205,13 @@ impl Book {
     fn free_address(&mut self, family: &str, claim: &Holder, now: i64) -> Option<IpAddr> {
         let (range, index) = self.range(family)?;
         let start = self.next[index].min(range.last());
-        // One more candidate than the used addresses contains a free one, so a large range is never scanned completely.
-        let bound = self.addresses.len() as u128 + 1;
+        // One more candidate than the used and reserved addresses contains a free one, so a large range is never scanned
+        // completely.
+        let bound = self.addresses.len() as u128 + 2;
         let offsets = (start..=range.last()).take(bound as usize).chain((1..start).take(bound as usize));
         for offset in offsets {
             let address = range.at(offset);
-            if take(&mut self.addresses, address, claim, now).is_ok() {
+            if !self.is_reserved(&address, claim) && take(&mut self.addresses, address, claim, now).is_ok() {
                 self.next[index] = if offset >= range.last() { range.dynamic() } else { offset + 1 };
                 return Some(address);
             }

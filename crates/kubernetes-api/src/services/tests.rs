@@ -41,6 +41,21 @@ fn addresses_are_allocated_once_and_released() {
 }
 
 #[test]
+fn the_reserved_address_is_allocated_to_its_service_only() {
+    let mut book = book("10.0.0.0/30", None).with_first_reserved_for(key("kubernetes"));
+    let own = json!({"clusterIP": "10.0.0.1"});
+    let refused = assign(&mut book, "a", own.clone()).expect_err("reserved");
+    assert!(refused.ends_with("failed to allocate IP 10.0.0.1: provided IP is already allocated"), "{refused}");
+    assert_eq!(assign(&mut book, "a", json!({})).expect("one is free")["clusterIP"], "10.0.0.2");
+    assert!(assign(&mut book, "b", json!({})).is_err(), "the other one is reserved");
+    let service = json!({"spec": {"clusterIPs": ["10.0.0.1"]}});
+    book.absorb(&key("kubernetes"), None, Some(&service));
+    book.absorb(&key("kubernetes"), Some(&service), None);
+    assert!(assign(&mut book, "b", json!({})).is_err(), "also after its service was deleted");
+    assert_eq!(assign(&mut book, "kubernetes", own).expect("its own")["clusterIP"], "10.0.0.1");
+}
+
+#[test]
 fn a_service_allocates_only_new_addresses_and_ports() {
     let service = |ips: &[&str], port: Option<u16>| json!({"spec": {"clusterIPs": ips, "ports": [{"nodePort": port}]}});
     let one = service(&["10.0.0.1"], None);
