@@ -28,6 +28,7 @@ pub mod kubeconfig;
 mod limits;
 mod mapper;
 pub mod metrics;
+mod observer;
 mod options;
 mod remote;
 mod spans;
@@ -49,6 +50,7 @@ use futures::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Limited};
 pub use limits::{RequestCount, TokenBucket};
 pub use mapper::{MapError, Mapper};
+pub use observer::{Exchange, Observer};
 pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions, WatchOptions, WriteOptions};
 pub use remote::{ClientIdentity, Dial, Egress, Endpoint, Stream, Switch, authority};
 pub use together::Write;
@@ -90,6 +92,9 @@ struct Inner {
     /// Whether objects of lists and watches keep their managed fields.
     owners: bool,
     fence: Option<Fence>,
+    /// The server's URL, for observers; empty in process.
+    url: Arc<str>,
+    observer: Option<Observer>,
 }
 
 #[derive(Clone)]
@@ -136,6 +141,8 @@ impl Client {
             counted: None,
             owners: true,
             fence: None,
+            url: "".into(),
+            observer: None,
         }))
     }
 
@@ -168,6 +175,12 @@ impl Client {
     #[must_use]
     pub fn fenced(&self, fence: Option<Fence>) -> Self {
         self.changed(|inner| inner.fence = fence)
+    }
+
+    /// The same connection, which reports each request to `observer`, with its own counters.
+    #[must_use]
+    pub fn observed_by(&self, observer: Observer) -> Self {
+        self.changed(|inner| inner.observer = Some(observer))
     }
 
     /// The same connection under another name in logs and managed fields, and its own counters.
@@ -232,6 +245,8 @@ impl Client {
             counted: self.0.counted.clone(),
             owners: self.0.owners,
             fence: self.0.fence.clone(),
+            url: self.0.url.clone(),
+            observer: self.0.observer.clone(),
         };
         change(&mut inner);
         Self(Arc::new(inner))
@@ -269,7 +284,10 @@ impl Client {
         request.headers_mut().extend(self.0.headers.clone());
         request.headers_mut().entry(http::header::USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
         let method = self.0.counted.as_ref().map(|_| request.method().clone());
-        let response = self.fenced_transport(request).await;
+        let response = match &self.0.observer {
+            Some(observer) => observer::observed(observer, &self.0.url, request, |it| self.fenced_transport(it)).await,
+            None => self.fenced_transport(request).await,
+        };
         if let (Some(counted), Some(method)) = (&self.0.counted, method) {
             let status = response.as_ref().map(|response| response.status());
             let code = status.as_ref().map_or("<error>", |status| status.as_str());

@@ -109,7 +109,8 @@ impl Client {
 
     pub(crate) fn from_config(config: &Config) -> Result<Self> {
         let host = host_of(config);
-        Ok(Self::over(Transport::Remote(dial::service(config, HeaderMap::new(), guard::Guard::OFF)?), &host))
+        let service = dial::service(config, HeaderMap::new(), guard::Guard::OFF)?;
+        Ok(Self::over(Transport::Remote(service), &host).at(config))
     }
 
     /// Connects to a member's API server.
@@ -138,7 +139,12 @@ impl Client {
             None => dial::service(&config, headers, guard)?,
             Some(way) => dial::service_over(&config, headers, guard, way)?,
         };
-        Ok(Self::over(Transport::Remote(service), &host_of(&config)))
+        Ok(Self::over(Transport::Remote(service), &host_of(&config)).at(&config))
+    }
+
+    fn at(self, config: &Config) -> Self {
+        let url = crate::observer::url_of(&config.server);
+        self.changed(|inner| inner.url = url)
     }
 }
 

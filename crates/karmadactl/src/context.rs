@@ -9,12 +9,15 @@ use client::kubeconfig::{Connection, Places};
 
 use crate::error::Error;
 use crate::join::Member;
+use crate::verbosity;
 
 /// The control plane, for every command.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     pub kubeconfig: Option<PathBuf>,
     pub karmada_context: Option<String>,
+    /// `-v`
+    pub verbosity: i32,
     /// The user to impersonate there.
     pub act_as: Option<ActAs>,
     pub opened: Arc<Opened>,
@@ -47,13 +50,22 @@ impl Context {
         for file in &connection.missing {
             self.log(&format!("Warning: kubeconfig {} of $KUBECONFIG does not exist\n", file.display()));
         }
-        let client = connection.client.clone();
+        let client = self.shown(connection.client.clone());
         // The first one stays; a command opens one.
         let _ = self.opened.control_plane.set(connection);
         match &self.act_as {
             Some(other) => client.acting_as(&other.user, &other.groups, &other.uid).map_err(failed),
             None => Ok(client),
         }
+    }
+
+    /// The client, which logs its requests if `-v` requires that.
+    pub fn shown(&self, client: Client) -> Client {
+        if self.verbosity < verbosity::REQUESTS {
+            return client;
+        }
+        let context = self.clone();
+        client.observed_by(Arc::new(move |exchange| context.log(&verbosity::line(exchange))))
     }
 
     /// The namespace of the kubeconfig's context, or `default`.
@@ -90,7 +102,7 @@ impl Context {
         let connection = places.connect(context).await.map_err(failed)?;
         let facts = &connection.facts;
         let member = Member {
-            client: connection.client.clone(),
+            client: self.shown(connection.client.clone()),
             endpoint: facts.server().to_owned(),
             insecure_skip_tls_verify: facts.skips_verification(),
             proxy_url: facts.proxy_url().map(str::to_owned),

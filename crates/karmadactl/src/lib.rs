@@ -51,6 +51,7 @@ mod top;
 mod tree;
 mod unjoin;
 mod unregister;
+mod verbosity;
 pub mod version;
 mod wait;
 mod why;

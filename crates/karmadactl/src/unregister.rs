@@ -70,7 +70,7 @@ pub fn run<'a>(context: &'a Context, args: &'a UnregisterArgs) -> BoxFuture<'a, 
             return Err(crate::unjoin::no_wait(&args.wait));
         }
         let member = context.member(Some(kubeconfig), args.cluster_context.as_deref(), "unregistering").await?.client;
-        let control = control_plane(context, &member, args).await?;
+        let control = context.shown(control_plane(context, &member, args).await?);
         let cluster = control.get(&resources::CLUSTER, &ObjectKey::cluster(name)).await;
         match cluster {
             Ok(cluster) => {

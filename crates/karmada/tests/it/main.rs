@@ -51,6 +51,7 @@ mod karmadactl_rollout;
 mod karmadactl_starting;
 mod karmadactl_streams;
 mod karmadactl_terminal;
+mod karmadactl_verbosity;
 mod kills;
 mod kills_on_etcd;
 mod kube_rs;

@@ -21,8 +21,8 @@ pub enum Request {
 
 /// Parses a command line; `program` is the name by which the user calls it.
 pub fn read(program: &str, args: Vec<OsString>) -> Request {
-    let mut args = command_first(args);
     let tree = tree();
+    let mut args = command_first(args, 1);
     if args.get(1).is_some_and(|word| word == "--version") {
         args[1] = "version".into();
     }
@@ -50,6 +50,7 @@ pub fn read(program: &str, args: Vec<OsString>) -> Request {
     };
     let mut name = command.get_name().to_owned();
     if command.has_subcommands() {
+        args = command_first(args, 2);
         match args.get(2).map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')) {
             None => return Request::Print(help::command(program, &name, command)),
             Some(word) => match command.find_subcommand(&*word) {
@@ -61,6 +62,7 @@ pub fn read(program: &str, args: Vec<OsString>) -> Request {
             },
         }
     }
+    let args = dashed(args, &tree, command);
     match tree.clone().try_get_matches_from(&args).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => Request::Execute { name, cli: Box::new(cli) },
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Request::Print(help::command(program, &name, command)),
@@ -73,12 +75,18 @@ pub fn find<'t>(tree: &'t clap::Command, name: &str) -> Option<&'t clap::Command
     name.split(' ').try_fold(tree, |command, word| command.find_subcommand(word))
 }
 
+fn needs_value(flag: &clap::Arg) -> bool {
+    !flag.is_require_equals_set() && flag.get_num_args().is_none_or(|number| number.min_values() > 0)
+}
+
+/// Whether the word after a flag is its value.
+fn takes_next(flag: &clap::Arg) -> bool {
+    flag.get_action().takes_values() && needs_value(flag)
+}
+
 /// The tree of commands. As in Go, a switch takes a value, too: `--dry-run=false`; and the word after a flag that needs
 /// a value is the value, whatever it begins with: `--ttl -1h`.
 pub fn tree() -> clap::Command {
-    fn needs_value(flag: &clap::Arg) -> bool {
-        !flag.is_require_equals_set() && flag.get_num_args().is_none_or(|number| number.min_values() > 0)
-    }
     fn with_values(command: clap::Command) -> clap::Command {
         let with_value = |arg: clap::Arg| match arg.get_action() {
             ArgAction::SetTrue => arg
@@ -101,12 +109,12 @@ pub fn tree() -> clap::Command {
 
 /// Moves the command before its leading flags, because users of kubectl write `karmadactl -n web get pods`. Whether a
 /// flag takes the next word as its value is unknown before the command is; as cobra does, long flags without `=` and
-/// all short flags are assumed to take one.
-pub fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
-    let mut at = 1;
+/// all short flags are assumed to take one. `first` is the command's place: 1, or 2 below a command.
+pub fn command_first(mut args: Vec<OsString>, first: usize) -> Vec<OsString> {
+    let mut at = first;
     while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
         if !word.starts_with('-') {
-            args[1..=at].rotate_right(1);
+            args[first..=at].rotate_right(1);
             break;
         }
         // These need no command.
@@ -115,6 +123,34 @@ pub fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
         }
         let has_value = !word.contains('=') && (word.starts_with("--") || word.len() == 2);
         at += if has_value { 2 } else { 1 };
+    }
+    args
+}
+
+/// Writes the names of known flags with `-` for `_`, which upstream accepts. Values do not change.
+pub fn dashed(mut args: Vec<OsString>, tree: &clap::Command, command: &clap::Command) -> Vec<OsString> {
+    let find =
+        |is_it: &dyn Fn(&clap::Arg) -> bool| command.get_arguments().chain(tree.get_arguments()).find(|arg| is_it(arg));
+    let mut is_value = false;
+    for word in &mut args {
+        let is_flag = !std::mem::take(&mut is_value);
+        let Some(text) = word.to_str().filter(|_| is_flag) else { continue };
+        if text == "--" {
+            break;
+        }
+        if let Some(flag) = text.strip_prefix("--") {
+            let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+            let name = name.replace('_', "-");
+            let Some(arg) = find(&|arg| arg.get_long() == Some(&name)) else { continue };
+            is_value = value.is_none() && takes_next(arg);
+            *word = value.map_or_else(|| format!("--{name}"), |value| format!("--{name}={value}")).into();
+        } else if let Some(letters) = text.strip_prefix('-') {
+            // The rest of the word after the first flag with a value is its value.
+            let of = |letter| find(&|arg| arg.get_short() == Some(letter));
+            let valued = letters.char_indices().find(|(_, letter)| of(*letter).is_none_or(takes_next));
+            is_value =
+                valued.is_some_and(|(at, letter)| of(letter).is_some() && letters[at..].len() == letter.len_utf8());
+        }
     }
     args
 }

@@ -80,6 +80,9 @@ struct ControlPlane {
     /// Name of the control plane's context in the kubeconfig file; its current one when empty.
     #[arg(long, global = true)]
     karmada_context: Option<String>,
+    /// Number for the log level verbosity; from 6 on, each request is logged.
+    #[arg(short = 'v', long = "v", global = true, default_value_t = 0)]
+    verbosity: i32,
 }
 
 #[derive(Args)]
@@ -443,8 +446,8 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
 }
 
 fn context(control_plane: ControlPlane) -> Context {
-    let ControlPlane { kubeconfig, karmada_context } = control_plane;
-    Context { kubeconfig, karmada_context, ..Context::default() }
+    let ControlPlane { kubeconfig, karmada_context, verbosity } = control_plane;
+    Context { kubeconfig, karmada_context, verbosity, ..Context::default() }
 }
 
 /// A Go duration, which must not be negative.

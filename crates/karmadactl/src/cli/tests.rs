@@ -1,6 +1,7 @@
 use expect_test::{Expect, expect};
 
 mod flags;
+mod global_flags;
 
 use super::line::{command_first, find};
 use super::*;
@@ -25,7 +26,7 @@ fn flags_may_stand_before_the_command() {
         ("-n", "-n"),
         ("--nosuch get", "--nosuch get"),
     ] {
-        assert_eq!(command_first(words(input)), words(expected), "{input}");
+        assert_eq!(command_first(words(input), 1), words(expected), "{input}");
     }
 }
 
@@ -392,6 +393,9 @@ fn help_has_kubectls_layout() {
 
             --karmada-context='':
         	Name of the control plane's context in the kubeconfig file; its current one when empty
+
+            -v, --v=0:
+        	Number for the log level verbosity; from 6 on, each request is logged
     "#]];
     expected.assert_eq(&help::options(&tree()));
 }

@@ -8,7 +8,7 @@ use client::{Client, Endpoint};
 use serde_json::Value;
 
 use crate::join::decoded;
-use crate::resources;
+use crate::{Context, resources};
 
 /// The ConfigMap that anonymous clients read.
 pub fn cluster_info() -> ObjectKey {
@@ -158,9 +158,9 @@ pub fn parse_pins(texts: &[String]) -> Result<Vec<String>, String> {
 ///
 /// # Errors
 /// Why the server cannot be trusted, and whether a retry may help.
-pub async fn discover(server: &str, token: &str, pins: &[String]) -> Result<Described, Failed> {
+pub async fn discover(context: &Context, server: &str, token: &str, pins: &[String]) -> Result<Described, Failed> {
     let insecure = Endpoint { server: server.to_owned(), insecure: true, ..Endpoint::default() };
-    let first = fetch(&insecure).await?;
+    let first = fetch(context, &insecure).await?;
     // The signature of a token that was just created follows in a moment; a wrong one stays wrong.
     first
         .verify(token)
@@ -170,7 +170,7 @@ pub async fn discover(server: &str, token: &str, pins: &[String]) -> Result<Desc
         return Ok(described);
     }
     described.check_pins(pins).map_err(Failed::Final)?;
-    let second = fetch(&described.endpoint(server)).await?;
+    let second = fetch(context, &described.endpoint(server)).await?;
     if second.kubeconfig != first.kubeconfig {
         return Err(Failed::Final(format!(
             "the second kubeconfig from the {} ConfigMap (using validated TLS) was different from the first",
@@ -187,9 +187,9 @@ pub enum Failed {
     Final(String),
 }
 
-async fn fetch(endpoint: &Endpoint) -> Result<Published, Failed> {
+async fn fetch(context: &Context, endpoint: &Endpoint) -> Result<Published, Failed> {
     let client = Client::from_endpoint(endpoint).map_err(|error| Failed::Final(error.to_string()))?;
-    let read = client.get(&resources::CONFIG_MAP, &cluster_info()).await;
+    let read = context.shown(client).get(&resources::CONFIG_MAP, &cluster_info()).await;
     let object =
         read.map_err(|error| Failed::Retry(format!("failed to request the cluster-info ConfigMap: {error}")))?;
     Published::read(&object).map_err(Failed::Final)

@@ -200,7 +200,7 @@ impl Registering<'_> {
         let mut endpoint = described.endpoint(self.server);
         endpoint.token = Some(self.args.token.clone());
         let failed = |error: client::Error| Error::message(format!("connect to {}: {error}", self.server));
-        let bootstrap = Client::from_endpoint(&endpoint).map_err(failed)?;
+        let bootstrap = self.context.shown(Client::from_endpoint(&endpoint).map_err(failed)?);
         // Ten minutes are the shortest life of a certificate.
         let (user, prefix) = (agents::RBAC_GENERATOR, format!("{}{}", agents::RBAC_GENERATOR_REQUEST, self.name));
         let (pair, request) = requests::obtain(&bootstrap, user, &prefix, 600, self.timeout).await?;
@@ -255,7 +255,7 @@ impl Registering<'_> {
         let world = world::World::system();
         let deadline = tokio::time::Instant::now() + self.timeout;
         loop {
-            let why = match discovery::discover(self.server, &self.args.token, pins).await {
+            let why = match discovery::discover(self.context, self.server, &self.args.token, pins).await {
                 Ok(described) => return Ok(described),
                 Err(Failed::Final(why)) => why,
                 Err(Failed::Retry(_)) if tokio::time::Instant::now() < deadline => {
@@ -271,7 +271,7 @@ impl Registering<'_> {
 
     async fn client(&self, described: &Described, user: &str, pair: &KeyPairPem) -> Result<Client, Error> {
         let config = self.kubeconfig(described, user, pair)?;
-        let client = Client::from_kubeconfig_text(&config, None).await;
+        let client = Client::from_kubeconfig_text(&config, None).await.map(|client| self.context.shown(client));
         client.map_err(|error| Error::message(format!("connect to {} as {user}: {error}", self.server)))
     }
 
@@ -349,7 +349,7 @@ impl Registering<'_> {
         if user != agents::user(self.name) {
             return None;
         }
-        let client = Client::from_kubeconfig_text(&kubeconfig, None).await.ok()?;
+        let client = self.context.shown(Client::from_kubeconfig_text(&kubeconfig, None).await.ok()?);
         let key = ObjectKey::cluster(execution_namespace(self.name));
         client.get(&resources::NAMESPACE, &key).await.ok()?;
         Some(kubeconfig)
