@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use admission::{ConversionCalls, UserAdmission};
 use anyhow::Context as _;
-use apimachinery::{ApiResource, resource::Resource};
+use apimachinery::resource::Resource;
 use apiserver::admit::plugins::{self, Switches};
 use apiserver::auth::authn::StaticTokens;
 use apiserver::cache::Apart;
@@ -179,7 +179,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let deletions = Arc::new(Deletions::new(front));
     config.admission.push(Arc::clone(&deletions) as Arc<dyn Admission>);
     let authentication = &options.aggregation.published(&data, options.listen.front_proxies.as_ref());
-    let more = more();
+    let more = crate::bootstrap::of_karmada();
     let peers = match engine.is_shared() {
         true => {
             let found = Peers::find(engine.store(), front, engine.agreement(world).await?, &data, world).await;
@@ -259,15 +259,6 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     };
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)
-}
-
-/// The bootstrap objects of Karmada's API server.
-fn more() -> Vec<(ApiResource, serde_json::Value)> {
-    let mut more = crate::bootstrap::proxy_users();
-    more.extend(crate::bootstrap::user_roles());
-    more.extend(registration::roles());
-    more.push(crate::bootstrap::system_namespace());
-    more
 }
 
 fn scheduled(

@@ -151,10 +151,16 @@ async fn ensure_all(client: &Client, desired: Vec<(ApiResource, Value)>) -> anyh
     ensured.buffer_unordered(AT_ONCE).try_collect().await
 }
 
+/// The objects of Karmada beside those of Kubernetes.
+pub fn of_karmada() -> Vec<(ApiResource, Value)> {
+    let own = [proxy_users(), user_roles(), crate::registration::roles(), vec![system_namespace()]];
+    own.into_iter().flatten().collect()
+}
+
 /// Grants the administrators access to members through the control plane: a member impersonates a user only when a
 /// binding names the user; the group `system:masters` does not suffice. Upstream's installer names the administrator
 /// `system:admin`, our kubeconfig `kubernetes-admin`.
-pub fn proxy_users() -> Vec<(ApiResource, Value)> {
+fn proxy_users() -> Vec<(ApiResource, Value)> {
     let (group, name) = ("rbac.authorization.k8s.io", "cluster-proxy-admin");
     let api_version = format!("{group}/v1");
     let metadata = json!({"name": name, "labels": {"karmada.io/system": "true"}});
@@ -186,7 +192,7 @@ const KINDS_OF_USERS: [(&str, &[&str]); 5] = [
 
 /// ClusterRoles `karmada-view` and `karmada-edit` are aggregated into `view`, `edit` and `admin`: the right to edit a
 /// namespace includes its policies.
-pub fn user_roles() -> Vec<(ApiResource, Value)> {
+fn user_roles() -> Vec<(ApiResource, Value)> {
     let group = "rbac.authorization.k8s.io";
     let role = |name: &str, part_of: &str, verbs: &[&str]| {
         let rules = KINDS_OF_USERS.iter().map(|(group, plurals)| {
@@ -225,7 +231,7 @@ pub fn user_roles() -> Vec<(ApiResource, Value)> {
 }
 
 /// The namespace of the components' Leases, which upstream's installers create.
-pub fn system_namespace() -> (ApiResource, Value) {
+fn system_namespace() -> (ApiResource, Value) {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespaces::SYSTEM}});
     (ApiResource::cluster("", "v1", "Namespace", "namespaces"), object)
 }
