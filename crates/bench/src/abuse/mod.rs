@@ -1,7 +1,7 @@
 //! One greedy client and one other user: the latency of a light user while another user, or a client without
 //! credentials, loads the server in one of several ways, and the memory that this costs. The greedy client is a
-//! separate process with the lowest CPU priority, and the server's is lower than the other user's, because on a real network
-//! they run on other machines.
+//! separate process that runs while the cores are idle, and the server's priority is lower than the other user's, because on
+//! a real network they run on other machines.
 
 pub mod load;
 mod neighbor;
@@ -114,8 +114,9 @@ impl Load {
     /// Returns when the load has reached its full size.
     async fn start(server: &Process, kind: Kind, args: &Args) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("finding this program")?;
-        let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(own).arg("abuse-load").arg("--kubeconfig").arg(&server.kubeconfig);
+        // Of util-linux. A process of the lowest `nice` value keeps a core for some milliseconds when another one wakes.
+        let mut command = Command::new("chrt");
+        command.args(["--idle", "0"]).arg(own).arg("abuse-load").arg("--kubeconfig").arg(&server.kubeconfig);
         command.args(["--kind", kind.name(), "--seconds", &(args.seconds + 1).to_string()]);
         for (flag, value) in args.sizes.flags() {
             command.arg(flag).arg(value.to_string());
