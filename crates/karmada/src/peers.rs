@@ -253,9 +253,8 @@ impl Place {
 
     /// The records of the other servers. A record of an earlier life of this one is not another server's.
     async fn others(&self) -> anyhow::Result<Vec<KeyValue>> {
-        let range = RangeRequest { range: KeyRange::prefix(ROOT), revision: None, limit: 0 };
         let own = format!("{ROOT}{}_", self.name);
-        let mut found = self.store.range(range).await?.items;
+        let mut found = records(&*self.store).await?;
         found.retain(|item| !item.key.starts_with(own.as_bytes()));
         Ok(found)
     }
@@ -347,8 +346,13 @@ fn leases() -> ApiResource {
 /// # Errors
 /// The store cannot be read.
 pub async fn registered(store: &dyn Store) -> anyhow::Result<Vec<IpAddr>> {
+    Ok(addresses(&records(store).await?))
+}
+
+/// The records of all servers.
+async fn records(store: &dyn Store) -> storage::Result<Vec<KeyValue>> {
     let range = RangeRequest { range: KeyRange::prefix(ROOT), revision: None, limit: 0 };
-    Ok(addresses(&store.range(range).await?.items))
+    Ok(store.range(range).await?.items)
 }
 
 fn address(record: &[u8]) -> Option<IpAddr> {
@@ -481,7 +485,6 @@ mod tests {
         };
         let error = peers.enter(1, lost).await.err().expect("refused").to_string();
         assert!(error.contains("the lock of starting servers ended meanwhile"), "{error}");
-        let range = RangeRequest { range: KeyRange::prefix(ROOT), revision: None, limit: 0 };
-        assert!(store.range(range).await.expect("read").items.is_empty());
+        assert!(records(&store).await.expect("read").is_empty());
     }
 }

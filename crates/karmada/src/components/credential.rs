@@ -20,7 +20,7 @@ const JSON: &str = "application/json";
 #[derive(Clone)]
 pub(super) struct Credential {
     pub places: Places,
-    /// The current one if there is none.
+    /// `None` for the current one.
     pub context: Option<String>,
     /// The component renews its certificate, and reports what prevents that.
     pub renews: bool,
