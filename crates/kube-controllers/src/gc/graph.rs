@@ -61,7 +61,8 @@ impl Node {
 pub(super) struct Graph {
     alive: HashSet<Uid>,
     nodes: HashMap<Uid, Node>,
-    dependents: HashMap<Uid, BTreeSet<Uid>>,
+    /// Each owner with each of its dependents. Most owners have one, for which a set of its own would reserve 200 bytes.
+    dependents: BTreeSet<(Uid, Uid)>,
 }
 
 impl Graph {
@@ -70,7 +71,11 @@ impl Graph {
     }
 
     pub fn dependents(&self, owner: Uid) -> impl Iterator<Item = &Node> {
-        self.dependents.get(&owner).into_iter().flatten().filter_map(|uid| self.nodes.get(uid))
+        self.dependents_of(owner).filter_map(|uid| self.nodes.get(&uid))
+    }
+
+    fn dependents_of(&self, owner: Uid) -> impl Iterator<Item = Uid> {
+        self.dependents.range((owner, Uid::MIN)..=(owner, Uid::MAX)).map(|(_, dependent)| *dependent)
     }
 
     /// Adds or replaces an object; returns the objects to check.
@@ -90,11 +95,11 @@ impl Graph {
             return concerned;
         }
         for owner in node.owners() {
-            self.dependents.entry(owner).or_default().insert(own);
+            self.dependents.insert((owner, own));
         }
         self.nodes.insert(own, node);
         if waits {
-            concerned.extend(self.dependents.get(&own).into_iter().flatten());
+            concerned.extend(self.dependents_of(own));
         }
         if waits || self.may_have_lost_an_owner(own) {
             concerned.insert(own);
@@ -107,7 +112,7 @@ impl Graph {
         let own = uid(object.uid());
         self.alive.remove(&own);
         let mut concerned = self.nodes.remove(&own).map(|old| self.unlink(own, &old)).unwrap_or_default();
-        concerned.extend(self.dependents.get(&own).into_iter().flatten());
+        concerned.extend(self.dependents_of(own));
         concerned
     }
 
@@ -124,12 +129,7 @@ impl Graph {
     fn unlink(&mut self, own: Uid, old: &Node) -> BTreeSet<Uid> {
         let owners = old.owners();
         for owner in &owners {
-            if let Some(dependents) = self.dependents.get_mut(owner) {
-                dependents.remove(&own);
-                if dependents.is_empty() {
-                    self.dependents.remove(owner);
-                }
-            }
+            self.dependents.remove(&(*owner, own));
         }
         owners.into_iter().filter(|owner| self.nodes.get(owner).is_some_and(is_waiting)).collect()
     }
