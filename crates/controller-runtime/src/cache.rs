@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey};
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 
 type IndexFn = Box<dyn Fn(&Object) -> Vec<String> + Send + Sync>;
 
@@ -49,7 +50,7 @@ impl Values {
 
 /// The sorted keys of one value. Most values have one or two objects, for which a tree would reserve half a KiB.
 enum Keys {
-    Few(Vec<ObjectKey>),
+    Few(SmallVec<[ObjectKey; 1]>),
     Many(BTreeSet<ObjectKey>),
 }
 
@@ -58,7 +59,7 @@ const FEW: usize = 16;
 
 impl Default for Keys {
     fn default() -> Self {
-        Self::Few(Vec::new())
+        Self::Few(SmallVec::new())
     }
 }
 

@@ -35,8 +35,8 @@ const PARTS: usize = Part::ResourceVersion as usize + 1;
 /// An event. Thousands wait after a burst, so its texts are in one allocation.
 pub(super) struct Pending {
     texts: Box<str>,
-    /// The end of each text.
-    ends: [usize; PARTS],
+    /// The end of each text: parts of a document smaller than 4 GiB, and a message of at most 1 KiB.
+    ends: [u32; PARTS],
     pub type_: EventType,
     pub reason: &'static str,
     pub component: Arc<str>,
@@ -57,7 +57,7 @@ impl Pending {
         let mut texts = String::with_capacity(parts.iter().map(|part| part.len()).sum());
         let ends = parts.map(|part| {
             texts.push_str(part);
-            texts.len()
+            texts.len() as u32
         });
         Self { texts: texts.into_boxed_str(), ends, type_, reason, component, at }
     }
@@ -65,7 +65,7 @@ impl Pending {
     pub fn text(&self, part: Part) -> &str {
         let place = part as usize;
         let start = place.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.texts[start..self.ends[place]]
+        &self.texts[start as usize..self.ends[place] as usize]
     }
 
     /// The namespace of the event: that of its object, or `default`.
@@ -85,7 +85,7 @@ impl Pending {
     }
 
     fn until(&self, last: Part) -> impl std::hash::Hash + '_ {
-        let (ends, end) = (&self.ends[..=last as usize], self.ends[last as usize]);
+        let (ends, end) = (&self.ends[..=last as usize], self.ends[last as usize] as usize);
         (ends, &self.texts[..end], self.type_, self.reason, &*self.component)
     }
 
