@@ -26,10 +26,10 @@ pub enum EventStorage {
 /// store and the watch cache keep it compressed, and both take about as much for it: some 20 MiB for all.
 const BOUND: Bound = Bound { keys: 16_384, bytes: 16 << 20 };
 
-/// Changes that a watch can resume after, and their size: those of the last 20 s while 100 Events a second are written,
-/// which is as many as the controllers write.
-const HISTORY: usize = 2048;
-const HISTORY_BYTES: usize = 2 << 20;
+/// Changes that the watch cache may lag behind, and their size: those of 5 s while 100 Events a second are written, which
+/// is as many as the controllers write. Watches resume from the history of the watch cache, which is longer.
+const HISTORY: usize = 512;
+const HISTORY_BYTES: usize = 512 << 10;
 
 /// `GROUP/PLURAL` of Events in the store.
 fn place() -> String {
