@@ -4,7 +4,6 @@
 //! status are one write. Each member has its own queue and workers.
 
 mod apply;
-use propagation::compare;
 mod contest;
 mod end;
 mod pass;
@@ -23,6 +22,7 @@ use karmada_api::identity::{ClusterName, WorkKey};
 use parking_lot::Mutex;
 use propagation::contest::Contests;
 use propagation::server_side::Mode;
+use propagation::{compare, status};
 
 use crate::Context;
 use crate::members::Member;
@@ -76,19 +76,21 @@ const PARKED_FOR: Duration = Duration::from_secs(10);
 /// The state of a dispatched Work in this process; lost on restart, and then determined again.
 #[derive(Clone, Default)]
 struct Record {
-    uid: String,
+    uid: Box<str>,
     /// The Work's generation that the member has.
     generation: i64,
     /// The UID of each of the member's objects, with the version we wrote or found right. Few: a Work has one manifest as a rule.
-    versions: Vec<(Box<str>, Box<str>)>,
+    versions: Box<[(Box<str>, Box<str>)]>,
     /// Another client changed an object.
     dirty: bool,
     /// How it was applied.
     mode: Option<Mode>,
     /// Fields that others in the member write too.
     contests: Contests,
-    /// To be written with the next status.
-    pending: Vec<Condition>,
+    /// All of its manifests were applied, which the next status reports.
+    applied: bool,
+    /// Other conditions of the next status.
+    others: Vec<Condition>,
     /// Attempts in a row that failed because the namespace was not there yet.
     misses: u32,
     /// It was dispatched, and no status was written since.
@@ -96,6 +98,12 @@ struct Record {
 }
 
 impl Record {
+    /// The conditions of the next status.
+    fn pending(&self) -> Vec<Condition> {
+        let applied = || Condition { observed_generation: Some(self.generation), ..status::applied(0, 0, &[]) };
+        self.applied.then(applied).into_iter().chain(self.others.iter().cloned()).collect()
+    }
+
     /// The version of the member's object that we wrote or found right.
     fn version_of(&self, uid: &str) -> Option<&str> {
         self.versions.iter().find(|(known, _)| **known == *uid).map(|(_, version)| &**version)

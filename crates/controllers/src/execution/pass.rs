@@ -124,10 +124,10 @@ struct Pass<'a> {
 impl Pass<'_> {
     async fn dispatch(&self) -> Result<Dispatched> {
         let record = self.take_record();
-        let same_work = record.uid == self.object.uid() && record.generation == self.object.generation();
+        let same_work = *record.uid == *self.object.uid() && record.generation == self.object.generation();
         let current = same_work && record.mode == self.mode();
         if current && !record.dirty {
-            return Ok(Dispatched::Same(record.pending));
+            return Ok(Dispatched::Same(record.pending()));
         }
         let had = current || self.had_before();
         let (member, permit) = match self.admitted().await {
@@ -203,7 +203,7 @@ impl Pass<'_> {
     ) -> Result<Dispatched> {
         let before = std::mem::take(&mut record.contests);
         // A Work that leaves fields to their owners has no contested fields.
-        let is_known = record.uid == self.object.uid() && self.mode() != Some(Mode::Yield);
+        let is_known = *record.uid == *self.object.uid() && self.mode() != Some(Mode::Yield);
         let mut contests = if is_known { before.clone() } else { Contests::default() };
         let outcome = self.apply_each(member, permit, &record, had, &mut contests).await;
         if contests != before
@@ -270,9 +270,9 @@ impl Pass<'_> {
             }
         }
         contests.forget(self.context.world.now(), |object| contesting.iter().any(|it| it == object));
-        let mut condition = status::applied(manifests.len() - errors.len(), manifests.len(), &errors);
-        condition.observed_generation = Some(self.object.generation());
         if !errors.is_empty() {
+            let mut condition = status::applied(manifests.len() - errors.len(), manifests.len(), &errors);
+            condition.observed_generation = Some(self.object.generation());
             let misses = if namespace_missing { record.misses + 1 } else { 0 };
             self.failed(misses);
             let error = Error::Several(errors);
@@ -283,26 +283,27 @@ impl Pass<'_> {
         }
         let mut records = self.context.engine.records.lock();
         let record = records.entry(self.key.clone()).or_default();
-        record.uid = self.object.uid().to_owned();
+        record.uid = self.object.uid().into();
         record.generation = self.object.generation();
-        record.versions = versions;
+        record.versions = versions.into();
         record.misses = 0;
         record.mode = self.mode();
-        record.pending = vec![condition];
-        record.pending.extend(contests.condition(&member.name, self.object.generation()));
-        record.pending.extend(self.mode().map(|_| server_side::condition(&yielded, self.object.generation())));
+        record.applied = true;
+        record.others = contests.condition(&member.name, self.object.generation()).into_iter().collect();
+        record.others.extend(self.mode().map(|_| server_side::condition(&yielded, self.object.generation())));
         let reports = self.context.engine.reports.load(Ordering::Relaxed);
         if wrote && reports {
             self.context.engine.count_unreported(record, true);
         }
-        Ok(if wrote && reports { Dispatched::Wrote } else { Dispatched::Same(record.pending.clone()) })
+        Ok(if wrote && reports { Dispatched::Wrote } else { Dispatched::Same(record.pending()) })
     }
 
     fn failed(&self, misses: u32) {
         let mut records = self.context.engine.records.lock();
         let record = records.entry(self.key.clone()).or_default();
         record.dirty = true;
-        record.pending.clear();
+        record.applied = false;
+        record.others.clear();
         record.misses = misses;
     }
 
