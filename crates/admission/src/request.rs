@@ -48,8 +48,7 @@ impl Facts {
     pub fn of(request: &AdmissionRequest<'_>, served: &Served, phase: Phase) -> Self {
         let named = &request.info.resource;
         let is_namespace = named.group.is_empty() && named.plural == "namespaces";
-        let namespace =
-            if is_namespace { request.key.name.as_str() } else { request.key.namespace().unwrap_or_default() };
+        let namespace = if is_namespace { request.key.name() } else { request.key.namespace().unwrap_or_default() };
         let is_unnamed = request.collection || (request.generated_name && phase == Phase::Mutation);
         let versions = served.versions(&named.group, &named.plural);
         Self {
@@ -60,7 +59,7 @@ impl Facts {
             resource: named.plural.clone(),
             subresource: request.subresource.to_owned(),
             namespace: namespace.to_owned(),
-            name: if is_unnamed { String::new() } else { request.key.name.clone() },
+            name: if is_unnamed { String::new() } else { request.key.name().to_owned() },
             dry_run: request.dry_run,
             user: user(request),
             options: request.options(),

@@ -187,7 +187,7 @@ impl ApiResource {
 
     /// The URL path of one object.
     pub fn object_path(&self, key: &crate::ObjectKey) -> String {
-        self.path(key.namespace(), ["/", &key.name])
+        self.path(key.namespace(), ["/", key.name()])
     }
 
     fn path(&self, namespace: Option<&str>, end: [&str; 2]) -> String {

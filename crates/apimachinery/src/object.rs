@@ -2,6 +2,7 @@
 
 mod apart;
 mod head;
+mod key;
 mod packed;
 mod rest;
 #[cfg(test)]
@@ -26,43 +27,9 @@ use crate::meta::OwnerReference;
 
 pub use apart::Apart;
 pub use head::Labels;
+pub use key::ObjectKey;
 pub use packed::{Cooling, Packer};
 pub use rest::Seams;
-
-/// Namespace and name. An empty namespace is a cluster-scoped object's; the order is the storage order (namespace,
-/// then name, bytewise).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey {
-    namespace: String,
-    /// The object's name.
-    pub name: String,
-}
-
-impl ObjectKey {
-    /// The key of an object in a namespace.
-    pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-
-    /// The key of an object without a namespace.
-    pub fn cluster(name: impl Into<String>) -> Self {
-        Self { namespace: String::new(), name: name.into() }
-    }
-
-    /// `None` for a cluster-scoped object.
-    pub fn namespace(&self) -> Option<&str> {
-        (!self.namespace.is_empty()).then_some(self.namespace.as_str())
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.namespace() {
-            Some(ns) => write!(f, "{ns}/{}", self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
 
 /// An object as a tree.
 pub trait ObjectTree {
@@ -282,19 +249,19 @@ impl Object {
         GroupVersionKind::new(group, version, self.kind())
     }
 
-    /// Namespace and name.
+    /// Namespace and name; shares the text of the object's own.
     pub fn key(&self) -> ObjectKey {
-        ObjectKey::namespaced(self.namespace().unwrap_or_default(), self.name())
+        self.head.key.clone()
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        self.head.text(Text::Name)
+        self.head.key.name()
     }
 
     /// `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
-        Some(self.head.text(Text::Namespace)).filter(|namespace| !namespace.is_empty())
+        self.head.key.namespace()
     }
 
     /// The UID; empty before the object is created.

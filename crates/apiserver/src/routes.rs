@@ -93,7 +93,7 @@ impl Tokens {
         server.cache.catch_up().await?;
         let find = |plural: &str, key: ObjectKey| {
             let found = server.cache.resource(&crate::cache::keys::group_resource("", plural)).get(&key)?;
-            found.ok_or_else(|| Status::not_found("", plural, &key.name))
+            found.ok_or_else(|| Status::not_found("", plural, key.name()))
         };
         let account = find("serviceaccounts", ObjectKey::namespaced(info.namespace.as_str(), info.name.as_str()))?;
         let bound = &requested["spec"]["boundObjectRef"];

@@ -27,7 +27,7 @@ impl Client {
             self.0.counts.add("get", resource);
             let path = resource.object_path(key);
             let object = self.one(codec::request(Method::GET, &path, bytes::Bytes::new(), "")?, resource).await?;
-            match object.name() == key.name {
+            match object.name() == key.name() {
                 true => Ok(object),
                 false => Err(Error::unexpected(&format!("GET {path}"), "an object of another name")),
             }

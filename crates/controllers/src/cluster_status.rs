@@ -246,7 +246,7 @@ const OWN_CONDITIONS: [&str; 2] = [conditions::READY, conditions::COMPLETE_API_E
 /// Merges the collected status into the newest state: the collection takes time.
 async fn write(context: &Context, cluster: &Cluster, found: ClusterStatus) -> Result<()> {
     let (resource, key) = (Cluster::api_resource(), cluster.key());
-    let newest = context.clusters.get(&key.name).filter(|newest| newest.metadata.uid == cluster.metadata.uid);
+    let newest = context.clusters.get(key.name()).filter(|newest| newest.metadata.uid == cluster.metadata.uid);
     let Some(newest) = newest else { return Ok(()) };
     let known = newest.status.clone();
     let status = ClusterStatus {

@@ -134,7 +134,7 @@ fn is_marked(object: &Object) -> bool {
 async fn sync(context: &Context, key: &ObjectKey) -> Result<Next> {
     let cached = context.control.informer(&deployments()).cache().get(key);
     let Some(deployment) = cached.filter(|it| is_marked(it) && !it.is_deleting()) else { return Ok(Next::Done) };
-    let of = ObjectKey::namespaced(key.namespace().unwrap_or_default(), names::binding_name("Deployment", &key.name));
+    let of = ObjectKey::namespaced(key.namespace().unwrap_or_default(), names::binding_name("Deployment", key.name()));
     let Some(binding) = context.bindings(Scope::Namespaced).cache().get(&of) else { return Ok(Next::Done) };
     let tree = decoded(&deployment, deployment.to_tree())?;
     let replicas = match replica_sync::of_deployment(&tree, &Binding::decode(&binding)?) {

@@ -34,7 +34,7 @@ pub enum TokenError {
 
 /// The arguments of kubectl for a Secret.
 fn named_in(key: &ObjectKey) -> String {
-    format!("-n {} {}", key.namespace().unwrap_or_default(), key.name)
+    format!("-n {} {}", key.namespace().unwrap_or_default(), key.name())
 }
 
 pub(crate) fn secrets() -> ApiResource {

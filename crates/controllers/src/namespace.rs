@@ -32,7 +32,7 @@ pub(crate) async fn run(context: Context) {
     context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
         if let Event::Added { .. } = event {
             for namespace in all_namespaces.cache().keys() {
-                keys.add_with(namespace.name, Priority::Low);
+                keys.add_with(namespace.name().to_owned(), Priority::Low);
             }
         }
     });
@@ -56,8 +56,8 @@ pub(crate) async fn run(context: Context) {
         };
         for policy in old.into_iter().chain([event.object()]).filter_map(|object| Override::decode(object).ok()) {
             for namespace in all_namespaces.cache().keys() {
-                if namespaces::triggered_by(&policy, &namespace.name) {
-                    keys.add_with(namespace.name, Priority::Low);
+                if namespaces::triggered_by(&policy, namespace.name()) {
+                    keys.add_with(namespace.name().to_owned(), Priority::Low);
                 }
             }
         }

@@ -87,7 +87,7 @@ impl Skip {
         key.namespace().is_some_and(|namespace| {
             namespaces::is_reserved(namespace)
                 || self.skips_namespace(namespace)
-                || templates::is_of_api_server(kind, namespace, &key.name)
+                || templates::is_of_api_server(kind, namespace, key.name())
         })
     }
 }

@@ -51,7 +51,7 @@ impl MemberEstimator {
         let mut fed = vec![nodes.clone(), pods.clone()];
         feed(&nodes, &state, |state, key, node| match node {
             Some(node) => state.put_node(&node),
-            None => state.remove_node(&key.name),
+            None => state.remove_node(key.name()),
         });
         feed(&pods, &state, |state, key, pod| match pod {
             Some(pod) => state.put_pod(&pod),
@@ -61,7 +61,7 @@ impl MemberEstimator {
             let quotas = informers.informer(&ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas"));
             feed(&quotas, &state, |state, key, quota| match quota {
                 Some(quota) => state.put_quota(&quota),
-                None => state.remove_quota(key.namespace().unwrap_or_default(), &key.name),
+                None => state.remove_quota(key.namespace().unwrap_or_default(), key.name()),
             });
             fed.push(quotas);
         }

@@ -95,7 +95,7 @@ macro_rules! api_type {
                     api_version: concat!($group, "/", $version).to_owned(),
                     kind: stringify!($type).to_owned(),
                     metadata: apimachinery::meta::ObjectMeta {
-                        name: key.name.clone(),
+                        name: key.name().to_owned(),
                         namespace: key.namespace().unwrap_or_default().to_owned(),
                         ..Default::default()
                     },

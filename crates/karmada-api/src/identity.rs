@@ -120,7 +120,7 @@ macro_rules! object_key {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(Arc<ObjectKey>);
+        pub struct $name(ObjectKey);
 
         impl Deref for $name {
             type Target = ObjectKey;
@@ -138,13 +138,13 @@ macro_rules! object_key {
 
         impl From<$name> for ObjectKey {
             fn from(key: $name) -> Self {
-                Arc::unwrap_or_clone(key.0)
+                key.0
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&*self.0, f)
+                fmt::Display::fmt(&self.0, f)
             }
         }
 
@@ -164,7 +164,7 @@ object_key!(
     /// use karmada_api::identity::WorkKey;
     ///
     /// let key = WorkKey::try_from(ObjectKey::namespaced("karmada-es-member1", "nginx")).expect("a Work's key");
-    /// assert_eq!((key.cluster(), key.name.as_str()), ("member1", "nginx"));
+    /// assert_eq!((key.cluster(), key.name()), ("member1", "nginx"));
     /// assert!(WorkKey::try_from(ObjectKey::namespaced("default", "nginx")).is_err());
     /// ```
     WorkKey
@@ -177,14 +177,14 @@ pub struct OutsideExecution(pub ObjectKey);
 
 impl WorkKey {
     /// The Work `name` of a cluster.
-    pub fn new(cluster: &ClusterName, name: impl Into<String>) -> Self {
-        Self(Arc::new(ObjectKey::namespaced(cluster.execution_namespace(), name)))
+    pub fn new(cluster: &ClusterName, name: impl AsRef<str>) -> Self {
+        Self(ObjectKey::namespaced(cluster.execution_namespace(), name))
     }
 
     /// The key of a Work; `None` outside the execution namespaces.
     pub fn of(work: &Object) -> Option<Self> {
         work.namespace().and_then(cluster_of_namespace)?;
-        Some(Self(Arc::new(work.key())))
+        Some(Self(work.key()))
     }
 
     /// The key of a decoded Work.
@@ -207,7 +207,7 @@ impl TryFrom<ObjectKey> for WorkKey {
 
     fn try_from(key: ObjectKey) -> Result<Self, OutsideExecution> {
         match key.namespace().and_then(cluster_of_namespace) {
-            Some(_) => Ok(Self(Arc::new(key))),
+            Some(_) => Ok(Self(key)),
             None => Err(OutsideExecution(key)),
         }
     }
@@ -221,16 +221,16 @@ macro_rules! pair_key {
         impl $name {
             /// The object of either kind with this namespace and name.
             pub fn new(key: ObjectKey) -> Self {
-                Self(Arc::new(key))
+                Self(key)
             }
 
             /// The object of the kind with a namespace; of the other one if `namespace` is empty.
-            pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+            pub fn namespaced(namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
                 Self::new(ObjectKey::namespaced(namespace, name))
             }
 
             /// The object of the kind without a namespace.
-            pub fn cluster(name: impl Into<String>) -> Self {
+            pub fn cluster(name: impl AsRef<str>) -> Self {
                 Self::new(ObjectKey::cluster(name))
             }
 

@@ -125,7 +125,7 @@ macro_rules! pair {
                 Self {
                     scope: Scope::of(key),
                     metadata: ObjectMeta {
-                        name: key.name.clone(),
+                        name: key.name().to_owned(),
                         namespace: key.namespace().unwrap_or_default().to_owned(),
                         ..ObjectMeta::default()
                     },

@@ -52,7 +52,7 @@ impl ClusterIds {
     pub async fn validate(&self, request: &AdmissionRequest<'_>, cluster: &Value) -> Result<(), Status> {
         let Some(id) = Self::requested_id(request, cluster) else { return Ok(()) };
         self.learn_own().await;
-        let (name, mut ids) = (request.key.name.as_str(), self.ids.lock());
+        let (name, mut ids) = (request.key.name(), self.ids.lock());
         let outcome =
             if request.dry_run { ids.check(name, id, request.now) } else { ids.reserve(name, id, request.now) };
         outcome.map_err(|error| Status::invalid(GROUP, "Cluster", name, &[error]))
@@ -61,7 +61,7 @@ impl ClusterIds {
     /// The Cluster was not stored.
     pub fn release(&self, request: &AdmissionRequest<'_>, cluster: &Value) {
         if let Some(id) = Self::requested_id(request, cluster) {
-            self.ids.lock().release(&request.key.name, id);
+            self.ids.lock().release(request.key.name(), id);
         }
     }
 

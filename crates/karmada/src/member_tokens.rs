@@ -42,7 +42,7 @@ impl MemberTokens {
     pub async fn validate(&self, request: &AdmissionRequest<'_>, cluster: &Value) -> Result<(), Status> {
         let errors = credentials::refused_destinations(request.old, cluster, self.allow_http);
         if !errors.is_empty() {
-            return Err(Status::invalid(GROUP, "Cluster", &request.key.name, &errors));
+            return Err(Status::invalid(GROUP, "Cluster", request.key.name(), &errors));
         }
         for read in credentials::reads(request.old, cluster) {
             if !self.is_allowed(request, &read).await? {

@@ -131,14 +131,14 @@ impl AgentRules {
         let named = &request.info.resource;
         let refusal = |object: Option<&Value>| {
             let namespace = request.key.namespace().unwrap_or_default();
-            let (group, plural, name) = (&named.group, &named.plural, &request.key.name);
+            let (group, plural, name) = (&named.group, &named.plural, request.key.name());
             agents::refusal(cluster, &agents::Write { group, plural, namespace, name, object })
         };
         refusal(request.object.as_deref()).or_else(|| refusal(Some(request.old?)))
     }
 
     fn refusal_of_generator(&self, request: &AdmissionRequest<'_>) -> Option<String> {
-        let (named, name) = (&request.info.resource, request.key.name.as_str());
+        let (named, name) = (&request.info.resource, request.key.name());
         if named.group == CERTIFICATES {
             let is_own = name.starts_with(agents::RBAC_GENERATOR_REQUEST);
             return (!is_own).then(|| format!("{} deletes its own requests only", agents::RBAC_GENERATOR));
@@ -177,7 +177,7 @@ fn is_granted(object: &Value, key: &ObjectKey, cluster: &str) -> bool {
     let is_same = |desired: &Value| {
         let metadata = &desired["metadata"];
         desired["kind"] == object["kind"]
-            && metadata["name"] == key.name.as_str()
+            && metadata["name"] == key.name()
             && metadata["namespace"].as_str().unwrap_or_default() == namespace
     };
     let Some(desired) = grants.iter().map(|grant| &grant.object).find(|desired| is_same(desired)) else { return false };

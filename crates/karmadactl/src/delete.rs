@@ -224,7 +224,7 @@ fn report(context: &Context, args: &DeleteArgs, plan: &Plan, item: &Item) {
     let verb = if args.force { "force deleted" } else { "deleted" };
     let within = item.key.namespace().map(|namespace| format!(" from {namespace} namespace")).unwrap_or_default();
     let suffix = plan.dry_run.suffix();
-    context.print(&format!("{} \"{}\" {verb}{within}{suffix}\n", item.kind_shown(), item.key.name));
+    context.print(&format!("{} \"{}\" {verb}{within}{suffix}\n", item.kind_shown(), item.key.name()));
 }
 
 fn confirmed(context: &Context, items: &[Item]) -> Result<bool, Error> {
@@ -260,7 +260,8 @@ pub fn gone<'a>(
             Ok(outcome) => outcome.map_err(Error::client(format!("wait for {} to be gone", item.shown()))),
             Err(_) => Err(Error::message(format!(
                 "timed out waiting for the condition on {}/{}",
-                item.resource.plural, item.key.name
+                item.resource.plural,
+                item.key.name()
             ))),
         }
     })
@@ -288,7 +289,7 @@ async fn deleted(
     live: &Value,
 ) -> Result<bool, client::Error> {
     let options = WatchOptions {
-        field_selector: Some(format!("metadata.name={}", key.name)),
+        field_selector: Some(format!("metadata.name={}", key.name())),
         resource_version: live["metadata"]["resourceVersion"].as_str().map(str::to_owned),
         ..WatchOptions::default()
     };

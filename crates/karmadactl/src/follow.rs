@@ -84,7 +84,7 @@ async fn begin(
     resource: &ApiResource,
     key: &ObjectKey,
 ) -> Result<(Option<Arc<Object>>, WatchStream), client::Error> {
-    let selector = Some(format!("metadata.name={}", key.name));
+    let selector = Some(format!("metadata.name={}", key.name()));
     let list = ListOptions { field_selector: selector.clone(), ..ListOptions::default() };
     let mut found = client.list(resource, key.namespace(), &list).await?;
     let watch = WatchOptions {

@@ -124,7 +124,7 @@ async fn read(
     match requests::get(context, member, &resource, &key, None).await {
         Ok(live) => Ok((resource, live)),
         Err(error) if error.is_not_found() => {
-            let what = format!("the {} or {} don't exist in cluster({})", target.type_, key.name, args.cluster);
+            let what = format!("the {} or {} don't exist in cluster({})", target.type_, key.name(), args.cluster);
             Err(failed(what))
         }
         Err(error) => Err(failed(servers::reason(&error))),
@@ -177,10 +177,10 @@ fn policy(args: &PromoteArgs, resource: &ApiResource, key: &ObjectKey) -> (ApiRe
     // As Go prints it: the core group is empty before the slash.
     let shown = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
     let name = match args.policy_name.as_str() {
-        "" => names::policy_name(key.namespace().unwrap_or_default(), &key.name, &shown),
+        "" => names::policy_name(key.namespace().unwrap_or_default(), key.name(), &shown),
         named => named.to_owned(),
     };
-    let mut selector = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": key.name});
+    let mut selector = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": key.name()});
     let mut metadata = json!({"name": name});
     let (policy, policy_key) = match key.namespace() {
         Some(namespace) => {
@@ -216,7 +216,7 @@ fn resource_shown(resource: &ApiResource) -> String {
 }
 
 fn place(key: &ObjectKey) -> String {
-    key.namespace().map_or_else(|| key.name.to_string(), |namespace| format!("{namespace}/{}", key.name))
+    key.namespace().map_or_else(|| key.name().to_owned(), |namespace| format!("{namespace}/{}", key.name()))
 }
 
 struct Promotion<'a> {
@@ -264,10 +264,10 @@ impl Promotion<'_> {
             // Upstream names a namespace for cluster-scoped templates as well.
             None => self.args.namespace.clone().unwrap_or_else(|| self.context.namespace()),
         };
-        self.context.print(&format!("ResourceTemplate ({namespace}/{}) is created successfully\n", plan.key.name));
+        self.context.print(&format!("ResourceTemplate ({namespace}/{}) is created successfully\n", plan.key.name()));
         let Some((resource, key, policy)) = &plan.policy else { return Ok(()) };
         self.write(resource, key, policy, "create policy").await?;
-        let shown = if key.namespace().is_some() { format!("({})", place(key)) } else { key.name.to_string() };
+        let shown = if key.namespace().is_some() { format!("({})", place(key)) } else { key.name().to_owned() };
         self.context.print(&format!("{} {shown} is created successfully\n", resource.kind));
         Ok(())
     }

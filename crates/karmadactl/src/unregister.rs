@@ -242,7 +242,7 @@ async fn clean_member(context: &Context, member: &Client, name: &str, args: &Unr
         delete(member, resource, &key).await.map_err(|error| {
             Error::message(format!("cluster {name} is unregistered, but objects were left in it: {error}"))
         })?;
-        let (kind, object, space) = (&resource.kind, key.name.as_str(), key.namespace().unwrap_or_default());
+        let (kind, object, space) = (&resource.kind, key.name(), key.namespace().unwrap_or_default());
         context.log(&format!(
             "Successfully delete resource ({{{kind} {object} {space}}}) from member cluster ({name}).\n"
         ));

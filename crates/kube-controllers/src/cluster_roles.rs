@@ -64,12 +64,12 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let Some(object) = roles.cache().get(key).filter(|role| !role.is_deleting()) else { return Ok(Next::Done) };
     let role: ClusterRole = decoded(&object, object.decode())?;
     let Some(aggregation) = &role.aggregation_rule else { return Ok(Next::Done) };
-    let rules = aggregate(&key.name, aggregation, &roles.cache().list(None))?;
+    let rules = aggregate(key.name(), aggregation, &roles.cache().list(None))?;
     if rules == role.rules {
         return Ok(Next::Done);
     }
     let value = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": key.name, "uid": object.uid()}, "rules": rules});
+        "metadata": {"name": key.name(), "uid": object.uid()}, "rules": rules});
     let patch = Patch::Apply { manager: NAME.into(), force: true, value };
     match context.client.patch(&CLUSTER_ROLES, key, &patch, &PatchOptions::default()).await {
         // Deleted, and possibly recreated, in the meantime.

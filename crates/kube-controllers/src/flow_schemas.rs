@@ -78,7 +78,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let exists = context.informers.informer(&PRIORITY_LEVELS).cache().get(&ObjectKey::cluster(&**level)).is_some();
     let Some(condition) = dangling(&schema, exists, context.now()) else { return Ok(Next::Done) };
     let value = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema",
-        "metadata": {"name": key.name, "uid": object.uid()}, "status": {"conditions": [condition]}});
+        "metadata": {"name": key.name(), "uid": object.uid()}, "status": {"conditions": [condition]}});
     let patch = Patch::Apply { manager: MANAGER.into(), force: true, value };
     let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
     match context.client.patch(&FLOW_SCHEMAS, key, &patch, &options).await {

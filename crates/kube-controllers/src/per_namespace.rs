@@ -83,7 +83,7 @@ async fn run(context: Context, starting: Starting, desired: DesiredObject) {
     drop(starting);
     if !desired.kept.is_empty() {
         let (keys, known) = (queue.clone(), namespaces.clone());
-        context.on_new_root_ca(move || known.cache().keys().iter().for_each(|key| keys.add((&*key.name).into())));
+        context.on_new_root_ca(move || known.cache().keys().iter().for_each(|key| keys.add(key.name().into())));
     }
     let (workers, stop) = (context.settings.workers, context.stop.clone());
     let (controller, desired) = (desired.controller, Arc::new(desired));

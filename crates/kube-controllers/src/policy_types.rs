@@ -70,7 +70,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
         return Ok(Next::Done);
     }
     let value = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": key.name, "uid": object.uid()}, "status": status});
+        "metadata": {"name": key.name(), "uid": object.uid()}, "status": status});
     let patch = Patch::Apply { manager: MANAGER.into(), force: true, value };
     let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
     match context.client.patch(&ADMISSION_POLICIES, key, &patch, &options).await {

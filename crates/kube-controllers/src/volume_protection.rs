@@ -108,7 +108,7 @@ async fn free_claim(context: &Context, key: &ObjectKey) -> Result<Next> {
     let pods = context.client.list(&PODS, key.namespace(), &ListOptions::default()).await?;
     for pod in &pods.items {
         let pod: Value = decoded(pod, pod.decode())?;
-        if may_use(&pod) && claims_of(&pod).contains(&key.name) {
+        if may_use(&pod) && claims_of(&pod).iter().any(|claim| claim == key.name()) {
             // The end of that pod queues it again.
             return Ok(Next::Done);
         }

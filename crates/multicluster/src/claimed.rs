@@ -100,7 +100,7 @@ pub fn claim(service: &MultiClusterService, template: &Value) -> Option<Value> {
 pub fn release(service: &ObjectKey, template: &Value) -> Option<Value> {
     let text = |field: &str, key: &str| template["metadata"][field][key].as_str().unwrap_or_default();
     let is_claimed = text("labels", labels::CLAIMED_BY) == labels::BY_MULTI_CLUSTER_SERVICE
-        && text("annotations", annotations::MULTI_CLUSTER_SERVICE_NAME) == service.name
+        && text("annotations", annotations::MULTI_CLUSTER_SERVICE_NAME) == service.name()
         && Some(text("annotations", annotations::MULTI_CLUSTER_SERVICE_NAMESPACE)) == service.namespace();
     if !is_claimed {
         return None;
@@ -122,7 +122,7 @@ fn patch_between(before: &Value, after: &Value) -> Option<Value> {
 
 /// The key of the binding of a Service.
 pub fn binding_key(service: &ObjectKey) -> BindingKey {
-    BindingKey::namespaced(service.namespace().unwrap_or_default(), names::binding_name("Service", &service.name))
+    BindingKey::namespaced(service.namespace().unwrap_or_default(), names::binding_name("Service", service.name()))
 }
 
 /// The binding that propagates the Service to providers and consumers.
@@ -169,13 +169,13 @@ pub fn is_binding_of(binding: &Binding, service: &ObjectKey) -> bool {
     let metadata = &binding.metadata;
     let annotation = |key: &str| metadata.annotations.get(key).map(String::as_str);
     metadata.labels.get(labels::BINDING_MANAGED_BY).is_some_and(|by| by == labels::BY_MULTI_CLUSTER_SERVICE)
-        && annotation(annotations::MULTI_CLUSTER_SERVICE_NAME) == Some(service.name.as_str())
+        && annotation(annotations::MULTI_CLUSTER_SERVICE_NAME) == Some(service.name())
         && annotation(annotations::MULTI_CLUSTER_SERVICE_NAMESPACE) == service.namespace()
 }
 
 /// The name of the Work that a provider has of a MultiClusterService.
 pub fn work_name(service: &ObjectKey) -> String {
-    names::work_name(MultiClusterService::KIND, &service.name, service.namespace().unwrap_or_default())
+    names::work_name(MultiClusterService::KIND, service.name(), service.namespace().unwrap_or_default())
 }
 
 /// The Work of a provider; `tree` is the MultiClusterService. It is suspended, so nothing is sent to the member.

@@ -147,7 +147,7 @@ pub fn plan(input: Input<'_>, is_taken: impl Fn(&str) -> bool) -> Vec<Change> {
     };
     for slice in slices {
         let managed_by = slice["metadata"]["labels"][labels::KUBERNETES_SLICE_MANAGED_BY].as_str();
-        if is_own(managed_by) || work::label(slice, labels::KUBERNETES_SERVICE_NAME) != input.service.name {
+        if is_own(managed_by) || work::label(slice, labels::KUBERNETES_SERVICE_NAME) != input.service.name() {
             continue;
         }
         let existing = known.remove(object_name(slice));
@@ -218,7 +218,7 @@ fn update(existing: &Work, service: &ObjectKey, collectors: Collectors, slice: O
 /// Work.
 fn fill(work: &mut Work, service: &ObjectKey, collectors: Collectors, slice: Option<&Value>) {
     let metadata = &mut work.metadata;
-    let (namespace, name) = (service.namespace().unwrap_or_default(), service.name.as_str());
+    let (namespace, name) = (service.namespace().unwrap_or_default(), service.name());
     let set = |on: &mut BTreeMap<String, String>, key: &str, value: &str| {
         on.insert(key.to_owned(), value.to_owned());
     };

@@ -209,7 +209,7 @@ impl<'a> Place<'a> {
         let metadata = &mut work.metadata;
         let namespace = service.namespace().unwrap_or_default();
         metadata.labels.insert(labels::MULTI_CLUSTER_SERVICE_NAMESPACE.to_owned(), namespace.to_owned());
-        metadata.labels.insert(labels::MULTI_CLUSTER_SERVICE_NAME.to_owned(), service.name.clone());
+        metadata.labels.insert(labels::MULTI_CLUSTER_SERVICE_NAME.to_owned(), service.name().to_owned());
         metadata.annotations.insert(annotations::PROVISION_CLUSTER.to_owned(), source.provider.to_owned());
         if !metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::EXECUTION) {
             metadata.finalizers.push(finalizers::EXECUTION.to_owned());
@@ -218,7 +218,7 @@ impl<'a> Place<'a> {
         let mut on_slice = json!({
             "name": object, "namespace": namespace,
             "labels": {
-                labels::KUBERNETES_SERVICE_NAME: service.name,
+                labels::KUBERNETES_SERVICE_NAME: service.name(),
                 labels::KUBERNETES_SLICE_MANAGED_BY: labels::SLICE_MANAGED_BY_DISPATCH,
                 labels::MANAGED: "true",
             },

@@ -26,7 +26,7 @@ pub fn desired(work: &Work, is_taken: impl Fn(&str) -> bool) -> Option<Value> {
         "name": name,
         "namespace": service.namespace(),
         "labels": {
-            labels::KUBERNETES_SERVICE_NAME: names::derived_service(&service.name),
+            labels::KUBERNETES_SERVICE_NAME: names::derived_service(service.name()),
             labels::KUBERNETES_SLICE_MANAGED_BY: labels::SLICE_MANAGED_BY_IMPORT,
             labels::WORK_ID: id,
         },

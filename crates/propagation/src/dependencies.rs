@@ -133,7 +133,7 @@ pub fn detach(existing: &Binding, independent: &BindingKey) -> Binding {
     let mut left = existing.clone();
     left.metadata.labels.remove(&depended_by_label(independent));
     let namespace = independent.namespace().unwrap_or_default();
-    left.spec.required_by.retain(|it| !is_of(it, namespace, &independent.name));
+    left.spec.required_by.retain(|it| !is_of(it, namespace, independent.name()));
     left
 }
 

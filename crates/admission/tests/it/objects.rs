@@ -290,7 +290,7 @@ impl apiserver::Admission for Joined {
         let secrets = change.others("", "secrets", "default")?;
         let write = |based_on: std::sync::Arc<apimachinery::Object>| {
             let mut object = based_on.to_value().expect("a document");
-            object["metadata"]["annotations"] = json!({"seen": change.key.name});
+            object["metadata"]["annotations"] = json!({"seen": change.key.name()});
             apiserver::JointWrite { group: "", plural: "secrets", based_on, object }
         };
         Ok(secrets.into_iter().map(write).collect())

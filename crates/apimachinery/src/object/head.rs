@@ -1,5 +1,5 @@
-//! The metadata of an encoded object, parsed once. Its strings are copied into one allocation, so they do not depend on
-//! the document.
+//! The metadata of an encoded object, parsed once. Its strings are copied into one allocation, besides the key, so they do
+//! not depend on the document.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::key::ObjectKey;
 use crate::meta::OwnerReference;
 use crate::raw_json::Reader;
 
@@ -45,8 +46,6 @@ fn place(text: &[u8], json: &[u8]) -> Option<Span> {
 pub(super) enum Text {
     ApiVersion,
     Kind,
-    Name,
-    Namespace,
     Uid,
     ResourceVersion,
     /// Empty unless the object is being deleted.
@@ -62,6 +61,7 @@ pub(super) struct Head {
     texts: Box<str>,
     /// The end of each of the first texts.
     ends: [u32; TEXTS],
+    pub key: ObjectKey,
     /// The ends of the key and the value of each label; sorted by key.
     labels: Box<[(u32, u32)]>,
     pub generation: i64,
@@ -111,16 +111,8 @@ impl Head {
         });
         let plain = after_front(json, &api_version.0, &kind.0).is_some();
         let deletion_timestamp = metadata.deletion_timestamp.unwrap_or_default();
-        let parts: [Cow<'_, str>; TEXTS] = [
-            api_version,
-            kind,
-            metadata.name,
-            metadata.namespace,
-            metadata.uid,
-            metadata.resource_version,
-            deletion_timestamp,
-        ]
-        .map(|text| text.0);
+        let parts: [Cow<'_, str>; TEXTS] =
+            [api_version, kind, metadata.uid, metadata.resource_version, deletion_timestamp].map(|text| text.0);
         let size = parts.iter().chain(labels.iter().flat_map(|(key, value)| [key, value])).map(|text| text.len()).sum();
         let mut texts = String::with_capacity(size);
         let mut end_of = |text: &str| {
@@ -130,6 +122,7 @@ impl Head {
         };
         Self {
             ends: parts.map(|text| end_of(&text)),
+            key: ObjectKey::namespaced(metadata.namespace.0, metadata.name.0),
             labels: labels.iter().map(|(key, value)| (end_of(key), end_of(value))).collect(),
             texts: texts.into_boxed_str(),
             generation: metadata.generation,

@@ -23,7 +23,7 @@ fn are(info: &ResourceInfo) -> bool {
 pub(crate) async fn check(has: impl Fn(&str) -> bool, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let Some(object) = request.object.as_deref().filter(|_| are(request.info)) else { return Ok(()) };
     let signer = object["spec"]["signerName"].as_str().unwrap_or_default();
-    let forbidden = |why: &str| Status::forbidden(GROUP, PLURAL, &request.key.name, why);
+    let forbidden = |why: &str| Status::forbidden(GROUP, PLURAL, request.key.name(), why);
     match (request.operation, request.old) {
         (Operation::Create, _)
             if has("CertificateSubjectRestriction") && signer == CLIENT_SIGNER && requests_masters(object) =>
@@ -81,7 +81,7 @@ fn check_decisions(request: &AdmissionRequest<'_>, old: &Value, new: &Value) -> 
     let path = apimachinery::field::Path::new("status");
     let refuse = |field: &str, why: String| {
         let error = apimachinery::field::Error::forbidden(&path.child(field), &why);
-        Err(Status::invalid(GROUP, "CertificateSigningRequest", &request.key.name, &[error]))
+        Err(Status::invalid(GROUP, "CertificateSigningRequest", request.key.name(), &[error]))
     };
     for type_ in ["Approved", "Denied", "Failed"] {
         if has(old, type_) && !has(new, type_) {

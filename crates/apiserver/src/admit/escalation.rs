@@ -114,7 +114,7 @@ impl Granting<'_> {
             resource: resource.into(),
             subresource: String::new(),
             namespace: key.namespace().unwrap_or_default().into(),
-            name: key.name.clone(),
+            name: key.name().to_owned(),
             ..ResourceAttributes::default()
         };
         authz::decide(self.authorizer, self.user, &Attributes::Resource(attributes)).await.is_allowed()
@@ -140,7 +140,7 @@ impl Granting<'_> {
             groups.join(" "),
             rules.join("\n")
         );
-        Err(Status::forbidden(GROUP, resource, &key.name, &why))
+        Err(Status::forbidden(GROUP, resource, key.name(), &why))
     }
 }
 

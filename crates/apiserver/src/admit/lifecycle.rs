@@ -26,7 +26,7 @@ pub(crate) fn open(cache: &Cache, info: &ResourceInfo, key: &ObjectKey) -> Resul
     let namespace = ObjectKey::cluster(name);
     match cache.resource(PLACE).get(&namespace)? {
         None => Err(Status::not_found("", "namespaces", name)),
-        Some(object) if object.is_deleting() => Err(terminating(info, &key.name, name)),
+        Some(object) if object.is_deleting() => Err(terminating(info, key.name(), name)),
         Some(object) => {
             let revision = object.revision();
             Ok(Some(Guard::ModRevision(keys::place_key(PLACE, &namespace), revision)))

@@ -279,7 +279,7 @@ impl AdmissionRequest<'_> {
     /// The refusal of a plugin: 403, as all of upstream's.
     pub fn forbidden(&self, why: &str) -> Status {
         let named = &self.info.resource;
-        Status::forbidden(&named.group, &named.plural, &self.key.name, why)
+        Status::forbidden(&named.group, &named.plural, self.key.name(), why)
     }
 }
 

@@ -107,7 +107,7 @@ impl Admission for Priorities {
         }
         let outcome = match &mut request.object {
             Some(pod) if is_pod && request.operation == Operation::Create => {
-                self.apply(pod).map_err(|why| Status::forbidden("", "pods", &request.key.name, &why))
+                self.apply(pod).map_err(|why| Status::forbidden("", "pods", request.key.name(), &why))
             }
             _ => Ok(()),
         };

@@ -20,7 +20,7 @@ impl Committed {
     /// The object of a change. One transaction may change several objects of a resource, and only one of them is offered.
     pub fn take(&self, key: &ObjectKey, revision: Revision) -> Option<Arc<Object>> {
         let object = self.0.lock().remove(&revision)?;
-        (object.name() == key.name && object.namespace() == key.namespace()).then_some(object)
+        (object.name() == key.name() && object.namespace() == key.namespace()).then_some(object)
     }
 
     /// Drops objects that no change will take any more.

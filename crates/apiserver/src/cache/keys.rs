@@ -52,7 +52,7 @@ pub fn place_key(place: &str, key: &ObjectKey) -> Bytes {
 
 fn joined<const N: usize>(place: [&str; N], key: &ObjectKey) -> Bytes {
     let (between, namespace) = key.namespace().map_or(("", ""), |namespace| ("/", namespace));
-    let rest = [between, namespace, "/", &key.name];
+    let rest = [between, namespace, "/", key.name()];
     let parts = || place.iter().chain(&rest);
     let mut all = Vec::with_capacity(parts().map(|part| part.len()).sum());
     parts().for_each(|part| all.extend_from_slice(part.as_bytes()));
@@ -78,6 +78,12 @@ pub fn split(key: &[u8]) -> Option<(&str, ObjectKey)> {
         Some((ns, name)) => (place, ObjectKey::namespaced(ns, name)),
         None => (place, ObjectKey::cluster(object)),
     })
+}
+
+/// The key under which maps hold an object: its own, which takes no further memory, unless the document has another name
+/// than the store's key.
+pub(super) fn shared(key: ObjectKey, object: &Object) -> ObjectKey {
+    Some(object.key()).filter(|own| *own == key).unwrap_or(key)
 }
 
 const METADATA: &[u8] = b"\"metadata\":{";

@@ -119,7 +119,7 @@ fn by_resource(items: Vec<KeyValue>, damaged: Vec<Damage>, mut at_hand: usize) -
                     None => packer.pack(&object),
                 }
                 if let Some((_, objects)) = all.resources.last_mut() {
-                    objects.push((key, object.shared()));
+                    objects.push((keys::shared(key, &object), object.shared()));
                 }
             }
             Err(error) => {
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(seen.len(), 6000);
         for (n, (found, (key, object))) in (0..).zip(seen) {
             let name = format!("n{n:06}");
-            assert_eq!((found.as_str(), &*key.name, object.name()), (place(n), &*name, &*name));
+            assert_eq!((found.as_str(), key.name(), object.name()), (place(n), &*name, &*name));
         }
     }
 

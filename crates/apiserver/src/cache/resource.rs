@@ -123,7 +123,7 @@ impl ResourceCache {
         state.newest = state.newest.max(revision);
         self.committed.forget(revision);
         let previous = match &current {
-            Some(object) => state.objects.insert(key, Arc::clone(object)),
+            Some(object) => state.objects.insert(keys::shared(key, object), Arc::clone(object)),
             None => state.objects.remove(&key),
         };
         Ok(Event { revision, current, previous })

@@ -50,13 +50,13 @@ fn status(place: &str, key: &ObjectKey, why: &str) -> Status {
     let resource = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
     let scope = key.namespace().map(|namespace| format!(" in namespace \"{namespace}\"")).unwrap_or_default();
     let details = StatusDetails {
-        name: key.name.to_string(),
+        name: key.name().to_owned(),
         group: group.to_owned(),
         kind: plural.to_owned(),
         causes: vec![StatusCause { reason: UNREADABLE.into(), message: why.to_owned(), field: String::new() }],
         ..StatusDetails::default()
     };
-    Status::internal(format!("{resource} \"{}\"{scope} cannot be read: {why}", key.name)).with_details(details)
+    Status::internal(format!("{resource} \"{}\"{scope} cannot be read: {why}", key.name())).with_details(details)
 }
 
 #[cfg(test)]

@@ -267,7 +267,7 @@ impl Call<'_> {
             }
         }
         let why = "its namespace is being written to again and again";
-        Err(Status::conflict(&self.resource.info.resource.group, &self.resource.info.resource.plural, &key.name, why))
+        Err(Status::conflict(&self.resource.info.resource.group, &self.resource.info.resource.plural, key.name(), why))
     }
 
     /// The lease with which the object expires, if it does.
@@ -293,7 +293,7 @@ impl Call<'_> {
 
     fn exists(&self, key: &ObjectKey) -> Status {
         let named = &self.resource.info.resource;
-        let mut status = Status::already_exists(&named.group, &named.plural, &key.name);
+        let mut status = Status::already_exists(&named.group, &named.plural, key.name());
         if self.cache().get(key).is_ok_and(|found| found.is_some_and(|object| object.is_deleting())) {
             status.message = format!("object is being deleted: {}", status.message);
         }

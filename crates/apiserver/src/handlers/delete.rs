@@ -122,10 +122,10 @@ impl Call<'_> {
             match attempt? {
                 Ok(deleted) => return Ok(deleted),
                 Err(Some(newer)) => stored = newer,
-                Err(None) => return Err(self.not_found(&key.name)),
+                Err(None) => return Err(self.not_found(key.name())),
             }
         }
-        Err(Status::modified(&named.group, &named.plural, &key.name))
+        Err(Status::modified(&named.group, &named.plural, key.name()))
     }
 
     /// The inner error is a conflict, with the current object.

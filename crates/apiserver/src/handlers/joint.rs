@@ -61,7 +61,7 @@ impl Call<'_> {
         let named = &self.resource.info.resource;
         let others: Vec<String> = joint.iter().map(|it| format!("{} {}", it.plural, it.based_on.key())).collect();
         let why = format!("{} changed during each of {TRIES} attempts; try again", others.join(", "));
-        Err(Status::conflict(&named.group, &named.plural, &key.name, &why))
+        Err(Status::conflict(&named.group, &named.plural, key.name(), &why))
     }
 
     /// Users' programs see joined writes as separate writes.

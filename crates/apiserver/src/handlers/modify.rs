@@ -46,7 +46,7 @@ impl Call<'_> {
             match attempt? {
                 (Written::Done(changed) | Written::Unchanged(changed), _) => return Ok(changed),
                 (Written::Raced(_), true) => return Err(self.conflict(key)),
-                (Written::Raced(None), false) => return Err(self.not_found(&key.name)),
+                (Written::Raced(None), false) => return Err(self.not_found(key.name())),
                 (Written::Raced(Some(newer)), false) => stored = newer,
             }
         }
@@ -75,7 +75,7 @@ impl Call<'_> {
             self.stored().catch_up().await?;
             *is_current = true;
         }
-        self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))
+        self.cache().get(key)?.ok_or_else(|| self.not_found(key.name()))
     }
 
     /// As [`Call::newer`], for an answer without a write; `None` if the cache was current before.
@@ -97,7 +97,7 @@ impl Call<'_> {
     /// It does not exist any more; the store cannot be read.
     pub(super) async fn newer(&self, key: &ObjectKey, stored: &Object) -> Result<Option<Arc<Object>>, Status> {
         self.stored().catch_up().await?;
-        let newest = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
+        let newest = self.cache().get(key)?.ok_or_else(|| self.not_found(key.name()))?;
         Ok((newest.revision() != stored.revision()).then_some(newest))
     }
 }

@@ -323,8 +323,8 @@ impl Call<'_> {
 
     fn start_after(&self, key: &ObjectKey) -> String {
         match key.namespace().filter(|_| self.namespace().is_none()) {
-            Some(namespace) => format!("{namespace}/{}\0", key.name),
-            None => format!("{}\0", key.name),
+            Some(namespace) => format!("{namespace}/{}\0", key.name()),
+            None => format!("{}\0", key.name()),
         }
     }
 

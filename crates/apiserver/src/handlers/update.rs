@@ -127,7 +127,7 @@ impl Call<'_> {
 
     pub(super) fn conflict(&self, key: &ObjectKey) -> Status {
         let named = &self.resource.info.resource;
-        Status::modified(&named.group, &named.plural, &key.name)
+        Status::modified(&named.group, &named.plural, key.name())
     }
 
     /// Whether the new object has a resourceVersion; an error if that is not the stored one.
@@ -216,7 +216,7 @@ impl Call<'_> {
         // A later time alone is no change.
         let is_unchanged = new == *old && live.owners().is_ok_and(|known| owners.equal_but_times(&known));
         if is_unchanged && !self.is_stale(key).await {
-            self.refuse_invalid(&key.name, &strategy.validate_unchanged(&new))?;
+            self.refuse_invalid(key.name(), &strategy.validate_unchanged(&new))?;
             let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
             let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
             self.server.admission.validate_unchanged(&request).await?;
@@ -229,7 +229,7 @@ impl Call<'_> {
         }
         let (errors, mut warnings) = strategy.check_update(&context, old, &new);
         wrong.extend(errors);
-        self.refuse_invalid(&key.name, &wrong)?;
+        self.refuse_invalid(key.name(), &wrong)?;
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
         self.validate_status_of(&request).await?;

@@ -31,8 +31,8 @@ pub(super) const ROW: Kind = Kind {
 };
 
 fn may_delete(key: &ObjectKey) -> Result<(), Status> {
-    match IMMORTAL.contains(&key.name.as_str()) {
-        true => Err(Status::forbidden("", "namespaces", &key.name, "this namespace may not be deleted")),
+    match IMMORTAL.contains(&key.name()) {
+        true => Err(Status::forbidden("", "namespaces", key.name(), "this namespace may not be deleted")),
         false => Ok(()),
     }
 }

@@ -32,7 +32,7 @@ impl Admission for Counting {
 
     fn joint_writes(&self, change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
         let difference = i64::from(change.new.is_some()) - i64::from(change.old.is_some());
-        if change.key.name == "counter" || difference == 0 {
+        if change.key.name() == "counter" || difference == 0 {
             return Ok(Vec::new());
         }
         let namespace = change.key.namespace().unwrap_or_default();
@@ -41,7 +41,7 @@ impl Admission for Counting {
         let mut object = based_on.to_value().map_err(Status::internal)?;
         let count = count_of(&object) + difference;
         if difference > 0 && count > LIMIT {
-            return Err(Status::forbidden("", "configmaps", &change.key.name, "too many"));
+            return Err(Status::forbidden("", "configmaps", change.key.name(), "too many"));
         }
         object["data"]["count"] = count.to_string().into();
         Ok(vec![JointWrite { group: "", plural: "configmaps", based_on, object }])

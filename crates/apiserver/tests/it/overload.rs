@@ -430,7 +430,7 @@ impl Admission for Calls {
                 tokio::time::sleep(WORK).await;
                 request.waited(WORK);
             }
-            if request.key.name == "refused" { Err(request.forbidden("no")) } else { Ok(()) }
+            if request.key.name() == "refused" { Err(request.forbidden("no")) } else { Ok(()) }
         }
         .boxed()
     }

@@ -414,8 +414,8 @@ impl apiserver::Admission for Guard {
         Box::pin(async move {
             if request.operation == apiserver::Operation::Delete {
                 self.calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                if self.refused == Some(request.key.name.as_str()) {
-                    return Err(apimachinery::Status::forbidden("", "configmaps", &request.key.name, "it is guarded"));
+                if self.refused == Some(request.key.name()) {
+                    return Err(apimachinery::Status::forbidden("", "configmaps", request.key.name(), "it is guarded"));
                 }
             }
             Ok(())

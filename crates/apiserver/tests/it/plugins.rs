@@ -154,8 +154,8 @@ impl apiserver::Admission for Last {
         &'a self,
         request: &'a apiserver::AdmissionRequest<'_>,
     ) -> futures::future::BoxFuture<'a, Result<(), apimachinery::Status>> {
-        let refused = request.key.name == "refused";
-        let status = apimachinery::Status::forbidden("", "configmaps", &request.key.name, "it comes last");
+        let refused = request.key.name() == "refused";
+        let status = apimachinery::Status::forbidden("", "configmaps", request.key.name(), "it comes last");
         Box::pin(async move { if refused { Err(status) } else { Ok(()) } })
     }
 }

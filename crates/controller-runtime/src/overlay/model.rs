@@ -80,7 +80,7 @@ impl Run {
         self.revision += 1 + self.draw(3);
         let revision = self.revision;
         let uid = before.map_or_else(|| revision.to_string(), |before| before.uid().to_owned());
-        let name = &key.name;
+        let name = key.name();
         let text = format!(r#"{{"metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"{revision}"}}}}"#);
         let object = (!deletes).then(|| Arc::new(Object::parse(text).expect("an object")));
         let change = Change { revision, key: key.clone(), object };

@@ -231,6 +231,6 @@ impl Detector {
 }
 
 fn propagation_binding_key(resource: &ApiResource, template: &ObjectKey) -> BindingKey {
-    let name = karmada_api::names::binding_name(&resource.kind, &template.name);
+    let name = karmada_api::names::binding_name(&resource.kind, template.name());
     BindingKey::namespaced(template.namespace().unwrap_or_default(), name)
 }

@@ -108,7 +108,7 @@ async fn observe(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Re
     let reading = || format!("reading {} {key}", resource.kind);
     let error = match member.client.get(resource, key).await {
         Ok(object) => return Ok(Some(object)),
-        Err(error) if error.is_absence_of(&key.name) => return Ok(None),
+        Err(error) if error.is_absence_of(key.name()) => return Ok(None),
         Err(error) if error.is_not_found() => error,
         Err(error) => return Err(error).during(reading),
     };

@@ -36,7 +36,7 @@ fn quota_of(work: &Object) -> Option<ObjectKey> {
 
 /// The Works of a quota, as the cache has them.
 fn works_of(context: &Context, key: &ObjectKey) -> Vec<Arc<Object>> {
-    let mut works = context.works.cache().by_index(labels::QUOTA_NAME, &key.name);
+    let mut works = context.works.cache().by_index(labels::QUOTA_NAME, key.name());
     works.retain(|work| quota_of(work).as_ref() == Some(key));
     works
 }

@@ -192,7 +192,7 @@ async fn write(member: &Member, known: &Known, marker: Marker) -> Result<()> {
 
 async fn create(member: &Member, key: &ObjectKey, text: &str) -> client::Result<Arc<apimachinery::Object>> {
     let marker = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {FIELD: text},
-        "metadata": {"namespace": namespaces::CLUSTER, "name": key.name}});
+        "metadata": {"namespace": namespaces::CLUSTER, "name": key.name()}});
     let created = member.client.create(&config_maps(), &marker).await;
     if !created.as_ref().is_err_and(client::Error::is_not_found) {
         return created;

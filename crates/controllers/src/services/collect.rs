@@ -121,7 +121,7 @@ impl Key {
     /// The Work by which the mechanism selects the Service.
     fn source(&self, mechanism: Mechanism) -> WorkKey {
         let namespace = self.service.namespace().unwrap_or_default();
-        WorkKey::new(&self.cluster, names::work_name(mechanism.kind(), &self.service.name, namespace))
+        WorkKey::new(&self.cluster, names::work_name(mechanism.kind(), self.service.name(), namespace))
     }
 }
 
@@ -276,7 +276,7 @@ impl Collector {
         if !informer.has_synced() {
             return Ok(None);
         }
-        let found = informer.cache().by_index(labels::KUBERNETES_SERVICE_NAME, &key.service.name);
+        let found = informer.cache().by_index(labels::KUBERNETES_SERVICE_NAME, key.service.name());
         found.iter().map(|slice| decoded(slice.key(), slice.to_value())).collect::<Result<Vec<Value>>>().map(Some)
     }
 
@@ -317,8 +317,7 @@ impl Collector {
         let cluster = cluster.ok_or_else(|| Error::Wait(format!("cluster {} does not exist", key.cluster)))?;
         let member: Arc<Member> = identity::writable(&self.context, &cluster).await?;
         let live = certain(&member.client, &slices(), slice).await?;
-        let is_there =
-            live.is_some_and(|live| live.label(labels::KUBERNETES_SERVICE_NAME) == Some(key.service.name.as_str()));
+        let is_there = live.is_some_and(|live| live.label(labels::KUBERNETES_SERVICE_NAME) == Some(key.service.name()));
         match is_there {
             true => Err(Error::Wait(format!("cluster {} has EndpointSlice {slice}, and the cache lags", key.cluster))),
             false => Ok(()),

@@ -45,7 +45,7 @@ impl Followed {
         // After a reconnection, informers of the former connection receive no events.
         let known = followed.get_mut(&place).filter(|known| Arc::ptr_eq(&known.member, member));
         if let Some(known) = known {
-            known.services.insert(service.name.clone());
+            known.services.insert(service.name().to_owned());
             return known.informer.clone();
         }
         let selection =
@@ -65,7 +65,7 @@ impl Followed {
         });
         let former = followed.remove(&place);
         let mut services = former.map(|former| former.services).unwrap_or_default();
-        services.insert(service.name.clone());
+        services.insert(service.name().to_owned());
         let known = Namespace { member: member.clone(), informer: informer.clone(), selection, services };
         followed.insert(place.clone(), known);
         drop(followed);
@@ -90,7 +90,7 @@ impl Followed {
         let place = (cluster.clone(), service.namespace().unwrap_or_default().to_owned());
         let mut followed = self.0.lock();
         let Some(namespace) = followed.get_mut(&place) else { return };
-        namespace.services.remove(&service.name);
+        namespace.services.remove(service.name());
         if namespace.services.is_empty()
             && let Some(ended) = followed.remove(&place)
         {

@@ -61,7 +61,7 @@ pub(crate) async fn run(context: Context) {
 
 impl Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next> {
-        let place = ObjectKey::namespaced(key.namespace().unwrap_or_default(), names::derived_service(&key.name));
+        let place = ObjectKey::namespaced(key.namespace().unwrap_or_default(), names::derived_service(key.name()));
         let existing = self.services.cache().get(&place);
         let Some(object) = self.imports.cache().get(key) else {
             self.failed.lock().remove(key);
@@ -70,7 +70,7 @@ impl Controller {
         let import = decoded(object.key(), ServiceImport::from_object(&object))?;
         let Some(desired) = derived::desired(&import).filter(|_| !object.is_deleting()) else { return Ok(Next::Done) };
         let tree = existing.as_ref().map(|it| decoded(it.key(), it.to_value())).transpose()?;
-        let merged = tree.as_ref().map(|tree| derived::merged(tree, &desired, &key.name)).transpose();
+        let merged = tree.as_ref().map(|tree| derived::merged(tree, &desired, key.name())).transpose();
         let merged = match merged {
             Ok(merged) => merged.map(|changed| (changed, tree.as_ref())),
             Err(unmanaged) => {
@@ -142,7 +142,7 @@ impl Controller {
     /// deleted.
     async fn end(&self, import: &ObjectKey, service: Option<&Arc<Object>>) -> Result<Next> {
         let Some(service) = service.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
-        if !derived::is_derived_from(&decoded(service.key(), service.to_value())?, &import.name) {
+        if !derived::is_derived_from(&decoded(service.key(), service.to_value())?, import.name()) {
             return Ok(Next::Done);
         }
         let client = &self.context.client;

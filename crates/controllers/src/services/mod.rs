@@ -42,7 +42,7 @@ fn services() -> ApiResource {
 async fn certain(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
     match client.get(resource, key).await {
         Ok(object) => Ok(Some(object)),
-        Err(error) if error.is_absence_of(&key.name) => Ok(None),
+        Err(error) if error.is_absence_of(key.name()) => Ok(None),
         Err(error) => Err(error).during(|| format!("reading {} {key}", resource.kind)),
     }
 }

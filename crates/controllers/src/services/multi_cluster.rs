@@ -175,7 +175,8 @@ impl Controller {
         let Some(template) = template.filter(|it| !it.is_deleting()) else {
             return Err(Error::Wait(format!(
                 "services {:?} not found in namespace {:?}",
-                key.name, service.metadata.namespace
+                key.name(),
+                service.metadata.namespace
             )));
         };
         let mut tree = decoded(template.key(), template.to_value())?;

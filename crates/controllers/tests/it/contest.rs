@@ -112,7 +112,7 @@ async fn a_loop_ends_with_a_condition_that_names_both_writers() {
     let begin = "spec.replicas of Deployment demo/web in cluster m1 is written by kube-controller-manager and by karmada (2): after 3 reverts";
     assert!(message.starts_with(begin) && message.contains(LABEL), "{message}");
     assert_eq!(of_binding.as_ref(), Some(&message));
-    for of in [work().name.as_str(), "web-deployment"] {
+    for of in [work().name(), "web-deployment"] {
         assert_eq!(messages_of(&plane, "FieldsContested", of).await, [message.as_str()], "{of}");
     }
     let before = writes(&plane.context, "m1");

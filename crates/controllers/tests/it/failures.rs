@@ -189,7 +189,7 @@ async fn a_work_that_is_refused() {
     let applied = conditions.iter().find(|it| it["type"] == "FullyApplied").expect("FullyApplied");
     let message = applied["message"].as_str().unwrap_or_default();
     assert!(message.starts_with("Applied in 0 of 1 clusters; failed in m1; writing work karmada-es-m1/a"), "{message}");
-    for subject in [&name, &key.name] {
+    for subject in [&name, key.name()] {
         plane
             .until("it is reported", async || {
                 let messages = messages_of(&plane, "SyncWorkFailed", subject).await;

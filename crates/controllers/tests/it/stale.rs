@@ -54,7 +54,7 @@ async fn a_work_that_is_required_again_is_kept() {
 async fn a_completed_deletion_is_not_repeated() {
     let plane = Plane::start().await;
     let (m1, works, key) = (plane.member("m1"), Work::api_resource(), work_in("m1"));
-    let (space, name) = (key.namespace().expect("a namespace").to_owned(), key.name.clone());
+    let (space, name) = (key.namespace().expect("a namespace").to_owned(), key.name().to_owned());
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo",
         "labels": {"karmada.io/managed": "true"},
         "annotations": {"work.karmada.io/namespace": space, "work.karmada.io/name": name}}});
@@ -251,9 +251,9 @@ async fn a_deleted_work_overwrites_nothing() {
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "ours"},
         "metadata": {"name": "thing", "namespace": "demo", "labels": {"karmada.io/managed": "true"},
             "annotations": {"work.karmada.io/conflict-resolution": "overwrite",
-                "work.karmada.io/namespace": key.namespace(), "work.karmada.io/name": key.name}}});
+                "work.karmada.io/namespace": key.namespace(), "work.karmada.io/name": key.name()}}});
     let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
-        "metadata": {"namespace": key.namespace(), "name": key.name, "finalizers": ["karmada.io/execution-controller"]},
+        "metadata": {"namespace": key.namespace(), "name": key.name(), "finalizers": ["karmada.io/execution-controller"]},
         "spec": {"workload": {"manifests": [manifest]}}});
     plane.create(works.clone(), work.clone()).await;
     plane.until("the end", async || plane.get(&works, &key).await.is_none().then_some(())).await;

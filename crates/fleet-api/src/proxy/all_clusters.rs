@@ -3,7 +3,7 @@
 //! The request is sent to every member, impersonating the user. Responses other than 200 are skipped, as upstream does:
 //! for this request, objects that the user may not read do not exist.
 
-use apimachinery::{ObjectKey, Status, StatusReason};
+use apimachinery::{Status, StatusReason};
 use apiserver::RequestInfo;
 use apiserver::Shared;
 use apiserver::respond;
@@ -96,7 +96,7 @@ impl ClusterProxy {
     ) -> Result<Vec<(String, Response)>, Status> {
         let clusters = self.clusters(server).await?.all()?;
         let mut requests: Vec<BoxFuture<'_, Option<(String, Response)>>> = Vec::new();
-        for ObjectKey { name, .. } in clusters.iter().map(|cluster| cluster.key()) {
+        for name in clusters.iter().map(|cluster| cluster.name().to_owned()) {
             let mut request = Request::new(transport::empty());
             *request.method_mut() = Method::GET;
             *request.uri_mut() = address(&name, path)?;

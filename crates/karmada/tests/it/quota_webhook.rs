@@ -54,7 +54,7 @@ impl Admission for Calls {
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u", "operation": operation, "dryRun": request.dry_run,
             "kind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
-            "namespace": request.key.namespace(), "name": request.key.name,
+            "namespace": request.key.namespace(), "name": request.key.name(),
             "object": request.object, "oldObject": request.old}});
         let call = http::Request::post("/validate-resourcebinding").header("content-type", "application/json");
         let call = call.body(full(review.to_string())).expect("a request");

@@ -191,7 +191,7 @@ impl Session {
         let trees: Vec<Value> = list.items.iter().filter_map(|event| event.to_value().ok()).collect();
         let mut found: Vec<&Value> = trees
             .iter()
-            .filter(|event| event["involvedObject"]["kind"] == kind && event["involvedObject"]["name"] == about.name)
+            .filter(|event| event["involvedObject"]["kind"] == kind && event["involvedObject"]["name"] == about.name())
             .collect();
         found.sort_by_key(|event| event["lastTimestamp"].as_str().unwrap_or_default().to_owned());
         let line = |reason: &str| match found.iter().rfind(|event| event["reason"] == reason) {
@@ -257,7 +257,7 @@ async fn find(client: &Client, resource: &ApiResource, name: &str) -> Result<Obj
     let prefix = key(prefix);
     let list = client.list(resource, prefix.namespace(), &ListOptions::default()).await.map_err(words_of)?;
     let mut keys: Vec<ObjectKey> = list.items.iter().map(|object| object.key()).collect();
-    keys.retain(|key| key.name.starts_with(&prefix.name));
+    keys.retain(|key| key.name().starts_with(prefix.name()));
     keys.into_iter().min().ok_or_else(|| format!("no {} begins with {name}", resource.plural))
 }
 

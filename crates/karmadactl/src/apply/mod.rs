@@ -223,7 +223,7 @@ impl Apply<'_> {
     /// Applies an item; returns the resulting object and the verb for the output.
     async fn one(&self, item: &Item) -> Result<(Value, &'static str), Error> {
         let manifest = item.object.as_ref().unwrap_or(&Value::Null);
-        if item.key.name.is_empty() {
+        if item.key.name().is_empty() {
             return Err(Error::message(match manifest["metadata"]["generateName"].as_str() {
                 Some(name) => format!("from {name}: cannot use generate name with apply"),
                 None => format!(
@@ -337,7 +337,8 @@ fn missing_annotation(program: &str, item: &Item) -> String {
         "Warning: resource {}/{} is missing the {LAST_APPLIED} annotation which is required by {program} apply. {program} \
          apply should only be used on resources created declaratively by either {program} create --save-config or {program} \
          apply. The missing annotation will be patched automatically.\n",
-        item.resource.plural, item.key.name
+        item.resource.plural,
+        item.key.name()
     )
 }
 

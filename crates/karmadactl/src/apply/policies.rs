@@ -13,12 +13,12 @@ pub fn policy(item: &Item, clusters: &[String]) -> Item {
     let namespace = item.key.namespace().unwrap_or_default();
     // As Go prints it: the core group is empty before the slash.
     let shown = format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind);
-    let name = names::policy_name(namespace, &item.key.name, &shown);
+    let name = names::policy_name(namespace, item.key.name(), &shown);
     let resource = match item.key.namespace() {
         Some(_) => PropagationPolicy::api_resource(),
         None => ClusterPropagationPolicy::api_resource(),
     };
-    let mut selector = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "name": item.key.name});
+    let mut selector = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "name": item.key.name()});
     let mut metadata = json!({"name": name});
     let key = match item.key.namespace() {
         Some(namespace) => {

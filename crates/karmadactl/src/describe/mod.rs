@@ -130,7 +130,7 @@ async fn expanded(
     let target = targets::Target { type_, names: Vec::new() };
     let all = ObjectSelection { all: true, selector: None, ..selection };
     let found = objects::of_targets(context, client, discovery, &[target], all).await?;
-    let named: Vec<Item> = found.items.into_iter().filter(|it| it.key.name.starts_with(&*item.key.name)).collect();
+    let named: Vec<Item> = found.items.into_iter().filter(|it| it.key.name().starts_with(item.key.name())).collect();
     if named.is_empty() {
         // The item stays, so that its absence is reported.
         return Ok(vec![item]);
@@ -151,7 +151,7 @@ async fn one(context: &Context, client: &Client, args: &DescribeArgs, item: &Ite
 /// The events of an object, oldest first; empty if they cannot be read, as in kubectl.
 async fn events(context: &Context, client: &Client, item: &Item, live: &Value) -> Vec<Value> {
     let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
-    let mut selector = format!("involvedObject.name={},involvedObject.uid={uid}", item.key.name);
+    let mut selector = format!("involvedObject.name={},involvedObject.uid={uid}", item.key.name());
     if let Some(namespace) = item.key.namespace() {
         selector.push_str(&format!(",involvedObject.namespace={namespace}"));
     }

@@ -57,7 +57,7 @@ async fn list(
     let mut fields = None;
     let (resource, selector, namespace) = match need {
         Need::Pods if item.resource.kind == "Node" => {
-            fields = Some(format!("spec.nodeName={},status.phase!=Succeeded,status.phase!=Failed", item.key.name));
+            fields = Some(format!("spec.nodeName={},status.phase!=Succeeded,status.phase!=Failed", item.key.name()));
             (pods(), None, None)
         }
         // A claim is used by any pod; a workload's pods have its labels.
@@ -68,17 +68,15 @@ async fn list(
         }
         Need::Slices => (
             ApiResource::namespaced("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
-            Some(format!("kubernetes.io/service-name={}", item.key.name)),
+            Some(format!("kubernetes.io/service-name={}", item.key.name())),
             namespace,
         ),
         Need::Quotas => {
             let resource = ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas");
-            (resource, None, Some(item.key.name.as_str()))
+            (resource, None, Some(item.key.name()))
         }
         Need::Lease => return Ok(Vec::new()),
-        Need::Limits => {
-            (ApiResource::namespaced("", "v1", "LimitRange", "limitranges"), None, Some(item.key.name.as_str()))
-        }
+        Need::Limits => (ApiResource::namespaced("", "v1", "LimitRange", "limitranges"), None, Some(item.key.name())),
     };
     let mut options =
         ListOptions { label_selector: selector, field_selector: fields, limit: PAGE, ..ListOptions::default() };
@@ -100,7 +98,7 @@ async fn list(
 /// The Lease that a node's kubelet renews. A node without one has a page all the same.
 async fn lease(context: &Context, client: &Client, item: &Item) -> Result<Value, String> {
     let resource = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
-    let key = ObjectKey::namespaced("kube-node-lease", item.key.name.as_str());
+    let key = ObjectKey::namespaced("kube-node-lease", item.key.name());
     requests::get(context, client, &resource, &key, None).await.map_err(|error| reason(&error))
 }
 

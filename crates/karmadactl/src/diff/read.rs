@@ -52,7 +52,7 @@ impl Subject {
             &self.resource.version,
             &self.resource.kind,
             key.namespace().unwrap_or_default(),
-            &key.name,
+            key.name(),
         ];
         let parts: Vec<String> =
             parts.iter().filter(|part| !part.is_empty()).map(|part| part.replace(':', "-")).collect();

@@ -187,7 +187,7 @@ async fn write(
     // The version turns a concurrent change into a conflict instead of a loss.
     let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"customizations": changed}});
     let patched = client.patch(resource, key, &Patch::Merge(patch), &PatchOptions::default()).await;
-    patched.map(drop).map_err(Error::client(format!("patch {}", key.name)))
+    patched.map(drop).map_err(Error::client(format!("patch {}", key.name())))
 }
 
 #[cfg(test)]

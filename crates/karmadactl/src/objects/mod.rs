@@ -35,7 +35,7 @@ pub struct Item {
 impl Item {
     /// `deployment.apps/web`
     pub fn shown(&self) -> String {
-        format!("{}/{}", self.kind_shown(), self.key.name)
+        format!("{}/{}", self.kind_shown(), self.key.name())
     }
 
     /// `deployment.apps`

@@ -338,11 +338,11 @@ fn unknown_type(type_: &str, served: &[DiscoveredResource]) -> Error {
 
 /// As kubectl words it, and which names are like it.
 async fn not_found(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Error {
-    let mut status = Status::not_found(&resource.group, &resource.plural, &key.name);
+    let mut status = Status::not_found(&resource.group, &resource.plural, key.name());
     let list = client.list(resource, key.namespace(), &ListOptions::default()).await;
     let names: Vec<String> =
         list.map(|list| list.items.iter().map(|it| it.name().to_owned()).collect()).unwrap_or_default();
-    let near = near(&key.name, names.iter().map(String::as_str));
+    let near = near(key.name(), names.iter().map(String::as_str));
     if !near.is_empty() {
         let within = key.namespace().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
         status.message = format!("{}\nNames like it{within}: {}", status.message, near.join(", "));

@@ -54,7 +54,7 @@ pub async fn preflight(member: &Client, ns: &str, cluster: &str) -> Result<Prefl
     for (resource, key, complaint) in own(ns) {
         let attempt = Error::client(format!("get {} {key} of the member cluster", resource.plural));
         let Some(found) = member.get_opt(resource, &key).await.map_err(attempt)? else { continue };
-        if key.name == SECRET {
+        if key.name() == SECRET {
             match found.annotation(REGISTERING) {
                 Some(begun) if begun == cluster => return Ok(Preflight::Begun(decoded(&found)?)),
                 Some(begun) => complaints.push(format!(

@@ -88,7 +88,7 @@ async fn one(
 
 /// The patch of a change, or why it is not possible.
 fn plan(program: &str, item: &Item, object: &Value, change: Change, now: &str) -> Result<Value, String> {
-    let (resource, name) = (item.resource.gvr().group_resource(), &item.key.name);
+    let (resource, name) = (item.resource.gvr().group_resource(), item.key.name());
     let refused = |why: String| Err(format!("{resource} {name:?} {why}"));
     let kind = &item.resource.kind;
     let is_deployment = item.resource.group == "apps" && kind == "Deployment";
@@ -126,12 +126,12 @@ type Facts = (Option<Binding>, Vec<Arc<karmada_api::cluster::v1alpha1::Cluster>>
 
 async fn facts(context: &Context, control: &Client, item: &Item) -> Result<Facts, Error> {
     let scope = Scope::of(&item.key);
-    let name = names::binding_name(&item.resource.kind, &item.key.name);
+    let name = names::binding_name(&item.resource.kind, item.key.name());
     let key = super::status::named_like(&item.key, name);
     let binding = match requests::get(context, control, &Binding::api_resource(scope), &key, None).await {
         Ok(value) => Some(
             Binding::from_value(scope, &value)
-                .map_err(|error| Error::message(format!("the binding {}: {error}", key.name)))?,
+                .map_err(|error| Error::message(format!("the binding {}: {error}", key.name())))?,
         ),
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(Error::client("get the binding")(error)),

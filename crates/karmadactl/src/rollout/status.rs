@@ -103,7 +103,7 @@ pub fn follow<'a>(
 ) -> BoxFuture<'a, Result<bool, Error>> {
     async move {
         let binding = Binding::api_resource(Scope::of(&item.key));
-        let key = named_like(&item.key, names::binding_name(&item.resource.kind, &item.key.name));
+        let key = named_like(&item.key, names::binding_name(&item.resource.kind, item.key.name()));
         let mut events = SelectAll::new();
         let template = follow::states(control, &item.resource, &item.key);
         events.push(template.map(|state| (Source::Template, state)).boxed());
@@ -221,7 +221,7 @@ impl Following<'_> {
         Error::message(format!(
             "timed out waiting for the condition on {}/{}: {}",
             item.resource.plural,
-            item.key.name,
+            item.key.name(),
             waiting.join("; ")
         ))
     }
@@ -272,7 +272,7 @@ async fn in_member(
         match limit {
             None => rollout.await?,
             Some(limit) => tokio::time::timeout(limit, rollout).await.unwrap_or_else(|_| {
-                let what = format!("{}/{}", item.resource.plural, item.key.name);
+                let what = format!("{}/{}", item.resource.plural, item.key.name());
                 Err(other(format!("timed out waiting for the condition on {what}")))
             })?,
         }
@@ -288,7 +288,7 @@ async fn rollout(context: &Context, server: &Server, item: &Item, watches: bool)
         let object: Option<Value> = state.map_err(|error| other(&reason(&error)))?;
         let Some(object) = object else {
             let what = item.resource.gvr().group_resource();
-            return Err(Failed::Absent(server.error(format!("{what} {:?} not found", item.key.name))));
+            return Err(Failed::Absent(server.error(format!("{what} {:?} not found", item.key.name()))));
         };
         let Some(step) = kinds::step(&object) else {
             let kind = &item.resource.kind;

@@ -104,7 +104,7 @@ impl Subject<'_> {
     }
 
     fn late(&self) -> Error {
-        let (plural, name) = (&self.item.resource.plural, &self.item.key.name);
+        let (plural, name) = (&self.item.resource.plural, self.item.key.name());
         Error::message(format!("timed out waiting for the condition on {plural}/{name}{}", self.place()))
     }
 
@@ -208,10 +208,10 @@ async fn wait(
         if is_first && state.is_none() && !matches!(condition, Condition::Create | Condition::Delete) {
             let what = item.resource.gvr().group_resource();
             return Err(match subject.server.is_member() {
-                true => subject.failed(format!("{what} {:?} not found", item.key.name)),
+                true => subject.failed(format!("{what} {:?} not found", item.key.name())),
                 false => {
                     let resource = &item.resource;
-                    let status = apimachinery::Status::not_found(&resource.group, &resource.plural, &item.key.name);
+                    let status = apimachinery::Status::not_found(&resource.group, &resource.plural, item.key.name());
                     Error::Server(Box::new(status))
                 }
             });

@@ -76,7 +76,7 @@ pub fn run<'a>(context: &'a Context, args: &'a WhyArgs) -> BoxFuture<'a, Result<
             subjects.extend(found.items.into_iter().map(|item| {
                 let type_ = Some(qualified(&item.resource));
                 let within = item.key.namespace().unwrap_or(&namespace).to_owned();
-                (Subject { type_, name: item.key.name.to_string() }, within)
+                (Subject { type_, name: item.key.name().to_owned() }, within)
             }));
         }
         for (subject, namespace) in &subjects {
@@ -191,7 +191,7 @@ async fn of_absent(client: &Client, resource: &ApiResource, key: &ObjectKey) -> 
         api_version: resource.api_version(),
         kind: resource.kind.clone(),
         namespace: key.namespace().unwrap_or_default().to_owned(),
-        name: key.name.to_string(),
+        name: key.name().to_owned(),
         ..ObjectReference::default()
     };
     if Scope::ALL.iter().any(|scope| Binding::kind(*scope) == it.kind) {

@@ -46,7 +46,7 @@ pub(super) async fn get(context: &Context, resource: &ApiResource, key: &ObjectK
 /// Whether a NotFound names this object; an error about a path names none.
 fn names(error: &client::Error, key: &ObjectKey) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
-    error.is_not_found() && details.is_some_and(|details| details.name == key.name)
+    error.is_not_found() && details.is_some_and(|details| details.name == key.name())
 }
 
 pub(super) async fn remove_finalizer(context: &Context, node: &Node, finalizer: &str) -> Result<()> {

@@ -84,7 +84,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     if !namespace.spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         return Ok(Next::Done);
     }
-    let content = delete_content(context, &key.name).await?;
+    let content = delete_content(context, key.name()).await?;
     // The namespace is removed with the next request, so a status write is not needed.
     if !content.is_empty() || !object.finalizers().is_empty() {
         report(context, key, &namespace.status, &content).await?;

@@ -122,7 +122,7 @@ impl Book {
         if !has_addresses(spec) {
             return Ok(());
         }
-        let refuse = |errors: &ErrorList| Status::invalid("", "Service", &key.name, errors);
+        let refuse = |errors: &ErrorList| Status::invalid("", "Service", key.name(), errors);
         let wrong = spec.as_object().map(crate::validation::services::requested_addresses).unwrap_or_default();
         if !wrong.is_empty() {
             return Err(refuse(&wrong));

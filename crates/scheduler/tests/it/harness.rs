@@ -159,9 +159,9 @@ impl Plane {
         let scope = key.scope();
         let mut object = json!({
             "apiVersion": "work.karmada.io/v1alpha2", "kind": Binding::kind(scope),
-            "metadata": {"name": key.name, "labels": {labels::POLICY_ID: "p"}},
+            "metadata": {"name": key.name(), "labels": {labels::POLICY_ID: "p"}},
             "spec": {
-                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": key.name, "uid": "u"},
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": key.name(), "uid": "u"},
                 "replicas": 2, "placement": {},
             },
         });
@@ -229,7 +229,7 @@ impl Plane {
         for event in list.items {
             let event = event.to_value().expect("an event");
             let involved = &event["involvedObject"];
-            if involved["name"] == key.name.as_str() {
+            if involved["name"] == key.name() {
                 let field = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
                 let kind = involved["kind"].as_str().unwrap_or_default();
                 texts.insert(format!("{kind} {} {}: {}", field("type"), field("reason"), field("message")));

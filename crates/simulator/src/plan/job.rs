@@ -167,7 +167,7 @@ fn indexed(job: &Job, tally: &Tally<'_>, missing: usize) -> Vec<Action> {
 
 /// From the pod's name, `JOB-INDEX-SUFFIX`.
 fn index_of(job: &Job, pod: &PodFacts) -> Option<i64> {
-    let rest = pod.key.name.strip_prefix(job.metadata.name.as_str())?.strip_prefix('-')?;
+    let rest = pod.key.name().strip_prefix(job.metadata.name.as_str())?.strip_prefix('-')?;
     rest.split_once('-')?.0.parse().ok()
 }
 

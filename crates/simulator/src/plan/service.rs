@@ -118,7 +118,7 @@ fn endpoint(service: &Service, backend: &Backend<'_>) -> Value {
         "addresses": [ip],
         "conditions": {"ready": ready, "serving": serving || ready, "terminating": deleting},
         "nodeName": node,
-        "targetRef": {"kind": "Pod", "namespace": key.namespace(), "name": key.name, "uid": uid},
+        "targetRef": {"kind": "Pod", "namespace": key.namespace(), "name": key.name(), "uid": uid},
     });
     if let Some(zone) = backend.zone {
         endpoint["zone"] = zone.into();

@@ -89,7 +89,7 @@ impl StatefulSet {
     }
 
     fn ordinal(&self, pod: &PodFacts) -> Option<i64> {
-        pod.key.name.strip_prefix(self.metadata.name.as_str())?.strip_prefix('-')?.parse().ok()
+        pod.key.name().strip_prefix(self.metadata.name.as_str())?.strip_prefix('-')?.parse().ok()
     }
 }
 

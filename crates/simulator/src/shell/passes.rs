@@ -29,7 +29,7 @@ impl Engine {
             Key::Waiting => return Ok(self.retry_waiting()),
         };
         if kind == Kind::Node {
-            self.execute(self.leave_node(&key.name)?).await?;
+            self.execute(self.leave_node(key.name())?).await?;
             return Ok(Next::Done);
         }
         let Some(object) = self.watched(kind).informer.cache().get(&key) else { return Ok(Next::Done) };

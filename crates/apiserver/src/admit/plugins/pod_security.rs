@@ -65,7 +65,7 @@ impl PodSecurity {
 
     async fn check_namespace(&self, request: &AdmissionRequest<'_>, object: &Value) -> Result<(), Status> {
         let old = request.old.map(|old| &old["metadata"]["labels"]);
-        let name = &*request.key.name;
+        let name = request.key.name();
         match self.configuration.namespace(name, &object["metadata"]["labels"], old) {
             NamespaceOutcome::Accepted => {}
             NamespaceOutcome::Refused(errors) => return Err(Status::invalid("", "Namespace", name, &errors)),

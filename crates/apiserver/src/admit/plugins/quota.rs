@@ -107,7 +107,7 @@ impl ResourceQuotas {
                 TxnOutcome::Failed { current, .. } => stored = newest(current)?,
             }
         }
-        Err(Status::conflict("", "resourcequotas", &key.name, "it is being written to again and again; try again"))
+        Err(Status::conflict("", "resourcequotas", key.name(), "it is being written to again and again; try again"))
     }
 }
 

@@ -53,11 +53,11 @@ impl Table {
                 self.roles.remove(key);
             }
             ("ClusterRoleBinding", _) => {
-                self.cluster_bindings.remove(&key.name);
+                self.cluster_bindings.remove(key.name());
             }
             ("RoleBinding", Some(namespace)) => {
                 if let Some(bindings) = self.bindings.get_mut(namespace) {
-                    bindings.remove(&key.name);
+                    bindings.remove(key.name());
                     if bindings.is_empty() {
                         self.bindings.remove(namespace);
                     }

@@ -163,7 +163,7 @@ impl History {
         match (known.contains_key(&service), removes) {
             (true, true) => {
                 known.remove(&service);
-                delete(&self.plane.client, &policies(), &policy.name).await;
+                delete(&self.plane.client, &policies(), policy.name()).await;
                 delete(&self.plane.client, &resource, name).await;
             }
             (true, false) => {

@@ -119,7 +119,7 @@ impl Action {
                 let (resource, at) = (overrides(*cluster_wide), key(*cluster_wide, format!("o{n}")));
                 let of = kind.resource();
                 let object = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": resource.kind,
-                    "metadata": {"name": at.name, "namespace": at.namespace()}, "spec": {
+                    "metadata": {"name": at.name(), "namespace": at.namespace()}, "spec": {
                         "resourceSelectors": [{"apiVersion": of.api_version(), "kind": of.kind}],
                         "overrideRules": [{"targetCluster": {"clusterNames": [member]}, "overriders": {
                             "plaintext": [{"path": kind.pointer(), "operator": "replace", "value": value}]}}]}});

@@ -148,6 +148,6 @@ impl PolicySpec {
             spec["suspension"] = suspension;
         }
         json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": kind,
-            "metadata": {"name": key.name, "namespace": key.namespace()}, "spec": spec})
+            "metadata": {"name": key.name(), "namespace": key.namespace()}, "spec": spec})
     }
 }

@@ -287,17 +287,17 @@ impl Simulation {
             }
             Action::Evict { kind, n, .. } => {
                 let (_, key) = binding_of(*kind, *n);
-                self.suspended.remove(&key.name);
-                self.evicted.insert(key.name);
+                self.suspended.remove(key.name());
+                self.evicted.insert(key.name().to_owned());
             }
             Action::SuspendScheduling { kind, n, on } => {
                 let (resource, key) = binding_of(*kind, *n);
                 match self.plane.get(&resource, &key).await.filter(|_| *on && !self.driven_out) {
                     Some(mut binding) => {
                         let was = (binding["metadata"]["uid"].take(), binding["spec"]["clusters"].take());
-                        self.suspended.entry(key.name).or_insert(was);
+                        self.suspended.entry(key.name().to_owned()).or_insert(was);
                     }
-                    None => drop(self.suspended.remove(&key.name)),
+                    None => drop(self.suspended.remove(key.name())),
                 }
             }
             _ => {}

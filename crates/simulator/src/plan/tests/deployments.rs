@@ -75,10 +75,10 @@ fn show(plan: &Plan) -> String {
     let row = |action: &Action| match action {
         Action::Create(_, set) => format!("create {}", set["spec"]["replicas"]),
         Action::Patch(_, key, patch) if patch["spec"]["replicas"].is_i64() => {
-            format!("{}={}", key.name, patch["spec"]["replicas"])
+            format!("{}={}", key.name(), patch["spec"]["replicas"])
         }
-        Action::Patch(_, key, patch) => format!("{} {}", key.name, patch["metadata"]["annotations"]),
-        Action::Delete { key, .. } => format!("delete {}", key.name),
+        Action::Patch(_, key, patch) => format!("{} {}", key.name(), patch["metadata"]["annotations"]),
+        Action::Delete { key, .. } => format!("delete {}", key.name()),
         Action::Status(_, body) => {
             let reasons = body["status"]["conditions"].as_array().into_iter().flatten();
             let reasons: Vec<&str> = reasons.filter_map(|condition| condition["reason"].as_str()).collect();

@@ -110,7 +110,7 @@ impl Run {
         let requested = found["spec"]["workloads"].as_array().map_or(0, Vec::len);
         let is_well = results.len() >= requested && results.iter().all(|it| it["result"] == "Successful");
         let expires = found["spec"]["ttlSecondsAfterFinished"].is_u64();
-        (!is_done || !is_well || expires).then(|| format!("rebalancer {}: {} {status}", key.name, found["spec"]))
+        (!is_done || !is_well || expires).then(|| format!("rebalancer {}: {} {status}", key.name(), found["spec"]))
     }
 
     /// Its usage is the sum over bindings, and each assignment is in its cluster and nowhere else.

@@ -170,7 +170,7 @@ impl Run {
                     json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "demo", "name": workload(*n)})
                 });
                 let object = json!({"apiVersion": resource.api_version(), "kind": resource.kind,
-                    "metadata": {"name": key.name}, "spec": {
+                    "metadata": {"name": key.name()}, "spec": {
                     "workloads": named.collect::<Vec<_>>(), "ttlSecondsAfterFinished": ttl}});
                 put(plane, &resource, &key, object).await;
             }
@@ -181,7 +181,7 @@ impl Run {
             Step::Quota { member, cpu } => {
                 let (resource, key) = quota();
                 let object = json!({"apiVersion": resource.api_version(), "kind": resource.kind,
-                    "metadata": {"name": key.name, "namespace": "demo"}, "spec": {"overall": {"cpu": "1000"},
+                    "metadata": {"name": key.name(), "namespace": "demo"}, "spec": {"overall": {"cpu": "1000"},
                     "staticAssignments": [{"clusterName": member, "hard": {"cpu": cpu.to_string()}}]}});
                 put(plane, &resource, &key, object).await;
             }
