@@ -39,7 +39,7 @@ pub const LAYERS: &[Layer] = &[
     shell("world", &[]),
     shell("trace", &["world"]),
     shell("otlp", &["apimachinery", "metrics", "trace", "world"]),
-    shell("pki", &["world"]),
+    shell("pki", &["apimachinery", "world"]),
     shell("transport", &["apimachinery"]),
     shell("storage", &["packing"]),
     shell("etcd", &["storage"]),

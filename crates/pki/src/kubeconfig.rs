@@ -117,7 +117,34 @@ impl Kubeconfig {
         self
     }
 
+    /// The file as kubectl writes it: keys are sorted, and each credential is on one line, which scripts read with `grep`.
+    ///
+    /// # Errors
+    /// If it cannot be encoded.
     pub fn to_yaml(&self) -> Result<String, Error> {
-        serde_saphyr::to_string(self).map_err(|error| Error::Kubeconfig(error.to_string()))
+        let tree = serde_json::to_value(self).map_err(|error| Error::Kubeconfig(error.to_string()))?;
+        Ok(apimachinery::yaml::to_string(&tree))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_has_each_credential_on_one_line() {
+        let user = User { client_certificate_data: "Y2Vy".repeat(400), ..User::with_token("t".repeat(2_000)) };
+        let config = Kubeconfig::new("c", "https://127.0.0.1:6443", &"authority ".repeat(200), "u", user);
+        let text = config.to_yaml().expect("YAML");
+        let line = |key: &str| {
+            let found = text.lines().filter_map(|line| line.trim_start().strip_prefix(key)?.strip_prefix(": "));
+            found.collect::<Vec<_>>()
+        };
+        let ca = &config.clusters[0].cluster.certificate_authority_data;
+        assert_eq!(line("certificate-authority-data"), [ca.as_str()]);
+        assert_eq!(line("client-certificate-data"), ["Y2Vy".repeat(400)]);
+        assert_eq!(line("token"), ["t".repeat(2_000)]);
+        assert_eq!(line("server"), ["https://127.0.0.1:6443"]);
+        assert!(text.starts_with("apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: "), "{text}");
     }
 }

@@ -343,7 +343,7 @@ impl Form {
     fn render(&self, value: &Value, allow_missing: bool) -> Result<String, String> {
         match self {
             Self::Json => serde_json::to_string_pretty(value).map_err(|error| error.to_string()),
-            Self::Yaml => serde_saphyr::to_string(value).map_err(|error| error.to_string()),
+            Self::Yaml => Ok(yaml::to_string(value)),
             // A value that is not an object is shown unchanged.
             Self::Name if value["kind"].is_string() => Ok(output::name(value)),
             Self::Name => Ok(value.to_string()),
