@@ -7,6 +7,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::field::{self, Path};
 use crate::meta::LabelSelector;
 use crate::names;
 
@@ -70,10 +71,10 @@ impl Requirement {
     /// # Errors
     /// When the key is not a qualified name, a value is not a label value, or their number does not suit the operator.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, ParseError> {
-        if let Some(complaint) = names::is_qualified_name(key).into_iter().next() {
-            return Err(ParseError(format!("key: Invalid value: {key:?}: {complaint}")));
-        }
-        let problem = match operator {
+        let of_key = key_complaint(key).map(|complaint| format!("key: {complaint}"));
+        let mut errors: Vec<String> = of_key.into_iter().collect();
+        let path = Path::new("values");
+        let number = match operator {
             Operator::In | Operator::NotIn if values.is_empty() => {
                 Some("for 'in', 'notin' operators, values set can't be empty")
             }
@@ -83,18 +84,29 @@ impl Requirement {
             Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
                 Some("values set must be empty for exists and does not exist")
             }
-            Operator::GreaterThan | Operator::LessThan if values.len() != 1 || values[0].parse::<i64>().is_err() => {
-                Some("for 'Gt', 'Lt' operators, the value must be an integer")
+            Operator::GreaterThan | Operator::LessThan if values.len() != 1 => {
+                Some("for 'Gt', 'Lt' operators, exactly one value is required")
             }
             _ => None,
         };
-        if let Some(problem) = problem {
-            return Err(ParseError(format!("values: Invalid value: {values:?}: {problem}")));
+        errors.extend(number.map(|detail| field::Error::invalid(&path, values.clone(), detail).to_string()));
+        let is_number = matches!(operator, Operator::GreaterThan | Operator::LessThan);
+        for (place, value) in values.iter().enumerate().filter(|(_, value)| is_number && value.parse::<i64>().is_err())
+        {
+            let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
+            errors.push(field::Error::invalid(&path.index(place), value.as_str(), detail).to_string());
         }
-        for value in &values {
-            if let Some(complaint) = names::is_label_value(value).into_iter().next() {
-                return Err(ParseError(format!("values[0][{key}]: Invalid value: {value:?}: {complaint}")));
+        for (place, value) in values.iter().enumerate() {
+            let complaints = names::is_label_value(value).join("; ");
+            if !complaints.is_empty() {
+                let path = path.index(place).key(key);
+                errors.push(field::Error::invalid(&path, value.as_str(), complaints).to_string());
             }
+        }
+        match &errors[..] {
+            [] => {}
+            [one] => return Err(ParseError(one.clone())),
+            several => return Err(ParseError(format!("[{}]", several.join(", ")))),
         }
         values.sort_unstable();
         values.dedup();
@@ -130,6 +142,12 @@ impl Requirement {
             Operator::LessThan => number().zip(bound()).is_some_and(|(n, b)| n < b),
         }
     }
+}
+
+/// Why a text is not the key of a label.
+fn key_complaint(key: &str) -> Option<String> {
+    let complaints = names::is_qualified_name(key).join("; ");
+    (!complaints.is_empty()).then(|| field::Error::invalid(&Path::root(), key, complaints).body())
 }
 
 impl Selector {
@@ -216,12 +234,7 @@ impl Selector {
 
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = &self.key;
-        // An empty value alone takes a comma: `()` would be no values at all, which no selector may have.
-        let values = match &*self.values {
-            [only] if only.is_empty() && matches!(self.operator, Operator::In | Operator::NotIn) => ",".to_owned(),
-            values => values.join(","),
-        };
+        let (key, values) = (&self.key, self.values.join(","));
         match self.operator {
             Operator::Equals => write!(f, "{key}={values}"),
             Operator::NotEquals => write!(f, "{key}!={values}"),
@@ -268,7 +281,10 @@ mod tests {
             ("a!=b", "a!=b", "a=b", false),
             ("a in (x, y)", "a in (x,y)", "a=y", true),
             ("a in (x,)", "a in (,x)", "a=", true),
-            ("a in ( , )", "a in (,)", "a=", true),
+            ("a in ( , )", "a in ()", "a=", true),
+            ("a in ()", "a in ()", "a=", true),
+            ("a notin ()", "a notin ()", "a=x", true),
+            ("a in (y,,x,y)", "a in (,x,y)", "a=y", true),
             ("a notin (x)", "a notin (x)", "", true),
             ("a notin (x)", "a notin (x)", "a=x", false),
             ("!a", "!a", "a=", false),
@@ -281,11 +297,44 @@ mod tests {
             assert_eq!(selector.to_string(), printed);
             assert_eq!(selector.matches(&labels(object)), expected, "{text} on {object}");
         }
-        for text in [
-            "a=b=c", ",a", "a,,b", "a in", "a in ()", "a in (b", "a b", "=b", "!", "a>b", "a=é", "-a", "!a=b", "a in b",
+        let name = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                    alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+        let value = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
+                     must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
+                     regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+        let integer = "for 'Gt', 'Lt' operators, the value must be an integer";
+        for (text, message) in [
+            ("a=b=c", "found '=', expected: ',' or 'end of string'".to_owned()),
+            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt".to_owned()),
+            ("a (", "unable to parse requirement: found '(', expected: in, notin, =, ==, !=, gt, lt".to_owned()),
+            (",a", "found ',', expected: !, identifier, or 'end of string'".to_owned()),
+            ("==b", "found '==', expected: !, identifier, or 'end of string'".to_owned()),
+            ("a,,b", "found ',', expected: identifier after ','".to_owned()),
+            ("a,", "found '', expected: identifier after ','".to_owned()),
+            ("a in", "unable to parse requirement: found '' expected: '('".to_owned()),
+            ("a in b", "unable to parse requirement: found 'b' expected: '('".to_owned()),
+            ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier".to_owned()),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'".to_owned()),
+            ("a in (b,=", "unable to parse requirement: found '=', expected: ',', or identifier".to_owned()),
+            ("!", "unable to parse requirement: found '', expected: identifier".to_owned()),
+            ("!a=b", "found '=', expected: ',' or 'end of string'".to_owned()),
+            ("a=!", "unable to parse requirement: found '!', expected: identifier".to_owned()),
+            ("-a", format!(r#"unable to parse requirement: <nil>: Invalid value: "-a": {name}"#)),
+            ("a=é", format!(r#"unable to parse requirement: values[0][a]: Invalid value: "é": {value}"#)),
+            ("a in (b,-)", format!(r#"unable to parse requirement: values[0][a]: Invalid value: "-": {value}"#)),
+            ("a>b", format!(r#"unable to parse requirement: values[0]: Invalid value: "b": {integer}"#)),
+            ("a>", format!(r#"unable to parse requirement: values[0]: Invalid value: "": {integer}"#)),
         ] {
-            assert!(Selector::parse(text).is_err(), "{text}");
+            assert_eq!(Selector::parse(text), Err(ParseError(message)), "{text}");
         }
+    }
+
+    #[test]
+    fn all_errors_of_a_requirement_are_reported() {
+        let found = Requirement::new("a", Operator::GreaterThan, vec!["x".to_owned(), "2".to_owned()]);
+        let expected = r#"[values: Invalid value: ["x","2"]: for 'Gt', 'Lt' operators, exactly one value is required, values[0]: Invalid value: "x": for 'Gt', 'Lt' operators, the value must be an integer]"#;
+        assert_eq!(found, Err(ParseError(expected.to_owned())));
     }
 
     #[test]
