@@ -87,15 +87,11 @@ fn split_terms(text: &str) -> Vec<&str> {
 }
 
 fn split_operator(term: &str) -> Option<(&str, FieldOperator, &str)> {
-    let at = term.find(['=', '!'])?;
-    let (path, rest) = term.split_at(at);
-    let (operator, symbol) = match rest {
-        _ if rest.starts_with("!=") => (FieldOperator::NotEquals, "!="),
-        _ if rest.starts_with("==") => (FieldOperator::Equals, "=="),
-        _ if rest.starts_with('=') => (FieldOperator::Equals, "="),
-        _ => return None,
-    };
-    Some((path, operator, &rest[symbol.len()..]))
+    let (path, value) = term.split_once('=')?;
+    Some(match path.strip_suffix('!') {
+        Some(path) => (path, FieldOperator::NotEquals, value),
+        None => (path, FieldOperator::Equals, value.strip_prefix('=').unwrap_or(value)),
+    })
 }
 
 fn unescape(value: &str) -> Result<String, ParseError> {
@@ -144,6 +140,7 @@ mod tests {
             ("metadata.name!=b", "metadata.name!=b", "a", true),
             ("metadata.name=a\\,b\\=c", "metadata.name=a\\,b\\=c", "a,b=c", true),
             ("x=", "x=", "a", true),
+            ("x!y=z", "x!y=z", "a", false),
         ] {
             let selector = FieldSelector::parse(text).expect(text);
             assert_eq!(selector.to_string(), printed);
