@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::field::Path;
 use apimachinery::object::ObjectTree as _;
+use apimachinery::resource::RequestContext;
 use apimachinery::status::StatusDetails;
 use apimachinery::{Object, ObjectKey, Status, StatusReason, names, strict};
 use bytes::Bytes;
@@ -100,9 +101,6 @@ impl Call<'_> {
         dry_run: bool,
     ) -> Result<(Arc<Object>, Vec<String>), Status> {
         let object = &mut proposal.object;
-        if object["metadata"]["resourceVersion"].as_str().is_some_and(|text| !text.is_empty()) {
-            return Err(Status::unclassified("resourceVersion should not be set on objects to be created"));
-        }
         self.check_namespace(object)?;
         let base = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
         let generated = object["metadata"]["name"].as_str().unwrap_or_default().is_empty() && !base.is_empty();
@@ -135,27 +133,19 @@ impl Call<'_> {
         let context = self.context(dry_run);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = self.key_of(&name);
+        let has_version = has_version(&object);
         self.own_metadata(&mut object);
         let duplicates = unique_owners(&mut object);
         strategy.default(&mut object)?;
         (self.kind.default)(&mut object);
         let owners = owners.unwrap_or_else(|| self.track(None, &mut object));
-        let prepare = |object: &mut Value| {
-            let status = self.with_status.then(|| object["status"].take()).filter(|status| !status.is_null());
-            strategy.prepare_create(&context, object);
-            if let Some(status) = status {
-                object["status"] = status;
-            }
-            (self.kind.prepare_create)(self.user, object);
-        };
-        prepare(&mut object);
-        let operation = Operation::Create;
+        self.prepare(&context, &mut object);
         self.catch_up_to_create(&key, dry_run).await?;
-        let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
+        let request = self.admission(Operation::Create, &key, None, Some(&mut object), dry_run);
         let mut request = AdmissionRequest { generated_name, owners: Some(&owners), ..request };
         self.server.admission.mutate(&mut request).await?;
         if request.rounds.is_changed_by_user {
-            prepare(&mut object);
+            self.prepare(&context, &mut object);
         }
         let rule = strategy.name_rule();
         let namespaced = self.resource.info.resource.namespaced;
@@ -167,7 +157,7 @@ impl Call<'_> {
         self.refuse_invalid(&name, &wrong)?;
         let mut warnings = strategy.warnings(&context, None, &object);
         let repeats = self.repeats(&key).await?;
-        let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
+        let request = self.admission(Operation::Create, &key, None, Some(&mut object), dry_run);
         let request = AdmissionRequest { repeats, generated_name, owners: Some(&owners), ..request };
         self.validate_status_of(&request).await?;
         self.server.admission.validate(&request).await?;
@@ -186,15 +176,25 @@ impl Call<'_> {
             let object = Object::parse_valid(encoded).map_err(errors::document)?;
             return Ok((self.served(object.shared()).await?, warnings));
         }
-        let object = match self.store_new(&key, &encoded).await {
+        let stored = if has_version { Err(versioned()) } else { self.store_new(&key, &encoded).await };
+        if let Err(status) = &stored
             // Whether a store that fails has stored it is not known.
-            Err(status) if status.code < 500 && !repeats => {
-                self.server.admission.undo(&self.admission(operation, &key, None, Some(&mut object), dry_run)).await;
-                return Err(status);
-            }
-            other => other?,
-        };
-        Ok((self.served(object).await?, warnings))
+            && (status.code < 500 || has_version)
+            && !repeats
+        {
+            let request = self.admission(Operation::Create, &key, None, Some(&mut object), dry_run);
+            self.server.admission.undo(&request).await;
+        }
+        Ok((self.served(stored?).await?, warnings))
+    }
+
+    fn prepare(&self, context: &RequestContext, object: &mut Value) {
+        let status = self.with_status.then(|| object["status"].take()).filter(|status| !status.is_null());
+        self.resource.strategy.prepare_create(context, object);
+        if let Some(status) = status {
+            object["status"] = status;
+        }
+        (self.kind.prepare_create)(self.user, object);
     }
 
     /// Values held by a deleted object are free only once the cache has processed its deletion.
@@ -340,4 +340,14 @@ impl Call<'_> {
             metadata.insert("generation".into(), 1.into());
         }
     }
+}
+
+/// Whether a new object has the version of a stored one. kube-apiserver ignores other texts, and finds it only in its store.
+fn has_version(object: &Value) -> bool {
+    let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    version.starts_with(|first: char| first.is_ascii_digit()) && version.parse().is_ok_and(|version: u64| version > 0)
+}
+
+fn versioned() -> Status {
+    Status::unclassified("resourceVersion should not be set on objects to be created")
 }

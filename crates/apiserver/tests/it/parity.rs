@@ -76,6 +76,10 @@ async fn malformed_requests_get_upstreams_messages() {
     let apply: &[(&str, &str)] = &[("content-type", "application/apply-patch+yaml")];
     let a = format!("{CM}/a");
     assert_eq!(send(&server, "POST", CM, json, &config_map("a")).await.code, 201);
+    for (name, version) in [("zero", "0"), ("text", "abc")] {
+        let versioned = json!({"metadata": {"name": name, "resourceVersion": version}}).to_string();
+        assert_eq!(send(&server, "POST", CM, json, &versioned).await.code, 201, "{version} is no version");
+    }
     let uid = r#"{"metadata":{"name":"a","uid":"u"}}"#;
     let table: &[Exchange<'_>] = &[
         ("HEAD", CM, &[], "", "405 MethodNotAllowed the server does not allow this method on the requested resource"),
@@ -189,6 +193,24 @@ async fn malformed_requests_get_upstreams_messages() {
             &[],
             "",
             "400 BadRequest unable to parse requirement: found '', expected: ',', ')' or identifier",
+        ),
+        ("GET", &format!("{CM}?labelSelector=a,"), &[], "", "400 BadRequest found '', expected: identifier after ','"),
+        (
+            "POST",
+            CM,
+            json,
+            r#"{"metadata":{"name":"A_","resourceVersion":"5"}}"#,
+            "422 Invalid ConfigMap \"A_\" is invalid: metadata.name: Invalid value: \"A_\": a lowercase RFC 1123 subdomain must \
+             consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric \
+             character (e.g. 'example.com', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+        ),
+        (
+            "POST",
+            CM,
+            json,
+            r#"{"metadata":{"name":"a","resourceVersion":"5"}}"#,
+            "500  resourceVersion should not be set on objects to be created",
         ),
         (
             "GET",
