@@ -173,6 +173,7 @@ fn merge_ordered(
         }
         // Taken unchanged; directives inside are ignored.
         (Some(Value::Array(items)), Some(change)) => {
+            lists::check(change, order, strategy)?;
             *items = change.to_vec();
             Ok(())
         }
@@ -214,8 +215,6 @@ fn merge_member(live: &mut Map<String, Value>, key: &str, change: &Value, at: At
 /// A part of a patch without a live counterpart: without nulls and directives, and `None` if it has a `$patch`
 /// directive itself, which then has no effect. Recursion is bounded by the decoder's depth.
 fn taken(change: &Value) -> Option<Value> {
-    let is_directive =
-        |key: &str| key == RETAIN_KEYS || key.starts_with(ELEMENT_ORDER) || key.starts_with(DELETE_PRIMITIVES);
     match change {
         Value::Object(map) if map.contains_key(PATCH) => None,
         Value::Object(map) => {
@@ -225,6 +224,22 @@ fn taken(change: &Value) -> Option<Value> {
         Value::Array(items) => Some(items.iter().filter_map(taken).collect()),
         scalar => Some(scalar.clone()),
     }
+}
+
+/// An item that a patch adds to a list: without nulls and directives, which have no effect inside it.
+fn added(change: &Value) -> Value {
+    match change {
+        Value::Object(map) => {
+            let members = map.iter().filter(|(key, value)| !value.is_null() && !is_directive(key));
+            members.map(|(key, value)| (key.clone(), added(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(added).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
+fn is_directive(key: &str) -> bool {
+    key == PATCH || key == RETAIN_KEYS || key.starts_with(ELEMENT_ORDER) || key.starts_with(DELETE_PRIMITIVES)
 }
 
 /// `$retainKeys` names all keys that may stay, so that members of a union do not pile up.

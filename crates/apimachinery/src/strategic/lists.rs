@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{At, ELEMENT_ORDER, PATCH, merge_maps, taken};
+use super::{At, ELEMENT_ORDER, PATCH, added, is_directive, merge_maps};
 use crate::go_json;
 use crate::patch::PatchError;
 use crate::schema::PatchStrategy;
@@ -103,7 +103,7 @@ fn merge_by_key(
     if replace {
         // The rest of the patch is the list, unchanged.
         let before = std::mem::take(live);
-        *live = patch_items.into_iter().filter_map(|map| taken(&Value::Object(map.clone()))).collect();
+        *live = patch_items.into_iter().map(added_map).collect();
         need_keys(live, key)?;
         let (ranks, known) = (first_places(order.unwrap_or_default(), Some(key)), first_places(&before, Some(key)));
         let place = |item: &Value| {
@@ -120,7 +120,7 @@ fn merge_by_key(
         let target = targets.get(index).ok_or_else(|| lacks_key(&Value::Object(map.clone()), key))?;
         match live.get_mut(*target) {
             Some(item) => merge_maps(super::into_map(item), map, items)?,
-            None => live.extend(taken(&Value::Object(map.clone()))),
+            None => live.push(added_map(map)),
         }
     }
     let is_changed_well = |at: &usize| live.get(*at).is_none_or(|item| item.get(key).is_some());
@@ -138,6 +138,11 @@ fn merge_by_key(
     }
     arrange(live, places);
     Ok(())
+}
+
+fn added_map(map: &Map<String, Value>) -> Value {
+    let members = map.iter().filter(|(key, value)| !value.is_null() && !is_directive(key));
+    members.map(|(key, value)| (key.clone(), added(value))).collect()
 }
 
 /// A merge of keyed lists, planned before the list is changed. Both lists may have as many items as a body holds, and a

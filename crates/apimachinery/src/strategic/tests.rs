@@ -102,6 +102,12 @@ fn element_order() {
         let expected = expected.map(|names| pod(list(names).into()));
         assert_eq!(result.ok(), expected, "{live} + {patch} in the order {order}");
     }
+    // The order of a list that is replaced is checked as well.
+    let args = |args: Value| pod(json!([{"name": "a", "args": args, "$setElementOrder/args": ["y", "z"]}]));
+    let live = pod(json!([{"name": "a", "args": ["x"]}]));
+    assert_eq!(run(&live, &args(json!(["y", "z"]))), Ok(pod(json!([{"name": "a", "args": ["y", "z"]}]))));
+    let why = "The order in patch list:\n[z y]\n doesn't match $setElementOrder list:\n[y z]\n";
+    assert_eq!(run(&live, &args(json!(["z", "y"]))).map_err(|e| e.to_string()), Err(why.to_owned()));
 }
 
 #[test]
@@ -191,6 +197,17 @@ fn patches_of_absent_values() {
             json!({"spec": {"strategy": {"type": "R"}}}),
         ),
         (json!({}), json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}), json!({"metadata": {}})),
+        // In an item that is added to a list, directives have no effect.
+        (
+            pod(json!([{"name": "a"}])),
+            pod(json!([{"name": "b", "$retainKeys": ["name"], "x": null, "y": [{"z": 1, "$patch": "delete"}]}])),
+            pod(json!([{"name": "b", "y": [{"z": 1}]}, {"name": "a"}])),
+        ),
+        (
+            pod(json!([{"name": "a"}])),
+            pod(json!([{"name": "b", "y": {"$patch": "delete"}}, {"$patch": "replace"}])),
+            pod(json!([{"name": "b", "y": {}}])),
+        ),
     ] {
         assert_eq!(run(&live, &patch), Ok(expected), "{live} + {patch}");
     }
