@@ -131,6 +131,7 @@ pub const LAYERS: &[Layer] = &[
         "fleet-api",
         &[
             "apimachinery",
+            "metrics",
             "kubernetes-api",
             "karmada-api",
             "propagation",

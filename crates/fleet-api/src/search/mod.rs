@@ -2,8 +2,8 @@
 //!
 //! Resources that ResourceRegistries select are read from the members. `search/cache` and single objects are served
 //! from caches of members, which the first request starts; lists and watches of `proxying` are sent to the members and
-//! merged. All other requests to `proxying` are forwarded to the control plane, impersonating the user. Backends other
-//! than memory are not implemented.
+//! merged. All other requests to `proxying` are forwarded to the control plane, impersonating the user. OpenSearch, which
+//! [`crate::opensearch`] writes to, is not read.
 
 mod follow;
 mod form;
