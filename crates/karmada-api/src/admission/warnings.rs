@@ -216,13 +216,6 @@ pub static WARNINGS: &[Row] = &[
         ),
         gates::FAILOVER,
     ),
-    field(
-        "search.karmada.io",
-        &["ResourceRegistry"],
-        "spec.backendStore.openSearch",
-        "this version keeps what it finds in memory only, and writes nothing to OpenSearch",
-        |object, _| !object["spec"]["backendStore"]["openSearch"].is_null(),
-    ),
     of_our_server(field(
         "apiregistration.k8s.io",
         &["APIService"],
@@ -366,14 +359,7 @@ mod tests {
             (POLICY, "FederatedResourceQuota", json!({"overall": {}, "staticAssignments": [{}]}), "spec.overall", ""),
             ("cluster.karmada.io", "Cluster", evicting.clone(), "spec.taints", ""),
             ("cluster.karmada.io", "Cluster", mild, "", ""),
-            ("search.karmada.io", "ResourceRegistry", json!({}), "", ""),
-            (
-                "search.karmada.io",
-                "ResourceRegistry",
-                json!({"backendStore": {"openSearch": {}}}),
-                "spec.backendStore.openSearch",
-                "spec.backendStore.openSearch",
-            ),
+            ("search.karmada.io", "ResourceRegistry", json!({"backendStore": {"openSearch": {}}}), "", ""),
             ("apps", "Deployment", json!({}), "", ""),
         ] {
             let object = json!({ "spec": spec });

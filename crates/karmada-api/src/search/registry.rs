@@ -86,7 +86,7 @@ pub struct OpenSearch {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub addresses: Vec<String>,
-    /// The Secret with keys `userName` and `password`.
+    /// The Secret with the keys `username` and `password`, and `ca.crt` to verify the service's certificate.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub secret_ref: LocalSecretReference,
