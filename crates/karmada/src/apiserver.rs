@@ -46,6 +46,7 @@ use crate::rules::Rules;
 use crate::service_accounts::ServiceAccounts;
 use crate::sockets::Bound;
 use fleet_api::measured::Measured;
+use fleet_api::opensearch;
 use fleet_api::proxy::{ClusterProxy, EndsTunnels};
 use fleet_api::search::{Offers, Search};
 
@@ -330,9 +331,11 @@ impl Opened {
         self.flow = Some((stop, tokio::spawn(keeping)));
     }
 
-    /// Connects the search and metrics APIs to the members.
-    pub fn read_from(&self, members: &controllers::Members) {
+    /// Connects the search and metrics APIs to the members, and writes to OpenSearch until `stop`.
+    pub fn read_from(&self, members: &controllers::Members, stop: &CancellationToken) {
         self.search.connect(members.clone());
+        let client = self.client("karmada-search");
+        opensearch::Context::new(client.clone(), client, members, self.server.shared()).start(stop.child_token());
         self.measured.connect(members.clone());
         if let Some((api, aggregation)) = self.metrics_api.clone() {
             let (server, versions) = (self.server.shared(), Versions::default());

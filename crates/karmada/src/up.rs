@@ -218,7 +218,7 @@ impl ControlPlane {
         let stop = CancellationToken::new();
         let settings = Settings { fence, ..options.settings.clone() };
         let context = context(&opened, members.connector(), &settings, world, &stop);
-        opened.read_from(context.members());
+        opened.read_from(context.members(), &stop);
         let mut kube = kube_controllers(&opened, &context, &settings, options, &stop)?;
         let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
         let (scheduler, scheduling) = scheduler(&opened, &context, &settings, options, world, &stop)?;

@@ -1,7 +1,8 @@
 //! `karmada search`: search.karmada.io for another API server (APIService `v1alpha1.search.karmada.io`).
 //!
 //! ResourceRegistries are stored here. Clusters, Secrets and discovery are read from the API server in front, objects
-//! from the members, as upstream's karmada-search does.
+//! from the members, as upstream's karmada-search does. Registries with an OpenSearch backend have their objects written
+//! there.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,11 +12,13 @@ use apiserver::auth::authn::FrontProxy;
 use client::{Client, Mapper};
 use controllers::{Members, Settings};
 use tokio_util::sync::CancellationToken;
+use transport::Identity;
 use world::World;
 
 use super::aggregated_server::{AggregatedServer, Front, FrontSocket, front_proxy, kept, store};
 use crate::engine::Engine;
 use crate::flags::FlagValues;
+use fleet_api::opensearch;
 use fleet_api::proxy::ClusterProxy;
 use fleet_api::search::{Offers, Search};
 
@@ -59,7 +62,11 @@ pub async fn search(flags: &FlagValues<'_>, data_dir: PathBuf, allow_http: bool)
     let offers = Offers { search: !flags.is_true("disable-search")?, proxying: !flags.is_true("disable-proxy")? };
     let stop = CancellationToken::new();
     let members = Members::follow(control.clone(), world.clone(), &settings, stop.clone());
-    let opened = open(control, members, front, engine, offers, allow_http, &world).await?;
+    let opened = open(control.clone(), members.clone(), front, engine, offers, allow_http, &world).await?;
+    if offers.search {
+        let own = Client::in_process(opened.service(), Identity::system("karmada-search"));
+        opensearch::Context::new(own, control, &members, opened.server.shared()).start(stop.child_token());
+    }
     let served = opened.serve("search API server", socket, following, &data).await;
     stop.cancel();
     served

@@ -108,7 +108,7 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (the client needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family appears once it has a value.\n"
     );
-    let parts: [(&str, &[Description]); 22] = [
+    let parts: [(&str, &[Description]); 23] = [
         ("Controllers", controllers::metrics::ALL),
         ("Autoscaling", controllers::SCALING_METRICS),
         ("Scheduler", scheduler::metrics::ALL),
@@ -129,6 +129,7 @@ pub fn metrics_page() -> String {
         ("Certificates", crate::certificates::METRICS),
         ("Identity", crate::identity::METRICS),
         ("Webhook", crate::webhook::METRICS),
+        ("Search with OpenSearch", fleet_api::opensearch::ALL),
         ("Agent tunnels", tunnel::metrics::ALL),
         ("Process", crate::metrics::PROCESS),
     ];

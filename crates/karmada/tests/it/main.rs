@@ -70,6 +70,7 @@ mod names;
 mod nonsense;
 mod nothing_left;
 mod on_etcd;
+mod opensearch;
 mod operation;
 mod plane;
 mod process;

@@ -10,6 +10,7 @@ use world::World;
 
 use crate::components::{Component, args};
 use crate::fleet::{Fleet, until};
+use crate::opensearch::OpenSearch;
 
 const GROUP: &str = "/apis/search.karmada.io/v1alpha1";
 
@@ -104,6 +105,16 @@ async fn members_are_searched_from_a_process_behind_the_api_server() {
     })
     .await;
     assert_eq!(found, expected);
+
+    // The process writes to OpenSearch, too.
+    let service = OpenSearch::default();
+    let address = service.serve("secret").await.replace("http://", "http://admin:secret@");
+    let backend = json!({"openSearch": {"addresses": [address], "secretRef": {"namespace": "", "name": ""}}});
+    let mut indexed = registry.clone();
+    (indexed["metadata"]["name"], indexed["spec"]["backendStore"]) = (json!("indexed"), backend);
+    let (code, body) = front.request("ann", Method::POST, &format!("{GROUP}/resourceregistries"), Some(&indexed)).await;
+    assert_eq!(code, 201, "{body}");
+    service.until(&expected.map(|name| format!("{name} -")).each_ref().map(String::as_str)).await;
 
     let proxy = format!("{GROUP}/proxying/karmada/proxy");
     let (code, body) = front.request("ann", Method::GET, &format!("{proxy}/api/v1/nodes?limit=3"), None).await;
