@@ -68,7 +68,7 @@ struct Metadata<'a> {
     namespace: &'a str,
     creation_timestamp: Option<String>,
     deletion_timestamp: Option<&'a str>,
-    /// Tells whether the document is up to date. Upstream's documents lack it.
+    /// Shows whether the document is up to date. Upstream's documents lack it.
     resource_version: &'a str,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<&'a str, &'a str>,
