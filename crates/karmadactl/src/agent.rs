@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::join::{
-    account_objects, account_secret, cluster_id, create_if_absent, decoded, goes_with, impersonator_objects,
-    impersonator_secret, namespace, own_id, put_secret, text,
+    account_objects, account_secret, cluster_id, create_if_absent, decoded, impersonator_objects, impersonator_secret,
+    namespace, own_id, text,
 };
+use crate::member_secrets::{goes_with, put_secret};
 use crate::resources;
 
 /// The flags of an agent that describe its cluster.

@@ -3,18 +3,16 @@
 //! In the member it makes the service accounts whose tokens the control plane will use; in the control plane it stores
 //! those tokens and creates the Cluster. Every step is create-if-absent, so an interrupted join can be run again.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
 use client::Client;
 use futures::future::BoxFuture;
-use karmada_api::cluster::credentials::destination;
-use karmada_api::cluster::v1alpha1::ClusterSpec;
-use karmada_api::constants::annotations::CREDENTIAL_ENDPOINT;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::member_secrets::{goes_with, put_secrets};
 use crate::{Context, resources};
 
 /// Upstream's bound; execution namespaces are `karmada-es-NAME` and labels hold 63 characters.
@@ -34,6 +32,8 @@ pub struct JoinOptions {
     pub region: String,
     pub zones: Vec<String>,
     pub dry_run: bool,
+    /// Annotations of the Cluster.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Default for JoinOptions {
@@ -45,12 +45,16 @@ impl Default for JoinOptions {
             region: String::new(),
             zones: Vec::new(),
             dry_run: false,
+            annotations: BTreeMap::new(),
         }
     }
 }
 
 /// Checks the arguments of `join` in upstream's order and words.
-pub(crate) fn cluster_name(args: &[String]) -> Result<&str, Error> {
+///
+/// # Errors
+/// No name, several, or one that a Cluster cannot have.
+pub fn cluster_name(args: &[String]) -> Result<&str, Error> {
     let name = match args {
         [] => return Err(Error::arguments("cluster name is required")),
         [name] => name.as_str(),
@@ -186,14 +190,14 @@ fn registered(name: &str, endpoint: &str, id: &str, other: &str, spec: &Value) -
     }
 }
 
-struct Credentials {
+pub(crate) struct Credentials {
     /// Base64, as in the Secret.
-    ca_bundle: String,
-    token: String,
-    impersonator_token: String,
+    pub ca_bundle: String,
+    pub token: String,
+    pub impersonator_token: String,
 }
 
-async fn prepare_member(member: &Client, name: &str, options: &JoinOptions) -> Result<Credentials, Error> {
+pub(crate) async fn prepare_member(member: &Client, name: &str, options: &JoinOptions) -> Result<Credentials, Error> {
     let ns = options.cluster_namespace.as_str();
     let account = format!("karmada-{name}");
     let objects = impersonator_objects(ns).into_iter().chain(account_objects(ns, name, &account));
@@ -314,34 +318,17 @@ async fn register(
     let ns = options.cluster_namespace.as_str();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
     create_if_absent(control, &resources::NAMESPACE, &namespace).await?;
-    let impersonator = format!("{name}-impersonator");
-    let data = [
-        (impersonator.as_str(), json!({"token": credentials.impersonator_token})),
-        (name, json!({"caBundle": credentials.ca_bundle, "token": credentials.token})),
-    ];
     let cluster = cluster_object(member, name, id, options);
-    for (secret_name, data) in &data {
-        put_secret(control, ns, secret_name, data, &cluster["spec"]).await?;
-    }
+    let secrets = put_secrets(control, name, credentials, &cluster["spec"], options).await?;
     let cluster =
         control.create(&resources::CLUSTER, &cluster).await.map_err(Error::client(format!("create cluster {name}")))?;
-    for (secret_name, _) in &data {
-        goes_with(control, ns, secret_name, &cluster).await?;
+    for secret in &secrets {
+        goes_with(control, ns, secret, &cluster).await?;
     }
     Ok(())
 }
 
-/// Secrets go with their Cluster.
-pub(crate) async fn goes_with(control: &Client, ns: &str, secret: &str, cluster: &Object) -> Result<(), Error> {
-    let owner = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": cluster.api_version(), "kind": "Cluster", "name": cluster.name(), "uid": cluster.uid(),
-        "controller": true, "blockOwnerDeletion": true}]}});
-    let (key, patch) = (ObjectKey::namespaced(ns, secret), client::Patch::Merge(owner));
-    let patched = control.patch(&resources::SECRET, &key, &patch, &client::PatchOptions::default()).await;
-    patched.map(drop).map_err(Error::client(format!("patch secret {ns}/{secret}")))
-}
-
-fn cluster_object(member: &Member, name: &str, id: &str, options: &JoinOptions) -> Value {
+pub(crate) fn cluster_object(member: &Member, name: &str, id: &str, options: &JoinOptions) -> Value {
     let ns = &options.cluster_namespace;
     let mut spec = json!({
         "syncMode": "Push",
@@ -360,7 +347,11 @@ fn cluster_object(member: &Member, name: &str, id: &str, options: &JoinOptions) 
     set("zones", json!(options.zones), !options.zones.is_empty());
     set("insecureSkipTLSVerification", json!(true), member.insecure_skip_tls_verify);
     set("proxyURL", json!(member.proxy_url), member.proxy_url.is_some());
-    json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec})
+    let mut metadata = json!({ "name": name });
+    if !options.annotations.is_empty() {
+        metadata["annotations"] = json!(options.annotations);
+    }
+    json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec})
 }
 
 pub(crate) async fn create_if_absent(client: &Client, resource: &ApiResource, object: &Value) -> Result<(), Error> {
@@ -372,36 +363,6 @@ pub(crate) async fn create_if_absent(client: &Client, resource: &ApiResource, ob
             Err(Error::client(format!("create {} {name}", resource.plural))(error))
         }
     }
-}
-
-/// Writes the Secret; one left by an earlier attempt may hold an invalid token. `spec` is that of the Cluster: the
-/// Secret records where its token may be sent.
-pub(crate) async fn put_secret(
-    control: &Client,
-    ns: &str,
-    name: &str,
-    data: &Value,
-    spec: &Value,
-) -> Result<(), Error> {
-    let spec = ClusterSpec::deserialize(spec).map_err(|e| Error::message(format!("the spec of the cluster: {e}")))?;
-    let destination = destination(&spec);
-    // In pull mode there may be no destination.
-    let annotations = if destination.is_empty() { json!({}) } else { json!({CREDENTIAL_ENDPOINT: destination}) };
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {"name": name, "namespace": ns, "annotations": annotations}, "data": data});
-    match control.create(&resources::SECRET, &secret).await {
-        Err(error) if error.is_already_exists() => control
-            .patch(
-                &resources::SECRET,
-                &ObjectKey::namespaced(ns, name),
-                &client::Patch::Merge(json!({"metadata": {"annotations": annotations}, "data": data})),
-                &client::PatchOptions::default(),
-            )
-            .await
-            .map(drop),
-        other => other.map(drop),
-    }
-    .map_err(Error::client(format!("create secret {ns}/{name}")))
 }
 
 pub(crate) fn decoded(object: &Object) -> Result<Value, Error> {

@@ -30,6 +30,7 @@ use crate::error::Error;
 use crate::explain::ExplainArgs as ExplainTypeArgs;
 use crate::failover::FailoverArgs;
 use crate::get::GetArgs;
+use crate::join::JoinOptions;
 use crate::metadata_edit::{AnnotateArgs, LabelArgs};
 use crate::patch::PatchArgs;
 use crate::placement::{ExplainArgs, ScheduleArgs};
@@ -392,13 +393,9 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
             Command::ApiVersions(versions) => api_versions::run(context, &versions).await,
             Command::ApiResources { resources } => api_resources::run(context, &resources.options()?).await,
             Command::Join { args, member, act_as, cluster_provider, cluster_region, cluster_zones } => {
-                let options = join::JoinOptions {
-                    cluster_namespace: member.cluster_namespace,
-                    provider: cluster_provider,
-                    region: cluster_region,
-                    zones: cluster_zones,
-                    dry_run: member.dry_run,
-                };
+                let (provider, region, zones) = (cluster_provider, cluster_region, cluster_zones);
+                let (cluster_namespace, dry_run) = (member.cluster_namespace, member.dry_run);
+                let options = JoinOptions { cluster_namespace, provider, region, zones, dry_run, ..Default::default() };
                 let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
                 let context = Context { act_as: act_as.into_option(), ..context.clone() };
                 join::run(&context, &args, config, name, &options).await
