@@ -10,6 +10,7 @@ pub mod bootstrap;
 pub mod certificates;
 mod cli;
 mod cluster_admission;
+pub mod cluster_api;
 mod cluster_ids;
 mod components;
 pub mod data_dir;

@@ -20,6 +20,7 @@ use world::World;
 
 use crate::access::Socket;
 use crate::apiserver::{self, Opened};
+use crate::cluster_api;
 use crate::components::{LEADING, WatchedMembers};
 use crate::engine::Kind;
 use crate::simulated::SimulatedMembers;
@@ -53,6 +54,8 @@ pub struct Options {
     pub estimators: Option<estimator::Settings>,
     /// The descheduler, if it runs.
     pub descheduler: Option<DeschedulerOptions>,
+    /// The Cluster API management cluster whose clusters are joined.
+    pub cluster_api: Option<cluster_api::Settings>,
     /// Decides whose components work, on a store that several processes share.
     pub election: Option<LeaderElection>,
 }
@@ -221,6 +224,8 @@ impl ControlPlane {
         opened.read_from(context.members(), &stop);
         let mut kube = kube_controllers(&opened, &context, &settings, options, &stop)?;
         let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
+        let discovered = options.cluster_api.clone();
+        tasks.extend(discovered.map(|it| cluster_api::start(it, context.informers().clone(), stop.clone())));
         let (scheduler, scheduling) = scheduler(&opened, &context, &settings, options, world, &stop)?;
         tasks.push(scheduling);
         tasks.extend(descheduler(&opened, &context, &settings, options, world, &stop)?);

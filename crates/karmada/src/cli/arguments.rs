@@ -436,6 +436,7 @@ impl UpArgs {
             switches: components::switches(flags),
             estimators: estimators(flags)?,
             descheduler: if self.descheduler { Some(components::descheduler_options(flags)?) } else { None },
+            cluster_api: components::cluster_api(flags)?,
             election,
         })
     }

@@ -30,7 +30,7 @@ pub use agent::agent;
 pub use aggregated::aggregated_apiserver;
 pub use flags::{addresses, descheduler_options, estimator_settings, scheduler_options, switches};
 pub use measuring::metrics_adapter;
-pub use reconciling::controller_manager;
+pub use reconciling::{cluster_api, controller_manager};
 pub use scheduling::{descheduler, scheduler, scheduler_estimator};
 pub use searching::search;
 pub use watched_members::WatchedMembers;

@@ -26,18 +26,30 @@ pub(super) fn selection(requested: &[&str], here: impl Fn(&Controller) -> bool) 
     }
 }
 
+/// The management cluster of `--cluster-api-kubeconfig`.
+///
+/// # Errors
+/// A context without a kubeconfig.
+pub fn cluster_api(flags: &FlagValues<'_>) -> anyhow::Result<Option<crate::cluster_api::Settings>> {
+    crate::cluster_api::Settings::of(flags.text("cluster-api-kubeconfig"), flags.text("cluster-api-context"))
+}
+
 pub async fn controller_manager(flags: &FlagValues<'_>, settings: Settings) -> anyhow::Result<()> {
     let selection = selection(&flags.list("controllers"), |_| true);
+    let discovered = cluster_api(flags)?;
     run("karmada-controller-manager", flags, Some("karmada-controller-manager"), async move |around| {
         let settings = Settings { metrics: around.registry.clone(), fence: around.fence.clone(), ..settings };
         // This process runs no members.
         let connector: controllers::Connector = Arc::new(|_| None);
         let context =
             Context::new(around.client.clone(), around.world.clone(), connector, settings, around.stop.clone());
-        let tasks = controllers::start(&context, &selection).context("--controllers")?;
+        let mut tasks = controllers::start(&context, &selection).context("--controllers")?;
+        let started = tasks.len();
+        let (informers, stop) = (context.informers().clone(), around.stop.clone());
+        tasks.extend(discovered.map(|it| crate::cluster_api::start(it, informers, stop)));
         anyhow::ensure!(context.synced().await, "the controllers ended before they knew what there is");
         let names: Vec<&str> = CONTROLLERS.iter().map(|controller| controller.name).collect();
-        let ready = format!("The controllers are ready ({} of {})", tasks.len(), names.join(", "));
+        let ready = format!("The controllers are ready ({started} of {})", names.join(", "));
         Ok(StartedComponent { ready, tasks })
     })
     .await

@@ -150,6 +150,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
         switches: Default::default(),
         estimators: None,
         descheduler: None,
+        cluster_api: None,
         election: None,
     }
 }

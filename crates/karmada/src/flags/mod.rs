@@ -384,18 +384,7 @@ mod tests {
                 vec!["up", "--kubeconfig", "x"],
                 Err("--kubeconfig=x is not supported in this version, which uses the default; leave it out"),
             ),
-            (
-                vec!["up", "--cluster-api-kubeconfig=capi.config"],
-                Err(
-                    "--cluster-api-kubeconfig=capi.config is not supported: this version does not discover the clusters of a Cluster API management cluster; join each of them with `karmadactl join`",
-                ),
-            ),
-            (
-                vec!["up", "--cluster-api-context=capi"],
-                Err(
-                    "--cluster-api-context=capi is not supported: this version does not discover the clusters of a Cluster API management cluster; join each of them with `karmadactl join`",
-                ),
-            ),
+            (vec!["up", "--cluster-api-kubeconfig=x"], Ok("false 30s false [\"kube-.*\"] default-scheduler")),
             (vec!["up", "--cluster-api-kubeconfig="], Ok("false 30s false [\"kube-.*\"] default-scheduler")),
             (
                 vec!["up", "--horizontal-pod-autoscaler-upscale-delay=1m"],

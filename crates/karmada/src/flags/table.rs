@@ -17,10 +17,6 @@ const REASONS: &[(&str, &str)] = &[
     ("authorization", "only requests of the API server in front are accepted, and it has authorized the user"),
     ("caches", "a reconciliation waits for the caches it needs"),
     ("certificates", "a certificate that is not given is in --data-dir"),
-    (
-        "cluster-api",
-        "this version does not discover the clusters of a Cluster API management cluster; join each of them with `karmadactl join`",
-    ),
     ("etcd-counts", "objects are counted in memory; leave it out"),
     ("etcd-health", "the check etcd-readiness follows the connection to etcd and sends no request; leave it out"),
     ("etcd-one", "all resources of this component are in one etcd; leave it out"),

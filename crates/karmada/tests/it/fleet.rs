@@ -65,6 +65,7 @@ impl Fleet {
             switches: Default::default(),
             estimators: None,
             descheduler: None,
+            cluster_api: None,
             election: None,
         };
         change(&mut options);

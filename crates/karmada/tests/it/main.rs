@@ -7,6 +7,7 @@ mod aggregation;
 mod audit;
 mod bad_input;
 mod certificates;
+mod cluster_api;
 mod cluster_proxy;
 mod components;
 mod crash;

@@ -46,6 +46,7 @@ pub fn options(data_dir: &Path) -> Options {
         switches: Default::default(),
         estimators: None,
         descheduler: None,
+        cluster_api: None,
         election: None,
     }
 }
