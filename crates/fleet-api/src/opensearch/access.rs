@@ -51,14 +51,24 @@ pub(super) async fn follow(
             changed.notify_one();
         }
     });
-    while timeout(PATIENCE, informer.synced()).await != Ok(true) {
+    let mut reported = String::new();
+    loop {
+        match timeout(PATIENCE, informer.synced()).await {
+            Ok(true) => break,
+            // The service has ended.
+            Ok(false) => return,
+            Err(_) => {}
+        }
         let why = informer.trouble().unwrap_or_else(|| "the control plane does not answer".to_owned());
-        let message = format!(
-            "Secret {}/{} with the credentials for OpenSearch cannot be read: {why}; nothing is written before",
-            secret.0, secret.1
-        );
-        report.warn("OpenSearchSecret", &message);
-        let _ = timeout(PATIENCE * 6, informer.synced()).await;
+        if why != reported {
+            let (namespace, name) = &secret;
+            let message = format!(
+                "Secret {namespace}/{name} with the credentials for OpenSearch cannot be read: {why}; nothing is written \
+                 before"
+            );
+            report.warn("OpenSearchSecret", &message);
+            reported = why;
+        }
     }
     loop {
         let found = read(&informer, &secret, &report);

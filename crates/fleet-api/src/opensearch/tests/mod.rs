@@ -284,6 +284,28 @@ async fn new_credentials_are_used_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn certificates_are_verified_if_the_secret_has_their_authority() {
+    let seen = Arc::<Mutex<Vec<(bool, bool)>>>::default();
+    let fake = Arc::new(Mutex::new(Fake::default()));
+    let (service, endpoints) = (fake::service(&fake), seen.clone());
+    let connect = move |endpoint: &Endpoint| {
+        endpoints.lock().push((endpoint.insecure, endpoint.ca_bundle.is_some()));
+        Ok(Client::in_process(service.clone(), Identity::default()))
+    };
+    let (harness, member) =
+        (Harness::with_addresses(fake, &["https://os:9200"], Some(Arc::new(connect))), Member::default());
+    let source = harness.add("m1", &member);
+    harness.put(&source, &member, "a", 1);
+    harness.until(&[("a", 1)]).await;
+    let secret = json!({"data": {"ca.crt": "cGVt"}});
+    let verified = Access::of(&Object::from_value(&secret).expect("a secret")).expect("an authority");
+    harness.access.send_replace(Some(verified));
+    harness.put(&source, &member, "a", 2);
+    harness.until(&[("a", 2)]).await;
+    assert_eq!(*seen.lock(), [(true, false), (false, true)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_index_that_cannot_be_searched_is_written() {
     for code in [400, 403, 405] {
         let mut fake = Fake::default();
