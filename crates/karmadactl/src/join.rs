@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::member_secrets::{goes_with, put_secrets};
+use crate::member_secrets::{Credentials, goes_with, put_secrets};
 use crate::{Context, resources};
 
 /// Upstream's bound; execution namespaces are `karmada-es-NAME` and labels hold 63 characters.
@@ -190,13 +190,6 @@ fn registered(name: &str, endpoint: &str, id: &str, other: &str, spec: &Value) -
     }
 }
 
-pub(crate) struct Credentials {
-    /// Base64, as in the Secret.
-    pub ca_bundle: String,
-    pub token: String,
-    pub impersonator_token: String,
-}
-
 pub(crate) async fn prepare_member(member: &Client, name: &str, options: &JoinOptions) -> Result<Credentials, Error> {
     let ns = options.cluster_namespace.as_str();
     let account = format!("karmada-{name}");
@@ -319,7 +312,7 @@ async fn register(
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
     create_if_absent(control, &resources::NAMESPACE, &namespace).await?;
     let cluster = cluster_object(member, name, id, options);
-    let secrets = put_secrets(control, name, credentials, &cluster["spec"], options).await?;
+    let secrets = put_secrets(control, ns, name, credentials, &cluster["spec"]).await?;
     let cluster =
         control.create(&resources::CLUSTER, &cluster).await.map_err(Error::client(format!("create cluster {name}")))?;
     for secret in &secrets {

@@ -9,23 +9,30 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::join::{Credentials, JoinOptions};
 use crate::resources;
+
+/// What a member grants to the control plane.
+pub(crate) struct Credentials {
+    /// Base64, as in the Secret.
+    pub ca_bundle: String,
+    pub token: String,
+    pub impersonator_token: String,
+}
 
 /// Writes the Secrets of a Cluster; returns their names.
 pub(crate) async fn put_secrets(
     control: &Client,
+    ns: &str,
     name: &str,
     credentials: &Credentials,
     spec: &Value,
-    options: &JoinOptions,
 ) -> Result<[String; 2], Error> {
     let data = [
         (format!("{name}-impersonator"), json!({"token": credentials.impersonator_token})),
         (name.to_owned(), json!({"caBundle": credentials.ca_bundle, "token": credentials.token})),
     ];
     for (secret, data) in &data {
-        put_secret(control, &options.cluster_namespace, secret, data, spec).await?;
+        put_secret(control, ns, secret, data, spec).await?;
     }
     Ok(data.map(|(secret, _)| secret))
 }

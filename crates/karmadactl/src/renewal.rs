@@ -31,7 +31,7 @@ pub fn renew<'a>(
         }
         let credentials = prepare_member(&member.client, name, options).await?;
         let object = cluster_object(member, name, &id, options);
-        put_secrets(control, name, &credentials, &object["spec"], options).await?;
+        put_secrets(control, &options.cluster_namespace, name, &credentials, &object["spec"]).await?;
         let (key, patch) = (ObjectKey::cluster(name), patch(cluster, &object["spec"]));
         let patched = control.patch(&resources::CLUSTER, &key, &patch, &PatchOptions::default()).await;
         patched.map(drop).map_err(Error::client(format!("patch cluster {name}")))
