@@ -169,5 +169,18 @@ async fn objects_of_members_are_written_to_opensearch() {
     client.patch(&secrets, &of_secret, &password, &PatchOptions::default()).await.expect("a changed secret");
     second.until(&all).await;
     first.until(&all).await;
+
+    // Neither an unjoined cluster nor a deleted registry deletes documents.
+    let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+    let of_second = ObjectKey::cluster("member2");
+    client.delete(&clusters, &of_second, &DeleteOptions::background()).await.expect("an unjoined cluster");
+    let unjoined = tokio::time::timeout(Duration::from_secs(60), async {
+        while client.get_opt(&clusters, &of_second).await.expect("an answer").is_some() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    unjoined.await.expect("the cluster is unjoined");
     client.delete(&registries, &key, &DeleteOptions::default()).await.expect("no registry");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(second.names(), all);
 }
