@@ -114,12 +114,19 @@ fn connect<'a>(settings: &'a Settings, world: &'a World) -> BoxFuture<'a, Manage
 async fn try_connect(settings: &Settings) -> Result<Management, String> {
     let places = Places::of_component("--cluster-api-kubeconfig", Some(settings.kubeconfig.clone()));
     let client = places.connect(settings.context.as_deref()).await.map_err(|error| error.to_string())?.client;
-    let id = join::cluster_id(&client).await.map_err(|error| error.to_string())?;
+    let id = id_of(&client).await?;
     let discovery = client.discovery().await.map_err(|error| error.to_string())?;
     let preferred = discovery.preferred();
     let clusters = preferred.iter().find(|it| it.resource.group == GROUP && it.resource.plural == "clusters");
     let clusters = clusters.ok_or_else(|| format!("it does not serve clusters.{GROUP}; install Cluster API there"))?;
     Ok(Management { client, id, clusters: clusters.resource.clone() })
+}
+
+/// The UID of the namespace kube-system.
+async fn id_of(management: &Client) -> Result<String, String> {
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    let found = management.get(&namespaces, &ObjectKey::cluster("kube-system")).await;
+    found.map(|namespace| namespace.uid().to_owned()).map_err(|error| format!("get namespace kube-system: {error}"))
 }
 
 struct Shared {
@@ -217,7 +224,7 @@ impl Shared {
         match client.get(clusters, key).await {
             Ok(object) => Ok(Some(Origin::of(&object))),
             Err(error) if error.is_absence_of(&key.name) => {
-                let found = join::cluster_id(client).await.map_err(|error| error.to_string())?;
+                let found = id_of(client).await?;
                 if found != *id {
                     return Err(format!(
                         "another cluster (ID {found}) answers instead of the management cluster (ID {id}); nothing is \
