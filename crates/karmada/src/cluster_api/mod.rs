@@ -189,7 +189,7 @@ impl Shared {
         let text = |error: client::Error| error.to_string();
         let origin = self.origin(key).await?;
         let registered =
-            self.control.get_opt(&Cluster::api_resource(), &ObjectKey::cluster(&key.name)).await.map_err(text)?;
+            self.control.get_opt(&Cluster::api_resource(), &ObjectKey::cluster(key.name())).await.map_err(text)?;
         let is_provisioned = origin.as_ref().is_some_and(|it| it.is_provisioned && !it.is_deleting);
         let kubeconfig = if is_provisioned { self.kubeconfig(key).await? } else { None };
         let hash = kubeconfig.as_deref().map(hash);
@@ -223,7 +223,7 @@ impl Shared {
         let Management { client, id, clusters } = &self.management;
         match client.get(clusters, key).await {
             Ok(object) => Ok(Some(Origin::of(&object))),
-            Err(error) if error.is_absence_of(&key.name) => {
+            Err(error) if error.is_absence_of(key.name()) => {
                 let found = id_of(client).await?;
                 if found != *id {
                     return Err(format!(
@@ -238,7 +238,7 @@ impl Shared {
     }
 
     async fn kubeconfig(&self, key: &ObjectKey) -> Result<Option<String>, String> {
-        let name = format!("{}{SUFFIX}", &key.name);
+        let name = format!("{}{SUFFIX}", key.name());
         let secret = ObjectKey::namespaced(key.namespace().unwrap_or_default(), name);
         let found = self.management.client.get_opt(&secrets(), &secret).await.map_err(|error| error.to_string())?;
         let Some(found) = found else { return Ok(None) };
@@ -253,7 +253,7 @@ impl Shared {
         Mark {
             management: self.management.id.clone(),
             namespace: key.namespace().unwrap_or_default().to_owned(),
-            name: key.name.to_string(),
+            name: key.name().to_owned(),
             uid: origin.uid.clone(),
             kubeconfig: hash(kubeconfig),
             paused: origin.is_paused,
@@ -261,14 +261,14 @@ impl Shared {
     }
 
     async fn join(&self, key: &ObjectKey, origin: &Origin, kubeconfig: &str) -> Result<(), String> {
-        join::cluster_name(&[key.name.to_string()]).map_err(|error| error.to_string())?;
+        join::cluster_name(&[key.name().to_owned()]).map_err(|error| error.to_string())?;
         let mark = self.mark(key, origin, kubeconfig);
         let options = JoinOptions { annotations: [(MARK.to_owned(), mark.text())].into(), ..JoinOptions::default() };
-        let joined = join::join(&self.control, &member(kubeconfig)?, &key.name, &options).await;
+        let joined = join::join(&self.control, &member(kubeconfig)?, key.name(), &options).await;
         joined.map_err(|error| error.to_string())?;
         self.reported.lock().remove(key);
         self.recorder.normal(self.involved(key), "ClusterAPIJoined", format!("{key} of Cluster API is joined"));
-        tracing::info!(cluster = &*key.name, origin = %key, "Cluster of Cluster API is joined");
+        tracing::info!(cluster = key.name(), origin = %key, "Cluster of Cluster API is joined");
         Ok(())
     }
 
@@ -310,7 +310,7 @@ impl Shared {
         if self.reported.lock().insert(key.clone(), message.clone()).as_ref() == Some(&message) {
             return;
         }
-        tracing::warn!(cluster = &*key.name, origin = %key, reason, "{message}");
+        tracing::warn!(cluster = key.name(), origin = %key, reason, "{message}");
         self.recorder.warning(self.involved(key), reason, message);
     }
 
@@ -319,7 +319,7 @@ impl Shared {
         Involved {
             api_version: self.management.clusters.api_version(),
             kind: "Cluster".to_owned(),
-            name: key.name.to_string(),
+            name: key.name().to_owned(),
             ..Involved::default()
         }
     }

@@ -79,7 +79,7 @@ impl Registered {
             Some(mark) if mark.management == management && mark.key() == *key => {
                 Self::Ours { mark, is_deleting: cluster.is_deleting() }
             }
-            Some(mark) if mark.paused && mark.name == key.name && !cluster.is_deleting() => Self::Moved,
+            Some(mark) if mark.paused && mark.name == key.name() && !cluster.is_deleting() => Self::Moved,
             _ => Self::Foreign,
         }
     }
