@@ -28,6 +28,7 @@ use crate::audit;
 use crate::backups::route::Backups;
 use crate::backups::schedule;
 use crate::cluster_admission::ClusterAdmission;
+use crate::registry_admission::RegistryAdmission;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::event_storage::{self, EventStorage};
@@ -480,6 +481,7 @@ fn server_config(
     let mut admission = plugins::configured(options.services.clone(), &settings, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
     admission.push(Arc::new(ClusterAdmission::new(options.admission.allow_http_endpoints)));
+    admission.push(Arc::new(RegistryAdmission::default()));
     admission.push(Arc::new(AgentRules::default()));
     Ok(ServerConfig {
         store,

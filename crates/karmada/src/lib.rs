@@ -35,6 +35,7 @@ mod plugins;
 pub mod probes;
 pub mod reach;
 mod registration;
+mod registry_admission;
 mod resources;
 mod rights;
 pub mod rules;

@@ -1,10 +1,10 @@
 //! A rule of the admission of Clusters: the right to write them does not include the right to receive the tokens of
 //! their Secrets.
 
-use apimachinery::{Status, StatusReason};
+use apimachinery::Status;
 use apiserver::AdmissionRequest;
 use client::Client;
-use karmada_api::cluster::credentials::{self, SecretRead};
+use karmada_api::cluster::credentials;
 use serde_json::Value;
 
 use crate::cluster_admission::GROUP;
@@ -27,16 +27,6 @@ impl MemberTokens {
         Self { allow_http, control: Some(control) }
     }
 
-    async fn is_allowed(&self, request: &AdmissionRequest<'_>, read: &SecretRead) -> Result<bool, Status> {
-        let requested = rights::secret(&read.namespace, &read.name);
-        match &self.control {
-            None => Ok(request.is_allowed(requested).await),
-            Some(control) => rights::is_identity_allowed(control, request.user, &requested)
-                .await
-                .map_err(|why| Status::failure(StatusReason::InternalError, why)),
-        }
-    }
-
     /// # Errors
     /// When a token would go to a refused destination, or the user may not read a Secret concerned.
     pub async fn validate(&self, request: &AdmissionRequest<'_>, cluster: &Value) -> Result<(), Status> {
@@ -45,9 +35,7 @@ impl MemberTokens {
             return Err(Status::invalid(GROUP, "Cluster", request.key.name(), &errors));
         }
         for read in credentials::reads(request.old, cluster) {
-            if !self.is_allowed(request, &read).await? {
-                return Err(request.forbidden(&read.refusal(&request.user.user)));
-            }
+            rights::require_read(request, self.control.as_ref(), &read).await?;
         }
         Ok(())
     }

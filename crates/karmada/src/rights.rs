@@ -1,9 +1,11 @@
-//! Questions about the rights of a request's user, sent to an API server that is not in this process.
+//! The rights of a request's user, also where another API server authorizes.
 
-use apimachinery::ApiResource;
+use apimachinery::{ApiResource, Status, StatusReason};
+use apiserver::AdmissionRequest;
 use apiserver::auth::authz::ResourceAttributes;
 use apiserver::auth::reviews::user_info;
 use client::Client;
+use karmada_api::cluster::credentials::SecretRead;
 use serde_json::{Value, json};
 use transport::Identity;
 
@@ -18,6 +20,25 @@ pub fn secret(namespace: &str, name: &str) -> ResourceAttributes {
         name: name.to_owned(),
         ..ResourceAttributes::default()
     }
+}
+
+/// Refuses a write whose author may not read a Secret. `control` is the server that authorizes, if it is another one.
+///
+/// # Errors
+/// The author may not read it, or that cannot be determined.
+pub async fn require_read(
+    request: &AdmissionRequest<'_>,
+    control: Option<&Client>,
+    read: &SecretRead,
+) -> Result<(), Status> {
+    let requested = secret(&read.namespace, &read.name);
+    let is_allowed = match control {
+        None => request.is_allowed(requested).await,
+        Some(control) => is_identity_allowed(control, request.user, &requested)
+            .await
+            .map_err(|why| Status::failure(StatusReason::InternalError, why))?,
+    };
+    if is_allowed { Ok(()) } else { Err(request.forbidden(&read.refusal(&request.user.user))) }
 }
 
 /// Creates a SubjectAccessReview for `user`, as `authentication.k8s.io/v1.UserInfo`.

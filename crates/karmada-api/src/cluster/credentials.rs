@@ -23,16 +23,18 @@ pub struct SecretRead {
     pub name: String,
     /// The changed fields of the spec that require it.
     pub fields: Vec<&'static str>,
+    /// What of the Secret is sent, for messages.
+    pub sent: &'static str,
 }
 
 impl SecretRead {
     /// Why `user` may not make the change.
     pub fn refusal(&self, user: &str) -> String {
         let fields: Vec<String> = self.fields.iter().map(|field| format!("spec.{field}")).collect();
-        let Self { namespace, name, .. } = self;
+        let Self { namespace, name, sent, .. } = self;
         format!(
             "User {user:?} cannot get resource \"secrets\" in API group \"\" in the namespace {namespace:?}: a change of \
-             {} decides where the token of Secret {namespace}/{name} is sent, so it needs the verb get on that Secret; \
+             {} decides where the {sent} of Secret {namespace}/{name} is sent, so it needs the verb get on that Secret; \
              grant it with a Role and a RoleBinding in namespace {namespace}",
             fields.join(", ")
         )
@@ -71,7 +73,7 @@ fn add(reads: &mut Vec<SecretRead>, reference: &Value, field: &'static str) {
     match reads.iter_mut().find(|read| read.namespace == namespace && read.name == name) {
         Some(read) if read.fields.contains(&field) => {}
         Some(read) => read.fields.push(field),
-        None => reads.push(SecretRead { namespace, name, fields: vec![field] }),
+        None => reads.push(SecretRead { namespace, name, fields: vec![field], sent: "token" }),
     }
 }
 

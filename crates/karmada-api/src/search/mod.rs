@@ -1,6 +1,7 @@
 //! The group search.karmada.io: caching of members' objects. Served natively, as by upstream's karmada-search; `search`
 //! and `proxying` are verbs on paths, not stored kinds.
 
+pub mod credentials;
 mod registry;
 mod verbs;
 

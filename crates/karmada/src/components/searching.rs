@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use apiserver::Route;
+use apiserver::{Admission, Route};
 use apiserver::auth::authn::FrontProxy;
 use client::{Client, Mapper};
 use controllers::{Members, Settings};
@@ -18,6 +18,7 @@ use world::World;
 use super::aggregated_server::{AggregatedServer, Front, FrontSocket, front_proxy, kept, store};
 use crate::engine::Engine;
 use crate::flags::FlagValues;
+use crate::registry_admission::RegistryAdmission;
 use fleet_api::opensearch;
 use fleet_api::proxy::ClusterProxy;
 use fleet_api::search::{Offers, Search};
@@ -40,12 +41,13 @@ async fn open(
     proxy.clusters_in(members.clusters());
     proxy.control_plane(control.clone());
     let search = Arc::new(Search::new(proxy, offers));
+    let admission: Vec<Arc<dyn Admission>> = vec![Arc::new(RegistryAdmission::with_control_plane(&control))];
     search.beside(Mapper::new(control));
     search.connect(members);
     let mut resources = crate::resources::resources_of(GROUP, true);
     resources.retain(|it| offers.has(&it.info.resource.plural));
     let routes: Vec<Arc<dyn Route>> = vec![search];
-    AggregatedServer::open(front, engine, (resources, Vec::new()), routes, world).await
+    AggregatedServer::open(front, engine, (resources, admission), routes, world).await
 }
 
 pub async fn search(flags: &FlagValues<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {

@@ -323,3 +323,43 @@ async fn policies_that_copy_secrets_warn_authors_without_the_right() {
     }
     opened.close().await.expect("an end");
 }
+
+#[tokio::test]
+async fn the_right_to_write_registries_sends_no_password_to_opensearch() {
+    const REGISTRIES: &str = "/apis/search.karmada.io/v1alpha1/resourceregistries";
+    let directory = tempfile::tempdir().expect("a directory");
+    let opened = server(directory.path()).await;
+    let (users, admin) = (users(&opened).await, opened.client("test"));
+    let names: Vec<String> = (0..8).map(|bits| format!("user-{bits}")).collect();
+    let rule = json!({"apiGroups": ["search.karmada.io"], "resources": ["resourceregistries"], "verbs": ["*"]});
+    grant(&admin, "registries", None, rule, &names).await;
+    // One reads the Secret `m1`, the other one none.
+    let (reader, thief) = (&users[1], &users[0]);
+    let registry = |name: &str, address: &str, secret: &str| {
+        let backend = json!({"addresses": [address], "secretRef": {"namespace": "n", "name": secret}});
+        json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": {"name": name},
+            "spec": {"targetCluster": {}, "resourceSelectors": [{"apiVersion": "v1", "kind": "Pod"}],
+                     "backendStore": {"openSearch": backend}}})
+    };
+    let json = "application/json";
+    let stolen = registry("stolen", "https://thief.example", "m1");
+    let (code, refusal, _) = send(thief, Method::POST, REGISTRIES, json, &stolen).await;
+    let message = refusal["message"].as_str().unwrap_or_default();
+    assert_eq!(code, 403, "{refusal}");
+    assert!(message.contains("decides where the password of Secret n/m1 is sent"), "{message}");
+    let (code, answer, _) = send(reader, Method::POST, REGISTRIES, json, &registry("own", "https://a", "m1")).await;
+    assert_eq!(code, 201, "{answer}");
+    let own = format!("{REGISTRIES}/own");
+    let merge = "application/merge-patch+json";
+    for (client, spec, expected) in [
+        (thief, json!({"backendStore": {"openSearch": {"addresses": ["https://thief.example"]}}}), 403),
+        (thief, json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}]}), 200),
+        (reader, json!({"backendStore": {"openSearch": {"secretRef": {"name": "other"}}}}), 403),
+        (reader, json!({"backendStore": {"openSearch": {"addresses": ["https://b"]}}}), 200),
+        (thief, json!({"backendStore": null}), 200),
+        (thief, json!({"backendStore": {"openSearch": {"addresses": ["https://b"]}}}), 200),
+    ] {
+        let (code, answer, _) = send(client, Method::PATCH, &own, merge, &json!({"spec": spec})).await;
+        assert_eq!(code, expected, "{spec}: {answer}");
+    }
+}
