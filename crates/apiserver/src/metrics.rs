@@ -13,6 +13,7 @@ use crate::request::RequestInfo;
 
 mod access;
 pub mod admission;
+pub mod pod_security;
 pub(crate) mod sizes;
 pub(crate) mod stored;
 pub(crate) mod streams;
@@ -111,6 +112,9 @@ pub const ALL: &[Description] = &[
     access::AUTHORIZATION,
     admission::PLUGIN,
     admission::STEP,
+    pod_security::EVALUATIONS,
+    pod_security::EXEMPTIONS,
+    pod_security::ERRORS,
     stored::RESOURCES,
     stored::OBJECTS,
     IN_FLIGHT,

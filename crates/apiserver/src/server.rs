@@ -122,6 +122,7 @@ impl ApiServer {
             let observed = Arc::clone(&rbac);
             let plugins = config.admission.clone();
             let metrics = metrics::Registry::default();
+            config.admission.iter().for_each(|plugin| plugin.count_in(&metrics));
             let flow = FlowControl::new(&metrics, config.world.random_u64());
             let configured = Arc::clone(&flow);
             let observer = move |place: &str, event: &crate::cache::Event| {

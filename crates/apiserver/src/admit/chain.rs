@@ -71,17 +71,15 @@ impl Chain {
         self.plugins.iter().any(|plugin| plugin.runs_user_programs() && plugin.concerns_status(group, plural))
     }
 
-    /// Validates a write that only users' plugins need to see.
-    pub(crate) async fn validate_by_user_programs(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-        for plugin in self.concerned(request).filter(|plugin| plugin.runs_user_programs()) {
-            plugin.validate(request).await?;
-        }
-        Ok(())
-    }
-
-    /// Validates a write that changes nothing.
-    pub(crate) async fn validate_unchanged(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-        for plugin in self.concerned(request).filter(|plugin| plugin.validates_unchanged()) {
+    /// Validates a write that only some plugins need to see: those that run users' programs
+    /// ([`Admission::runs_user_programs`]), or those that validate writes without changes
+    /// ([`Admission::validates_unchanged`]).
+    pub(crate) async fn validate_by_those(
+        &self,
+        is_needed: fn(&dyn Admission) -> bool,
+        request: &AdmissionRequest<'_>,
+    ) -> Result<(), Status> {
+        for plugin in self.concerned(request).filter(|plugin| is_needed(&***plugin)) {
             plugin.validate(request).await?;
         }
         Ok(())

@@ -353,6 +353,9 @@ pub trait Admission: Send + Sync + 'static {
         self.concerns(group, plural)
     }
 
+    /// Registers its metrics; called once, at the start of the server.
+    fn count_in(&self, _registry: &metrics::Registry) {}
+
     /// Whether it neither changes nor refuses nor counts such objects, whatever they contain. Then it is not called for
     /// them if the server has a fast path to their stored form.
     fn admits_unread(&self, creates: &Creates<'_>) -> bool {

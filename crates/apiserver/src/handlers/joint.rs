@@ -81,7 +81,7 @@ impl Call<'_> {
             let request = call.admission(Operation::Update, &key, Some(&old), Some(&mut new), false);
             let subresource = if is_of_status { "status" } else { "" };
             let request = AdmissionRequest { subresource, notes: &self.notes, ..request };
-            self.server.admission.validate_by_user_programs(&request).await?;
+            self.server.admission.validate_by_those(|plugin| plugin.runs_user_programs(), &request).await?;
         }
         Ok(())
     }

@@ -219,7 +219,7 @@ impl Call<'_> {
             self.refuse_invalid(key.name(), &strategy.validate_unchanged(&new))?;
             let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
             let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
-            self.server.admission.validate_unchanged(&request).await?;
+            self.server.admission.validate_by_those(|plugin| plugin.validates_unchanged(), &request).await?;
             let warnings = strategy.warnings(&context, Some(old), &new);
             return Ok(Written::Unchanged(Changed { object: Arc::clone(served), warnings }));
         }
@@ -283,7 +283,7 @@ impl Call<'_> {
         let mut new = new.cloned();
         let of_status = self.admission(Operation::Update, request.key, request.old, new.as_mut(), request.dry_run);
         let of_status = AdmissionRequest { subresource: "status", ..of_status };
-        self.server.admission.validate_by_user_programs(&of_status).await
+        self.server.admission.validate_by_those(|plugin| plugin.runs_user_programs(), &of_status).await
     }
 
     /// Replaces the stored object with an encoded one, if it is still the newest. Removing the last finalizer of a

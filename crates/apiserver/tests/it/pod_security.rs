@@ -185,3 +185,37 @@ async fn the_configuration_has_defaults_and_exemptions() {
     let by_namespace = cluster.pod("exempt", "p").await;
     assert_eq!((by_namespace.code, by_namespace.annotations), (201, annotations(&[("exempt", "namespace")])));
 }
+
+#[tokio::test]
+async fn evaluations_exemptions_and_errors_are_counted() {
+    let cluster = cluster(json!({"exemptions": {"usernames": ["operator"]}})).await;
+    cluster.namespace("strict", &[("enforce", "baseline"), ("warn", "restricted"), ("warn-version", "v1.99")]).await;
+    cluster.pod("default", "p").await;
+    cluster.pod("strict", "p").await;
+    let body = json!({"metadata": {"name": "p"}, "spec": spec()});
+    cluster.send("operator", "POST", "/api/v1/namespaces/strict/pods", &body).await;
+    let metadata = json!({"labels": {"app": "a"}});
+    let deployment = json!({"metadata": {"name": "d"}, "spec":
+        {"selector": {"matchLabels": {"app": "a"}}, "template": {"metadata": metadata, "spec": spec()}}});
+    for namespace in ["default", "strict"] {
+        cluster.send("ann", "POST", &format!("/apis/apps/v1/namespaces/{namespace}/deployments"), &deployment).await;
+    }
+    let text = cluster.server.shared().metrics.text();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("pod_security_")).collect();
+    let rest = r#"request_operation="create",resource="pod",subresource="""#;
+    let of = |decision: &str, level: &str, version: &str, mode: &str, rest: &str| {
+        format!(
+            "pod_security_evaluations_total{{decision=\"{decision}\",policy_level=\"{level}\",policy_version=\"{version}\",\
+             mode=\"{mode}\",{rest}}} 1"
+        )
+    };
+    assert_eq!(
+        lines,
+        [
+            of("allow", "privileged", "latest", "enforce", rest),
+            of("deny", "baseline", "latest", "enforce", rest),
+            of("deny", "restricted", "future", "warn", &rest.replace("pod", "controller")),
+            format!("pod_security_exemptions_total{{{rest}}} 1"),
+        ]
+    );
+}

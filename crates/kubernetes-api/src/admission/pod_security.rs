@@ -1,6 +1,7 @@
 //! The Pod Security Standards: the levels and versions that the labels of a namespace require, and a pod's violations
 //! of them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use apimachinery::field::{Error, ErrorList, Path};
@@ -15,11 +16,36 @@ mod namespaces;
 
 pub use checks::Violation;
 pub use configuration::{Configuration, Exemptions};
-pub use decision::{Outcome, Subject, is_significant_update};
+pub use decision::{Count, Outcome, Subject, is_significant_update};
 pub use namespaces::{Existing, NamespaceOutcome, evaluation_order};
 
 /// Labels and audit annotations begin with it.
 pub const PREFIX: &str = "pod-security.kubernetes.io/";
+
+/// The release of Kubernetes whose rules are implemented, 1.N.
+const RELEASE: u32 = 36;
+
+/// An effect of policies, and the labels of namespaces that set its policy.
+#[derive(Debug, PartialEq, Eq)]
+struct Mode {
+    name: &'static str,
+    level: &'static str,
+    version: &'static str,
+}
+
+macro_rules! mode {
+    ($name:literal) => {
+        Mode {
+            name: $name,
+            level: concat!("pod-security.kubernetes.io/", $name),
+            version: concat!("pod-security.kubernetes.io/", $name, "-version"),
+        }
+    };
+}
+
+static ENFORCE: Mode = mode!("enforce");
+static AUDIT: Mode = mode!("audit");
+static WARN: Mode = mode!("warn");
 
 /// A set of rules; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +66,8 @@ impl Level {
         })
     }
 
-    fn as_str(self) -> &'static str {
+    /// Its name in labels.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Privileged => "privileged",
             Self::Baseline => "baseline",
@@ -96,6 +123,16 @@ impl Policy {
         self == other || (self.level == Level::Privileged && other.level == Level::Privileged)
     }
 
+    /// The version as a value of a label of metrics, of which there are few: releases newer than the implemented one
+    /// are `future`.
+    pub fn version_label(&self) -> Cow<'static, str> {
+        match self.version {
+            Version::Minor(minor) if self.level != Level::Privileged && minor > RELEASE => "future".into(),
+            Version::Minor(_) if self.level != Level::Privileged => self.version.to_string().into(),
+            _ => "latest".into(),
+        }
+    }
+
     /// The violations of a pod, in upstream's order.
     pub fn violations(&self, metadata: &Value, spec: &Value) -> Vec<Violation> {
         checks::run(self, metadata, spec)
@@ -130,19 +167,19 @@ impl Policies {
     /// default counts; an invalid level is the strictest one in mode `enforce`, and the most lenient one in the others.
     pub fn of(labels: &Value, defaults: &Self) -> (Self, ErrorList) {
         let (mut policies, mut errors) = (*defaults, ErrorList::new());
-        let at = Path::new("metadata").child("labels");
+        let mut wrong = |label, value, why| {
+            errors.push(Error::invalid(&Path::new("metadata").child("labels").key(label), value, why));
+        };
         for (mode, policy, if_invalid) in policies.modes_mut() {
-            let label = format!("{PREFIX}{mode}");
-            if let Some(value) = labels[&label].as_str() {
+            if let Some(value) = labels[mode.level].as_str() {
                 policy.level = Level::parse(value).unwrap_or_else(|| {
-                    errors.push(Error::invalid(&at.key(&label), value, UNKNOWN_LEVEL));
+                    wrong(mode.level, value, UNKNOWN_LEVEL);
                     if_invalid
                 });
             }
-            let label = format!("{PREFIX}{mode}-version");
-            if let Some(value) = labels[&label].as_str() {
+            if let Some(value) = labels[mode.version].as_str() {
                 policy.version = Version::parse(value).unwrap_or_else(|| {
-                    errors.push(Error::invalid(&at.key(&label), value, UNKNOWN_VERSION));
+                    wrong(mode.version, value, UNKNOWN_VERSION);
                     Version::Latest
                 });
             }
@@ -150,16 +187,16 @@ impl Policies {
         (policies, errors)
     }
 
-    fn modes_mut(&mut self) -> [(&'static str, &mut Policy, Level); 3] {
+    fn modes_mut(&mut self) -> [(&'static Mode, &mut Policy, Level); 3] {
         [
-            ("enforce", &mut self.enforce, Level::Restricted),
-            ("audit", &mut self.audit, Level::Privileged),
-            ("warn", &mut self.warn, Level::Privileged),
+            (&ENFORCE, &mut self.enforce, Level::Restricted),
+            (&AUDIT, &mut self.audit, Level::Privileged),
+            (&WARN, &mut self.warn, Level::Privileged),
         ]
     }
 
-    fn modes(&self) -> [(&'static str, &Policy); 3] {
-        [("enforce", &self.enforce), ("audit", &self.audit), ("warn", &self.warn)]
+    fn modes(&self) -> [(&'static Mode, &Policy); 3] {
+        [(&ENFORCE, &self.enforce), (&AUDIT, &self.audit), (&WARN, &self.warn)]
     }
 
     fn are_privileged(&self) -> bool {
@@ -251,6 +288,15 @@ mod tests {
         let only_version = json!({"pod-security.kubernetes.io/enforce-version": "latest"});
         assert_eq!(Policies::of(&only_version, &defaults).0.enforce.to_string(), "baseline:latest");
         assert_eq!(Policies::of(&Value::Null, &defaults), (defaults, ErrorList::new()));
+    }
+
+    #[test]
+    fn labels_of_metrics_have_few_versions() {
+        let label = |level, version| Policy { level, version }.version_label();
+        assert_eq!(label(Level::Baseline, Version::Latest), "latest");
+        assert_eq!(label(Level::Baseline, Version::Minor(RELEASE)), "v1.36");
+        assert_eq!(label(Level::Baseline, Version::Minor(RELEASE + 1)), "future");
+        assert_eq!(label(Level::Privileged, Version::Minor(20)), "latest", "its versions do not differ");
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! The Pod Security Standards: namespaces name the required level in their labels.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use apimachinery::{Object, ObjectKey, Status};
 use futures::future::BoxFuture;
-use kubernetes_api::admission::pod_security::{self, Existing, NamespaceOutcome, Outcome, PREFIX, Policy, Subject};
+use kubernetes_api::admission::pod_security::{
+    self, Count, Existing, NamespaceOutcome, Outcome, PREFIX, Policy, Subject,
+};
+use metrics::{Counters, Registry};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -13,6 +16,7 @@ use super::PodSecurityConfiguration;
 use super::table::Table;
 use crate::admit::{Admission, AdmissionRequest, Operation};
 use crate::cache::Event;
+use crate::metrics::pod_security::{ERRORS, EVALUATIONS, EXEMPTIONS};
 
 /// Pods of a namespace that a request with stricter labels evaluates, and for how long: upstream's bounds.
 const MAX_PODS: usize = 3000;
@@ -23,11 +27,18 @@ const BATCH: usize = 100;
 pub(super) struct PodSecurity {
     namespaces: Table,
     configuration: PodSecurityConfiguration,
+    counted: OnceLock<Counted>,
+}
+
+struct Counted {
+    evaluations: Counters,
+    exemptions: Counters,
+    errors: Counters,
 }
 
 impl PodSecurity {
     pub(super) fn new(configuration: PodSecurityConfiguration) -> Self {
-        Self { namespaces: Table::of("", "namespaces"), configuration }
+        Self { namespaces: Table::of("", "namespaces"), configuration, counted: OnceLock::new() }
     }
 
     async fn check(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
@@ -42,7 +53,7 @@ impl PodSecurity {
             return self.check_namespace(request, object).await;
         }
         let outcome = self.decide(request, plural, object)?;
-        report(request, &outcome);
+        self.report(request, &outcome);
         outcome.refusal.map_or(Ok(()), |why| Err(request.forbidden(&why)))
     }
 
@@ -52,7 +63,7 @@ impl PodSecurity {
             return Ok(exemption);
         }
         let Some(labels) = self.namespaces.get(&ObjectKey::cluster(namespace)) else {
-            return unknown_namespace(request, plural, namespace);
+            return self.unknown_namespace(request, plural, namespace);
         };
         let labels = &labels["metadata"]["labels"];
         let subject = match pod_security::template(plural, object) {
@@ -99,6 +110,32 @@ impl PodSecurity {
         existing.warnings(namespace, policy, checked, total)
     }
 
+    /// A pod in such a namespace may be one that its labels forbid.
+    fn unknown_namespace(
+        &self,
+        request: &AdmissionRequest<'_>,
+        plural: &str,
+        namespace: &str,
+    ) -> Result<Outcome, Status> {
+        let why = format!("failed to lookup namespace \"{namespace}\"");
+        let cause = format!("{why}: namespaces \"{namespace}\" not found");
+        if plural != "pods" {
+            return Ok(Outcome::failed(cause));
+        }
+        self.report(request, &Outcome::failed(format!("Internal error occurred: {cause}")));
+        Err(Status::internal(why))
+    }
+
+    fn report(&self, request: &AdmissionRequest<'_>, outcome: &Outcome) {
+        for (name, value) in &outcome.annotations {
+            request.annotate(format!("{PREFIX}{name}"), value.as_str());
+        }
+        outcome.warnings.iter().for_each(|text| request.warn(text.as_str()));
+        if let Some(counted) = self.counted.get() {
+            outcome.counts.iter().for_each(|count| counted.add(count, request));
+        }
+    }
+
     fn without_exempt<'p>(&self, pods: &'p [Arc<Object>]) -> Vec<&'p Object> {
         let has_classes = !self.configuration.exemptions.runtime_classes.is_empty();
         let is_exempt =
@@ -116,27 +153,38 @@ fn controller(pod: &Object) -> Option<&str> {
     pod.owner_references().iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
 
-/// A pod in such a namespace may be one that its labels forbid.
-fn unknown_namespace(request: &AdmissionRequest<'_>, plural: &str, namespace: &str) -> Result<Outcome, Status> {
-    let why = format!("failed to lookup namespace \"{namespace}\"");
-    let cause = format!("{why}: namespaces \"{namespace}\" not found");
-    if plural != "pods" {
-        return Ok(Outcome::failed(cause));
+impl Counted {
+    fn add(&self, count: &Count, request: &AdmissionRequest<'_>) {
+        let operation = if request.operation == Operation::Create { "create" } else { "update" };
+        let resource = if request.info.resource.plural == "pods" { "pod" } else { "controller" };
+        let labels = [operation, resource, request.subresource];
+        match count {
+            Count::Evaluation { mode, policy, is_violated } => {
+                let (decision, version) = (if *is_violated { "deny" } else { "allow" }, policy.version_label());
+                let [operation, resource, subresource] = labels;
+                let level = policy.level.as_str();
+                self.evaluations.increment(&[decision, level, &version, mode, operation, resource, subresource]);
+            }
+            Count::Exemption => self.exemptions.increment(&labels),
+            Count::Error { is_fatal } => {
+                let [operation, resource, subresource] = labels;
+                self.errors.increment(&[if *is_fatal { "true" } else { "false" }, operation, resource, subresource]);
+            }
+        }
     }
-    report(request, &Outcome::failed(format!("Internal error occurred: {cause}")));
-    Err(Status::internal(why))
-}
-
-fn report(request: &AdmissionRequest<'_>, outcome: &Outcome) {
-    for (name, value) in &outcome.annotations {
-        request.annotate(format!("{PREFIX}{name}"), value.as_str());
-    }
-    outcome.warnings.iter().for_each(|text| request.warn(text.as_str()));
 }
 
 impl Admission for PodSecurity {
     fn name(&self) -> Option<&'static str> {
         Some("PodSecurity")
+    }
+
+    fn count_in(&self, registry: &Registry) {
+        self.counted.get_or_init(|| Counted {
+            evaluations: registry.counters(&EVALUATIONS),
+            exemptions: registry.counters(&EXEMPTIONS),
+            errors: registry.counters(&ERRORS),
+        });
     }
 
     fn concerns(&self, group: &str, plural: &str) -> bool {

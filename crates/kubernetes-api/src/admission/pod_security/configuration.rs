@@ -158,7 +158,7 @@ mod tests {
             "exemptions": {"usernames": ["system:admin"], "namespaces": ["kube-system"], "runtimeClasses": ["kata"]},
         }))
         .expect("a configuration");
-        let texts = found.defaults.modes().map(|(mode, policy)| format!("{mode}={policy}"));
+        let texts = found.defaults.modes().map(|(mode, policy)| format!("{}={policy}", mode.name));
         assert_eq!(texts, ["enforce=baseline:v1.30", "audit=privileged:latest", "warn=restricted:latest"]);
         let Exemptions { usernames, namespaces, runtime_classes } = found.exemptions;
         assert_eq!([usernames, namespaces, runtime_classes].concat(), ["system:admin", "kube-system", "kata"]);

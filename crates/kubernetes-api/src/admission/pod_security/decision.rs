@@ -1,9 +1,11 @@
 //! Decisions on writes of pods, and of workloads with a template of pods.
 
+use apimachinery::configuration::ConfigurationError;
 use apimachinery::field::ErrorList;
 use serde_json::Value;
 
-use super::{Configuration, Level, Policies, Policy, Violation, checks, details, list, runtime_class, text};
+use super::{AUDIT, Configuration, ENFORCE, Level, Mode, Policies, Policy, WARN};
+use super::{checks, details, list, runtime_class, text};
 
 /// The effects of a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +16,35 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// Audit annotations; their names follow [`super::PREFIX`].
     pub annotations: Vec<(&'static str, String)>,
+    /// What the metrics of the plugin count.
+    pub counts: Vec<Count>,
+}
+
+/// An event that upstream's metrics of the plugin count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// A policy was evaluated: always in mode `enforce`, in the others only if it is violated.
+    Evaluation {
+        /// The name of the mode.
+        mode: &'static str,
+        /// The policy.
+        policy: Policy,
+        /// Whether the pod violates it.
+        is_violated: bool,
+    },
+    /// The request is exempt.
+    Exemption,
+    /// The policies are not those that were meant.
+    Error {
+        /// Whether no policy could be evaluated.
+        is_fatal: bool,
+    },
+}
+
+impl Count {
+    fn evaluation(mode: &Mode, policy: Policy, is_violated: bool) -> Self {
+        Self::Evaluation { mode: mode.name, policy, is_violated }
+    }
 }
 
 /// The object of a write.
@@ -29,12 +60,14 @@ const ERROR: &str = "error";
 
 impl Outcome {
     fn exempt(by: &str) -> Self {
-        Self { annotations: vec![("exempt", by.to_owned())], ..Self::default() }
+        let annotations = vec![("exempt", by.to_owned())];
+        Self { annotations, counts: vec![Count::Exemption], ..Self::default() }
     }
 
     /// Of a request whose policies are not known.
     pub fn failed(why: String) -> Self {
-        Self { annotations: vec![(ERROR, why)], ..Self::default() }
+        let counts = vec![Count::Error { is_fatal: true }];
+        Self { annotations: vec![(ERROR, why)], counts, ..Self::default() }
     }
 }
 
@@ -62,7 +95,8 @@ impl Configuration {
         let is_reported = [policies.audit, policies.warn].iter().any(|policy| policy.level != Level::Privileged);
         if errors.is_empty() && !is_enforced && !is_reported {
             let annotations = is_pod.then(|| (ENFORCED, Policy::PRIVILEGED.to_string())).into_iter().collect();
-            return Outcome { annotations, ..Outcome::default() };
+            let counts = is_pod.then(|| Count::evaluation(&ENFORCE, policies.enforce, false)).into_iter().collect();
+            return Outcome { annotations, counts, ..Outcome::default() };
         }
         let (metadata, spec) = match subject {
             Subject::Pod(pod) if old.is_some_and(|old| !is_significant_update(old, pod)) => return Outcome::default(),
@@ -81,35 +115,47 @@ const ENFORCED: &str = "enforce-policy";
 fn evaluate(policies: &Policies, errors: &ErrorList, pod: (&Value, &Value), is_pod: bool) -> Outcome {
     let mut outcome = Outcome::default();
     if !errors.is_empty() {
-        outcome.annotations.push((ERROR, format!("Failed to parse policy: {}", aggregate(errors))));
+        let why = ConfigurationError::invalid(errors);
+        outcome.annotations.push((ERROR, format!("Failed to parse policy: {why}")));
+        outcome.counts.push(Count::Error { is_fatal: false });
     }
-    let found = |policy: &Policy| violated(policy, &policy.violations(pod.0, pod.1));
+    let mut evaluated = Evaluated { pod, texts: Vec::new() };
     if is_pod {
         outcome.annotations.push((ENFORCED, policies.enforce.to_string()));
-        outcome.refusal = found(&policies.enforce).map(|why| format!("violates {why}"));
+        outcome.refusal = evaluated.why(policies.enforce).map(|why| format!("violates {why}"));
+        outcome.counts.push(Count::evaluation(&ENFORCE, policies.enforce, outcome.refusal.is_some()));
     }
-    if let Some(why) = found(&policies.audit) {
+    if let Some(why) = evaluated.why(policies.audit) {
         outcome.annotations.push(("audit-violations", format!("would violate {why}")));
+        outcome.counts.push(Count::evaluation(&AUDIT, policies.audit, true));
     }
     // The error of a refused request is enough.
     if outcome.refusal.is_none()
-        && let Some(why) = found(&policies.warn)
+        && let Some(why) = evaluated.why(policies.warn)
     {
         outcome.warnings.push(format!("would violate {why}"));
+        outcome.counts.push(Count::evaluation(&WARN, policies.warn, true));
     }
     outcome
 }
 
-fn violated(policy: &Policy, violations: &[Violation]) -> Option<String> {
-    (!violations.is_empty()).then(|| format!("PodSecurity \"{policy}\": {}", details(violations)))
+/// The evaluations of one pod. Modes often name the same policy; it is evaluated once.
+struct Evaluated<'p> {
+    pod: (&'p Value, &'p Value),
+    texts: Vec<(Policy, Option<String>)>,
 }
 
-/// Errors as Go prints several.
-fn aggregate(errors: &ErrorList) -> String {
-    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    match texts.as_slice() {
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
+impl Evaluated<'_> {
+    /// Why the pod violates a policy.
+    fn why(&mut self, policy: Policy) -> Option<&str> {
+        let known = self.texts.iter().position(|(of, _)| *of == policy);
+        let place = known.unwrap_or_else(|| {
+            let violations = policy.violations(self.pod.0, self.pod.1);
+            let text = || format!("PodSecurity \"{policy}\": {}", details(&violations));
+            self.texts.push((policy, (!violations.is_empty()).then(text)));
+            self.texts.len() - 1
+        });
+        self.texts.get(place).and_then(|(_, text)| text.as_deref())
     }
 }
 
@@ -160,18 +206,23 @@ mod tests {
         let decide = |of: &[(&str, &str)]| configuration.decide(&labels(of), Subject::Pod(&pod("a")), None);
         let enforced = |level: &str| (ENFORCED, level.to_owned());
         let none = decide(&[]);
-        assert_eq!(none, Outcome { annotations: vec![enforced("privileged:latest")], ..Outcome::default() });
+        let counts = vec![Count::evaluation(&ENFORCE, Policy::PRIVILEGED, false)];
+        assert_eq!(none, Outcome { annotations: vec![enforced("privileged:latest")], counts, ..Outcome::default() });
         let refused = decide(&[("enforce", "baseline"), ("audit", "baseline"), ("warn", "baseline")]);
         assert_eq!(refused.refusal, Some(format!("violates PodSecurity \"baseline:latest\": {WHY}")));
         let audited = ("audit-violations", format!("would violate PodSecurity \"baseline:latest\": {WHY}"));
         assert_eq!(refused.annotations, [enforced("baseline:latest"), audited]);
         assert!(refused.warnings.is_empty(), "the error is enough");
+        let baseline = Policy { level: Level::Baseline, ..Policy::PRIVILEGED };
+        let violated = |mode| Count::evaluation(mode, baseline, true);
+        assert_eq!(refused.counts, [violated(&ENFORCE), violated(&AUDIT)]);
         let warned = decide(&[("warn", "baseline"), ("warn-version", "v1.20")]);
         assert_eq!(warned.warnings, [format!("would violate PodSecurity \"baseline:v1.20\": {WHY}")]);
         assert_eq!((warned.refusal, warned.annotations), (None, vec![enforced("privileged:latest")]));
         let broken = decide(&[("enforce", "strict"), ("warn-version", "1")]);
         let why = format!("violates PodSecurity \"restricted:latest\": {WHY}, allowPrivilegeEscalation != false");
         assert!(broken.refusal.is_some_and(|refusal| refusal.starts_with(&why)));
+        assert_eq!(broken.counts[0], Count::Error { is_fatal: false });
         let parse =
             "Failed to parse policy: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\"";
         assert!(broken.annotations[0].1.starts_with(parse), "{:?}", broken.annotations);
@@ -186,7 +237,20 @@ mod tests {
         let reported = decide(&[("enforce", "baseline"), ("audit", "baseline"), ("warn", "baseline")]);
         let why = format!("would violate PodSecurity \"baseline:latest\": {WHY}");
         let annotations = vec![("audit-violations", why.clone())];
-        assert_eq!(reported, Outcome { refusal: None, warnings: vec![why], annotations });
+        let baseline = Policy { level: Level::Baseline, ..Policy::PRIVILEGED };
+        let counts = [&AUDIT, &WARN].map(|mode| Count::evaluation(mode, baseline, true)).to_vec();
+        assert_eq!(reported, Outcome { refusal: None, warnings: vec![why], annotations, counts });
+    }
+
+    #[test]
+    fn a_policy_of_several_modes_is_evaluated_once() {
+        let pod = pod("a");
+        let mut evaluated = Evaluated { pod: (&pod["metadata"], &pod["spec"]), texts: Vec::new() };
+        let baseline = Policy { level: Level::Baseline, ..Policy::PRIVILEGED };
+        for policy in [baseline, Policy::PRIVILEGED, baseline] {
+            assert_eq!(evaluated.why(policy).is_some(), policy == baseline);
+        }
+        assert_eq!(evaluated.texts.len(), 2);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use apimachinery::field::ErrorList;
 use serde_json::Value;
 
-use super::{Configuration, Level, PREFIX, Policies, Policy, Violation, reasons};
+use super::{Configuration, Level, Mode, Policies, Policy, Violation, reasons};
 
 /// The decision on a write of a namespace.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,14 +49,11 @@ impl Configuration {
         if policies.are_privileged() || policies.are_equivalent(&self.defaults) {
             return NamespaceOutcome::Accepted;
         }
-        let is_set = |mode: &str| {
-            let label = format!("{PREFIX}{mode}");
-            [labels.get(&label), labels.get(format!("{label}-version"))].iter().any(Option::is_some)
-        };
+        let is_set = |mode: &Mode| [mode.level, mode.version].iter().any(|label| labels.get(label).is_some());
         let modes = policies.modes().into_iter();
         let set: Vec<String> = modes
             .filter(|(mode, policy)| policy.level != Level::Privileged && is_set(mode))
-            .map(|(mode, policy)| format!("{mode}={policy}"))
+            .map(|(mode, policy)| format!("{}={policy}", mode.name))
             .collect();
         NamespaceOutcome::Warning(format!(
             "namespace \"{name}\" is exempt from Pod Security, and the policy ({}) will be ignored",
@@ -139,7 +136,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::admission::pod_security::Version;
+    use crate::admission::pod_security::{PREFIX, Version};
 
     fn labels(of: &[(&str, &str)]) -> Value {
         of.iter().map(|(mode, value)| (format!("{PREFIX}{mode}"), Value::from(*value))).collect()
