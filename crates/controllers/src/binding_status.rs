@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::context::BindingOverlays;
 use crate::error::{During, Error, Result, decoded};
 use crate::execution::SECOND_LOOK;
-use crate::{Context, binding, execution, templates};
+use crate::{Context, binding, execution, reinterpreting, templates};
 
 /// Bindings by their permanent id, which their Works carry.
 const BY_ID: &str = "permanent-id";
@@ -88,6 +88,14 @@ pub(crate) async fn run(context: Context) {
     if !context.synced().await {
         return;
     }
+    let (changing, keys) = (context.clone(), queue.clone());
+    tokio::spawn(async move {
+        let bindings = || Scope::ALL.map(|scope| changing.bindings(scope).cache().list(None)).concat();
+        reinterpreting::run(&changing, bindings, reinterpreting::concern_binding, |binding, delay| {
+            keys.add_after(BindingKey::of(binding), delay);
+        })
+        .await;
+    });
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
     run_workers(Controller::of_bindings(component(Scope::Namespaced)), queue, workers, stop, move |key| {
         let (context, reporting) = (context.clone(), reporting.clone());

@@ -2,25 +2,26 @@
 //! kinds, in this order. Decisions stay pure functions of an [`Interpreter`]; the shell sends the webhook requests
 //! between them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::webhooks::{self, ClientConfig, Target, Webhooks};
-use controller_runtime::InformerSet;
+use controller_runtime::{Event, InformerSet};
 use interpreter::lua::{Aside, Budget, Clock, Engine};
 use interpreter::webhook::{Answer, Conversation, Hook, Hooks, Question, Response};
-use interpreter::{Customizations, Interpreter, Layer, Scripts, shipped};
+use interpreter::{Changes, Customizations, Interpreter, Layer, Scripts, shipped};
 use karmada_api::ApiType;
 use karmada_api::config::v1alpha1::{
     ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration, ServiceReference,
 };
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use world::World;
 
+use crate::reinterpreting::Feed;
 use crate::stores::Store;
 use crate::{Connector, metrics};
 
@@ -58,6 +59,28 @@ pub(crate) struct Interpreting {
     control: InformerSet,
     webhooks: Webhooks,
     world: World,
+    feeds: Feeds,
+}
+
+/// The controllers that follow changes of the interpretation.
+type Feeds = Arc<Mutex<Vec<Weak<Feed>>>>;
+
+/// Passes a change on to the controllers. The initial list is not a change, nor is an object that cannot be decoded: its
+/// last valid state remains in use.
+fn publish<T: ApiType>(feeds: &Feeds, event: &Event, changes: fn(Option<&T>, Option<&T>) -> Changes) {
+    let decode = T::from_object;
+    let changes = match event {
+        Event::Added { initial: true, .. } => return,
+        Event::Added { object, .. } => decode(object).map(|new| changes(None, Some(&new))),
+        Event::Updated { old, new } => match (decode(old), decode(new)) {
+            (Ok(old), Ok(new)) => Ok(changes(Some(&old), Some(&new))),
+            (Err(_), Ok(new)) => Ok(changes(None, Some(&new))),
+            (_, Err(error)) => Err(error),
+        },
+        Event::Deleted(object) => decode(object).map(|old| changes(Some(&old), None)),
+    };
+    let Some(changes) = changes.ok().filter(|changes| !changes.is_empty()) else { return };
+    feeds.lock().retain(|feed| feed.upgrade().inspect(|feed| feed.add(changes.clone())).is_some());
 }
 
 impl Interpreting {
@@ -90,17 +113,21 @@ impl Interpreting {
         let informer = control.informer(&ResourceInterpreterCustomization::api_resource());
         let store = Store::follow(&[&informer], ResourceInterpreterCustomization::from_object);
         let layer = customizations.clone();
-        informer.subscribe(move |_| {
+        let feeds = Feeds::default();
+        let changed = feeds.clone();
+        informer.subscribe(move |event| {
             let all = store.all();
             layer.replace(Scripts::of_customizations(engine.clone(), all.iter().map(AsRef::as_ref)));
+            publish(&changed, event, Changes::of_customization);
         });
         let hooks: Arc<RwLock<Arc<Hooks>>> = Arc::default();
         let informer = control.informer(&ResourceInterpreterWebhookConfiguration::api_resource());
         let store = Store::follow(&[&informer], ResourceInterpreterWebhookConfiguration::from_object);
-        let newest = hooks.clone();
-        informer.subscribe(move |_| {
+        let (newest, changed) = (hooks.clone(), feeds.clone());
+        informer.subscribe(move |event| {
             let all = store.all();
             *newest.write() = Arc::new(Hooks::of_configurations(all.iter().map(AsRef::as_ref)));
+            publish(&changed, event, Changes::of_configuration);
         });
         let plain = Interpreter::with_layers(vec![customizations.clone(), shipped.clone()]);
         Self {
@@ -111,7 +138,15 @@ impl Interpreting {
             control: control.clone(),
             webhooks: Webhooks::new(move |endpoint| connector(endpoint)),
             world: world.clone(),
+            feeds,
         }
+    }
+
+    /// The changes of the interpretation from now on.
+    pub(crate) fn changes(&self) -> Arc<Feed> {
+        let feed = Arc::new(Feed::default());
+        self.feeds.lock().push(Arc::downgrade(&feed));
+        feed
     }
 
     /// The result of `decide`. It is called again until every webhook request has a response, and must have no side

@@ -29,6 +29,7 @@ mod namespace;
 mod obsolete_works;
 mod quotas;
 mod rebalancer;
+mod reinterpreting;
 mod remedy;
 mod resume;
 mod scaling;

@@ -5,6 +5,7 @@
 //! executes it, and its error is final. [`Native`] supports the built-in kinds; scripts and webhooks are layers before
 //! it. The crate uses neither a clock nor the network.
 
+mod changes;
 mod kind;
 mod layers;
 pub mod lua;
@@ -14,6 +15,7 @@ pub mod shipped;
 mod tree;
 pub mod webhook;
 
+pub use changes::Changes;
 pub use kind::Kind;
 pub use layers::{Error, Interpreter, Layer, Operation};
 pub use native::Native;

@@ -57,17 +57,19 @@ impl Hooks {
     }
 
     fn find(&self, api_version: &str, kind: &str, operation: Operation) -> Option<&Hook> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let operation = format!("{operation:?}");
-        let fits = |rule: &RuleWithOperations| {
-            let has = |list: &[String], item: &str| list.iter().any(|it| it == "*" || it == item);
-            has(&rule.operations, &operation)
-                && has(&rule.api_groups, group)
-                && has(&rule.api_versions, version)
-                && has(&rule.kinds, kind)
-        };
+        let fits = |rule: &RuleWithOperations| is_covered(rule, api_version, kind, operation);
         self.0.iter().find(|hook| hook.webhook.rules.iter().any(fits))
     }
+}
+
+/// Whether a rule of a webhook covers an operation on objects of a kind.
+pub(crate) fn is_covered(rule: &RuleWithOperations, api_version: &str, kind: &str, operation: Operation) -> bool {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let has = |list: &[String], item: &str| list.iter().any(|it| it == "*" || it == item);
+    has(&rule.kinds, kind)
+        && has(&rule.api_groups, group)
+        && has(&rule.api_versions, version)
+        && has(&rule.operations, &format!("{operation:?}"))
 }
 
 /// A request to a webhook.

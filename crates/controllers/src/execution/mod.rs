@@ -24,8 +24,8 @@ use propagation::contest::Contests;
 use propagation::server_side::Mode;
 use propagation::{compare, status};
 
-use crate::Context;
 use crate::members::Member;
+use crate::{Context, reinterpreting};
 
 /// The state both controllers share.
 #[derive(Default)]
@@ -141,7 +141,13 @@ async fn run(context: Context) {
             subscribe_again(&context, member, &resources);
         }
     });
-    context.stop.cancelled().await;
+    let works = || context.works.cache().list(None);
+    reinterpreting::run(&context, works, reinterpreting::concern_work, |work, delay| {
+        if let Some(key) = WorkKey::of(work).filter(|_| context.engine.reports.load(Ordering::Relaxed)) {
+            queue_of(&context, &key).add_after(key, delay);
+        }
+    })
+    .await;
 }
 
 /// Changes between two connections were received over neither: once the new caches are complete, every Work of the

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Plane, get};
 
-fn deployments() -> ApiResource {
+pub fn deployments() -> ApiResource {
     ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
 }
 
@@ -19,12 +19,12 @@ fn policies() -> ApiResource {
     ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies")
 }
 
-fn demo(name: &str) -> ObjectKey {
+pub fn demo(name: &str) -> ObjectKey {
     ObjectKey::namespaced("demo", name)
 }
 
 /// A Deployment that mounts ConfigMap `settings`, and its policy with `propagateDeps`.
-async fn application(plane: &Plane, name: &str, cluster: &str, more: Value) {
+pub async fn application(plane: &Plane, name: &str, cluster: &str, more: Value) {
     let pod = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx"}],
         "volumes": [{"name": "v", "configMap": {"name": "settings"}}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "demo"},

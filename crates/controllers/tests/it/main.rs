@@ -15,6 +15,7 @@ mod network;
 mod order;
 mod quotas;
 mod rebalancer;
+mod reinterpreting;
 mod restored;
 mod scaling;
 mod scaling_load;
