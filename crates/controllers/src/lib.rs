@@ -43,7 +43,7 @@ mod unified_auth;
 mod unrendered;
 mod work_writes;
 
-pub use cert_rotation::Rotation;
+pub use cert_rotation::{Rotation, stored_kubeconfig, with_newer_certificate};
 pub use context::{Context, DecideFirst, FirstDecision, OnCreated, Settings};
 pub use error::Error;
 pub use failover::Eviction;

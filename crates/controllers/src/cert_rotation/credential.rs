@@ -23,12 +23,17 @@ pub(super) struct Credential {
 }
 
 impl Credential {
+    /// Of the current context.
+    ///
     /// # Errors
     /// The message names the missing part of the kubeconfig.
     pub fn of(kubeconfig: &str) -> Result<Self, String> {
-        let document = parsed(kubeconfig)?;
-        let name = current_user(&document)?;
-        let data = &entry(&document, &name)?["client-certificate-data"];
+        Self::in_context(&parsed(kubeconfig)?, None)
+    }
+
+    fn in_context(document: &Value, context: Option<&str>) -> Result<Self, String> {
+        let name = context_of(document, context, "user")?;
+        let data = &entry(document, &name)?["client-certificate-data"];
         let chain = data.as_str().ok_or_else(|| format!("its user {name:?} has no client-certificate-data"))?;
         let chain = STANDARD.decode(chain).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let chain = chain.ok_or_else(|| format!("the certificate of its user {name:?} is not base64 of PEM"))?;
@@ -90,16 +95,52 @@ pub(super) fn renewed(
 ) -> Result<String, String> {
     let mut document = parsed(kubeconfig)?;
     if let Some(published) = published.and_then(|published| parsed(published).ok()) {
-        take_trust(&mut document, &published);
+        take_trust(&mut document, &published["clusters"][0]);
     }
-    let name = current_user(&document)?;
+    let name = context_of(&document, None, "user")?;
     entry(&document, &name)?;
-    for user in items(&mut document, "users").filter(|user| user["name"] == *name) {
-        let Some(user) = user.get_mut("user").and_then(Value::as_object_mut) else { continue };
-        user.insert("client-certificate-data".to_owned(), STANDARD.encode(certificate).into());
-        user.insert("client-key-data".to_owned(), STANDARD.encode(key).into());
-    }
+    put(&mut document, &name, STANDARD.encode(certificate), STANDARD.encode(key));
     Ok(yaml::to_string(&document))
+}
+
+/// The kubeconfig `file` with the certificate, key and authorities of `newest`, for the user of a context (`None`: the
+/// current one). `None` if the certificate in `newest` was not issued later.
+///
+/// # Errors
+/// The message is the reason why the certificate cannot replace that of the file.
+pub(super) fn succeeded(file: &str, context: Option<&str>, newest: &str) -> Result<Option<String>, String> {
+    let (mut document, newest) = (parsed(file)?, parsed(newest)?);
+    let (own, next) = (Credential::in_context(&document, context)?, Credential::in_context(&newest, None)?);
+    if (next.not_before, next.not_after) <= (own.not_before, own.not_after) {
+        return Ok(None);
+    }
+    if own.user != next.user {
+        return Err(format!("its certificate is of user {:?}, the newest one of {:?}", own.user, next.user));
+    }
+    let published = cluster_of(&newest, None)?;
+    let trusted = (bundle(cluster_of(&document, context)?), bundle(published));
+    if let (Some(present), Some(next)) = trusted
+        && !present.iter().any(|authority| next.contains(authority))
+    {
+        return Err("it trusts other authorities, so it is of another control plane".to_owned());
+    }
+    let user = entry(&newest, &next.name)?;
+    let text = |field: &str| user[field].as_str().map(str::to_owned);
+    let (Some(certificate), Some(key)) = (text("client-certificate-data"), text("client-key-data")) else {
+        return Err("the newest one has no client-key-data".to_owned());
+    };
+    take_trust(&mut document, published);
+    put(&mut document, &own.name, certificate, key);
+    Ok(Some(yaml::to_string(&document)))
+}
+
+/// Gives a user another certificate and key, in base64.
+fn put(document: &mut Value, name: &str, certificate: String, key: String) {
+    for user in items(document, "users").filter(|user| user["name"] == *name) {
+        let Some(user) = user.get_mut("user").and_then(Value::as_object_mut) else { continue };
+        user.insert("client-certificate-data".to_owned(), certificate.clone().into());
+        user.insert("client-key-data".to_owned(), key.clone().into());
+    }
 }
 
 /// The kubeconfig without credentials.
@@ -114,13 +155,15 @@ pub(super) fn anonymous(kubeconfig: &str) -> Result<String, String> {
     Ok(yaml::to_string(&document))
 }
 
-/// A bundle is taken that has an authority of the present one: the successor of that authority is in it.
+/// The authorities of a cluster.
+fn bundle(cluster: &Value) -> Option<Vec<String>> {
+    let text = STANDARD.decode(cluster["cluster"]["certificate-authority-data"].as_str()?).ok()?;
+    pki::holder::certificates(&String::from_utf8(text).ok()?).ok()
+}
+
+/// The bundle of a cluster is taken that has an authority of the present one: the successor of that authority is in it.
 fn take_trust(document: &mut Value, published: &Value) {
-    let bundle = |cluster: &Value| {
-        let text = STANDARD.decode(cluster["cluster"]["certificate-authority-data"].as_str()?).ok()?;
-        pki::holder::certificates(&String::from_utf8(text).ok()?).ok()
-    };
-    let Some(next) = bundle(&published["clusters"][0]) else { return };
+    let Some(next) = bundle(published) else { return };
     for cluster in items(document, "clusters") {
         if bundle(cluster).is_some_and(|present| present.iter().any(|it| next.contains(it))) {
             cluster["cluster"]["certificate-authority-data"] = STANDARD.encode(next.concat()).into();
@@ -141,11 +184,22 @@ fn parsed(kubeconfig: &str) -> Result<Value, String> {
     yaml::to_json_value(kubeconfig.as_bytes()).map_err(|error| format!("it is not YAML: {error}"))
 }
 
-fn current_user(document: &Value) -> Result<String, String> {
+/// The `user` or `cluster` of a context; `None` is the current one.
+fn context_of(document: &Value, context: Option<&str>, what: &str) -> Result<String, String> {
     let current = &document["current-context"];
+    let is_meant = |name: &Value| context.map_or(name == current, |context| name == context);
     let contexts = document["contexts"].as_array().into_iter().flatten();
-    let user = contexts.filter(|it| it["name"] == *current).find_map(|it| it["context"]["user"].as_str());
-    user.map(str::to_owned).ok_or_else(|| format!("its current context {current} names no user"))
+    let found = contexts.filter(|it| is_meant(&it["name"])).find_map(|it| it["context"][what].as_str());
+    found.map(str::to_owned).ok_or_else(|| match context {
+        Some(context) => format!("its context {context:?} names no {what}"),
+        None => format!("its current context {current} names no {what}"),
+    })
+}
+
+fn cluster_of<'d>(document: &'d Value, context: Option<&str>) -> Result<&'d Value, String> {
+    let name = context_of(document, context, "cluster")?;
+    let mut clusters = document["clusters"].as_array().into_iter().flatten();
+    clusters.find(|cluster| cluster["name"] == *name).ok_or_else(|| format!("it has no cluster {name:?}"))
 }
 
 fn entry<'d>(document: &'d Value, name: &str) -> Result<&'d Value, String> {
@@ -248,6 +302,49 @@ mod tests {
             let changed = renewed(&config(present), published.as_deref(), "", "").expect("a kubeconfig");
             let changed = parsed(&changed).expect("YAML");
             assert_eq!(changed["clusters"][0]["cluster"]["certificate-authority-data"], STANDARD.encode(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_takes_the_credential_that_was_issued_later() {
+        let mut world = World::simulated("2026-11-23T00:00:00Z".parse().expect("a time"), 7);
+        let (authority, _) = Authority::generate("ca", &world).expect("an authority");
+        let (other, _) = Authority::generate("other", &world).expect("an authority");
+        let hour = Duration::from_secs(3600);
+        let config = |user: &str, authority: &Authority, world: &World| {
+            let pair = authority.issue_client_for(user, &[], hour, world).expect("issued");
+            let user = User::with_certificate(&pair);
+            let config = Kubeconfig::new("karmada-apiserver", "https://a", authority.certificate(), "m1", user);
+            config.to_yaml().expect("YAML")
+        };
+        let old = config("agent", &authority, &world);
+        world = World::simulated("2026-11-23T00:10:00Z".parse().expect("a time"), 7);
+        let new = config("agent", &authority, &world);
+        let mut file = parsed(&old).expect("YAML");
+        let context = file["contexts"][0]["context"].clone();
+        file["contexts"] = json!([{"name": "other", "context": {}}, {"name": "mine", "context": context}]);
+        let text = yaml::to_string(&file);
+        let unnamed = format!("its current context {} names no user", file["current-context"]);
+        let changed = succeeded(&text, Some("mine"), &new).expect("it fits").expect("it is newer");
+        file["users"][0]["user"] = parsed(&new).expect("YAML")["users"][0]["user"].clone();
+        assert_eq!(parsed(&changed).expect("YAML"), file, "nothing else changes");
+        for (present, newest, expected) in [
+            (&new, &new, Ok(None)),
+            (&new, &old, Ok(None)),
+            (&text, &new, Err(unnamed.as_str())),
+            (
+                &old,
+                &config("b", &authority, &world),
+                Err("its certificate is of user \"agent\", the newest one of \"b\""),
+            ),
+            (
+                &old,
+                &config("agent", &other, &world),
+                Err("it trusts other authorities, so it is of another control plane"),
+            ),
+            (&old, &"users: []".to_owned(), Err("its current context null names no user")),
+        ] {
+            assert_eq!(succeeded(present, None, newest), expected.map_err(str::to_owned));
         }
     }
 

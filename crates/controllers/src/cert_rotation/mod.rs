@@ -147,6 +147,29 @@ async fn published(kubeconfig: &str) -> Option<String> {
     Some(found.to_value().ok()?["data"]["kubeconfig"].as_str()?.to_owned())
 }
 
+/// The kubeconfig in the Secret of the agent, which has the newest certificate.
+///
+/// # Errors
+/// If the member does not return it, with the name of the Secret.
+pub async fn stored_kubeconfig(member: &Client, namespace: &str) -> std::result::Result<String, String> {
+    let key = ObjectKey::namespaced(namespace, NAME);
+    let secret = member.get(&secrets(), &key).await.map_err(|error| format!("reading secret {key}: {error}"))?;
+    kubeconfig_of(&secret, &key).map_err(|error| error.to_string())
+}
+
+/// The kubeconfig `file` with the certificate of `newest`; `None` if that certificate was not issued later. `context` is
+/// that of the file, `None` the current one.
+///
+/// # Errors
+/// The message is the reason why the certificate cannot replace that of the file.
+pub fn with_newer_certificate(
+    file: &str,
+    context: Option<&str>,
+    newest: &str,
+) -> std::result::Result<Option<String>, String> {
+    credential::succeeded(file, context, newest)
+}
+
 fn secrets() -> ApiResource {
     ApiResource::namespaced("", "v1", "Secret", "secrets")
 }

@@ -2,7 +2,7 @@
 //! its Works, reports its status, and renews its Lease. The control plane connects to the member only through the
 //! agent's tunnel.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -14,6 +14,7 @@ use karmadactl::agent::{Registration, register};
 use tunnel::decide::Destinations;
 use world::{Level, World};
 
+use super::agent_kubeconfig::AgentKubeconfig;
 use super::credential::Credential;
 use super::reconciling::selection;
 use super::reconnect::{Connect, following};
@@ -27,12 +28,16 @@ fn is_of_agents(controller: &Controller) -> bool {
 
 /// `--karmada-kubeconfig` and `--karmada-context`; `rotated` is the kubeconfig once the agent has renewed its
 /// certificate.
-async fn control_plane(flags: &FlagValues<'_>, rotated: Arc<Level<Option<Arc<str>>>>) -> anyhow::Result<Client> {
-    let path = flags.text("karmada-kubeconfig");
-    anyhow::ensure!(!path.is_empty(), "--karmada-kubeconfig must name the control plane");
-    let path = PathBuf::from(path);
-    let context = Some(flags.text("karmada-context").to_owned()).filter(|context| !context.is_empty());
-    let client = Client::from_kubeconfig(&path, context.as_deref()).await;
+async fn control_plane(
+    flags: &FlagValues<'_>,
+    kubeconfig: AgentKubeconfig,
+    rotated: Arc<Level<Option<Arc<str>>>>,
+) -> anyhow::Result<Client> {
+    let AgentKubeconfig { path, context, .. } = kubeconfig;
+    let client = match rotated.get() {
+        Some(newer) => Client::from_kubeconfig_text(&newer, context.as_deref()).await,
+        None => Client::from_kubeconfig(&path, context.as_deref()).await,
+    };
     let client = client.context("error building kubeconfig of karmada control plane")?;
     let file = path.clone();
     let connect: Connect = Box::new(move |text| {
@@ -46,6 +51,13 @@ async fn control_plane(flags: &FlagValues<'_>, rotated: Arc<Level<Option<Arc<str
     });
     let client = following(&client, vec![file], rotated, connect);
     limited(client.with_user_agent("karmada-agent"), flags)
+}
+
+fn kubeconfig(flags: &FlagValues<'_>) -> anyhow::Result<AgentKubeconfig> {
+    let path = flags.text("karmada-kubeconfig");
+    anyhow::ensure!(!path.is_empty(), "--karmada-kubeconfig must name the control plane");
+    let context = Some(flags.text("karmada-context").to_owned()).filter(|context| !context.is_empty());
+    Ok(AgentKubeconfig { path: path.into(), context, namespace: flags.text("karmada-kubeconfig-namespace").to_owned() })
 }
 
 /// The agent's connection to its member.
@@ -116,10 +128,18 @@ pub async fn agent(flags: &FlagValues<'_>, settings: Settings, has_tunnel: bool)
     let selection = selection(&flags.list("controllers"), is_of_agents);
     registration(flags, false)?;
     let probes = super::addresses(flags)?.bind()?;
-    let control = control_plane(flags, Arc::clone(&settings.rotation.kubeconfig)).await?;
+    let kubeconfig = kubeconfig(flags)?;
     let member_connection = member(flags).await?;
-    let registration = registration(flags, member_connection.insecure)?;
     let credential = credential(flags, &selection);
+    let rotated = &settings.rotation.kubeconfig;
+    if credential.renews {
+        if let Some(newer) = kubeconfig.newer(&member_connection.client).await {
+            rotated.set(Some(newer));
+        }
+        kubeconfig.clone().follow(Arc::clone(rotated));
+    }
+    let control = control_plane(flags, kubeconfig, Arc::clone(rotated)).await?;
+    let registration = registration(flags, member_connection.insecure)?;
     let kept = match register(&control, &member_connection.client, &registration).await {
         Ok(kept) => kept,
         Err(error) => {

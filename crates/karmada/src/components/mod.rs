@@ -2,6 +2,7 @@
 //! is in the crates of their names.
 
 mod agent;
+mod agent_kubeconfig;
 mod aggregated;
 mod aggregated_server;
 mod credential;

@@ -123,6 +123,16 @@ async fn an_agent_serves_its_cluster_in_pull_mode() {
 
 /// A kubeconfig of a user of the control plane with all rights.
 async fn of_user(fleet: &Fleet, control: &Client, user: &str) -> String {
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]});
+    control.create(&role_bindings(), &binding).await.expect("a binding");
+    issued(fleet, user, &fleet.world)
+}
+
+/// A kubeconfig with a certificate that is valid for an hour.
+fn issued(fleet: &Fleet, user: &str, world: &world::World) -> String {
     let plane = std::fs::read(fleet.kubeconfig()).expect("a kubeconfig");
     let plane = apimachinery::yaml::to_json_value(&plane).expect("YAML");
     let data = fleet.kubeconfig();
@@ -133,14 +143,9 @@ async fn of_user(fleet: &Fleet, control: &Client, user: &str) -> String {
     let ca = pki::KeyPairPem { certificate: file("ca.crt"), key: file("ca.key") };
     let authority = pki::Authority::from_pem(&ca).expect("an authority");
     let hour = std::time::Duration::from_secs(3600);
-    let pair = authority.issue_client_for(user, &[], hour, &fleet.world).expect("a certificate");
+    let pair = authority.issue_client_for(user, &[], hour, world).expect("a certificate");
     let server = plane["clusters"][0]["cluster"]["server"].as_str().expect("a URL");
     let credentials = pki::kubeconfig::User::with_certificate(&pair);
-    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]});
-    control.create(&role_bindings(), &binding).await.expect("a binding");
     pki::Kubeconfig::new("karmada-apiserver", server, &ca.certificate, "m1", credentials).to_yaml().expect("YAML")
 }
 
@@ -234,6 +239,41 @@ async fn an_agent_renews_its_certificate_and_uses_it() {
     until("the member's status is in the template", async || {
         let live = tree(&control, &deployments(), &ObjectKey::namespaced("default", "web")).await?;
         (live["status"]["readyReplicas"] == 2).then_some(())
+    })
+    .await;
+    assert!(agent.terminate());
+}
+
+/// The file has an expired certificate: the previous process could not replace it, or was not running.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_agent_uses_the_newer_certificate_of_the_secret_and_the_file_takes_it() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("m1").await;
+    let control = fleet.admin().await;
+    let valid = of_user(&fleet, &control, "agent").await;
+    let past = world::World::simulated("2026-01-01T00:00:00Z".parse().expect("a time"), 1);
+    let directory = tempfile::tempdir().expect("a directory");
+    let plane = directory.path().join("agent.config");
+    std::fs::write(&plane, issued(&fleet, "agent", &past)).expect("a file");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}});
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    member.client().create(&namespaces, &namespace).await.expect("a namespace");
+    let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "karmada-kubeconfig", "namespace": "agents"},
+        "data": {"karmada-kubeconfig": STANDARD.encode(&valid)}});
+    member.client().create(&secrets, &secret).await.expect("a secret");
+    let (path, own) = (plane.to_str().expect("text"), member.kubeconfig().to_str().expect("text"));
+    let mut list = args(&["agent", "--karmada-kubeconfig", path, "--kubeconfig", own, "--cluster-name=m1"]);
+    list.extend(args(&["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]));
+    list.extend(args(&["--leader-elect=false", "--karmada-kubeconfig-namespace=agents"]));
+    let with_rotation = [list, args(&["--controllers=*,certRotation"])].concat();
+    let agent = start(with_rotation, 3).await;
+    let users = |text: &str| apimachinery::yaml::to_json_value(text.as_bytes()).expect("YAML")["users"].clone();
+    until("the file has the certificate of the Secret", async || {
+        let file = std::fs::read_to_string(&plane).ok()?;
+        (users(&file) == users(&valid)).then_some(())
     })
     .await;
     assert!(agent.terminate());
