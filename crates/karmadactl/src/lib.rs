@@ -38,6 +38,7 @@ mod printing;
 mod progress;
 mod promote;
 mod register;
+mod removal;
 pub mod renewal;
 mod requests;
 mod resources;

@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 use crate::departure::{Departure, Objects, SHOWN_LEFT};
 use crate::error::Error;
 use crate::join::{decoded, own_id, text};
+use crate::removal::{POLL, is_gone_by};
 use crate::{Context, resources};
-
-const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -143,20 +142,9 @@ async fn delete_cluster(context: &Context, control: &Client, name: &str, options
     let key = ObjectKey::cluster(name);
     delete_if_present(control, &resources::CLUSTER, &key).await?;
     let deadline = tokio::time::Instant::now() + options.wait;
-    loop {
-        let gone = control
-            .get_opt(&resources::CLUSTER, &key)
-            .await
-            .map_err(Error::client(format!("get cluster {name}")))?
-            .is_none();
-        if gone {
-            return Ok(());
-        }
-        if tokio::time::Instant::now() >= deadline {
-            break;
-        }
-        context.log(&format!("Waiting for the cluster object {name} to be deleted\n"));
-        tokio::time::sleep(POLL).await;
+    let waiting = || context.log(&format!("Waiting for the cluster object {name} to be deleted\n"));
+    if is_gone_by(control, &resources::CLUSTER, &key, (POLL, deadline), waiting).await? {
+        return Ok(());
     }
     if !options.force {
         context

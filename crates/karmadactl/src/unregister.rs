@@ -3,7 +3,6 @@
 //! The agent is removed last: it deletes the propagated objects in its cluster while their Works go.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use apimachinery::ObjectKey;
 use base64::Engine as _;
@@ -21,10 +20,9 @@ use crate::departure::Departure;
 use crate::error::Error;
 use crate::join::{cluster_id, decoded, text};
 use crate::register::{delete, duration, key_of, member as agent, revoke};
+use crate::removal::{POLL, is_gone_by};
 use crate::unjoin::works;
 use crate::{Context, resources};
-
-const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Args, Clone, Debug)]
 pub struct UnregisterArgs {
@@ -195,15 +193,9 @@ async fn delete_works(control: &Client, cluster: &str, deadline: tokio::time::In
 async fn delete_cluster(control: &Client, name: &str, deadline: tokio::time::Instant) -> Result<(), Error> {
     let key = ObjectKey::cluster(name);
     delete(control, &resources::CLUSTER, &key).await?;
-    loop {
-        let found = control.get_opt(&resources::CLUSTER, &key).await;
-        if found.map_err(Error::client(format!("get cluster {name}")))?.is_none() {
-            return Ok(());
-        }
-        if tokio::time::Instant::now() >= deadline {
-            return Err(timed_out(&format!("cluster {name} is not gone")));
-        }
-        tokio::time::sleep(POLL).await;
+    match is_gone_by(control, &resources::CLUSTER, &key, (POLL, deadline), || ()).await? {
+        true => Ok(()),
+        false => Err(timed_out(&format!("cluster {name} is not gone"))),
     }
 }
 

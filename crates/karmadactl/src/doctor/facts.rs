@@ -119,6 +119,8 @@ pub enum Problem {
     NotApplied(String),
     /// The event of an attempt of the control plane that fails.
     Failing { reason: String, message: String },
+    /// The condition of a FederatedHPA that does not scale its target.
+    Unscalable { reason: String, message: String },
 }
 
 /// A certificate request that is neither approved nor denied.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use apimachinery::ApiResource;
 use client::{Client, ListOptions};
 use futures::StreamExt;
+use karmada_api::ApiType;
+use karmada_api::autoscaling::v1alpha1::FederatedHPA;
 use karmada_api::constants::{conditions, labels, namespaces};
 use karmada_api::names;
 use karmada_api::scope::{Binding, Policy, Scope};
@@ -229,6 +231,10 @@ async fn objects(control: &Client, facts: &mut Facts) {
         facts.objects.extend(of_work(&work));
     })
     .await;
+    each(control, &FederatedHPA::api_resource(), None, facts, &mut |hpa, facts| {
+        facts.objects.extend(of_autoscaler(&hpa));
+    })
+    .await;
     for (resource, kind) in [(&*resources::NAMESPACE, "namespace"), (&*resources::CLUSTER, "cluster")] {
         each(control, resource, None, facts, &mut |object, facts| facts.objects.extend(deleting(kind, &object))).await;
     }
@@ -361,6 +367,18 @@ fn of_work(work: &Value) -> Option<Stuck> {
     stuck("work", work, problem, seconds(since)).map(|it| Stuck { subject, ..it })
 }
 
+/// The problem of a FederatedHPA, unless its target is scaled to zero, which disables it.
+fn of_autoscaler(hpa: &Value) -> Option<Stuck> {
+    let false_ = |type_: &str| condition(hpa, type_).filter(|it| it["status"] == "False");
+    let found = false_("AbleToScale").or_else(|| false_("ScalingActive"))?;
+    let reason = found["reason"].as_str().unwrap_or("no reason given").to_owned();
+    if reason == "ScalingDisabled" {
+        return None;
+    }
+    let problem = Problem::Unscalable { reason, message: message(found) };
+    stuck("federatedhpa", hpa, problem, seconds(&found["lastTransitionTime"]))
+}
+
 async fn requests(control: &Client, facts: &mut Facts) {
     let resource =
         ApiResource::cluster("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests");
@@ -417,6 +435,15 @@ mod tests {
         let mut held = with("Applied", "False");
         held["spec"] = json!({"suspendDispatching": true});
         check(of_work(&held), "-");
+        check(of_autoscaler(&with("ScalingActive", "True")), "-");
+        check(of_autoscaler(&with("ScalingLimited", "False")), "-");
+        for type_ in ["ScalingActive", "AbleToScale"] {
+            let expected = "federatedhpa Unscalable { reason: \"R\", message: \"why\" } 20";
+            check(of_autoscaler(&with(type_, "False")), expected);
+        }
+        let mut disabled = with("ScalingActive", "False");
+        disabled["status"]["conditions"][0]["reason"] = json!("ScalingDisabled");
+        check(of_autoscaler(&disabled), "-");
         let request = json!({"metadata": metadata, "spec": {"username": "u"}});
         assert_eq!(pending(&request).map(|it| it.user), Some("u".to_owned()));
         assert!(pending(&json!({"metadata": metadata, "status": {"conditions": [{"type": "Approved"}]}})).is_none());

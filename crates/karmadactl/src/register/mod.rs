@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::join::{Member, cluster_id, create_if_absent, decoded, refuse_itself};
+use crate::removal::is_gone_by;
 use crate::{Context, resources};
 use discovery::{Described, Failed};
 use member::Preflight;
@@ -392,14 +393,10 @@ pub(crate) async fn revoke(control: &Client, cluster: &str, namespace: &str) -> 
 async fn leave(control: &Client, namespace: &ObjectKey) -> Result<(), Error> {
     delete(control, &resources::NAMESPACE, namespace).await?;
     let deadline = tokio::time::Instant::now() + NAMESPACE_GONE;
-    while tokio::time::Instant::now() < deadline {
-        let found = control.get_opt(&resources::NAMESPACE, namespace).await;
-        if found.map_err(Error::client(format!("get namespace {namespace}")))?.is_none() {
-            return Ok(());
-        }
-        tokio::time::sleep(NAMESPACE_POLL).await;
+    match is_gone_by(control, &resources::NAMESPACE, namespace, (NAMESPACE_POLL, deadline), || ()).await? {
+        true => Ok(()),
+        false => Err(Error::message(format!("namespace {namespace} is still being deleted"))),
     }
-    Err(Error::message(format!("namespace {namespace} is still being deleted")))
 }
 
 /// The key of an object of the control plane, from its metadata.

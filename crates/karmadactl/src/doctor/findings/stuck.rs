@@ -68,6 +68,12 @@ pub fn stuck(it: &Stuck, now: i64, program: &str) -> Option<Finding> {
             let evidence = format!("{since}: {reason}: {message}");
             (0, finding(severity, &object, "its last change has no effect", evidence, why))
         }
+        // Metrics of new pods are missing at first.
+        Problem::Unscalable { reason, message } => {
+            let evidence = format!("{since}: {reason}: {message}");
+            let problem = "it does not scale its target";
+            (PATIENCE, finding(Severity::Warning, &object, problem, evidence, why))
+        }
     };
     (age >= least).then_some(found)
 }

@@ -300,6 +300,19 @@ fn stuck_objects() {
             "error deployment n/web: its last change has no effect (for 4m: GetReplicasFailed: no answer) -> karmadactl why deployment/web -n n",
         ],
     );
+    let unscalable = |since: i64, expected: &[&str]| {
+        let problem = Problem::Unscalable { reason: "FailedGetResourceMetric".into(), message: "no metrics".into() };
+        let (kind, namespace, name) = ("federatedhpa".into(), "n".into(), "web".into());
+        let stuck = Stuck { kind, namespace, name, problem, since, ..Stuck::default() };
+        check(|facts| facts.objects = vec![stuck], expected);
+    };
+    unscalable(NOW - 60, &[]);
+    unscalable(
+        NOW - 240,
+        &[
+            "warning federatedhpa n/web: it does not scale its target (for 4m: FailedGetResourceMetric: no metrics) -> karmadactl why federatedhpa/web -n n",
+        ],
+    );
     check(
         |facts| facts.requests = vec![Request { name: "r".into(), user: "u".into(), since: NOW - 600 }],
         &[
