@@ -4,6 +4,8 @@ use apimachinery::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::collection_path;
+
 /// Options of lists.
 ///
 /// ```
@@ -145,7 +147,7 @@ impl DeleteOptions {
 impl ListOptions {
     /// Path and query of the list; without a `namespace`, of all namespaces.
     pub fn path(&self, resource: &ApiResource, namespace: Option<&str>) -> String {
-        self.query().after(&resource.collection_path(namespace))
+        self.query().after(&collection_path(resource, namespace))
     }
 
     /// Options that select by labels.
@@ -169,7 +171,7 @@ impl ListOptions {
 impl WatchOptions {
     /// Path and query of the watch; without a `namespace`, of all namespaces.
     pub fn path(&self, resource: &ApiResource, namespace: Option<&str>) -> String {
-        self.query().after(&resource.collection_path(namespace))
+        self.query().after(&collection_path(resource, namespace))
     }
 
     pub(crate) fn query(&self) -> Query {

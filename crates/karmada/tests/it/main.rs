@@ -45,6 +45,7 @@ mod karmadactl_get;
 mod karmadactl_join;
 mod karmadactl_kubectl;
 mod karmadactl_many;
+mod karmadactl_names;
 mod karmadactl_nonsense;
 mod karmadactl_objects;
 mod karmadactl_read;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use apimachinery::ApiResource;
+use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, ListOptions};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -131,7 +131,6 @@ async fn unmanaged(
 
 /// The URL of an object in a member, for `kubectl delete --raw`.
 pub fn proxied(cluster: &str, resource: &ApiResource, id: &Id) -> String {
-    let namespace = Some(id.namespace.as_str()).filter(|it| !it.is_empty());
-    let collection = resource.collection_path(namespace);
-    format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{collection}/{}", id.name)
+    let path = client::object_path(resource, &ObjectKey::namespaced(id.namespace.as_str(), id.name.as_str()));
+    format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{path}")
 }
