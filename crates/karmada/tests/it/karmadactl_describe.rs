@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::fleet::{Fleet, Ran, proxied, until};
 
-const OBJECTS: [&str; 15] = [
+const OBJECTS: [&str; 35] = [
     "ns/shop",
     "ns/default",
     "cm/c",
@@ -22,6 +22,26 @@ const OBJECTS: [&str; 15] = [
     "pod/db-0",
     "node/member1-node-1",
     "node/member1-node-2",
+    "role/r",
+    "role/empty",
+    "rolebinding/rb",
+    "clusterrole/cr",
+    "clusterrolebinding/crb",
+    "sa/sa",
+    "quota/q",
+    "quota/scoped",
+    "limitrange/l",
+    "priorityclass/pc",
+    "sc/sc",
+    "pdb/pdb",
+    "pdb/least",
+    "cronjob/cj",
+    "hpa/hpa",
+    "ing/ing",
+    "ing/default",
+    "netpol/np",
+    "netpol/all",
+    "svc/alone",
 ];
 
 /// The real kubectl against the member, through the control plane.
@@ -64,7 +84,8 @@ async fn pages_of_built_in_kinds_are_kubectls() {
     }
     let mut different = Vec::new();
     let web = kubectl(&fleet, &["get", "pods", "-l", "app=web", "-o", "name"]).await.ok();
-    for object in OBJECTS.into_iter().chain(web.lines()) {
+    let sets = kubectl(&fleet, &["get", "replicasets", "-l", "app=web", "-o", "name"]).await.ok();
+    for object in OBJECTS.into_iter().chain(web.lines()).chain(sets.lines()) {
         // Until both have read the same state.
         let pages = until(object, async || {
             let from_kubectl = kubectl(&fleet, &["describe", object]).await.ok();

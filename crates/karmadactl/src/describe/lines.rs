@@ -1,11 +1,21 @@
 //! Lines of cells, aligned as Go's tabwriter does.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::table::printable;
 
-/// Longer annotations begin on a new line.
+/// Longer annotations begin on a new line, and are cut there.
 const LONG: usize = 140;
+
+/// As kubectl cuts the line of an annotation.
+fn shortened(line: &str) -> Cow<'_, str> {
+    match line.char_indices().nth(LONG - 2) {
+        Some((end, _)) => format!("{}...", &line[..end]).into(),
+        None => line.into(),
+    }
+}
 
 /// Lines of cells: a column ends at a line that lacks it.
 #[derive(Debug, Default)]
@@ -42,12 +52,16 @@ impl Lines {
             if key == crate::apply::LAST_APPLIED {
                 continue;
             }
-            let value = printable(&apimachinery::jsonpath::shown(value));
-            if sign == ": " && key.len() + value.len() > LONG {
+            let value = apimachinery::jsonpath::shown(value);
+            let value = value.strip_suffix('\n').unwrap_or(&value);
+            let is_long = key.len() + value.len() + 2 > LONG || value.contains('\n');
+            if sign == ": " && is_long {
                 self.pair(level, label, &format!("{key}:"));
-                self.pair(level, "", &format!("  {value}"));
+                for line in value.split('\n').map(printable) {
+                    self.pair(level, "", &format!("  {}", shortened(&line)));
+                }
             } else {
-                self.pair(level, label, &format!("{key}{sign}{value}"));
+                self.pair(level, label, &format!("{key}{sign}{}", printable(value)));
             }
             label = "";
         }
@@ -89,5 +103,31 @@ impl Lines {
             (start..end).for_each(|line| widths[line][column] = width);
             start = end;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn long_annotations_are_cut() {
+        let mut lines = Lines::default();
+        let annotations = json!({"a": "x".repeat(200), "b": "1\n2\n", "c": "y".repeat(137), "d": "y".repeat(138)});
+        lines.map(0, "A:", &annotations, ": ");
+        let indent = "    ";
+        let expected = [
+            "A:  a:".to_owned(),
+            format!("{indent}  {}...", "x".repeat(138)),
+            format!("{indent}b:"),
+            format!("{indent}  1"),
+            format!("{indent}  2"),
+            format!("{indent}c: {}", "y".repeat(137)),
+            format!("{indent}d:"),
+            format!("{indent}  {}", "y".repeat(138)),
+        ];
+        assert_eq!(lines.render().lines().collect::<Vec<_>>(), expected);
     }
 }

@@ -36,6 +36,8 @@ pub async fn of(context: &Context, client: &Client, item: &Item, object: &Value)
             Need::Slices => related.slices = found,
             Need::Quotas => related.quotas = found,
             Need::Limits => related.limits = found,
+            Need::Secrets => related.secrets = found,
+            Need::Services => related.services = found,
             Need::Lease => {}
         }
     }
@@ -66,15 +68,18 @@ async fn list(
         Need::ReplicaSets => {
             (ApiResource::namespaced("apps", "v1", "ReplicaSet", "replicasets"), of_workload(), namespace)
         }
+        Need::Services => (ApiResource::namespaced("", "v1", "Service", "services"), None, namespace),
         Need::Slices => (
             ApiResource::namespaced("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
-            Some(format!("kubernetes.io/service-name={}", item.key.name())),
+            // Those of an Ingress are of any Service.
+            (item.resource.kind == "Service").then(|| format!("kubernetes.io/service-name={}", item.key.name())),
             namespace,
         ),
         Need::Quotas => {
             let resource = ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas");
             (resource, None, Some(item.key.name()))
         }
+        Need::Secrets => (ApiResource::namespaced("", "v1", "Secret", "secrets"), None, namespace),
         Need::Lease => return Ok(Vec::new()),
         Need::Limits => (ApiResource::namespaced("", "v1", "LimitRange", "limitranges"), None, Some(item.key.name())),
     };

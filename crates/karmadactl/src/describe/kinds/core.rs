@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::super::lines::Lines;
-use super::{Related, entries, items, text, values};
+use super::{Related, entries, items, limits, pairs, text, values};
 
 fn head(lines: &mut Lines, metadata: &Value) {
     lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
@@ -105,15 +105,16 @@ fn ports(lines: &mut Lines, spec: &Value, related: &Related) {
         if let Some(node) = port["nodePort"].as_i64().filter(|it| *it > 0) {
             lines.text(0, &format!("NodePort:\t{name}\t{node}/{protocol}"));
         }
-        lines.text(0, &format!("Endpoints:\t{}", endpoints(&port["name"], related)));
+        lines.text(0, &format!("Endpoints:\t{}", endpoints(&port["name"], &related.slices)));
     }
 }
 
 /// The ready addresses of a port in the Service's slices; three at most are printed.
-fn endpoints(port: &Value, related: &Related) -> String {
+pub fn endpoints<'s>(port: &Value, slices: impl IntoIterator<Item = &'s Value>) -> String {
     const SHOWN: usize = 3;
-    let mut found = Vec::new();
-    for slice in &related.slices {
+    let (mut found, mut has_slices) = (Vec::new(), false);
+    for slice in slices {
+        has_slices = true;
         let name = |value: &Value| text(value);
         for known in items(&slice["ports"]).filter(|it| name(&it["name"]) == name(port)) {
             let ready = items(&slice["endpoints"]).filter(|it| it["conditions"]["ready"] != false);
@@ -124,15 +125,13 @@ fn endpoints(port: &Value, related: &Related) -> String {
             }));
         }
     }
+    if !has_slices {
+        return "<none>".to_owned();
+    }
     let more = found.len().saturating_sub(SHOWN);
     found.truncate(SHOWN);
     let shown = found.join(",");
     if more > 0 { format!("{shown} + {more} more...") } else { shown }
-}
-
-fn pairs(map: &Value) -> String {
-    let pairs: Vec<String> = entries(map).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
 }
 
 pub fn namespace(lines: &mut Lines, object: &Value, related: &Related) {
@@ -149,6 +148,7 @@ pub fn namespace(lines: &mut Lines, object: &Value, related: &Related) {
     }
     for quota in &related.quotas {
         lines.text(1, &format!("Name:\t{}", text(&quota["metadata"]["name"])));
+        limits::scopes(lines, quota, 1, "");
         lines.text(1, "Resource\tUsed\tHard");
         lines.text(1, "--------\t---\t---");
         for (name, hard) in entries(&quota["status"]["hard"]) {
@@ -161,18 +161,7 @@ pub fn namespace(lines: &mut Lines, object: &Value, related: &Related) {
         return lines.text(0, "No LimitRange resource.");
     }
     lines.text(0, "Resource Limits");
-    lines.text(0, " Type\tResource\tMin\tMax\tDefault Request\tDefault Limit\tMax Limit/Request Ratio");
-    lines.text(0, " ----\t--------\t---\t---\t---------------\t-------------\t-----------------------");
-    for limit in related.limits.iter().flat_map(|it| items(&it["spec"]["limits"])) {
-        let columns = ["min", "max", "defaultRequest", "default", "maxLimitRequestRatio"];
-        let mut names: Vec<String> = columns.iter().flat_map(|it| entries(&limit[*it])).map(|(name, _)| name).collect();
-        names.sort();
-        names.dedup();
-        for name in names {
-            let cells = columns.map(|column| limit[column][&name].as_str().unwrap_or("-").to_owned());
-            lines.text(0, &format!(" {}\t{name}\t{}", text(&limit["type"]), cells.join("\t")));
-        }
-    }
+    limits::table(lines, " ", &related.limits);
 }
 
 pub fn claim(lines: &mut Lines, object: &Value, related: &Related) {

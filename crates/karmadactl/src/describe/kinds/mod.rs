@@ -1,8 +1,13 @@
 //! The pages of built-in kinds with a special layout in kubectl. Pure: other data of a page is in [`Related`].
 
+mod access;
 mod core;
+mod ingress;
+mod limits;
+mod network_policy;
 mod node;
 mod pods;
+mod scaling;
 mod workloads;
 
 use apimachinery::selector::Selector;
@@ -19,6 +24,8 @@ pub struct Related {
     pub slices: Vec<Value>,
     pub quotas: Vec<Value>,
     pub limits: Vec<Value>,
+    pub secrets: Vec<Value>,
+    pub services: Vec<Value>,
     /// The Lease of a node, or why it could not be read.
     pub lease: Option<Result<Value, String>>,
 }
@@ -31,6 +38,8 @@ pub enum Need {
     Slices,
     Quotas,
     Limits,
+    Secrets,
+    Services,
     Lease,
 }
 
@@ -38,11 +47,19 @@ pub enum Need {
 pub fn needs(group: &str, kind: &str) -> Option<&'static [Need]> {
     Some(match (group, kind) {
         ("apps", "Deployment") => &[Need::ReplicaSets],
-        ("apps", "StatefulSet" | "DaemonSet") | ("", "PersistentVolumeClaim") => &[Need::Pods],
+        ("apps", "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("", "PersistentVolumeClaim") => &[Need::Pods],
         ("", "Node") => &[Need::Pods, Need::Lease],
         ("", "Service") => &[Need::Slices],
         ("", "Namespace") => &[Need::Quotas, Need::Limits],
-        ("batch", "Job") | ("", "Pod" | "ConfigMap" | "Secret") => &[],
+        ("", "ServiceAccount") => &[Need::Secrets],
+        ("networking.k8s.io", "Ingress") => &[Need::Services, Need::Slices],
+        ("batch", "Job" | "CronJob") | ("", "Pod" | "ConfigMap" | "Secret" | "ResourceQuota" | "LimitRange") => &[],
+        ("rbac.authorization.k8s.io", _)
+        | ("policy", "PodDisruptionBudget")
+        | ("scheduling.k8s.io", "PriorityClass")
+        | ("storage.k8s.io", "StorageClass")
+        | ("networking.k8s.io", "NetworkPolicy") => &[],
+        ("autoscaling", "HorizontalPodAutoscaler") => &[],
         _ => return None,
     })
 }
@@ -54,7 +71,20 @@ pub fn page(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp
         "Deployment" => workloads::deployment(lines, object, related),
         "StatefulSet" => workloads::stateful_set(lines, object, related),
         "DaemonSet" => workloads::daemon_set(lines, object, related),
+        "ReplicaSet" => workloads::replica_set(lines, object, related),
         "Job" => workloads::job(lines, object),
+        "CronJob" => workloads::cron_job(lines, object),
+        "Role" | "ClusterRole" => access::role(lines, object),
+        "RoleBinding" | "ClusterRoleBinding" => access::binding(lines, object),
+        "ServiceAccount" => access::service_account(lines, object, related),
+        "ResourceQuota" => limits::quota(lines, object),
+        "LimitRange" => limits::limit_range(lines, object),
+        "PodDisruptionBudget" => limits::disruption_budget(lines, object),
+        "PriorityClass" => limits::priority_class(lines, object),
+        "StorageClass" => limits::storage_class(lines, object),
+        "HorizontalPodAutoscaler" => scaling::autoscaler(lines, object),
+        "Ingress" => ingress::ingress(lines, object, related),
+        "NetworkPolicy" => network_policy::network_policy(lines, object),
         "Node" => node::node(lines, object, related, now),
         "Pod" => pods::pod(lines, object),
         "Service" => core::service(lines, object, related),
@@ -63,7 +93,9 @@ pub fn page(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp
         "ConfigMap" => core::config_map(lines, object),
         _ => core::secret(lines, object),
     }
-    !matches!(kind, "Secret" | "Namespace")
+    !matches!(kind, "Secret" | "Namespace" | "ResourceQuota" | "LimitRange" | "NetworkPolicy")
+        && !kind.ends_with("Role")
+        && !kind.ends_with("RoleBinding")
 }
 
 fn text(value: &Value) -> String {
@@ -91,10 +123,16 @@ fn entries(map: &Value) -> Vec<(String, String)> {
     pairs
 }
 
+/// `a=b,c=d`
+fn pairs(map: &Value) -> String {
+    let pairs: Vec<String> = entries(map).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+}
+
 fn selector(selector: &Value) -> String {
     let parsed = serde_json::from_value(selector.clone()).ok();
     let parsed = parsed.and_then(|it| Selector::from_label_selector(&it).ok());
-    parsed.map_or_else(|| "<none>".to_owned(), |it| it.to_string())
+    parsed.map(|it| it.to_string()).filter(|it| !it.is_empty()).unwrap_or_else(|| "<none>".to_owned())
 }
 
 fn seconds(time: &Value) -> Option<i64> {

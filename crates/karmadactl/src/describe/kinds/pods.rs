@@ -109,9 +109,9 @@ pub fn pod(lines: &mut Lines, pod: &Value) {
         lines.text(0, &format!("Controlled By:\t{}/{}", text(&owner["kind"]), text(&owner["name"])));
     }
     if items(&spec["initContainers"]).next().is_some() {
-        containers(lines, 0, "Init Containers:", &spec["initContainers"], Some(&status["initContainerStatuses"]));
+        containers(lines, 0, "Init Containers:", &spec["initContainers"], Some((pod, "initContainerStatuses")));
     }
-    containers(lines, 0, "Containers:", &spec["containers"], Some(&status["containerStatuses"]));
+    containers(lines, 0, "Containers:", &spec["containers"], Some((pod, "containerStatuses")));
     if items(&status["conditions"]).next().is_some() {
         lines.text(0, "Conditions:");
         lines.text(1, "Type\tStatus");
@@ -126,8 +126,9 @@ pub fn pod(lines: &mut Lines, pod: &Value) {
     placement(lines, 0, spec);
 }
 
-/// Containers; with statuses they are those of a pod.
-fn containers(lines: &mut Lines, level: usize, label: &str, containers: &Value, statuses: Option<&Value>) {
+/// Containers of a template, or of a pod with the field of their statuses.
+fn containers(lines: &mut Lines, level: usize, label: &str, containers: &Value, of: Option<(&Value, &str)>) {
+    let statuses = of.map(|(pod, field)| &pod["status"][field]);
     lines.text(level, label);
     // Templates indent by one blank.
     let name_indent = if level == 0 { "  " } else { " " };
@@ -159,7 +160,7 @@ fn containers(lines: &mut Lines, level: usize, label: &str, containers: &Value, 
                 lines.text(2, &format!("{label}\t{}", probe(&container[field])));
             }
         }
-        environment(lines, container);
+        environment(lines, container, of.map(|(pod, _)| pod));
         mounts(lines, container);
     }
 }
@@ -259,7 +260,7 @@ fn probe(probe: &Value) -> String {
     format!("unknown {attributes}")
 }
 
-fn environment(lines: &mut Lines, container: &Value) {
+fn environment(lines: &mut Lines, container: &Value, pod: Option<&Value>) {
     let sources: Vec<&Value> = items(&container["envFrom"]).collect();
     if !sources.is_empty() {
         lines.text(2, "Environment Variables from:");
@@ -282,11 +283,25 @@ fn environment(lines: &mut Lines, container: &Value) {
     }
     lines.text(2, "Environment:");
     for variable in variables {
-        variable_lines(lines, container, variable);
+        variable_lines(lines, container, variable, pod);
     }
 }
 
-fn variable_lines(lines: &mut Lines, container: &Value, variable: &Value) {
+/// The value of a field of a pod's metadata; others are known to its node only.
+fn field_of(pod: &Value, path: &str) -> String {
+    let metadata = &pod["metadata"];
+    let key = |map: &str| path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']");
+    match path {
+        "metadata.name" | "metadata.namespace" | "metadata.uid" => text(&metadata[&path["metadata.".len()..]]),
+        _ => match (key("metadata.labels"), key("metadata.annotations")) {
+            (Some(key), _) => text(&metadata["labels"][key]),
+            (_, Some(key)) => text(&metadata["annotations"][key]),
+            _ => String::new(),
+        },
+    }
+}
+
+fn variable_lines(lines: &mut Lines, container: &Value, variable: &Value, pod: Option<&Value>) {
     let name = text(&variable["name"]);
     let from = &variable["valueFrom"];
     let optional = |reference: &Value| reference["optional"] == true;
@@ -298,7 +313,9 @@ fn variable_lines(lines: &mut Lines, container: &Value, variable: &Value) {
     } else if from["fieldRef"].is_object() {
         let field = &from["fieldRef"];
         let version = field["apiVersion"].as_str().unwrap_or("v1");
-        lines.text(3, &format!("{name}:\t ({version}:{})", text(&field["fieldPath"])));
+        let path = text(&field["fieldPath"]);
+        let value = pod.map(|pod| field_of(pod, &path)).unwrap_or_default();
+        lines.text(3, &format!("{name}:\t{value} ({version}:{path})"));
     } else if from["resourceFieldRef"].is_object() {
         let field = text(&from["resourceFieldRef"]["resource"]);
         let amount = container["resources"].pointer(&format!("/{}", field.replace('.', "/")));

@@ -49,8 +49,11 @@ pub fn deployment(lines: &mut Lines, object: &Value, related: &Related) {
         let sets: Vec<String> = sets.iter().map(one).collect();
         if sets.is_empty() { "<none>".to_owned() } else { sets.join(", ") }
     };
-    lines.text(0, &format!("OldReplicaSets:\t{}", shown(old)));
-    lines.text(0, &format!("NewReplicaSet:\t{}", shown(new)));
+    // A template in the control plane has none.
+    if !old.is_empty() || !new.is_empty() {
+        lines.text(0, &format!("OldReplicaSets:\t{}", shown(old)));
+        lines.text(0, &format!("NewReplicaSet:\t{}", shown(new)));
+    }
 }
 
 /// The ReplicaSets of earlier revisions, and that of the newest.
@@ -84,6 +87,59 @@ fn pods_status(lines: &mut Lines, object: &Value, related: &Related) {
         0,
         &format!("Pods Status:\t{running} Running / {waiting} Waiting / {succeeded} Succeeded / {failed} Failed"),
     );
+}
+
+fn controller(lines: &mut Lines, metadata: &Value) {
+    if let Some(owner) = items(&metadata["ownerReferences"]).find(|it| it["controller"] == true) {
+        lines.text(0, &format!("Controlled By:\t{}/{}", text(&owner["kind"]), text(&owner["name"])));
+    }
+}
+
+pub fn replica_set(lines: &mut Lines, object: &Value, related: &Related) {
+    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+    lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
+    lines.text(0, &format!("Namespace:\t{}", text(&metadata["namespace"])));
+    lines.text(0, &format!("Selector:\t{}", selector(&spec["selector"])));
+    lines.map(0, "Labels:", &metadata["labels"], "=");
+    lines.map(0, "Annotations:", &metadata["annotations"], ": ");
+    controller(lines, metadata);
+    let (now, desired) = (number(&object["status"]["replicas"]), spec["replicas"].as_i64().unwrap_or(1));
+    lines.text(0, &format!("Replicas:\t{now} current / {desired} desired"));
+    pods_status(lines, object, related);
+    pods::template(lines, &spec["template"]);
+}
+
+pub fn cron_job(lines: &mut Lines, object: &Value) {
+    let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+    let job = &spec["jobTemplate"]["spec"];
+    let set = |value: &Value| value.as_i64().map_or_else(|| "<unset>".to_owned(), |it| it.to_string());
+    lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
+    lines.text(0, &format!("Namespace:\t{}", text(&metadata["namespace"])));
+    lines.map(0, "Labels:", &metadata["labels"], "=");
+    lines.map(0, "Annotations:", &metadata["annotations"], ": ");
+    lines.text(0, &format!("Schedule:\t{}", text(&spec["schedule"])));
+    lines.text(0, &format!("Concurrency Policy:\t{}", text(&spec["concurrencyPolicy"])));
+    let suspended = spec["suspend"].as_bool();
+    let suspended = suspended.map_or("<unset>", |it| if it { "True" } else { "False" });
+    lines.text(0, &format!("Suspend:\t{suspended}"));
+    lines.text(0, &format!("Successful Job History Limit:\t{}", set(&spec["successfulJobsHistoryLimit"])));
+    lines.text(0, &format!("Failed Job History Limit:\t{}", set(&spec["failedJobsHistoryLimit"])));
+    let deadline = spec["startingDeadlineSeconds"].as_i64();
+    let deadline = deadline.map_or_else(|| "<unset>".to_owned(), |it| format!("{it}s"));
+    lines.text(0, &format!("Starting Deadline Seconds:\t{deadline}"));
+    let selected = if job["selector"].is_null() { "<unset>".to_owned() } else { selector(&job["selector"]) };
+    lines.text(0, &format!("Selector:\t{selected}"));
+    lines.text(0, &format!("Parallelism:\t{}", set(&job["parallelism"])));
+    lines.text(0, &format!("Completions:\t{}", set(&job["completions"])));
+    if let Some(deadline) = job["activeDeadlineSeconds"].as_i64() {
+        lines.text(0, &format!("Active Deadline Seconds:\t{deadline}s"));
+    }
+    pods::template(lines, &job["template"]);
+    let last = status["lastScheduleTime"].as_str().map_or_else(|| "<unset>".to_owned(), rfc1123);
+    lines.text(0, &format!("Last Schedule Time:\t{last}"));
+    let active: Vec<String> = items(&status["active"]).map(|it| text(&it["name"])).collect();
+    let active = if active.is_empty() { "<none>".to_owned() } else { active.join(", ") };
+    lines.text(0, &format!("Active Jobs:\t{active}"));
 }
 
 pub fn stateful_set(lines: &mut Lines, object: &Value, related: &Related) {
@@ -145,9 +201,7 @@ pub fn job(lines: &mut Lines, object: &Value) {
     lines.text(0, &format!("Selector:\t{}", selector(&spec["selector"])));
     lines.map(0, "Labels:", &metadata["labels"], "=");
     lines.map(0, "Annotations:", &metadata["annotations"], ": ");
-    if let Some(owner) = items(&metadata["ownerReferences"]).find(|it| it["controller"] == true) {
-        lines.text(0, &format!("Controlled By:\t{}/{}", text(&owner["kind"]), text(&owner["name"])));
-    }
+    controller(lines, metadata);
     lines.text(0, &format!("Parallelism:\t{}", number(&spec["parallelism"])));
     let completions = spec["completions"].as_i64().map_or_else(|| "<unset>".to_owned(), |it| it.to_string());
     lines.text(0, &format!("Completions:\t{completions}"));
