@@ -113,7 +113,12 @@ fn render_status(status: &Status) -> String {
         && let Some(details) = &status.details
         && !details.causes.is_empty()
     {
-        let causes: Vec<String> = details.causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let mut causes: Vec<String> = Vec::new();
+        for cause in details.causes.iter().map(|it| format!("{}: {}", it.field, it.message)) {
+            if !causes.contains(&cause) {
+                causes.push(cause);
+            }
+        }
         let subject = match details.kind.is_empty() && details.name.is_empty() {
             true => "The request".to_owned(),
             false => format!("The {} \"{}\"", details.kind, details.name),
@@ -130,6 +135,10 @@ fn render_status(status: &Status) -> String {
 }
 
 fn refusal(status: &Status) -> String {
+    let names_object = status.details.as_ref().is_some_and(|it| !(it.kind.is_empty() && it.name.is_empty()));
+    if status.is(apimachinery::StatusReason::Invalid) && !names_object {
+        return format!("The request is invalid: {}", status.message);
+    }
     match status.reason.as_str() {
         "" => format!("Error from server: {}", status.message),
         reason => format!("Error from server ({reason}): {}", status.message),
@@ -138,6 +147,8 @@ fn refusal(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -148,5 +159,22 @@ mod tests {
             "Error from server (NotFound): clusters.cluster.karmada.io \"nosuch\" not found\n"
         );
         assert_eq!(Error::message("cluster name is required").render(), "error: cluster name is required\n");
+    }
+
+    #[test]
+    fn invalid_requests_read_like_kubectls() {
+        let cause = |message: &str| json!({"field": "metadata.labels", "message": message});
+        let invalid = |details: serde_json::Value| {
+            let tree = json!({"reason": "Invalid", "code": 422, "message": "why", "details": details});
+            Error::Server(Box::new(serde_json::from_value(tree).expect("a Status"))).render()
+        };
+        assert_eq!(invalid(json!({})), "The request is invalid: why\n");
+        let named = |causes: &[&str]| {
+            let causes: Vec<serde_json::Value> = causes.iter().map(|it| cause(it)).collect();
+            invalid(json!({"kind": "ConfigMap", "name": "a", "causes": causes}))
+        };
+        assert_eq!(named(&["x", "x"]), "The ConfigMap \"a\" is invalid: metadata.labels: x\n");
+        let both = "The ConfigMap \"a\" is invalid: \n* metadata.labels: x\n* metadata.labels: y\n";
+        assert_eq!(named(&["x", "y", "x"]), both);
     }
 }

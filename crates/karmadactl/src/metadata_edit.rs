@@ -146,7 +146,8 @@ fn run<'a>(
             return Err(Error::message("--resource-version may only be used with a single resource"));
         }
         let mut errors = found.errors;
-        let several = found.items.len() > 1;
+        let is_selection = args.all || !args.selector.is_empty() || !args.field_selector.is_empty();
+        let several = is_selection || found.items.len() > 1;
         let options = WriteOptions {
             field_manager: if manager.is_empty() { subject.default_manager().into() } else { manager.to_owned() },
             dry_run: dry_run == DryRun::Server,
@@ -202,10 +203,8 @@ fn check(subject: Subject, args: &MetadataArgs, resources: &[String], changes: &
         return refused("--list and --output may not be specified together".into());
     }
     for (key, value) in &changes.set {
-        let mut wrong = names::is_qualified_name(key);
-        if subject == Subject::Labels {
-            wrong.extend(names::is_label_value(value));
-        }
+        // Keys are checked by the server, which names the object.
+        let wrong = if subject == Subject::Labels { names::is_label_value(value) } else { Vec::new() };
         if let Some(why) = wrong.first() {
             return refused(format!("invalid {word} value: \"{key}={value}\": {why}"));
         }
@@ -237,7 +236,7 @@ impl Command<'_> {
         let before = current(self.subject, &live);
         let mut after = before.clone();
         let missing = changed(self.subject, &mut after, changes, self.args.overwrite)?;
-        for key in missing {
+        for key in missing.into_iter().filter(|_| self.subject == Subject::Labels) {
             self.context.print(&format!("{} {key:?} not found.\n", self.subject.word()));
         }
         if self.args.list {
@@ -333,7 +332,8 @@ fn listed(subject: Subject, item: &Item, values: &Map<String, Value>, several: b
     let mut text = String::new();
     let indent = if several { " " } else { "" };
     if several {
-        text.push_str(&format!("Listing {} for {}:\n", subject.field(), item.shown()));
+        let (kind, group, name) = (&item.resource.kind, &item.resource.group, &item.key.name);
+        text.push_str(&format!("Listing {} for {kind}.{group}/{name}:\n", subject.field()));
     }
     for (key, value) in values {
         text.push_str(&format!("{indent}{key}={}\n", value.as_str().unwrap_or_default()));

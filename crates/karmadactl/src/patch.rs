@@ -80,7 +80,7 @@ pub fn run<'a>(context: &'a Context, args: &'a PatchArgs) -> BoxFuture<'a, Resul
         }
         for item in found.items {
             match one(context, &client, args, &item, (content_type, &patch), dry_run).await {
-                Ok((object, operation)) => printer.done(context, &item.shown(), operation, &object)?,
+                Ok((object, operation)) => printer.done(context, &shown(&item, &object), operation, &object)?,
                 Err(error) => errors.push(error),
             }
         }
@@ -88,16 +88,26 @@ pub fn run<'a>(context: &'a Context, args: &'a PatchArgs) -> BoxFuture<'a, Resul
     })
 }
 
+/// The name of the returned object, which a subresource may show in another kind, such as a Scale.
+fn shown(item: &Item, object: &Value) -> String {
+    let (kind, version) = (object["kind"].as_str().unwrap_or_default(), object["apiVersion"].as_str());
+    if kind.is_empty() || kind == item.resource.kind {
+        return item.shown();
+    }
+    let group = version.and_then(|it| it.split_once('/')).map_or_else(String::new, |(group, _)| format!(".{group}"));
+    format!("{}{group}/{}", kind.to_lowercase(), item.key.name)
+}
+
 /// The patch of the flags.
 fn document(args: &PatchArgs) -> Result<Value, Error> {
     let text = match (args.patch.as_str(), args.patch_file.as_str()) {
         ("", "") => {
-            return Err(Error::arguments("Must specify --patch or --patch-file containing the contents of the patch"));
+            return Err(Error::message("must specify --patch or --patch-file containing the contents of the patch"));
         }
         ("", file) => std::fs::read_to_string(file)
             .map_err(|error| Error::message(format!("unable to read patch file: {file}: {error}")))?,
         (text, "") => text.to_owned(),
-        _ => return Err(Error::arguments("Cannot specify --patch and --patch-file together")),
+        _ => return Err(Error::message("cannot specify --patch and --patch-file together")),
     };
     yaml::to_json_value(text.as_bytes()).map_err(|error| Error::message(format!("unable to parse {text:?}: {error}")))
 }

@@ -67,9 +67,7 @@ async fn objects_are_created_patched_labelled_and_deleted() {
     desk.check(
         "patch cm a",
         expect![[r#"
-        E|error: Must specify --patch or --patch-file containing the contents of the patch
-        E|Usage: karmadactl patch (-f FILENAME | TYPE NAME) [-p PATCH|--patch-file FILE] [options]
-        E|See 'karmadactl patch --help' for usage.
+        E|error: must specify --patch or --patch-file containing the contents of the patch
         rc=1
     "#]],
     )

@@ -142,9 +142,16 @@ fn add(source: &str, mut document: Value, manifests: &mut Vec<Manifest>) -> Resu
             return Err(missing(name, &document));
         }
     }
-    let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-    if is_list && let Some(items) = answers::take_items(&mut document) {
-        return items.into_iter().try_for_each(|item| {
+    // A typed list, as servers return it, names the type of its items only once.
+    let of_items = document["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).map(str::to_owned);
+    if let Some(kind) = of_items
+        && let Some(items) = answers::take_items(&mut document)
+    {
+        return items.into_iter().try_for_each(|mut item| {
+            if let Some(fields) = item.as_object_mut().filter(|_| !kind.is_empty()) {
+                fields.entry("kind").or_insert_with(|| kind.clone().into());
+                fields.entry("apiVersion").or_insert_with(|| document["apiVersion"].clone());
+            }
             if item["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) && item["items"].is_array() {
                 return Err(Error::message(format!("{source}: a List holds another List")));
             }
@@ -200,6 +207,10 @@ mod tests {
         let items = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{object}]}}"#);
         check(&items, "ConfigMap/\"a\"");
         check(&format!("---\n{items}\n---\napiVersion: v1\nkind: Secret\n"), "ConfigMap/\"a\" Secret/null");
+        let typed = r#"{"apiVersion":"v1","kind":"SecretList","items":[{"metadata":{"name":"a"}}]}"#;
+        check(typed, "Secret/\"a\"");
+        let untyped = r#"{"apiVersion":"v1","kind":"List","items":[{"a":1}]}"#;
+        check(untyped, r#"error validating "f": Object 'Kind' is missing in '{"a":1}'"#);
         check("a: 1", r#"error validating "f": Object 'Kind' is missing in '{"a":1}'"#);
         check("kind: A", r#"error validating "f": Object 'apiVersion' is missing in '{"kind":"A"}'"#);
     }
