@@ -16,7 +16,7 @@ use apimachinery::{ApiResource, ObjectKey};
 /// assert_eq!(path, "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:my%20role%3F");
 /// ```
 pub fn object_path(resource: &ApiResource, key: &ObjectKey) -> String {
-    format!("{}/{}", collection_path(resource, key.namespace()), escaped(&key.name))
+    format!("{}/{}", collection_path(resource, key.namespace()), escaped(key.name()))
 }
 
 /// The URL path of a collection, as [`ApiResource::collection_path`], with the namespace escaped: references in objects

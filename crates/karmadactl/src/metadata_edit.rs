@@ -332,7 +332,7 @@ fn listed(subject: Subject, item: &Item, values: &Map<String, Value>, several: b
     let mut text = String::new();
     let indent = if several { " " } else { "" };
     if several {
-        let (kind, group, name) = (&item.resource.kind, &item.resource.group, &item.key.name);
+        let (kind, group, name) = (&item.resource.kind, &item.resource.group, item.key.name());
         text.push_str(&format!("Listing {} for {kind}.{group}/{name}:\n", subject.field()));
     }
     for (key, value) in values {

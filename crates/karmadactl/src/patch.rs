@@ -95,7 +95,7 @@ fn shown(item: &Item, object: &Value) -> String {
         return item.shown();
     }
     let group = version.and_then(|it| it.split_once('/')).map_or_else(String::new, |(group, _)| format!(".{group}"));
-    format!("{}{group}/{}", kind.to_lowercase(), item.key.name)
+    format!("{}{group}/{}", kind.to_lowercase(), item.key.name())
 }
 
 /// The patch of the flags.
