@@ -1,6 +1,8 @@
 //! Names of groups, versions, kinds and resources.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::fmt::Write as _;
 use std::str::FromStr;
 
 /// An API group and version. The core group is the empty string.
@@ -185,20 +187,46 @@ impl ApiResource {
         self.path(namespace, ["", ""])
     }
 
-    /// The URL path of one object.
+    /// The URL path of one object. Names of roles may contain any character except `/` and `%`, and references in objects
+    /// and flags may have any text: without escapes, a `?` in a name would request another object.
+    ///
+    /// ```
+    /// use apimachinery::{ApiResource, ObjectKey};
+    ///
+    /// let roles = ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles");
+    /// let path = roles.object_path(&ObjectKey::cluster("system:my role?"));
+    /// assert_eq!(path, "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:my%20role%3F");
+    /// ```
     pub fn object_path(&self, key: &crate::ObjectKey) -> String {
-        self.path(key.namespace(), ["/", key.name()])
+        self.path(key.namespace(), ["/", &escaped(key.name())])
     }
 
     fn path(&self, namespace: Option<&str>, end: [&str; 2]) -> String {
         let root = if self.group.is_empty() { ["/api", "", ""] } else { ["/apis", "/", &self.group] };
         let (between, namespace) = match namespace.filter(|_| self.namespaced) {
-            Some(namespace) => ("/namespaces/", namespace),
-            None => ("", ""),
+            Some(namespace) => ("/namespaces/", escaped(namespace)),
+            None => ("", "".into()),
         };
-        let parts = [root[0], root[1], root[2], "/", &self.version, between, namespace, "/", &self.plural];
+        let parts = [root[0], root[1], root[2], "/", &self.version, between, &namespace, "/", &self.plural];
         [&parts[..], &end[..]].concat().concat()
     }
+}
+
+/// A segment of a path. What RFC 3986 permits there stays as it is, except `%`.
+fn escaped(segment: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte);
+    if segment.bytes().all(is_plain) {
+        return Cow::Borrowed(segment);
+    }
+    let mut escaped = String::with_capacity(segment.len() + 8);
+    for byte in segment.bytes() {
+        match is_plain(byte) {
+            true => escaped.push(char::from(byte)),
+            // Writing to a String cannot fail.
+            false => drop(write!(escaped, "%{byte:02X}")),
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 #[cfg(test)]
@@ -211,5 +239,23 @@ mod tests {
             assert_eq!(text.parse::<GroupVersion>().map(|gv| gv.to_string()).as_deref(), Ok(text));
         }
         assert!("a/b/c".parse::<GroupVersion>().is_err());
+    }
+
+    #[test]
+    fn names_cannot_leave_their_segment() {
+        let pods = ApiResource::namespaced("", "v1", "Pod", "pods");
+        for (name, expected) in [
+            ("web-1.a", "web-1.a"),
+            ("system:a@b", "system:a@b"),
+            ("a?dryRun=All", "a%3FdryRun=All"),
+            ("a/../b#c", "a%2F..%2Fb%23c"),
+            ("50%", "50%25"),
+            ("r\u{f4}le\n", "r%C3%B4le%0A"),
+        ] {
+            let path = pods.object_path(&crate::ObjectKey::namespaced("n", name));
+            assert_eq!(path, format!("/api/v1/namespaces/n/pods/{expected}"));
+        }
+        let path = pods.object_path(&crate::ObjectKey::namespaced("n/secrets?", "a"));
+        assert_eq!(path, "/api/v1/namespaces/n%2Fsecrets%3F/pods/a");
     }
 }

@@ -4,8 +4,6 @@ use apimachinery::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::collection_path;
-
 /// Options of lists.
 ///
 /// ```
@@ -147,7 +145,7 @@ impl DeleteOptions {
 impl ListOptions {
     /// Path and query of the list; without a `namespace`, of all namespaces.
     pub fn path(&self, resource: &ApiResource, namespace: Option<&str>) -> String {
-        self.query().after(&collection_path(resource, namespace))
+        self.query().after(&resource.collection_path(namespace))
     }
 
     /// Options that select by labels.
@@ -171,7 +169,7 @@ impl ListOptions {
 impl WatchOptions {
     /// Path and query of the watch; without a `namespace`, of all namespaces.
     pub fn path(&self, resource: &ApiResource, namespace: Option<&str>) -> String {
-        self.query().after(&collection_path(resource, namespace))
+        self.query().after(&resource.collection_path(namespace))
     }
 
     pub(crate) fn query(&self) -> Query {

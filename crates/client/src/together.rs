@@ -12,7 +12,6 @@ use transport::{AcceptPayload, Payload, Request, Together, WithStatus};
 
 use crate::verbs::{tree, with_subresource};
 use crate::{Answer, Client, Error, MAX_OBJECT_BYTES, Patch, PatchOptions, Result, codec};
-use crate::{collection_path, object_path};
 
 /// One of the writes of [`Client::write_together`].
 #[derive(Clone, Debug)]
@@ -96,7 +95,7 @@ impl Client {
         let (verb, resource, mut request) = match write {
             Write::Create { resource, object, with_status } => {
                 let namespace = object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty());
-                let path = collection_path(resource, namespace);
+                let path = resource.collection_path(namespace);
                 let mut request = self.writing(Method::POST, &path, Cow::Owned(object), "application/json")?;
                 if with_status {
                     request.extensions_mut().insert(WithStatus);
@@ -105,11 +104,11 @@ impl Client {
             }
             Write::Update { resource, object } => {
                 let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-                let path = object_path(resource, &ObjectKey::namespaced(text("namespace"), text("name")));
+                let path = resource.object_path(&ObjectKey::namespaced(text("namespace"), text("name")));
                 ("update", resource, self.writing(Method::PUT, &path, Cow::Owned(object), "application/json")?)
             }
             Write::Patch { resource, key, patch, options } => {
-                let path = with_subresource(object_path(resource, key), options.subresource);
+                let path = with_subresource(resource.object_path(key), options.subresource);
                 let (path, content_type) = (options.query(&patch).after(&path), patch.content_type());
                 let verb = if options.subresource == Some("status") { "patch_status" } else { "patch" };
                 let mut request = self.writing(Method::PATCH, &path, Cow::Owned(patch.into_value()), content_type)?;

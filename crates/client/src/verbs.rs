@@ -13,7 +13,7 @@ use transport::{AcceptPayload, Changes, NewObjects, ObjectList, Payload, WatchEv
 
 use crate::{
     Answer, Client, DeleteOptions, Error, ListOptions, MAX_LIST_BYTES, MAX_OBJECT_BYTES, Patch, PatchOptions, Result,
-    WatchOptions, WriteOptions, codec, collection_path, object_path, watch,
+    WatchOptions, WriteOptions, codec, watch,
 };
 
 impl Client {
@@ -25,7 +25,7 @@ impl Client {
     pub fn get<'a>(&'a self, resource: &'a ApiResource, key: &'a ObjectKey) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add("get", resource);
-            let path = object_path(resource, key);
+            let path = resource.object_path(key);
             let object = self.one(codec::request(Method::GET, &path, bytes::Bytes::new(), "")?, resource).await?;
             match object.name() == key.name() {
                 true => Ok(object),
@@ -58,7 +58,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<ObjectList>> {
         Box::pin(async move {
             self.0.counts.add("list", resource);
-            let path = options.query().after(&collection_path(resource, namespace));
+            let path = options.query().after(&resource.collection_path(namespace));
             let mut request = codec::request(Method::GET, &path, bytes::Bytes::new(), "")?;
             if options.metadata_only {
                 codec::metadata_only(&mut request, "PartialObjectMetadataList");
@@ -82,7 +82,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<WatchStream>> {
         Box::pin(async move {
             self.0.counts.add("watch", resource);
-            let path = options.query().after(&collection_path(resource, namespace));
+            let path = options.query().after(&resource.collection_path(namespace));
             let mut request = codec::request(Method::GET, &path, bytes::Bytes::new(), "")?;
             let attempt = codec::attempt(&request);
             if options.metadata_only {
@@ -167,7 +167,7 @@ impl Client {
         Box::pin(async move {
             self.0.counts.add("create", resource);
             let namespace = object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty());
-            let path = collection_path(resource, namespace);
+            let path = resource.collection_path(namespace);
             let mut request = self.writing(Method::POST, &path, Cow::Owned(object), "application/json")?;
             if with_status {
                 request.extensions_mut().insert(WithStatus);
@@ -190,7 +190,7 @@ impl Client {
             self.0.counts.add(if subresource == Some("status") { "update_status" } else { "update" }, resource);
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
             let key = ObjectKey::namespaced(text("namespace"), text("name"));
-            let path = with_subresource(object_path(resource, &key), subresource);
+            let path = with_subresource(resource.object_path(&key), subresource);
             self.one(self.writing(Method::PUT, &path, Cow::Owned(object), "application/json")?, resource).await
         })
     }
@@ -204,7 +204,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add("create", resource);
-            let path = options.query().after(&collection_path(resource, object.namespace()));
+            let path = options.query().after(&resource.collection_path(object.namespace()));
             self.one(codec::request(Method::POST, &path, object.json(), "application/json")?, resource).await
         })
     }
@@ -226,7 +226,7 @@ impl Client {
                 return Ok(futures::future::join_all(creations).await);
             }
             objects.iter().for_each(|_| self.0.counts.add("create", resource));
-            let path = collection_path(resource, namespace);
+            let path = resource.collection_path(namespace);
             let mut request = codec::request(Method::POST, &path, bytes::Bytes::new(), "")?;
             request.extensions_mut().insert(NewObjects(Arc::new(Mutex::new(objects))));
             match self.answer(request, MAX_OBJECT_BYTES).await? {
@@ -248,7 +248,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add(if subresource == Some("status") { "update_status" } else { "update" }, resource);
-            let path = options.query().after(&with_subresource(object_path(resource, &object.key()), subresource));
+            let path = options.query().after(&with_subresource(resource.object_path(&object.key()), subresource));
             self.one(codec::request(Method::PUT, &path, object.json(), "application/json")?, resource).await
         })
     }
@@ -263,7 +263,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add(if options.subresource == Some("status") { "patch_status" } else { "patch" }, resource);
-            let path = options.query(patch).after(&with_subresource(object_path(resource, key), options.subresource));
+            let path = options.query(patch).after(&with_subresource(resource.object_path(key), options.subresource));
             let mut request = self.writing(Method::PATCH, &path, Cow::Borrowed(patch.value()), patch.content_type())?;
             if options.with_status {
                 request.extensions_mut().insert(WithStatus);
@@ -283,7 +283,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             self.0.counts.add("delete", resource);
-            self.remove(&object_path(resource, key), options).await
+            self.remove(&resource.object_path(key), options).await
         })
     }
 
@@ -297,7 +297,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             self.0.counts.add("deletecollection", resource);
-            self.remove(&list.query().after(&collection_path(resource, namespace)), options).await
+            self.remove(&list.query().after(&resource.collection_path(namespace)), options).await
         })
     }
 

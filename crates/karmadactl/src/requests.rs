@@ -73,8 +73,8 @@ impl WriteOptions {
 /// The object's path, with a subresource if there is one.
 pub fn path(resource: &ApiResource, key: &ObjectKey, subresource: Option<&str>) -> String {
     match subresource {
-        Some(name) if !name.is_empty() => format!("{}/{name}", client::object_path(resource, key)),
-        _ => client::object_path(resource, key),
+        Some(name) if !name.is_empty() => format!("{}/{name}", resource.object_path(key)),
+        _ => resource.object_path(key),
     }
 }
 
@@ -213,7 +213,7 @@ pub fn create<'a>(
     options: &'a WriteOptions,
 ) -> BoxFuture<'a, Result<Value, client::Error>> {
     Box::pin(async move {
-        let path = options.query().after(&client::collection_path(resource, key.namespace()));
+        let path = options.query().after(&resource.collection_path(key.namespace()));
         send(context, client, Method::POST, &path, Some((JSON, object.to_string().into_bytes()))).await
     })
 }

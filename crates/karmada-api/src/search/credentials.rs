@@ -46,6 +46,9 @@ mod tests {
             assert_eq!(read(old, new).map(|read| read.name).as_deref(), expected, "{old:?} {new}");
         }
         let refusal = read(None, &stored).expect("a right is required").refusal("u");
-        assert!(refusal.contains("a change of spec.backendStore.openSearch decides where the password of Secret ns/s is sent"));
+        assert!(
+            refusal
+                .contains("a change of spec.backendStore.openSearch decides where the password of Secret ns/s is sent")
+        );
     }
 }

@@ -7,8 +7,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use apiserver::{Admission, Route};
 use apiserver::auth::authn::FrontProxy;
+use apiserver::{Admission, Route};
 use client::{Client, Mapper};
 use controllers::{Members, Settings};
 use tokio_util::sync::CancellationToken;

@@ -123,7 +123,7 @@ async fn named(
             Some(namespace) => ObjectKey::namespaced(namespace, name.as_str()),
             None => ObjectKey::cluster(name.as_str()),
         };
-        let path = with_object(client::object_path(&resource.resource, &key), options);
+        let path = with_object(resource.resource.object_path(&key), options);
         match document(&server.client, &path, &options.output).await {
             Ok(document) => documents.push(document),
             Err(error) if error.is_not_found() && options.ignore_not_found => {}

@@ -131,6 +131,6 @@ async fn unmanaged(
 
 /// The URL of an object in a member, for `kubectl delete --raw`.
 pub fn proxied(cluster: &str, resource: &ApiResource, id: &Id) -> String {
-    let path = client::object_path(resource, &ObjectKey::namespaced(id.namespace.as_str(), id.name.as_str()));
+    let path = resource.object_path(&ObjectKey::namespaced(id.namespace.as_str(), id.name.as_str()));
     format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{path}")
 }
