@@ -1,7 +1,11 @@
 //! The messages of Go's JSON scanner for malformed documents. Clients and their tests match these texts; serde_json's
 //! differ. This only finds the error and builds nothing.
 
+mod numbers;
+
 use serde_json::Value;
+
+pub use numbers::{json_number, yaml_number};
 
 /// Go refuses deeper documents with a special message.
 const MAX_DEPTH: usize = 10_000;

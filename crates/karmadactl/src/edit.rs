@@ -61,20 +61,19 @@ struct Layout {
 }
 
 impl Layout {
-    fn text(self, objects: &[Value], problem: &str) -> Result<String, Error> {
+    fn text(self, objects: &[Value], problem: &str) -> String {
         let document = match objects {
             [only] => only.clone(),
             several => json!({"apiVersion": "v1", "kind": "List", "items": several}),
         };
         let body = match self.json {
-            true => crate::get::output::indented(&document)
-                .map_err(|error| Error::message(format!("the objects cannot be encoded: {error}")))?,
+            true => crate::get::output::indented(&document),
             false => yaml::to_string(&document),
         };
         let comments: String = problem.lines().map(|line| format!("# {line}\n")).collect();
         let separator = if comments.is_empty() { "" } else { "#\n" };
         let text = format!("{HEADER}{comments}{separator}{body}");
-        Ok(if self.windows { text.replace('\n', "\r\n") } else { text })
+        if self.windows { text.replace('\n', "\r\n") } else { text }
     }
 }
 
@@ -98,7 +97,7 @@ fn parsed(text: &str) -> Result<Option<Vec<Value>>, String> {
 pub async fn manifests(items: Vec<Item>, windows: bool) -> Result<Option<Vec<Item>>, Error> {
     let objects: Vec<Value> = items.iter().filter_map(|item| item.object.clone()).collect();
     let layout = Layout { json: false, windows };
-    let file = editor::temporary("create", "yaml", &layout.text(&objects, "")?)?;
+    let file = editor::temporary("create", "yaml", &layout.text(&objects, ""))?;
     editor::open(&file).await?;
     let failed = |error: std::io::Error| Error::message(format!("{}: {error}", file.display()));
     let text = std::fs::read_to_string(&file).map_err(failed)?;
@@ -170,7 +169,7 @@ impl Session<'_> {
         if !self.args.printing.show_managed_fields {
             shown.iter_mut().for_each(hide_managed_fields);
         }
-        let first = self.layout.text(&shown, "")?;
+        let first = self.layout.text(&shown, "");
         let extension = if self.layout.json { "json" } else { "yaml" };
         let file = editor::temporary("edit", extension, &first)?;
         let failed = |error: std::io::Error| Error::message(format!("{}: {error}", file.display()));
@@ -271,7 +270,7 @@ mod tests {
         let objects = [json!({"kind": "A", "n": 1}), json!({"kind": "B"})];
         for layout in [Layout { json: false, windows: false }, Layout { json: true, windows: true }] {
             for objects in [&objects[..1], &objects[..]] {
-                let text = layout.text(objects, "wrong\nvery").expect("encodes");
+                let text = layout.text(objects, "wrong\nvery");
                 assert!(text.replace('\r', "").contains("# wrong\n# very\n#\n"), "{text}");
                 assert_eq!(parsed(&text).expect("valid").as_deref(), Some(objects));
             }

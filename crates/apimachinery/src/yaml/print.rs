@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use serde_json::{Map, Value};
 
 use super::scalar::reads_as_string;
+use crate::go_json::yaml_number;
 
 /// Column after which goyaml breaks a line at the next blank.
 const WIDTH: usize = 80;
@@ -87,6 +88,7 @@ impl Printer {
             Value::String(text) => self.string(text, indent),
             Value::Object(_) => self.text.push_str("{}"),
             Value::Array(_) => self.text.push_str("[]"),
+            Value::Number(number) => self.text.push_str(&yaml_number(number)),
             other => self.text.push_str(&other.to_string()),
         }
     }

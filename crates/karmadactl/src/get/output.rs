@@ -1,11 +1,11 @@
 //! `-o`: how objects are shown, other than as a table.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::go_template;
 use crate::table::{Layout, printable};
+use apimachinery::go_json::json_number;
 use apimachinery::jsonpath::{self, JsonPath, Template};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -94,20 +94,17 @@ impl Output {
     }
 
     /// # Errors
-    /// When the objects cannot be encoded.
+    /// When a template fails.
     pub fn render(&self, objects: Objects) -> Result<String, Error> {
-        let failed = |e: &dyn std::fmt::Display| Error::message(format!("the objects cannot be encoded: {e}"));
         match self {
             Self::Table { .. } => Ok(String::new()),
-            Self::Json => indented(&objects.document()).map_err(|e| failed(&e)),
+            Self::Json => Ok(indented(&objects.document())),
             Self::Yaml => Ok(apimachinery::yaml::to_string(&objects.document())),
             Self::Name => Ok(objects.items().iter().map(|object| format!("{}\n", name(object))).collect()),
             Self::JsonPath(template) => {
                 template.render_checked(&objects.document()).map_err(|e| Error::message(e.to_string()))
             }
-            Self::JsonPathAsJson(template) => {
-                indented(&Value::Array(template.found(&objects.document()))).map_err(|e| failed(&e))
-            }
+            Self::JsonPathAsJson(template) => Ok(indented(&Value::Array(template.found(&objects.document())))),
             Self::GoTemplate(template) => template.render(&objects.document()).map_err(Error::message),
             Self::Columns(columns) => Ok(table(columns, objects.items())),
         }
@@ -209,13 +206,55 @@ pub fn name(object: &Value) -> String {
     }
 }
 
-/// JSON as kubectl indents it: by four blanks.
-pub fn indented(value: &Value) -> Result<String, serde_json::Error> {
-    let mut bytes = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter))?;
-    bytes.push(b'\n');
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// JSON as kubectl prints it: indented by four blanks, and with the escapes and the numbers of Go.
+pub fn indented(value: &Value) -> String {
+    let mut text = String::new();
+    indent(value, 0, &mut text);
+    text.push('\n');
+    text
+}
+
+/// Documents were decoded, so they are 128 deep at most.
+fn indent(value: &Value, depth: usize, out: &mut String) {
+    let line = |depth: usize, out: &mut String| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("    ", depth));
+    };
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (position, (key, value)) in map.iter().enumerate() {
+                out.push(if position == 0 { '{' } else { ',' });
+                line(depth + 1, out);
+                quote(key, out);
+                out.push_str(": ");
+                indent(value, depth + 1, out);
+            }
+            line(depth, out);
+            out.push('}');
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (position, item) in items.iter().enumerate() {
+                out.push(if position == 0 { '[' } else { ',' });
+                line(depth + 1, out);
+                indent(item, depth + 1, out);
+            }
+            line(depth, out);
+            out.push(']');
+        }
+        Value::String(text) => quote(text, out),
+        Value::Number(number) => out.push_str(&json_number(number)),
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+/// Go escapes what HTML and JavaScript would read.
+fn quote(text: &str, out: &mut String) {
+    for c in Value::from(text).to_string().chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => out.push(c),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -223,6 +262,27 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+
+    #[test]
+    fn json_has_gos_escapes_and_numbers() {
+        let value = json!({"a": [], "b": {}, "<k>": ["a&b", 1e20, 0.5, {"c": "\u{2028}\n\"x\""}], "n": null});
+        expect![[r#"
+            {
+                "\u003ck\u003e": [
+                    "a\u0026b",
+                    100000000000000000000,
+                    0.5,
+                    {
+                        "c": "\u2028\n\"x\""
+                    }
+                ],
+                "a": [],
+                "b": {},
+                "n": null
+            }
+        "#]]
+        .assert_eq(&indented(&value));
+    }
 
     fn check(format: &str, objects: Objects, expected: &Expect) {
         let shown = Output::parse(format).and_then(|output| output.render(objects));
