@@ -5,81 +5,113 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::{JsonPath, Operand, Operator, Part, Slice, Step, shown};
+use crate::go_json::{go_type, printed};
+
+/// What is an error; client-go's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing: what cannot be evaluated has no match.
+    Lenient,
+    /// An index beyond its list, and comparisons of values that cannot be compared, as in kubectl.
+    Checked,
+    /// A field without a match, too (`--allow-missing-template-keys=false`).
+    Strict,
+}
 
 /// Recursion is as deep as the template's ranges.
-pub fn render(parts: &[Part], root: &Value, value: &Value, out: &mut String) {
+pub fn render(parts: &[Part], root: &Value, value: &Value, mode: Mode, out: &mut String) -> Result<(), String> {
     for part in parts {
         match part {
             Part::Text(text) => out.push_str(text),
             Part::Find(path) => {
-                let found: Vec<String> = find(path, root, value).into_iter().map(shown).collect();
+                let found: Vec<String> = find(path, root, value, mode)?.into_iter().map(shown).collect();
                 out.push_str(&found.join(" "));
             }
             Part::Range(path, body) => {
-                find(path, root, value).into_iter().for_each(|item| render(body, root, item, out));
+                for item in find(path, root, value, mode)? {
+                    render(body, root, item, mode, out)?;
+                }
             }
         }
     }
+    Ok(())
 }
 
 /// As deep as [`render`].
-pub fn misses(parts: &[Part], root: &Value, value: &Value) -> bool {
-    parts.iter().any(|part| match part {
-        Part::Text(_) => false,
-        Part::Find(path) => find(path, root, value).is_empty(),
-        Part::Range(path, body) => {
-            let found = find(path, root, value);
-            found.is_empty() || found.into_iter().any(|item| misses(body, root, item))
-        }
-    })
-}
-
-/// As deep as [`render`].
-pub fn collect(parts: &[Part], root: &Value, value: &Value, found: &mut Vec<Value>) {
+pub fn collect(parts: &[Part], root: &Value, value: &Value, mode: Mode, found: &mut Vec<Value>) -> Result<(), String> {
     for part in parts {
         match part {
             Part::Text(text) => found.push(Value::String(text.clone())),
-            Part::Find(path) => found.extend(find(path, root, value).into_iter().cloned()),
+            Part::Find(path) => found.extend(find(path, root, value, mode)?.into_iter().cloned()),
             Part::Range(path, body) => {
-                find(path, root, value).into_iter().for_each(|item| collect(body, root, item, found));
+                for item in find(path, root, value, mode)? {
+                    collect(body, root, item, mode, found)?;
+                }
             }
         }
     }
+    Ok(())
 }
 
 /// The maximum number of values of nested descents. One descent finds each value once; the next one finds a value as
 /// often as it is deep, and so on.
 const MOST: usize = 1 << 16;
 
-pub fn find<'a>(path: &JsonPath, root: &'a Value, value: &'a Value) -> Vec<&'a Value> {
+pub fn find<'a>(path: &JsonPath, root: &'a Value, value: &'a Value, mode: Mode) -> Result<Vec<&'a Value>, String> {
     let mut found = vec![value];
     let mut descents = 0;
     for step in &path.0 {
         descents += usize::from(*step == Step::Descend);
         let most = if descents > 1 { MOST } else { usize::MAX };
-        found = match step {
-            Step::Root => vec![root],
-            step => found.into_iter().flat_map(|value| apply(step, root, value)).take(most).collect(),
-        };
+        let mut next = Vec::new();
+        for value in found {
+            match apply(step, root, value, mode) {
+                Ok(values) => next.extend(values.into_iter().take(most.saturating_sub(next.len()))),
+                Err(_) if mode == Mode::Lenient => {}
+                Err(why) => return Err(why),
+            }
+            if next.len() >= most {
+                break;
+            }
+        }
+        match step {
+            Step::Root => next = vec![root],
+            Step::Child(name) if next.is_empty() && mode == Mode::Strict => return Err(format!("{name} is not found")),
+            _ => {}
+        }
+        found = next;
     }
-    found
+    Ok(found)
 }
 
-fn apply<'a>(step: &Step, root: &'a Value, value: &'a Value) -> Vec<&'a Value> {
+fn apply<'a>(step: &Step, root: &'a Value, value: &'a Value, mode: Mode) -> Result<Vec<&'a Value>, String> {
     match step {
-        Step::Root => vec![root],
-        Step::Child(name) => child(value, name),
+        Step::Root => Ok(vec![root]),
+        Step::Child(name) => Ok(child(value, name)),
         Step::Descend => {
             let mut found = Vec::new();
             descend(value, &mut found);
-            found
+            Ok(found)
         }
-        Step::Wildcard => children(value),
+        Step::Wildcard => Ok(children(value)),
         Step::Slice(slice) => items(value, *slice),
-        Step::Union(members) => members.iter().flat_map(|member| apply(member, root, value)).collect(),
+        Step::Union(members) => {
+            let found = members.iter().map(|member| apply(member, root, value, mode)).collect::<Result<Vec<_>, _>>();
+            Ok(found?.concat())
+        }
         Step::Filter { left, comparison } => {
-            let list = value.as_array().map_or(&[][..], Vec::as_slice);
-            list.iter().filter(|item| holds(left, comparison.as_ref(), root, item)).collect()
+            let list = match value {
+                Value::Null => &[][..],
+                Value::Array(items) => items,
+                other => return Err(format!("{} is not array or slice and cannot be filtered", printed(other))),
+            };
+            let mut kept = Vec::new();
+            for item in list {
+                if holds(left, comparison.as_ref(), root, item, mode)? {
+                    kept.push(item);
+                }
+            }
+            Ok(kept)
         }
     }
 }
@@ -107,52 +139,87 @@ fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     children(value).into_iter().for_each(|child| descend(child, found));
 }
 
-fn items(value: &Value, slice: Slice) -> Vec<&Value> {
-    let Some(list) = value.as_array() else { return Vec::new() };
+/// The items of a slice, whose bounds must be within the list.
+fn items(value: &Value, slice: Slice) -> Result<Vec<&Value>, String> {
+    let list = match value {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(list) => list,
+        other => return Err(format!("{} is not array or slice", go_type(other))),
+    };
     let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
-    let absolute = |index: i64| if index < 0 { index + length } else { index };
-    let at = |index: i64| usize::try_from(index).ok().and_then(|index| list.get(index));
-    match slice {
-        Slice::Index(index) => at(absolute(index)).into_iter().collect(),
+    let absolute = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
+    let (start, end, step) = match slice {
+        // The end of the last item is that of the list.
+        Slice::Index(index) => {
+            let end = index.saturating_add(1);
+            (absolute(index), if index < 0 { end.saturating_add(length) } else { end }, 1)
+        }
         Slice::Range { start, end, step } => {
-            let start = absolute(start.unwrap_or(0)).max(0);
-            let end = absolute(end.unwrap_or(length)).min(length);
-            let step = usize::try_from(step).unwrap_or(1);
-            (start..end).step_by(step).filter_map(at).collect()
+            (absolute(start.unwrap_or(0)), absolute(end.unwrap_or(length)), usize::try_from(step).unwrap_or(1))
+        }
+    };
+    let out_of_bounds = |index: i64| Err(format!("array index out of bounds: index {index}, length {length}"));
+    match () {
+        // No items are requested.
+        () if start == end => Ok(Vec::new()),
+        () if start >= length || start < 0 => out_of_bounds(start),
+        () if end > length || end < 0 => out_of_bounds(end - 1),
+        () if start > end => Err(format!("starting index {start} is greater than ending index {end}")),
+        () => {
+            let bounds = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
+            Ok(list.get(bounds).unwrap_or_default().iter().step_by(step).collect())
         }
     }
 }
 
-fn holds(left: &Operand, comparison: Option<&(Operator, Operand)>, root: &Value, item: &Value) -> bool {
-    let Some(left) = first(left, root, item) else { return false };
-    match comparison {
-        None => true,
-        Some((operator, right)) => first(right, root, item).is_some_and(|right| operator.holds(left, right)),
-    }
+fn holds(
+    left: &Operand,
+    comparison: Option<&(Operator, Operand)>,
+    root: &Value,
+    item: &Value,
+    mode: Mode,
+) -> Result<bool, String> {
+    let Some((operator, right)) = comparison else { return Ok(!operands(left, root, item, mode)?.is_empty()) };
+    let one = |operand| match operands(operand, root, item, mode)?[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        [first, ..] if mode == Mode::Lenient => Ok(Some(first)),
+        _ => Err("can only compare one element at a time".to_owned()),
+    };
+    let (Some(left), Some(right)) = (one(left)?, one(right)?) else { return Ok(false) };
+    operator.holds(left, right).map_err(str::to_owned)
 }
 
-fn first<'a>(operand: &'a Operand, root: &'a Value, item: &'a Value) -> Option<&'a Value> {
+fn operands<'a>(operand: &'a Operand, root: &'a Value, item: &'a Value, mode: Mode) -> Result<Vec<&'a Value>, String> {
+    // A field without a match excludes the item.
+    let mode = if mode == Mode::Strict { Mode::Checked } else { mode };
     match operand {
-        Operand::Literal(value) => Some(value),
-        Operand::Path(path) => find(path, root, item).first().copied(),
+        Operand::Literal(value) => Ok(vec![value]),
+        Operand::Path(path) => find(path, root, item, mode),
     }
 }
 
 impl Operator {
-    fn holds(self, left: &Value, right: &Value) -> bool {
+    /// # Errors
+    /// The values cannot be compared.
+    fn holds(self, left: &Value, right: &Value) -> Result<bool, &'static str> {
         let order = match (left, right) {
             (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()),
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
             (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
-            _ => None,
+            (Value::Null, _) | (_, Value::Null) => None,
+            (Value::Array(_) | Value::Object(_), _) | (_, Value::Array(_) | Value::Object(_)) => {
+                return Err("invalid type for comparison");
+            }
+            _ => return Err("incompatible types for comparison"),
         };
-        match self {
+        Ok(match self {
             Self::Equal => left == right || order == Some(Ordering::Equal),
             Self::NotEqual => left != right && order != Some(Ordering::Equal),
             Self::Less => order == Some(Ordering::Less),
             Self::LessOrEqual => order.is_some_and(Ordering::is_le),
             Self::Greater => order == Some(Ordering::Greater),
             Self::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
-        }
+        })
     }
 }

@@ -9,6 +9,8 @@ mod parse;
 
 use serde_json::Value;
 
+use eval::Mode;
+
 /// Ranges within ranges, and filters within a filter: they are parsed and evaluated recursively.
 const MAX_DEPTH: usize = 32;
 
@@ -23,12 +25,14 @@ impl From<&str> for SyntaxError {
     }
 }
 
-/// A path of a strict template without a match.
+/// A path of a template cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("error executing jsonpath {template:?}: a path of the template is not found")]
-pub struct NotFound {
+#[error("error executing jsonpath {template:?}: Error executing template: {why}")]
+pub struct Failure {
     /// The text of the template.
     pub template: String,
+    /// The first error, in client-go's words.
+    pub why: String,
 }
 
 /// Text with paths.
@@ -109,39 +113,45 @@ impl Template {
         Ok(Self { parts: parse::template(text)?, source: text.to_owned(), strict: false })
     }
 
-    /// Paths without a match become errors of [`Template::render_checked`].
+    /// Fields without a match become errors of [`Template::render_checked`].
     pub fn strict(&mut self, strict: bool) {
         self.strict = strict;
     }
 
-    /// The text with the values at its paths. A path without a match prints nothing.
+    /// The text with the values at its paths. A path without a match, or that cannot be evaluated, prints nothing.
     pub fn render(&self, value: &Value) -> String {
         let mut out = String::new();
-        eval::render(&self.parts, value, value, &mut out);
+        // Without errors in this mode.
+        let _ = eval::render(&self.parts, value, value, Mode::Lenient, &mut out);
         out
     }
 
-    /// The text with the values at its paths.
+    /// The text with the values at its paths, as kubectl prints it.
     ///
     /// # Errors
-    /// If the template is strict and a path has no match.
-    pub fn render_checked(&self, value: &Value) -> Result<String, NotFound> {
-        if self.strict && self.misses(value) {
-            return Err(NotFound { template: self.source.clone() });
-        }
-        Ok(self.render(value))
-    }
-
-    /// Whether any path, inside of ranges or not, has no match.
-    pub fn misses(&self, value: &Value) -> bool {
-        eval::misses(&self.parts, value, value)
+    /// If an index is beyond its list, values cannot be compared, or, in a strict template, a field has no match.
+    pub fn render_checked(&self, value: &Value) -> Result<String, Failure> {
+        let mut out = String::new();
+        eval::render(&self.parts, value, value, self.mode(), &mut out).map_err(|why| self.failed(why))?;
+        Ok(out)
     }
 
     /// The values at the paths, as one JSON list (`-o jsonpath-as-json`).
-    pub fn found(&self, value: &Value) -> Vec<Value> {
+    ///
+    /// # Errors
+    /// As [`Template::render_checked`].
+    pub fn found(&self, value: &Value) -> Result<Vec<Value>, Failure> {
         let mut found = Vec::new();
-        eval::collect(&self.parts, value, value, &mut found);
-        found
+        eval::collect(&self.parts, value, value, self.mode(), &mut found).map_err(|why| self.failed(why))?;
+        Ok(found)
+    }
+
+    fn mode(&self) -> Mode {
+        if self.strict { Mode::Strict } else { Mode::Checked }
+    }
+
+    fn failed(&self, why: String) -> Failure {
+        Failure { template: self.source.clone(), why }
     }
 }
 
@@ -168,7 +178,8 @@ impl JsonPath {
 
     /// The values the path reaches, in document order.
     pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
-        eval::find(self, root, root)
+        // Without errors in this mode.
+        eval::find(self, root, root, Mode::Lenient).unwrap_or_default()
     }
 }
 
@@ -307,6 +318,44 @@ mod tests {
         template.strict(true);
         assert!(template.render_checked(&json!({})).is_err());
         assert_eq!(template.render_checked(&json!({"a": 1})), Ok("1".to_owned()));
-        assert_eq!(template.found(&json!({"a": 1})), [json!(1)]);
+        assert_eq!(template.found(&json!({"a": 1})), Ok(vec![json!(1)]));
+    }
+
+    #[test]
+    fn what_kubectl_cannot_evaluate_is_an_error() {
+        let value = json!({"n": 3, "s": "a", "e": null, "none": [], "u": [4, 5, 6], "l": [{"x": 1, "z": [1]}, {"x": 2, "z": []}]});
+        let out = |index: i64, length: usize| Err(format!("array index out of bounds: index {index}, length {length}"));
+        let words = |why: &str| Err(why.to_owned());
+        for (template, expected) in [
+            ("{.none[0]}", out(0, 0)),
+            ("{.none[-1]}", out(-1, 0)),
+            ("{.u[3]}", out(3, 3)),
+            ("{.u[-1]} {.u[-3]}", Ok("6 4")),
+            ("{.u[-4]}", out(-1, 3)),
+            ("{.u[1:9]}", out(8, 3)),
+            ("{.u[-2:]}", Ok("5 6")),
+            ("{.u[:-1]}", Ok("4 5")),
+            ("{.u[2:1]}", words("starting index 2 is greater than ending index 1")),
+            ("{.u[3:3]}{.none[0:]}{.none[*]}{.absent[0]}{.e[0]}", Ok("")),
+            ("{.u[0,3]}", out(3, 3)),
+            ("{.l[*].z[0]}", out(0, 0)),
+            ("{range .l[*]}{.z[0]}{end}", out(0, 0)),
+            ("{.n[0]}", words("int64 is not array or slice")),
+            ("{.s[0]}", words("string is not array or slice")),
+            ("{.n[?(@.x)]}", words("3 is not array or slice and cannot be filtered")),
+            ("{.l[?(@.x==2)].x}{.l[?(@.y==2)].x}", Ok("2")),
+            ("{.l[?(@.x=='a')].x}", words("incompatible types for comparison")),
+            ("{.l[?(@.z==1)].x}", words("invalid type for comparison")),
+            ("{.l[?(@.*==1)].x}", words("can only compare one element at a time")),
+        ] {
+            let found = Template::parse(template).expect(template).render_checked(&value);
+            assert_eq!(found.map_err(|failure| failure.why), expected.map(str::to_owned), "{template}");
+        }
+        assert_eq!(Template::parse("{.none[0]}{.n}").expect("a template").render(&value), "3");
+        let failure = Template::parse("{.none[0]}").expect("a template").found(&value).expect_err("no item");
+        assert_eq!(
+            failure.to_string(),
+            r#"error executing jsonpath "{.none[0]}": Error executing template: array index out of bounds: index 0, length 0"#
+        );
     }
 }

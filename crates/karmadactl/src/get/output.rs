@@ -104,7 +104,10 @@ impl Output {
             Self::JsonPath(template) => {
                 template.render_checked(&objects.document()).map_err(|e| Error::message(e.to_string()))
             }
-            Self::JsonPathAsJson(template) => Ok(indented(&Value::Array(template.found(&objects.document())))),
+            Self::JsonPathAsJson(template) => {
+                let found = template.found(&objects.document()).map_err(|e| Error::message(e.to_string()))?;
+                Ok(indented(&Value::Array(found)))
+            }
             Self::GoTemplate(template) => template.render(&objects.document()).map_err(Error::message),
             Self::Columns(columns) => Ok(table(columns, objects.items())),
         }

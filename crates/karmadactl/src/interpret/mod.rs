@@ -310,7 +310,7 @@ enum Form {
     Json,
     Name,
     /// With its text.
-    JsonPath(Template, String),
+    JsonPath(Template),
 }
 
 impl Form {
@@ -335,7 +335,7 @@ impl Form {
             return Err(Error::message("template format specified but no template given"));
         }
         match Template::parse(&text) {
-            Ok(template) => Ok(Self::JsonPath(template, text)),
+            Ok(template) => Ok(Self::JsonPath(template)),
             Err(why) => Err(Error::message(format!("error parsing jsonpath {text}, {why}"))),
         }
     }
@@ -347,10 +347,11 @@ impl Form {
             // A value that is not an object is shown unchanged.
             Self::Name if value["kind"].is_string() => Ok(output::name(value)),
             Self::Name => Ok(value.to_string()),
-            Self::JsonPath(template, text) if !allow_missing && template.misses(value) => {
-                Err(format!("error executing jsonpath {text:?}: not all of it is found"))
+            Self::JsonPath(template) => {
+                let mut template = template.clone();
+                template.strict(!allow_missing);
+                template.render_checked(value).map_err(|error| error.to_string())
             }
-            Self::JsonPath(template, _) => Ok(template.render(value)),
         }
     }
 }

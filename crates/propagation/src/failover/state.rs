@@ -53,11 +53,9 @@ fn value(rule: &StatePreservationRule, status: &Value, cluster: &str) -> Result<
     let (name, path) = (&rule.alias_label_name, &rule.json_path);
     let malformed = |why: String| Error::Template { rule: name.clone(), path: path.clone(), why };
     let missing = || Error::Missing { rule: name.clone(), path: path.clone(), cluster: cluster.to_owned() };
-    let template = Template::parse(path).map_err(|error| malformed(error.to_string()))?;
-    if template.misses(status) {
-        return Err(missing());
-    }
-    let value = template.render(status);
+    let mut template = Template::parse(path).map_err(|error| malformed(error.to_string()))?;
+    template.strict(true);
+    let value = template.render_checked(status).map_err(|_| missing())?;
     match is_label_value(&value).into_iter().next() {
         None => Ok(value),
         Some(why) => Err(Error::Label { rule: name.clone(), value, why }),
