@@ -157,6 +157,9 @@ impl Run {
             return Err("missing value for command".into());
         };
         let Base::Function(name) = &first.base else {
+            if first.base == Base::Literal(Value::Null) {
+                return Err("nil is not a command".into());
+            }
             if !rest.is_empty() || piped.is_some() {
                 return Err("can't give argument to non-function".into());
             }

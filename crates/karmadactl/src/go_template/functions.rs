@@ -49,7 +49,14 @@ pub fn call(name: &str, arguments: Vec<Found>) -> Result<Found, String> {
         },
         "eq" => match arguments.as_slice() {
             [] | [_] => return few(),
-            [first, others @ ..] => json!(others.iter().any(|other| same(first.value(), other.value()))),
+            [first, others @ ..] => {
+                let mut equal = false;
+                for other in others {
+                    // Go stops at the first equal one.
+                    equal = equal || same(first.value(), other.value()).map_err(|why| failed(why.into()))?;
+                }
+                json!(equal)
+            }
         },
         "ne" | "lt" | "le" | "gt" | "ge" => match arguments.as_slice() {
             [a, b] => json!(compared(name, a.value(), b.value()).map_err(failed)?),
@@ -142,16 +149,20 @@ fn print(arguments: &[Found]) -> String {
     out
 }
 
-fn same(a: &Value, b: &Value) -> bool {
+/// # Errors
+/// If the values are of different types; an absent one is comparable to all.
+fn same(a: &Value, b: &Value) -> Result<bool, &'static str> {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        (a, b) => a == b,
+        (Value::Number(a), Value::Number(b)) => Ok(a.as_f64() == b.as_f64()),
+        (Value::String(_), Value::String(_)) | (Value::Bool(_), Value::Bool(_)) => Ok(a == b),
+        (Value::Null, _) | (_, Value::Null) => Ok(a == b),
+        _ => Err("incompatible types for comparison"),
     }
 }
 
 fn compared(name: &str, a: &Value, b: &Value) -> Result<bool, String> {
     if name == "ne" {
-        return Ok(!same(a, b));
+        return Ok(!same(a, b)?);
     }
     let order = match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()),

@@ -106,6 +106,15 @@ mod tests {
         check("{{$x}}", "error parsing template {{$x}}, template: output:1: undefined variable \"$x\"");
         let index = "error executing template \"{{index .spec.list 9}}\": error calling index: index out of range: 9";
         check("{{index .spec.list 9}}", index);
+        let compared = |template: &str, function: &str| {
+            let why = "incompatible types for comparison";
+            check(template, &format!("error executing template {template:?}: error calling {function}: {why}"));
+        };
+        compared("{{eq .kind 3}}", "eq");
+        compared("{{ne .spec.on .kind}}", "ne");
+        compared("{{eq .metadata .kind}}", "eq");
+        check("{{eq .kind \"Pod\" 3}} {{eq .none \"a\"}} {{ne .none \"a\"}}", "true false true");
+        check("{{nil}}", "error executing template \"{{nil}}\": nil is not a command");
         let mut strict = Template::parse("{{.none}}").expect("valid");
         strict.strict(true);
         let refused = strict.render(&json!({})).expect_err("missing");
