@@ -6,7 +6,7 @@ mod edit;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use apimachinery::{meta::Time, object::ObjectTree as _, yaml};
+use apimachinery::{jsonpath::Template, meta::Time, object::ObjectTree as _, yaml};
 use clap::Args;
 use interpreter::lua::{Budget, Engine};
 use interpreter::scripted::{self, Scripts};
@@ -19,7 +19,6 @@ use world::World;
 
 use crate::error::Error;
 use crate::get::output;
-use apimachinery::jsonpath::Template;
 
 /// As upstream lists them, in `--check` and in refusals.
 const OPERATIONS: [Operation; 8] = [
