@@ -335,6 +335,11 @@ async fn the_right_to_write_registries_sends_no_password_to_opensearch() {
     grant(&admin, "registries", None, rule, &names).await;
     // One reads the Secret `m1`, the other one none.
     let (reader, thief) = (&users[1], &users[0]);
+    until("the new right is in effect", async || {
+        let empty = json!({});
+        (send(thief, Method::GET, REGISTRIES, "application/json", &empty).await.0 == 200).then_some(())
+    })
+    .await;
     let registry = |name: &str, address: &str, secret: &str| {
         let backend = json!({"addresses": [address], "secretRef": {"namespace": "n", "name": secret}});
         json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": {"name": name},

@@ -20,8 +20,9 @@ const ENDPOINT: &str = "--cluster-api-endpoint=https://kubernetes.default.svc:64
 async fn agent(control: &str, member: &str, more: &[&str]) -> Component {
     let mut list = args(&["agent", "--karmada-kubeconfig", control, "--kubeconfig", member, "--cluster-name=m1"]);
     list.extend(args(&["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]));
-    list.extend(args(&["--cluster-status-update-frequency=1s", "--leader-elect-lease-duration=3s"]));
-    list.extend(args(&["--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"]));
+    list.extend(args(&["--cluster-status-update-frequency=1s", "--leader-elect-lease-duration=8s"]));
+    // A busy machine may let a process wait for seconds; one that cannot renew its Lease exits.
+    list.extend(args(&["--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"]));
     list.extend(args(more));
     tokio::task::spawn_blocking(move || Component::start(&list, 0)).await.expect("no panic")
 }

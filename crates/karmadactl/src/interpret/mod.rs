@@ -542,7 +542,7 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
                 "--allow-missing-template-keys=false",
             ],
             &expect![[r#"
-            error: error executing jsonpath "{.metadata.name} {.none}": not all of it is found
+            error: error executing jsonpath "{.metadata.name} {.none}": Error executing template: none is not found
         "#]],
         );
         check(
