@@ -229,13 +229,15 @@ fn taken(change: &Value) -> Option<Value> {
 /// An item that a patch adds to a list: without nulls and directives, which have no effect inside it.
 fn added(change: &Value) -> Value {
     match change {
-        Value::Object(map) => {
-            let members = map.iter().filter(|(key, value)| !value.is_null() && !is_directive(key));
-            members.map(|(key, value)| (key.clone(), added(value))).collect()
-        }
+        Value::Object(map) => added_map(map),
         Value::Array(items) => items.iter().map(added).collect(),
         scalar => scalar.clone(),
     }
+}
+
+fn added_map(map: &Map<String, Value>) -> Value {
+    let members = map.iter().filter(|(key, value)| !value.is_null() && !is_directive(key));
+    members.map(|(key, value)| (key.clone(), added(value))).collect()
 }
 
 fn is_directive(key: &str) -> bool {

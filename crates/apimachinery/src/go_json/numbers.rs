@@ -14,12 +14,16 @@ pub fn json_number(number: &Number) -> String {
 /// As goyaml prints a number: with an exponent below 1e-4 and from 1e6 on, unless it is a whole number of 64 bits.
 pub fn yaml_number(number: &Number) -> String {
     match number.as_f64().filter(|_| number.is_f64()) {
-        Some(float) if float == 0.0 || (1e-4..1e6).contains(&float.abs()) => float.to_string(),
         // Its JSON has neither fraction nor exponent, so it is read as a whole number.
         Some(float) if float.fract() == 0.0 && float.abs() < 1e18 => float.to_string(),
-        Some(float) => exponential(float, 2),
+        Some(float) => shortest(float),
         None => number.to_string(),
     }
+}
+
+/// As `%v` prints a float: with an exponent below 1e-4 and from 1e6 on.
+pub fn shortest(float: f64) -> String {
+    if float == 0.0 || (1e-4..1e6).contains(&float.abs()) { float.to_string() } else { exponential(float, 2) }
 }
 
 /// `digits` is the least number of digits of the exponent.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{At, ELEMENT_ORDER, PATCH, added, is_directive, merge_maps};
+use super::{At, ELEMENT_ORDER, PATCH, added_map, merge_maps};
 use crate::go_json;
 use crate::patch::PatchError;
 use crate::schema::PatchStrategy;
@@ -138,11 +138,6 @@ fn merge_by_key(
     }
     arrange(live, places);
     Ok(())
-}
-
-fn added_map(map: &Map<String, Value>) -> Value {
-    let members = map.iter().filter(|(key, value)| !value.is_null() && !is_directive(key));
-    members.map(|(key, value)| (key.clone(), added(value))).collect()
 }
 
 /// A merge of keyed lists, planned before the list is changed. Both lists may have as many items as a body holds, and a

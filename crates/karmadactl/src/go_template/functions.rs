@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use apimachinery::go_json::shortest;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
@@ -96,7 +97,8 @@ pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::Bool(value) => value.to_string(),
-        Value::Number(number) => number_text(number),
+        // Numbers of documents are floats in Go.
+        Value::Number(number) => shortest(number.as_f64().unwrap_or_default()),
         Value::String(text) => text.clone(),
         Value::Array(items) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
@@ -105,23 +107,6 @@ pub fn text(value: &Value) -> String {
         }
     }
 }
-
-/// Numbers of documents are floats in Go: from a million on they have an exponent.
-fn number_text(number: &serde_json::Number) -> String {
-    let value = number.as_f64().unwrap_or_default();
-    // `{:e}` is the shortest text that reads back, as Go's.
-    let digits = format!("{value:e}");
-    let (mantissa, exponent) = digits.split_once('e').unwrap_or((&digits, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..SCIENTIFIC).contains(&exponent) {
-        return if value.fract() == 0.0 { format!("{value:.0}") } else { value.to_string() };
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
-}
-
-/// Go's `%v` prints floats from this power of ten on with an exponent.
-const SCIENTIFIC: i32 = 6;
 
 pub fn type_name(value: &Value) -> &'static str {
     match value {
