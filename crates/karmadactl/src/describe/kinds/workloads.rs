@@ -95,14 +95,19 @@ fn controller(lines: &mut Lines, metadata: &Value) {
     }
 }
 
-pub fn replica_set(lines: &mut Lines, object: &Value, related: &Related) {
-    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+/// What a ReplicaSet and a Job begin with.
+fn selecting(lines: &mut Lines, metadata: &Value, spec: &Value) {
     lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
     lines.text(0, &format!("Namespace:\t{}", text(&metadata["namespace"])));
     lines.text(0, &format!("Selector:\t{}", selector(&spec["selector"])));
     lines.map(0, "Labels:", &metadata["labels"], "=");
     lines.map(0, "Annotations:", &metadata["annotations"], ": ");
     controller(lines, metadata);
+}
+
+pub fn replica_set(lines: &mut Lines, object: &Value, related: &Related) {
+    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+    selecting(lines, metadata, spec);
     let (now, desired) = (number(&object["status"]["replicas"]), spec["replicas"].as_i64().unwrap_or(1));
     lines.text(0, &format!("Replicas:\t{now} current / {desired} desired"));
     pods_status(lines, object, related);
@@ -196,12 +201,7 @@ pub fn daemon_set(lines: &mut Lines, object: &Value, related: &Related) {
 
 pub fn job(lines: &mut Lines, object: &Value) {
     let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
-    lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
-    lines.text(0, &format!("Namespace:\t{}", text(&metadata["namespace"])));
-    lines.text(0, &format!("Selector:\t{}", selector(&spec["selector"])));
-    lines.map(0, "Labels:", &metadata["labels"], "=");
-    lines.map(0, "Annotations:", &metadata["annotations"], ": ");
-    controller(lines, metadata);
+    selecting(lines, metadata, spec);
     lines.text(0, &format!("Parallelism:\t{}", number(&spec["parallelism"])));
     let completions = spec["completions"].as_i64().map_or_else(|| "<unset>".to_owned(), |it| it.to_string());
     lines.text(0, &format!("Completions:\t{completions}"));
