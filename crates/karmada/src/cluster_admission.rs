@@ -33,9 +33,9 @@ impl ClusterAdmission {
     }
 }
 
-/// The Cluster that a request writes.
-fn written<'a>(request: &'a AdmissionRequest<'_>) -> Option<&'a Value> {
-    let is_written = request.operation != Operation::Delete && request.is_for(GROUP, PLURAL);
+/// The object of a resource that a request creates or changes.
+pub(crate) fn written<'a>(request: &'a AdmissionRequest<'_>, group: &str, plural: &str) -> Option<&'a Value> {
+    let is_written = request.operation != Operation::Delete && request.is_for(group, plural);
     request.object.as_deref().filter(|_| is_written)
 }
 
@@ -54,7 +54,7 @@ impl Admission for ClusterAdmission {
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let Some(cluster) = written(request) else { return Ok(()) };
+            let Some(cluster) = written(request, GROUP, PLURAL) else { return Ok(()) };
             // Before the ID: a rejected Cluster must not reserve it.
             self.tokens.validate(request, cluster).await?;
             self.ids.validate(request, cluster).await
@@ -62,7 +62,7 @@ impl Admission for ClusterAdmission {
     }
 
     fn undo<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {
-        if let Some(cluster) = written(request) {
+        if let Some(cluster) = written(request, GROUP, PLURAL) {
             self.ids.release(request, cluster);
         }
         Box::pin(std::future::ready(()))

@@ -1,11 +1,12 @@
 //! Admission of ResourceRegistries: the right to write them does not include the right to receive the passwords of Secrets.
 
 use apimachinery::Status;
-use apiserver::{Admission, AdmissionRequest, Operation};
+use apiserver::{Admission, AdmissionRequest};
 use client::Client;
 use futures::future::BoxFuture;
 use karmada_api::search::credentials;
 
+use crate::cluster_admission::written;
 use crate::rights;
 
 const GROUP: &str = "search.karmada.io";
@@ -39,9 +40,7 @@ impl Admission for RegistryAdmission {
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let is_written = request.operation != Operation::Delete && request.is_for(GROUP, PLURAL);
-            let registry = request.object.as_deref().filter(|_| is_written);
-            match registry.and_then(|registry| credentials::read(request.old, registry)) {
+            match written(request, GROUP, PLURAL).and_then(|registry| credentials::read(request.old, registry)) {
                 Some(read) => rights::require_read(request, self.control.as_ref(), &read).await,
                 None => Ok(()),
             }
