@@ -4,6 +4,7 @@ mod print;
 mod repeated;
 mod scalar;
 
+use crate::go_json;
 use serde_json::Value;
 use serde_saphyr::{Budget, DuplicateKeyPolicy, Options};
 
@@ -130,8 +131,8 @@ fn is_blank(text: &str) -> bool {
 pub fn whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            if let Some(n) = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9_007_199_254_740_992.0) {
-                *value = Value::from(n as i64);
+            if let Some(whole) = number.as_f64().and_then(go_json::whole) {
+                *value = Value::Number(whole);
             }
         }
         Value::Array(items) => items.iter_mut().for_each(whole_floats),

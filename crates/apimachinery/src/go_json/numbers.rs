@@ -15,10 +15,18 @@ pub fn json_number(number: &Number) -> String {
 pub fn yaml_number(number: &Number) -> String {
     match number.as_f64().filter(|_| number.is_f64()) {
         // Its JSON has neither fraction nor exponent, so it is read as a whole number.
-        Some(float) if float.fract() == 0.0 && float.abs() < 1e18 => float.to_string(),
-        Some(float) => shortest(float),
+        Some(float) => whole(float).map_or_else(|| shortest(float), |whole| whole.to_string()),
         None => number.to_string(),
     }
+}
+
+/// What a whole float becomes when its JSON is read again, if that fits into 64 bits.
+pub fn whole(float: f64) -> Option<Number> {
+    if float.fract() != 0.0 || float.abs() >= 1e20 {
+        return None;
+    }
+    let digits = float.to_string();
+    digits.parse::<i64>().map(Number::from).or_else(|_| digits.parse::<u64>().map(Number::from)).ok()
 }
 
 /// As `%v` prints a float: with an exponent below 1e-4 and from 1e6 on.
@@ -50,6 +58,10 @@ mod tests {
             ("0.0001", "0.0001", "0.0001"),
             ("0.00001", "0.00001", "1e-05"),
             ("-2.5e-9", "-2.5e-9", "-2.5e-09"),
+            ("-92233724775808.05e3", "-92233724775808050", "-92233724775808050"),
+            ("1.5e18", "1500000000000000000", "1500000000000000000"),
+            ("1e19", "10000000000000000000", "10000000000000000000"),
+            ("-1e19", "-10000000000000000000", "-1e+19"),
             ("1e20", "100000000000000000000", "1e+20"),
             ("1e21", "1e+21", "1e+21"),
             ("1.5e300", "1.5e+300", "1.5e+300"),
