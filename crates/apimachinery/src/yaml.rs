@@ -122,7 +122,8 @@ fn read(text: &str) -> Result<Value, YamlError> {
 
 fn is_blank(text: &str) -> bool {
     text.lines().all(|line| {
-        let line = line.trim();
+        // Other spaces of Unicode are text in YAML.
+        let line = line.trim_matches([' ', '\t', '\r']);
         line.is_empty() || line.starts_with('#') || line == "---" || line == "..."
     })
 }

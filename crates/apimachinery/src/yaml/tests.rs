@@ -27,7 +27,8 @@ fn scalars_are_read_as_yaml_1_1() {
     }
     let merged = to_json_value(b"base: &b {x: 1, y: 2}\nother:\n  <<: *b\n  y: 3\n").expect("valid");
     assert_eq!(merged["other"], json!({"x": 1, "y": 3}));
-    assert_eq!(to_json_value(b"# nothing\n---\n"), Ok(Value::Null));
+    assert_eq!(to_json_value(b"# nothing\n \t\n---\n"), Ok(Value::Null));
+    assert_eq!(to_json_value("\u{a0}\n".as_bytes()), Ok(json!("\u{a0}")));
     assert_eq!(to_json_value(br#"{"a": 1.0}"#), Ok(json!({"a": 1})));
 }
 
