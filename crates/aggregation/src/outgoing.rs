@@ -5,6 +5,7 @@ use apimachinery::Status;
 use apiserver::forwarding;
 use http::header::{AUTHORIZATION, EXPECT, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use transport::Identity;
 
 /// The user as whom this server itself sends requests: checks, discovery, OpenAPI.
@@ -78,18 +79,26 @@ pub fn identify(headers: &mut HeaderMap, user: &Identity) -> Result<(), Status> 
     Ok(())
 }
 
-/// The key of an extra field as part of a header's name. Characters that are not allowed there are percent-encoded.
-fn escaped(key: &str) -> String {
-    let mut text = String::with_capacity(key.len());
-    for byte in key.bytes() {
-        let is_legal = byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte);
-        if is_legal {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
+/// What is not allowed in the name of a header (RFC 9110).
+const OUTSIDE_NAMES: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// The key of an extra field as part of a header's name.
+fn escaped(key: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(key, OUTSIDE_NAMES)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fmt::Write as _;
 use std::str::FromStr;
+
+use crate::url;
 
 /// An API group and version. The core group is the empty string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -198,35 +199,18 @@ impl ApiResource {
     /// assert_eq!(path, "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:my%20role%3F");
     /// ```
     pub fn object_path(&self, key: &crate::ObjectKey) -> String {
-        self.path(key.namespace(), ["/", &escaped(key.name())])
+        self.path(key.namespace(), ["/", &Cow::from(url::segment(key.name()))])
     }
 
     fn path(&self, namespace: Option<&str>, end: [&str; 2]) -> String {
         let root = if self.group.is_empty() { ["/api", "", ""] } else { ["/apis", "/", &self.group] };
         let (between, namespace) = match namespace.filter(|_| self.namespaced) {
-            Some(namespace) => ("/namespaces/", escaped(namespace)),
+            Some(namespace) => ("/namespaces/", Cow::from(url::segment(namespace))),
             None => ("", "".into()),
         };
         let parts = [root[0], root[1], root[2], "/", &self.version, between, &namespace, "/", &self.plural];
         [&parts[..], &end[..]].concat().concat()
     }
-}
-
-/// A segment of a path. What RFC 3986 permits there stays as it is, except `%`.
-fn escaped(segment: &str) -> Cow<'_, str> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte);
-    if segment.bytes().all(is_plain) {
-        return Cow::Borrowed(segment);
-    }
-    let mut escaped = String::with_capacity(segment.len() + 8);
-    for byte in segment.bytes() {
-        match is_plain(byte) {
-            true => escaped.push(char::from(byte)),
-            // Writing to a String cannot fail.
-            false => drop(write!(escaped, "%{byte:02X}")),
-        }
-    }
-    Cow::Owned(escaped)
 }
 
 #[cfg(test)]

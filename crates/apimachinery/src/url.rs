@@ -1,6 +1,41 @@
-//! Parses URLs in fields, as far as the rules need it.
+//! URLs: parsing of those in fields, as far as the rules need it, and escapes of segments and queries.
+
+mod query;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 use crate::field::go_quoted;
+
+pub use query::Query;
+
+/// What a value in a query must escape: all but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What a segment of a path must escape: what RFC 3986 permits there stays as it is, except `%`.
+const OUTSIDE_SEGMENTS: &AsciiSet = &RESERVED
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b':')
+    .remove(b'@');
+
+/// A segment of a path.
+pub fn segment(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, OUTSIDE_SEGMENTS)
+}
+
+/// A value in a query.
+pub fn query_value(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, RESERVED)
+}
 
 /// The parts of a URL that rules check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

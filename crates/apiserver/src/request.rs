@@ -1,7 +1,7 @@
 //! The attributes of a request, parsed from its method and URL alone, before authorization.
 
 use http::Method;
-use percent::decode;
+use percent_encoding::percent_decode_str;
 
 use attributes::{Attributes, ResourceAttributes, Selectors};
 
@@ -9,7 +9,6 @@ pub mod attributes;
 pub(crate) mod log;
 pub mod options;
 pub mod peer;
-mod percent;
 mod query;
 pub(crate) mod spans;
 
@@ -41,6 +40,11 @@ pub struct RequestInfo {
     pub subpath: String,
     /// The query parameters.
     pub query: Query,
+}
+
+/// Text with its `%XX` decoded. Invalid escapes are not decoded, and invalid UTF-8 is replaced.
+fn decode(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 impl RequestInfo {

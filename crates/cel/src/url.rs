@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub scheme: String,
@@ -42,7 +44,7 @@ impl Url {
             return None;
         }
         let scheme = scheme.to_ascii_lowercase();
-        Some(Self { scheme, host: host.to_owned(), path: escape_path(path), query: query.to_owned() })
+        Some(Self { scheme, host: host.to_owned(), path: escape_path(path).to_string(), query: query.to_owned() })
     }
 
     /// The bytes of all parts.
@@ -105,38 +107,35 @@ fn escapes_are_valid(text: &str) -> bool {
     (0..bytes.len()).filter(|at| bytes[*at] == b'%').all(|at| hex(at + 1) && hex(at + 2))
 }
 
-fn escape_path(path: &str) -> String {
-    use std::fmt::Write;
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        let plain = byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@%!'()*[]".contains(&byte);
-        if plain {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+/// What Go escapes in a path.
+const OUTSIDE_PATHS: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@')
+    .remove(b'%')
+    .remove(b'!')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'[')
+    .remove(b']');
+
+fn escape_path(path: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(path, OUTSIDE_PATHS)
 }
 
 fn unescape_query(text: &str) -> Option<String> {
-    if !escapes_are_valid(text) {
-        return None;
-    }
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'+' => out.push(b' '),
-            b'%' => {
-                out.push(u8::from_str_radix(text.get(at + 1..at + 3)?, 16).ok()?);
-                at += 2;
-            }
-            byte => out.push(byte),
-        }
-        at += 1;
-    }
-    Some(String::from_utf8_lossy(&out).into_owned())
+    let spaced = text.replace('+', " ");
+    escapes_are_valid(text).then(|| percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
 }

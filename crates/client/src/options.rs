@@ -1,6 +1,7 @@
 //! Request options as query strings and bodies.
 
 use apimachinery::ApiResource;
+use apimachinery::url::Query;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -154,15 +155,13 @@ impl ListOptions {
     }
 
     pub(crate) fn query(&self) -> Query {
-        let mut query = Query::default();
-        query.optional("labelSelector", self.label_selector.as_deref());
-        query.optional("fieldSelector", self.field_selector.as_deref());
-        query.optional("continue", self.continue_token.as_deref());
-        query.optional("resourceVersion", self.resource_version.as_deref());
-        if self.limit > 0 {
-            query.add("limit", &self.limit.to_string());
-        }
-        query
+        let limit = (self.limit > 0).then(|| self.limit.to_string());
+        Query::default()
+            .with_some("labelSelector", self.label_selector.as_deref())
+            .with_some("fieldSelector", self.field_selector.as_deref())
+            .with_some("continue", self.continue_token.as_deref())
+            .with_some("resourceVersion", self.resource_version.as_deref())
+            .with_some("limit", limit.as_deref())
     }
 }
 
@@ -173,31 +172,24 @@ impl WatchOptions {
     }
 
     pub(crate) fn query(&self) -> Query {
-        let mut query = Query::default();
-        query.add("watch", "true");
-        query.add("allowWatchBookmarks", "true");
-        query.optional("labelSelector", self.label_selector.as_deref());
-        query.optional("fieldSelector", self.field_selector.as_deref());
-        query.optional("resourceVersion", self.resource_version.as_deref());
-        if self.send_initial_events {
-            query.add("sendInitialEvents", "true");
-            query.add("resourceVersionMatch", "NotOlderThan");
-        }
-        if let Some(seconds) = self.timeout_seconds {
-            query.add("timeoutSeconds", &seconds.to_string());
-        }
-        query
+        let timeout = self.timeout_seconds.map(|seconds| seconds.to_string());
+        Query::default()
+            .with("watch", "true")
+            .with("allowWatchBookmarks", "true")
+            .with_some("labelSelector", self.label_selector.as_deref())
+            .with_some("fieldSelector", self.field_selector.as_deref())
+            .with_some("resourceVersion", self.resource_version.as_deref())
+            .with_some("sendInitialEvents", self.send_initial_events.then_some("true"))
+            .with_some("resourceVersionMatch", self.send_initial_events.then_some("NotOlderThan"))
+            .with_some("timeoutSeconds", timeout.as_deref())
     }
 }
 
 impl WriteOptions {
     pub(crate) fn query(&self) -> Query {
-        let mut query = Query::default();
-        query.optional("fieldManager", self.field_manager.as_deref());
-        if self.dry_run {
-            query.add("dryRun", "All");
-        }
-        query
+        Query::default()
+            .with_some("fieldManager", self.field_manager.as_deref())
+            .with_some("dryRun", self.dry_run.then_some("All"))
     }
 }
 
@@ -208,20 +200,14 @@ impl PatchOptions {
     }
 
     pub(crate) fn query(&self, patch: &Patch) -> Query {
-        let mut query = Query::default();
-        match patch {
-            Patch::Apply { manager, force, .. } => {
-                query.add("fieldManager", manager);
-                if *force {
-                    query.add("force", "true");
-                }
-            }
-            _ => query.optional("fieldManager", self.field_manager.as_deref()),
-        }
-        if self.dry_run {
-            query.add("dryRun", "All");
-        }
-        query
+        let (manager, force) = match patch {
+            Patch::Apply { manager, force, .. } => (Some(manager.as_str()), *force),
+            _ => (self.field_manager.as_deref(), false),
+        };
+        Query::default()
+            .with_some("fieldManager", manager)
+            .with_some("force", force.then_some("true"))
+            .with_some("dryRun", self.dry_run.then_some("All"))
     }
 }
 
@@ -246,35 +232,6 @@ impl Patch {
         match self {
             Self::Json(value) | Self::Merge(value) | Self::Strategic(value) | Self::Apply { value, .. } => value,
         }
-    }
-}
-
-/// A query string under construction.
-#[derive(Default)]
-pub(crate) struct Query(String);
-
-impl Query {
-    fn add(&mut self, key: &str, value: &str) {
-        self.0.push(if self.0.is_empty() { '?' } else { '&' });
-        self.0.push_str(key);
-        self.0.push('=');
-        for byte in value.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                self.0.push(char::from(byte));
-            } else {
-                self.0.push_str(&format!("%{byte:02X}"));
-            }
-        }
-    }
-
-    fn optional(&mut self, key: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.add(key, value);
-        }
-    }
-
-    pub(crate) fn after(&self, path: &str) -> String {
-        format!("{path}{}", self.0)
     }
 }
 

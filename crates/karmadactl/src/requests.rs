@@ -1,6 +1,7 @@
 //! Requests in kubectl's form: query parameters for the field manager, dry runs and validation; the server's warnings
 //! go to stderr.
 
+use apimachinery::url::Query;
 use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
 use client::Client;
 use futures::FutureExt;
@@ -19,38 +20,6 @@ pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// The largest list that a server of many thousand objects answers in one page.
 const MAX_BYTES: usize = 64 << 20;
-
-/// A query string.
-#[derive(Clone, Debug, Default)]
-pub struct Query(String);
-
-impl Query {
-    #[must_use]
-    pub fn with(mut self, key: &str, value: &str) -> Self {
-        self.0.push(if self.0.is_empty() { '?' } else { '&' });
-        self.0.push_str(key);
-        self.0.push('=');
-        for byte in value.bytes() {
-            match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                true => self.0.push(char::from(byte)),
-                false => self.0.push_str(&format!("%{byte:02X}")),
-            }
-        }
-        self
-    }
-
-    #[must_use]
-    pub fn with_some(self, key: &str, value: Option<&str>) -> Self {
-        match value {
-            Some(value) if !value.is_empty() => self.with(key, value),
-            _ => self,
-        }
-    }
-
-    pub fn after(&self, path: &str) -> String {
-        format!("{path}{}", self.0)
-    }
-}
 
 /// The options that the writes of one command share.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,9 @@
 //! Paths of the metrics APIs.
 
-use std::fmt::Write as _;
-
 use apimachinery::ApiResource;
 use apimachinery::meta::LabelSelector;
 use apimachinery::selector::Selector;
+use apimachinery::url::{Query, segment};
 use autoscaling::spec::Identifier;
 use fleet_metrics::custom::Described;
 use fleet_metrics::narrowed::Narrowed;
@@ -17,45 +16,39 @@ pub(crate) const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 pub(crate) fn of_resource(plural: &str, namespace: &str, name: &str, selector: &str) -> String {
     let mut path = "/apis/metrics.k8s.io/v1beta1".to_owned();
     if !namespace.is_empty() {
-        path.push_str(&format!("/namespaces/{}", encoded(namespace)));
+        path.push_str(&format!("/namespaces/{}", segment(namespace)));
     }
     path.push_str(&format!("/{plural}"));
     if !name.is_empty() {
-        path.push_str(&format!("/{}", encoded(name)));
+        path.push_str(&format!("/{}", segment(name)));
     }
-    path + &query_text(&parameters(&[("labelSelector", Some(selector))]))
+    Query::default().with_some("labelSelector", Some(selector)).after(&path)
 }
 
 /// The pods that a selector matches.
 pub(crate) fn of_pods(namespace: &str, selector: &str) -> String {
-    let query = query_text(&parameters(&[("labelSelector", Some(selector))]));
-    format!("/api/v1/namespaces/{}/pods{query}", encoded(namespace))
+    let query = Query::default().with_some("labelSelector", Some(selector));
+    query.after(&format!("/api/v1/namespaces/{}/pods", segment(namespace)))
 }
 
 /// The values of a custom metric.
 pub(crate) fn of_custom(version: &str, described: &Described, labels: &str, series: Option<&str>) -> String {
     let Described { namespace, resource, name, metric } = described;
-    let place = if namespace.is_empty() { String::new() } else { format!("namespaces/{}/", encoded(namespace)) };
+    let place = if namespace.is_empty() { String::new() } else { format!("namespaces/{}/", segment(namespace)) };
     let object = match (resource.as_str(), name.as_str()) {
-        ("namespaces", name) => format!("namespaces/{}/metrics", encoded(name)),
-        (_, "*") => format!("{place}{}/*", encoded(resource)),
-        _ => format!("{place}{}/{}", encoded(resource), encoded(name)),
+        ("namespaces", name) => format!("namespaces/{}/metrics", segment(name)),
+        (_, "*") => format!("{place}{}/*", segment(resource)),
+        _ => format!("{place}{}/{}", segment(resource), segment(name)),
     };
-    let query = query_text(&parameters(&[("labelSelector", Some(labels)), ("metricLabelSelector", series)]));
-    format!("/apis/custom.metrics.k8s.io/{version}/{object}/{}{query}", encoded(metric))
+    let query = Query::default().with_some("labelSelector", Some(labels)).with_some("metricLabelSelector", series);
+    query.after(&format!("/apis/custom.metrics.k8s.io/{version}/{object}/{}", segment(metric)))
 }
 
 /// The values of an external metric.
 pub(crate) fn of_external(namespace: &str, metric: &str, series: Option<&str>) -> String {
-    let query = query_text(&parameters(&[("labelSelector", series)]));
-    let (namespace, metric) = (encoded(namespace), encoded(metric));
-    format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}{query}")
-}
-
-/// Those that are not empty.
-fn parameters<'p>(pairs: &[(&'p str, Option<&str>)]) -> Vec<(&'p str, String)> {
-    let present = pairs.iter().filter_map(|(name, value)| Some((*name, value.filter(|it| !it.is_empty())?)));
-    present.map(|(name, value)| (name, value.to_owned())).collect()
+    let query = Query::default().with_some("labelSelector", series);
+    let (namespace, metric) = (segment(namespace), segment(metric));
+    query.after(&format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}"))
 }
 
 /// The objects of a metric that describes a resource, as [`of_custom`] requests them.
@@ -78,25 +71,6 @@ pub(crate) fn series(metric: &Identifier) -> Result<Narrowed, String> {
     let selector: LabelSelector = serde_json::from_value(Value::clone(selector)).map_err(|error| invalid(&error))?;
     let selector = Selector::from_label_selector(&selector).map_err(|error| invalid(&error))?;
     Narrowed::parse(&selector.to_string()).map_err(|error| invalid(&error))
-}
-
-fn query_text(pairs: &[(&str, String)]) -> String {
-    let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
-}
-
-/// A part of a path or a query.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a String does not fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

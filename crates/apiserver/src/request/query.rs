@@ -1,6 +1,6 @@
 //! The query string.
 
-use super::percent::decode;
+use super::decode;
 
 /// Parameters in their order; the first of a name counts.
 #[derive(Clone, Debug, Default)]

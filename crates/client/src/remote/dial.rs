@@ -103,22 +103,7 @@ fn tunnel(proxy: &Uri, headers: HeaderMap, connector: Streams) -> Streams {
 /// `Basic` credentials from the user part of a URL, after percent-decoding.
 fn basic(user: &str) -> Option<HeaderValue> {
     use base64::Engine as _;
-    let mut plain = Vec::with_capacity(user.len());
-    let mut rest = user.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let digits = tail.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let escape = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        match escape.filter(|_| *first == b'%') {
-            Some(byte) => {
-                plain.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                plain.push(*first);
-                rest = tail;
-            }
-        }
-    }
+    let plain: Vec<u8> = percent_encoding::percent_decode_str(user).collect();
     let mut value: HeaderValue = format!("Basic {}", base64::prelude::BASE64_STANDARD.encode(plain)).parse().ok()?;
     value.set_sensitive(true);
     Some(value)

@@ -1,5 +1,6 @@
 //! Reads the targets from one server: as Tables, or as whole objects.
 
+use apimachinery::url::segment;
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DiscoveredResource, Discovery, ListOptions};
 use serde_json::{Value, json};
@@ -146,7 +147,7 @@ async fn missing(client: &Client, namespace: &str) -> Option<client::Error> {
     if namespace == "default" {
         return None;
     }
-    let path = format!("/api/v1/namespaces/{namespace}");
+    let path = format!("/api/v1/namespaces/{}", segment(namespace));
     client.document(&path, JSON).await.err().filter(client::Error::is_not_found)
 }
 

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use apimachinery::go_json::shortest;
+use apimachinery::url;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
@@ -310,15 +311,7 @@ fn js(text: &str) -> String {
 }
 
 fn url_query(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b' ' => out.push('+'),
-            byte if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => out.push(char::from(byte)),
-            byte => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    url::query_value(text).to_string().replace("%20", "+")
 }
 
 fn decoded(text: &str) -> Result<String, String> {

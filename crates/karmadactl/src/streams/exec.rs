@@ -12,8 +12,8 @@ use super::session::{self, End, Input, Output};
 use super::{pods, starting, terminal};
 use crate::error::Error;
 use crate::objects::flags::{self, Files};
-use crate::requests::Query;
 use crate::{Context, objects, servers};
+use apimachinery::url::{Query, segment};
 
 /// Keys that wait for the connection; each is up to 32 KiB.
 const BACKLOG: usize = 16;
@@ -154,7 +154,7 @@ fn path(namespace: &str, pod: &str, container: &str, command: Option<&[String]>,
         .with_some("stderr", switch(!mode.tty))
         .with_some("tty", switch(mode.tty));
     let verb = if command.is_some() { "exec" } else { "attach" };
-    query.after(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/{verb}"))
+    query.after(&format!("/api/v1/namespaces/{}/pods/{}/{verb}", segment(namespace), segment(pod)))
 }
 
 async fn stream(client: &Client, path: &str, mode: Mode) -> Result<(), Error> {

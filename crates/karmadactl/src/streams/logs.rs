@@ -11,9 +11,10 @@ use http_body_util::BodyExt as _;
 use super::{pods, starting};
 use crate::error::Error;
 use crate::objects::flags;
-use crate::requests::{self, Query};
+use crate::requests;
 use crate::scope::OperationScope;
 use crate::{Context, servers};
+use apimachinery::url::{Query, segment};
 
 /// With a selector, kubectl prints this many lines of each pod.
 const SELECTED_TAIL: i64 = 10;
@@ -203,7 +204,7 @@ async fn copy(
     query: &Query,
     prefixed: bool,
 ) -> Result<(), Error> {
-    let path = format!("/api/v1/namespaces/{namespace}/pods/{}/log", source.pod);
+    let path = format!("/api/v1/namespaces/{}/pods/{}/log", segment(namespace), segment(&source.pod));
     let path = query.clone().with("container", &source.container).after(&path);
     let failed = Error::client(format!("read the log of pod {}", source.pod));
     let mut body = match open(client, &path).await {

@@ -2,6 +2,7 @@
 
 mod print;
 
+use apimachinery::url::Query;
 use clap::{Args, Subcommand};
 use client::ListOptions;
 use futures::StreamExt;
@@ -126,7 +127,7 @@ async fn pods(context: &Context, args: &PodArgs) -> Result<(), Error> {
     let path = match name {
         Some(name) => format!("{GROUP}/namespaces/{namespace}/pods/{name}"),
         None => {
-            let query = requests::Query::default()
+            let query = Query::default()
                 .with_some("labelSelector", text(&args.selector).as_deref())
                 .with_some("fieldSelector", text(&args.field_selector).as_deref());
             query.after(&format!("{GROUP}{place}/pods"))
@@ -192,9 +193,9 @@ async fn nodes(context: &Context, args: &NodeArgs) -> Result<(), Error> {
 /// The nodes of a member with their usage; nodes without metrics have none.
 async fn of_nodes(context: &Context, server: &Server, name: &str, args: &NodeArgs) -> Result<Vec<NodeRow>, String> {
     let query = match (name, args.selector.as_str()) {
-        ("", "") => requests::Query::default(),
-        ("", selector) => requests::Query::default().with("labelSelector", selector),
-        (name, _) => requests::Query::default().with("fieldSelector", &format!("metadata.name={name}")),
+        ("", "") => Query::default(),
+        ("", selector) => Query::default().with("labelSelector", selector),
+        (name, _) => Query::default().with("fieldSelector", &format!("metadata.name={name}")),
     };
     let path = match name {
         "" => query.after(&format!("{GROUP}/nodes")),
