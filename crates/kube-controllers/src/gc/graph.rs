@@ -63,6 +63,8 @@ pub(super) struct Graph {
     nodes: HashMap<Uid, Node>,
     /// Each owner with each of its dependents. Most owners have one, for which a set of its own would reserve 200 bytes.
     dependents: BTreeSet<(Uid, Uid)>,
+    /// The namespaces of owners whose deletion was observed, as long as they have dependents.
+    deleted: HashMap<Uid, Option<String>>,
 }
 
 impl Graph {
@@ -82,6 +84,7 @@ impl Graph {
     pub fn put(&mut self, resource: &Arc<str>, object: &Arc<Object>) -> BTreeSet<Uid> {
         let own = uid(object.uid());
         self.alive.insert(own);
+        self.deleted.remove(&own);
         let waits = awaits_dependents(object) || orphans_dependents(object);
         let node = Node { resource: resource.clone(), object: object.clone() };
         let old = self.nodes.remove(&own);
@@ -112,8 +115,17 @@ impl Graph {
         let own = uid(object.uid());
         self.alive.remove(&own);
         let mut concerned = self.nodes.remove(&own).map(|old| self.unlink(own, &old)).unwrap_or_default();
-        concerned.extend(self.dependents_of(own));
+        let dependents: Vec<Uid> = self.dependents_of(own).collect();
+        if !dependents.is_empty() {
+            self.deleted.insert(own, object.namespace().map(str::to_owned));
+        }
+        concerned.extend(dependents);
         concerned
+    }
+
+    /// Whether the deletion of an owner was observed that a dependent in `namespace` can have.
+    pub fn was_deleted(&self, owner: Uid, namespace: Option<&str>) -> bool {
+        self.deleted.get(&owner).is_some_and(|of| of.is_none() || of.as_deref() == namespace)
     }
 
     /// All objects to check once the initial state is complete; in a stable order.
@@ -130,6 +142,9 @@ impl Graph {
         let owners = old.owners();
         for owner in &owners {
             self.dependents.remove(&(*owner, own));
+            if self.dependents_of(*owner).next().is_none() {
+                self.deleted.remove(owner);
+            }
         }
         owners.into_iter().filter(|owner| self.nodes.get(owner).is_some_and(is_waiting)).collect()
     }
@@ -148,7 +163,7 @@ fn is_waiting(node: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -198,6 +213,30 @@ mod tests {
         check(&["a~", "b<a"], &["b"]);
         check(&["a", "b<a", "a^"], &["a", "b"]);
         check(&["a", "b<a", "b<a"], &[]);
+    }
+
+    #[test]
+    fn deletions_of_owners_are_known_until_their_dependents_are_gone() {
+        let resource: Arc<str> = "core/configmaps".into();
+        let mut graph = Graph::default();
+        let owner = |namespace: Value| {
+            let tree = json!({"metadata": {"name": "a", "uid": "a", "namespace": namespace}});
+            Object::from_value(&tree).expect("an object").shared()
+        };
+        for (namespace, [in_demo, in_other, in_none]) in
+            [(json!("demo"), [true, false, false]), (json!(null), [true; 3])]
+        {
+            graph.put(&resource, &object("b<a"));
+            graph.put(&resource, &owner(namespace.clone()));
+            assert!(!graph.was_deleted(uid("a"), Some("demo")));
+            graph.remove(&owner(namespace));
+            let places = [Some("demo"), Some("other"), None];
+            assert_eq!(places.map(|place| graph.was_deleted(uid("a"), place)), [in_demo, in_other, in_none]);
+            graph.remove(&object("b<a"));
+            assert!(graph.deleted.is_empty());
+        }
+        graph.remove(&owner(json!(null)));
+        assert!(graph.deleted.is_empty(), "it had no dependents");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! blocks them; removes references to owners that orphan.
 //!
 //! The graph only selects the objects to check. Before an object is deleted, it and each of its owners are read from
-//! the server. An owner counts as absent when the server returns NotFound for it, or an object with another UID; a kind
-//! that is not served, a failed discovery or any other error keeps the object.
+//! the server. An owner counts as absent when the server returns NotFound for it, or an object with another UID. An owner
+//! that cannot be read, because its kind is not served for instance, keeps the object unless its deletion was observed.
 
 mod follow;
 mod graph;
@@ -112,7 +112,7 @@ impl Collector {
         let references = object.owner_references();
         let mut owners = Vec::with_capacity(references.len());
         for reference in references {
-            owners.push(read_owner(context, object, reference).await?);
+            owners.push(self.owner(context, object, reference).await?);
         }
         let (has_dependents, in_circle) = {
             let graph = self.graph.lock();
@@ -138,6 +138,16 @@ impl Collector {
         }
     }
 
+    /// The state of one owner of an object. A definition may be deleted with the owners of its kind, or come back with
+    /// another scope.
+    async fn owner(&self, context: &Context, object: &Object, reference: &OwnerReference) -> Result<Owner> {
+        match read_owner(context, object, reference).await {
+            Ok(Some(owner)) => Ok(owner),
+            _ if self.graph.lock().was_deleted(uid(&reference.uid), object.namespace()) => Ok(Owner::Absent),
+            unread => unread.map(|_| Owner::Solid),
+        }
+    }
+
     /// Deletes exactly the version that was checked.
     async fn delete(&self, context: &Context, node: &Node, policy: &'static str) -> Result<Next> {
         let object = &node.object;
@@ -159,8 +169,8 @@ impl Collector {
     }
 }
 
-/// Reads one owner of an object from the server.
-async fn read_owner(context: &Context, object: &Object, reference: &OwnerReference) -> Result<Owner> {
+/// Reads one owner of an object from the server; `None` if the object cannot have such an owner.
+async fn read_owner(context: &Context, object: &Object, reference: &OwnerReference) -> Result<Option<Owner>> {
     let unknown = |why: String| Error::Owner { object: format!("{} {}", object.kind(), object.key()), why };
     let gvk = apimachinery::GroupVersionKind::from_api_version(&reference.api_version, &reference.kind);
     let gvk = gvk.map_err(|error| unknown(error.to_string()))?;
@@ -169,9 +179,9 @@ async fn read_owner(context: &Context, object: &Object, reference: &OwnerReferen
         (true, Some(namespace)) => apimachinery::ObjectKey::namespaced(namespace, reference.name.as_str()),
         (false, _) => apimachinery::ObjectKey::cluster(reference.name.as_str()),
         // A cluster-scoped object cannot name the namespace of its owner.
-        (true, None) => return Ok(Owner::Solid),
+        (true, None) => return Ok(None),
     };
-    Ok(match live::get(context, &resource, &key).await? {
+    Ok(Some(match live::get(context, &resource, &key).await? {
         Some(owner) if owner.uid() == reference.uid => {
             if awaits_dependents(&owner) {
                 Owner::Waiting
@@ -180,5 +190,5 @@ async fn read_owner(context: &Context, object: &Object, reference: &OwnerReferen
             }
         }
         _ => Owner::Absent,
-    })
+    }))
 }

@@ -163,6 +163,36 @@ async fn an_owner_of_the_same_name_is_another_owner() {
     plane.shutdown().await;
 }
 
+/// The collector has discovered the kind with its former scope.
+#[tokio::test(start_paused = true)]
+async fn dependents_go_with_an_owner_whose_kind_changed_its_scope() {
+    let plane = Plane::start(&["garbagecollector"]).await;
+    let definitions = resource("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    let roles = resource("rbac.authorization.k8s.io/v1", "ClusterRole");
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}});
+    for (scope, dependents, mut dependent) in [("Namespaced", maps(), config_map("a", &[])), ("Cluster", roles, role)] {
+        let schema = json!({"type": "object"});
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "gadgets.example.com"},
+            "spec": {"group": "example.com", "scope": scope, "names": {"plural": "gadgets", "kind": "Gadget"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+        plane.create(definition).await;
+        let gadgets = ApiResource::cluster("example.com", "v1", "Gadget", "gadgets");
+        let gadgets = ApiResource { namespaced: scope == "Namespaced", ..gadgets };
+        let mut gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "owner"}});
+        if gadgets.namespaced {
+            gadget["metadata"]["namespace"] = "demo".into();
+        }
+        let created = plane.until("it is served", async || plane.client.create(&gadgets, &gadget).await.ok()).await;
+        dependent["metadata"]["ownerReferences"] = json!([owner(&created, true)]);
+        let key = plane.create(dependent).await.key().to_string();
+        plane.delete(&definitions, "gadgets.example.com", "").await;
+        plane.until_gone(&definitions, "gadgets.example.com").await;
+        plane.until_gone(&dependents, &key).await;
+    }
+    plane.shutdown().await;
+}
+
 /// The same over a socket, where each resource has its own watch.
 #[tokio::test]
 async fn a_server_behind_a_socket_is_collected_too() {
