@@ -156,6 +156,10 @@ fn patch(
     if !path.is_empty() && !path.starts_with('/') {
         return Err(fail(format!("a path begins with '/': /{path}")));
     }
+    if path.is_empty() && operator != OverriderOperator::Remove {
+        *target = value.cloned().unwrap_or_default();
+        return Ok(());
+    }
     let (settled, exists) = settled(target, path, operator == OverriderOperator::Add);
     if operator == OverriderOperator::Replace && !exists {
         return Err(fail(format!("replace operation does not apply: doc is missing key: {path}: missing value")));
@@ -267,6 +271,22 @@ mod tests {
             json!({"kind": "X", "spec": {"a/b": "nginx:1"}}),
             json!({"kind": "X", "spec": {"a/b": "nginx:2"}}),
         );
+    }
+
+    #[test]
+    fn the_empty_path_is_the_whole_document() {
+        for operator in ["add", "replace"] {
+            for (field, document) in [("json", r#"{"a":[1]}"#), ("yaml", "a:\n- 1\n")] {
+                let operation = json!({"subPath": "", "operator": operator, "value": {"a": [1]}});
+                let mut overrider = json!({"fieldPath": "/data/c"});
+                overrider[field] = json!([operation]);
+                let config = |text: &str| json!({"kind": "ConfigMap", "data": {"c": text}});
+                check(json!({"fieldOverrider": [overrider]}), config("{}"), config(document));
+            }
+            let object = json!({"kind": "X", "spec": 1});
+            let overriders = json!({"plaintext": [{"path": "", "operator": operator, "value": object}]});
+            check(overriders, json!({"kind": "X", "status": 1}), object);
+        }
     }
 
     #[test]
