@@ -41,8 +41,7 @@ struct Known {
 impl Contributions {
     /// Updates the contributions from the current Works of the binding and returns them, in the order of clusters.
     ///
-    /// A Work of another object, which an override that changed the name has left, does not count beside the one of the
-    /// binding's resource.
+    /// One Work of each cluster counts: an override that changed the name of the copy leaves the former one for a moment.
     ///
     /// # Errors
     /// Those of the first Work that contributes nothing.
@@ -57,7 +56,6 @@ impl Contributions {
         }
         let mut before = std::mem::take(&mut self.works);
         let mut contributions: Vec<Arc<Contribution>> = Vec::with_capacity(works.len());
-        let mut of_others = Vec::new();
         for object in works {
             let key = object.key();
             let is_current =
@@ -67,13 +65,7 @@ impl Contributions {
                 None => {
                     self.decoded += 1;
                     let decode = |source| ContributionError::Decode { work: key.clone(), source };
-                    let contribution = match Contribution::of(resource, &Work::read(object).map_err(decode)?) {
-                        Err(error @ ContributionError::NoManifest { .. }) => {
-                            of_others.push((WorkKey::try_from(key)?, error));
-                            continue;
-                        }
-                        contribution => contribution?.map(Arc::new),
-                    };
+                    let contribution = Contribution::of(resource, &Work::read(object).map_err(decode)?)?.map(Arc::new);
                     let work = contribution.as_ref().map(|it| it.work.clone());
                     // A Work outside the execution namespaces that is being deleted contributes nothing.
                     let Some(work) = work.or_else(|| WorkKey::try_from(key).ok()) else { continue };
@@ -84,11 +76,11 @@ impl Contributions {
             contributions.extend(known.contribution.clone());
             self.works.insert(key, known);
         }
-        contributions.sort_by(|left, right| left.item.cluster_name.cmp(&right.item.cluster_name));
-        let is_missing = |work: &WorkKey| contributions.iter().all(|it| it.item.cluster_name != work.cluster());
-        if let Some((_, error)) = of_others.into_iter().find(|(work, _)| is_missing(work)) {
-            return Err(error);
-        }
+        contributions.sort_by(|left, right| {
+            let by_cluster = left.item.cluster_name.cmp(&right.item.cluster_name);
+            by_cluster.then_with(|| right.precedence.cmp(&left.precedence)).then_with(|| left.work.cmp(&right.work))
+        });
+        contributions.dedup_by(|other, first| other.item.cluster_name == first.item.cluster_name);
         Ok(contributions)
     }
 
@@ -211,17 +203,39 @@ mod tests {
             .update(&resource(), &[Object::from_value(&other).expect("a work").shared()])
             .expect("contributions");
         assert_eq!(contributions.decoded(), before + 1);
+        // An override may have changed the identity of the copy. A Work of several manifests is of none in particular.
         let other = ObjectReference { name: "b".to_owned(), ..resource() };
-        let error = contributions.update(&other, &[two]).expect_err("no such manifest");
-        assert_eq!(error.to_string(), "work karmada-es-m002/w has no manifest of ConfigMap ns/b");
-        // An earlier Work of the cluster is of another object.
-        let two = work(2, 2, &json!({}));
-        let mut other = two.to_value().expect("a tree");
-        other["metadata"]["name"] = json!("v");
-        other["spec"]["workload"]["manifests"][0]["metadata"]["name"] = json!("b");
-        let other = Object::from_value(&other).expect("a work").shared();
-        let found = contributions.update(&resource(), &[other, two]);
+        let found = contributions.update(&other, std::slice::from_ref(&two));
         assert_eq!(clusters(found.expect("contributions")), ["m002"]);
+        let mut several = two.to_value().expect("a tree");
+        let manifest = several["spec"]["workload"]["manifests"][0].clone();
+        several["spec"]["workload"]["manifests"] = json!([manifest, manifest]);
+        several["metadata"]["resourceVersion"] = json!("9");
+        let several = Object::from_value(&several).expect("a work").shared();
+        let error = contributions.update(&other, &[several]).expect_err("no such manifest");
+        assert_eq!(error.to_string(), "work karmada-es-m002/w has no manifest of ConfigMap ns/b");
+    }
+
+    /// After an override changes the name, the Work of the former name is left until it is deleted.
+    #[test]
+    fn one_work_of_a_cluster_counts() {
+        let named = |name: &str, second: u32| {
+            let mut tree = work(2, 2, &json!({})).to_value().expect("a tree");
+            tree["metadata"]["name"] = json!(name);
+            tree["metadata"]["uid"] = json!(name);
+            tree["metadata"]["creationTimestamp"] = json!(format!("2026-01-01T00:00:{second:02}Z"));
+            tree["spec"]["workload"]["manifests"][0]["metadata"]["name"] = json!(name);
+            Object::from_value(&tree).expect("a work").shared()
+        };
+        for (works, expected) in [
+            (vec![named("a", 1), named("b", 2)], "a"),
+            (vec![named("b", 1), named("c", 2)], "c"),
+            (vec![named("c", 2), named("b", 1)], "c"),
+            (vec![named("c", 1), named("b", 1)], "b"),
+        ] {
+            let found = Contributions::default().update(&resource(), &works).expect("contributions");
+            assert_eq!(found.iter().map(|it| it.work.name()).collect::<Vec<_>>(), [expected]);
+        }
     }
 
     #[test]

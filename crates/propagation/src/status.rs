@@ -277,6 +277,8 @@ pub struct Contribution {
     pub standing: Standing,
     /// The fields that another client in the member writes too, in words.
     pub contested: Option<String>,
+    /// Among the Works of one cluster: the one of the binding's resource, then the newest one.
+    pub(crate) precedence: (bool, Option<Time>),
 }
 
 /// Why a Work does not contribute to its binding's status.
@@ -292,25 +294,36 @@ pub enum ContributionError {
 }
 
 impl Contribution {
-    /// `None` for a Work that is being deleted.
+    /// `None` for a Work that is being deleted. An override may have changed the identity of the copy: the only manifest
+    /// is that of the binding's resource in any case. The status of another kind has other fields, and does not count.
     ///
     /// # Errors
-    /// A Work that does not hold the binding's resource, or is in no execution namespace.
+    /// A Work of several manifests that does not hold the binding's resource, or one in no execution namespace.
     pub fn of(resource: &ObjectReference, work: &Work) -> Result<Option<Self>, ContributionError> {
         if work.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
         let ObjectReference { api_version, kind, namespace, name, .. } = resource;
-        let Some(ordinal) = ordinal(work, api_version, kind, namespace, name) else {
+        let exact = ordinal(work, api_version, kind, namespace, name);
+        let only = match work.spec.workload.manifests.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        };
+        let Some(ordinal) = exact.or(only.map(|_| 0)) else {
             return Err(ContributionError::NoManifest {
                 work: work.key(),
                 resource: format!("{kind} {namespace}/{name}"),
             });
         };
         let key = WorkKey::of_work(work)?;
-        let item = item(key.cluster(), ordinal, work);
+        let mut item = item(key.cluster(), ordinal, work);
+        let is_of_kind = |manifest| Identity::of(manifest).is_some_and(|it| it.kind == *kind);
+        if exact.is_none() && !only.is_some_and(is_of_kind) {
+            item.status = None;
+        }
         let contested = contest::message_of(&work.status.conditions).map(str::to_owned);
-        Ok(Some(Self { work: key, item, standing: Standing::of(work), contested }))
+        let precedence = (exact.is_some(), work.metadata.creation_timestamp);
+        Ok(Some(Self { work: key, item, standing: Standing::of(work), contested, precedence }))
     }
 }
 
