@@ -26,7 +26,7 @@ use crate::execution::changes_desired_state;
 use crate::metrics::result;
 use crate::obsolete_works::{ObsoleteWorks, Origin};
 use crate::unrendered::Failures;
-use crate::{Context, templates, work_writes};
+use crate::{Context, lost_works, templates, work_writes};
 
 /// While a copy with purge mode `Directly` still exists, nothing is dispatched (upstream's period).
 const PURGE_POLL: Duration = Duration::from_secs(5);
@@ -41,6 +41,14 @@ pub(crate) async fn run(context: Context) {
         let Event::Added { object, .. } = event else { return };
         let cached = |key: &BindingKey| bindings.iter().find_map(|informer| informer.cache().get(key));
         if let Some(binding) = arriving.arrived(object, cached) {
+            keys.add(binding);
+        }
+    });
+    let (keys, losing) = (queue.clone(), context.clone());
+    context.works.subscribe(move |event| {
+        if let Event::Deleted(work) = event
+            && let Some(binding) = lost_works::binding_of(&losing, work)
+        {
             keys.add(binding);
         }
     });
@@ -86,7 +94,7 @@ pub(crate) async fn run(context: Context) {
 fn enqueue_concerned(context: &Context, policy: &Override, queue: &WorkQueue<BindingKey>) {
     let namespace = (policy.scope == Scope::Namespaced).then_some(policy.metadata.namespace.as_str());
     for object in Scope::ALL.into_iter().flat_map(|scope| context.bindings(scope).cache().list(namespace)) {
-        let Some(resource) = referenced(&object) else { continue };
+        let Some(resource) = templates::reference_in(&object) else { continue };
         let concerned = may_concern(policy, &resource)
             && templates::cached(context, &resource).is_none_or(|template| selects(context, policy, &template));
         if concerned {
@@ -103,13 +111,6 @@ fn selects(context: &Context, policy: &Override, template: &Object) -> bool {
     let selects = |policy: &Override| overrides::concerns(policy, Template(&identity));
     let relabels = || context.overrides.of(None).iter().any(|policy| selects(policy));
     selects(policy) || (policy.scope == Scope::Namespaced && relabels())
-}
-
-/// The template of a binding. Of all bindings, most concern another policy: nothing else of them is decoded.
-fn referenced(binding: &Object) -> Option<ObjectReference> {
-    let spec = binding.member("spec")?;
-    let resource = raw_json::member(&spec, "resource")?;
-    serde_json::from_slice(&spec.slice(resource)).ok()
 }
 
 /// According to the binding's resource reference.

@@ -21,6 +21,7 @@ mod identity;
 mod interpreting;
 mod journal;
 mod lease;
+mod lost_works;
 mod member_scaling;
 mod member_tokens;
 mod members;

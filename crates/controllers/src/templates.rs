@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, raw_json};
 use client::MapError;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ObjectReference;
@@ -22,6 +22,13 @@ pub(crate) async fn locate(context: &Context, reference: &ObjectReference) -> Re
         Err(MapError::NoMatch(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The template of an encoded binding; nothing else of it is decoded.
+pub(crate) fn reference_in(binding: &Object) -> Option<ObjectReference> {
+    let spec = binding.member("spec")?;
+    let resource = raw_json::member(&spec, "resource")?;
+    serde_json::from_slice(&spec.slice(resource)).ok()
 }
 
 /// From the cache, or from the server if the cache lacks it: a cache may be behind, and absence has consequences.
