@@ -11,11 +11,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
 use client::MapError;
 use controller_runtime::{Event, Failures, Next, Overlay, Priority, WorkQueue, run_workers};
 use karmada_api::identity::PolicyKey;
-use karmada_api::scope::{Binding, Policy, Scope};
+use karmada_api::scope::{Binding, Override, Policy, Scope};
 use parking_lot::Mutex;
 
 use crate::Context;
@@ -78,21 +78,7 @@ pub(crate) async fn run(context: Context) {
     if !context.synced().await {
         return;
     }
-    for scope in Scope::ALL {
-        let (queue, followed) = (detector.policies.clone(), Arc::downgrade(&detector));
-        context.control.informer(&Policy::api_resource(scope)).subscribe(move |event| match event {
-            Event::Added { object, initial } => {
-                queue.add_with(PolicyKey::of(object), if *initial { Priority::Low } else { Priority::Normal });
-            }
-            Event::Updated { new, .. } if changes_desired_state(event) => {
-                queue.add(PolicyKey::of(new));
-                if let Some(detector) = followed.upgrade() {
-                    detector.wake_contenders(event);
-                }
-            }
-            _ => {}
-        });
-    }
+    follow_policies(&detector);
     for scope in Scope::ALL {
         let followed = Arc::downgrade(&detector);
         context.bindings(scope).subscribe(move |event| {
@@ -127,7 +113,43 @@ pub(crate) async fn run(context: Context) {
     let _ = tokio::join!(templates, policies, unbound, discovery);
 }
 
+/// Queues changed policies, and those that waited for a new override policy.
+fn follow_policies(detector: &Arc<Detector>) {
+    for scope in Scope::ALL {
+        let (queue, followed) = (detector.policies.clone(), Arc::downgrade(detector));
+        detector.context.control.informer(&Policy::api_resource(scope)).subscribe(move |event| match event {
+            Event::Added { object, initial } => {
+                queue.add_with(PolicyKey::of(object), if *initial { Priority::Low } else { Priority::Normal });
+            }
+            Event::Updated { new, .. } if changes_desired_state(event) => {
+                queue.add(PolicyKey::of(new));
+                if let Some(detector) = followed.upgrade() {
+                    detector.wake_contenders(event);
+                }
+            }
+            _ => {}
+        });
+    }
+    for scope in Scope::ALL {
+        let followed = Arc::downgrade(detector);
+        detector.context.control.informer(&Override::api_resource(scope)).subscribe(move |event| {
+            if let (Event::Added { object, initial: false }, Some(detector)) = (event, followed.upgrade()) {
+                detector.wake_dependents(object);
+            }
+        });
+    }
+}
+
 impl Detector {
+    /// Queues the policies that may have waited for a new override policy. Upstream retries, with growing pauses.
+    fn wake_dependents(&self, new: &Object) {
+        for policy in self.context.policies.of(new.namespace()) {
+            if policy.spec.dependent_overrides.iter().any(|name| name == new.name()) {
+                self.policies.add(policy.key());
+            }
+        }
+    }
+
     fn note_binding(&self, event: &Event) {
         self.written.of(Scope::of(&event.object().key())).observe(event, false);
         if let Event::Deleted(deleted) = event

@@ -8,7 +8,7 @@ use client::{Patch, PatchOptions, Write};
 use controller_runtime::{Involved, Next, Overlay, Priority};
 use interpreter::Operation;
 use karmada_api::constants::{events, labels};
-use karmada_api::policy::v1alpha1::ActivationPreference;
+use karmada_api::policy::v1alpha1::{ActivationPreference, ResourceSelector};
 use karmada_api::scope::{Binding, Policy, Scope};
 use propagation::binding;
 use propagation::claim::{self, Claim, MetadataEdits};
@@ -101,10 +101,30 @@ impl Detector {
             return Err(Error::Wait(format!("policy({}) is being deleted", claim.policy)));
         }
         if selection::strongest(&policy.spec.resource_selectors, Template(tree)).is_none() {
+            if self.is_selected_in_another_version(&key.resource, Template(tree), &policy) {
+                return Ok(Next::Done);
+            }
             return self.end_claim(key, tree, claim, &policy).await;
         }
         self.check_dependent_overrides(&policy)?;
         self.apply(key, object, tree, &policy, is_found).await
+    }
+
+    /// Whether a policy selects the template in another version, in which it is watched too.
+    fn is_selected_in_another_version(&self, of: &ApiResource, template: Template<'_>, policy: &Policy) -> bool {
+        let claims = self.claims.lock();
+        let mut others = claims.keys().filter(|it| it.group == of.group && it.plural == of.plural && ***it != *of);
+        others.any(|other| {
+            let selectors = policy.spec.resource_selectors.iter();
+            let of_other = selectors.filter(|it| it.api_version == other.api_version() && it.kind == other.kind);
+            let (api_version, kind) = (of.api_version(), &of.kind);
+            let here = |it: &ResourceSelector| ResourceSelector {
+                api_version: api_version.clone(),
+                kind: kind.clone(),
+                ..it.clone()
+            };
+            selection::strongest(&of_other.map(here).collect::<Vec<_>>(), template).is_some()
+        })
     }
 
     /// A claim whose policy no longer selects the template is released by the policy, unless the policy is another one

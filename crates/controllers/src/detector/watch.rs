@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::object::ObjectTree as _;
-use apimachinery::{ApiResource, Object, raw_json};
-use controller_runtime::{Event, Origin, Overlay, Priority};
+use apimachinery::{ApiResource, GroupVersionKind, Object, raw_json};
+use client::DiscoveredResource;
+use controller_runtime::{Event, Origin, Overlay, Priority, ShortPolls};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::policy::v1alpha1::ActivationPreference;
 use serde_json::Value;
@@ -14,6 +15,7 @@ use tokio::sync::Notify;
 
 use super::{Detector, TemplateKey};
 use crate::stores::Store;
+use crate::templates;
 use apimachinery::ObjectKey;
 use karmada_api::identity::BindingKey;
 use karmada_api::names;
@@ -24,6 +26,9 @@ const REFRESH: Duration = Duration::from_secs(30);
 
 /// After a definition changed: how soon, and how often, discovery is read until the kind is served.
 const AFTER_CHANGE: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1)];
+
+/// Bindings whose template's version is read in one poll: each takes some microseconds.
+const READ_TOGETHER: usize = 256;
 
 impl Detector {
     /// Follows discovery: starts watches of new resources, and stops those of removed ones.
@@ -67,27 +72,58 @@ impl Detector {
         if let Some(lasted) = self.discovery.succeeded(&()) {
             tracing::info!(duration = ?lasted, "Discovery of the control plane succeeded after failures");
         }
-        let served: BTreeSet<ApiResource> = discovery
-            .preferred()
-            .into_iter()
-            .filter(|found| ["delete", "list", "watch"].iter().all(|verb| found.can(verb)))
-            .map(|found| found.resource.clone())
-            .filter(|resource| !self.context.settings.skip.skips_kind(&resource.gvk()))
-            .collect();
-        for resource in served.difference(watched) {
+        let is_watchable = |found: &&DiscoveredResource| {
+            ["delete", "list", "watch"].iter().all(|verb| found.can(verb))
+                && !self.context.settings.skip.skips_kind(&found.resource.gvk())
+        };
+        let watchable = |all: Vec<&DiscoveredResource>| -> BTreeSet<ApiResource> {
+            all.into_iter().filter(is_watchable).map(|found| found.resource.clone()).collect()
+        };
+        let served = watchable(discovery.resources.iter().collect());
+        let mut wanted = watchable(discovery.preferred());
+        // Policies select by version: when the server begins to prefer another one, the former is still propagated.
+        if watched.is_empty() {
+            let bound = self.versions_of_bindings().await;
+            wanted.extend(served.iter().filter(|resource| bound.contains(&resource.gvk())).cloned());
+        } else {
+            wanted.extend(watched.intersection(&served).cloned());
+        }
+        for resource in wanted.difference(watched) {
             self.watch(resource);
         }
-        for resource in watched.difference(&served) {
-            let (api_version, kind) = (resource.api_version(), &resource.kind);
-            tracing::info!(
-                apiVersion = api_version,
-                kind,
-                "Kind is no longer served; its templates are no longer propagated"
-            );
-            self.claims.lock().remove(resource);
-            self.context.control.stop(resource);
+        for resource in watched.difference(&wanted) {
+            self.end_watch(resource);
         }
-        *watched = served;
+        *watched = wanted;
+    }
+
+    /// The versions and kinds of the templates of claimed bindings.
+    async fn versions_of_bindings(&self) -> BTreeSet<GroupVersionKind> {
+        let (mut versions, mut polls) = (BTreeSet::new(), ShortPolls::of(READ_TOGETHER));
+        for binding in Scope::ALL.into_iter().flat_map(|scope| self.context.bindings(scope).cache().list(None)) {
+            polls.step().await;
+            if Scope::ALL.iter().any(|scope| binding.label(scope.policy_id_label()).is_some())
+                && let Some(template) = templates::reference_in(&binding)
+                && let Ok(gvk) = GroupVersionKind::from_api_version(&template.api_version, &template.kind)
+            {
+                versions.insert(gvk);
+            }
+        }
+        versions
+    }
+
+    fn end_watch(&self, resource: &ApiResource) {
+        let (api_version, kind) = (resource.api_version(), &resource.kind);
+        tracing::info!(
+            apiVersion = api_version,
+            kind,
+            "Kind is no longer served; its templates are no longer propagated"
+        );
+        self.claims.lock().remove(resource);
+        self.context.control.stop(resource);
+        for templates in [&self.waiting, &self.found] {
+            templates.lock().retain(|(of, _)| **of != *resource);
+        }
     }
 
     fn watch(self: &Arc<Self>, resource: &ApiResource) {
