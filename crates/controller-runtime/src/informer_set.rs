@@ -9,16 +9,20 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use crate::{Informer, Reach, Selection};
+use crate::{Event, Informer, Reach, Selection};
 
 /// The informers of one server, one for each resource (and selection), started on first use.
 #[derive(Clone)]
 pub struct InformerSet(Arc<SetInner>);
 
+type Follower = Arc<dyn Fn(&Event) + Send + Sync>;
+
 struct SetInner {
     client: Client,
     world: World,
     informers: Mutex<HashMap<(ApiResource, Selection), Informer>>,
+    /// For the informers that replace stopped ones. Only locked together with `informers`, after them.
+    followers: Mutex<HashMap<ApiResource, Vec<Follower>>>,
     reach: Arc<Reach>,
     stop: CancellationToken,
 }
@@ -35,7 +39,8 @@ impl InformerSet {
 
     /// As [`InformerSet::until`]; `reach` logs when the server does not respond, for all its callers.
     pub fn reaching(reach: Arc<Reach>, client: Client, world: World, stop: CancellationToken) -> Self {
-        Self(Arc::new(SetInner { client, world, informers: Mutex::default(), reach, stop }))
+        let (informers, followers) = Default::default();
+        Self(Arc::new(SetInner { client, world, informers, followers, reach, stop }))
     }
 
     pub fn client(&self) -> &Client {
@@ -52,14 +57,41 @@ impl InformerSet {
     }
 
     pub fn selected(&self, resource: &ApiResource, selection: Selection) -> Informer {
+        self.started(resource, selection, None)
+    }
+
+    /// The informer, which is started if there is none. A `follower` of all its successors is not subscribed yet.
+    fn started(&self, resource: &ApiResource, selection: Selection, follower: Option<Follower>) -> Informer {
+        let all = selection == Selection::default();
         let mut informers = self.0.informers.lock();
         let entry = informers.entry((resource.clone(), selection.clone()));
+        let mut waiting = Vec::new();
         let start = || {
             let stop = self.0.stop.child_token();
             let (client, world) = (self.0.client.clone(), self.0.world.clone());
+            if all {
+                waiting = self.0.followers.lock().get(resource).cloned().unwrap_or_default();
+            }
             Informer::start_over(client, resource.clone(), selection, world, stop, &self.0.reach)
         };
-        entry.or_insert_with(start).clone()
+        let informer = entry.or_insert_with(start).clone();
+        if let Some(follower) = follower {
+            self.0.followers.lock().entry(resource.clone()).or_default().push(follower);
+        }
+        drop(informers);
+        // Handlers may look up informers.
+        for follower in waiting {
+            informer.subscribe(move |event| follower(event));
+        }
+        informer
+    }
+
+    /// As [`Informer::subscribe`], to the informer of all objects of a resource and to those that replace it after
+    /// [`InformerSet::stop`].
+    pub fn follow(&self, resource: &ApiResource, handler: impl Fn(&Event) + Send + Sync + 'static) {
+        let follower: Follower = Arc::new(handler);
+        let informer = self.started(resource, Selection::default(), Some(follower.clone()));
+        informer.subscribe(move |event| follower(event));
     }
 
     /// The informer of the resource, if it was started.
@@ -96,5 +128,6 @@ impl InformerSet {
     pub fn stop_all(&self) {
         self.0.stop.cancel();
         self.0.informers.lock().clear();
+        self.0.followers.lock().clear();
     }
 }

@@ -294,7 +294,7 @@ impl Distributor {
         };
         let existing = Binding::decode(&existing)?;
         let mut merged = attach(&existing, built).map_err(|error| Error::Wait(error.to_string()))?;
-        let conflict = self.settled(&mut merged, Some(independent))?;
+        let conflict = self.settled(&mut merged, Some(independent)).await?;
         let changed = merged != existing;
         if changed {
             self.update(&merged).await?;
@@ -325,25 +325,22 @@ impl Distributor {
         }
     }
 
-    /// Decides the policy of an attached binding by those that require it; `known` is newer than the cache.
-    fn settled(&self, binding: &mut Binding, known: Option<&Binding>) -> Result<Option<String>> {
+    /// Decides the policy of an attached binding by those that require it; `known` is newer than the cache. One that was
+    /// deleted without its finalizer requires it no longer.
+    async fn settled(&self, binding: &mut Binding, known: Option<&Binding>) -> Result<Option<String>> {
         if binding.spec.placement.is_some() {
             return Ok(None);
         }
         let mut referrers = Vec::new();
-        for snapshot in &binding.spec.required_by {
-            let key = BindingKey::namespaced(snapshot.namespace.as_str(), snapshot.name.as_str());
-            if let Some(known) = known.filter(|known| known.key() == key) {
-                referrers.push(known.clone());
-                continue;
+        for snapshot in binding.spec.required_by.clone() {
+            let key = BindingKey::namespaced(snapshot.namespace, snapshot.name);
+            match known.filter(|known| known.key() == key) {
+                Some(known) => referrers.push(known.clone()),
+                None => match templates::fetch(&self.context, &key.resource(), &key).await? {
+                    Some(object) => referrers.push(Binding::decode(&object)?),
+                    None => *binding = detach(binding, &key),
+                },
             }
-            let Some(object) = self.context.bindings(key.scope()).cache().get(&key) else {
-                return Err(Error::Wait(format!(
-                    "ResourceBinding {key}, which requires {}, does not exist",
-                    binding.key()
-                )));
-            };
-            referrers.push(Binding::decode(&object)?);
         }
         Ok(settle(binding, &referrers.iter().collect::<Vec<_>>()))
     }
@@ -371,7 +368,7 @@ impl Distributor {
         let mut errors = Vec::new();
         for existing in self.attached_to(independent)?.into_iter().filter(|binding| is_selected(&binding.key())) {
             let mut left = detach(&existing, &independent.key());
-            let detached = match self.settled(&mut left, None) {
+            let detached = match self.settled(&mut left, None).await {
                 Ok(conflict) => match self.update(&left).await {
                     Ok(()) if conflict.is_none() => {
                         self.conflicts.lock().remove(&existing.key());
@@ -393,7 +390,8 @@ impl Distributor {
             return;
         }
         let (weak, kind) = (Arc::downgrade(self), resource.clone());
-        self.context.control.informer(resource).subscribe(move |event| {
+        // A kind may be removed and return.
+        self.context.control.follow(resource, move |event| {
             let Some(distributor) = weak.upgrade() else { return };
             match event {
                 Event::Added { object, initial } => {

@@ -141,6 +141,36 @@ async fn two_applications_share_a_dependency() {
     plane.shutdown().await;
 }
 
+/// A user removed the finalizers of a binding that requires the dependency. The others are not blocked.
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_is_gone_requires_nothing() {
+    let plane = Plane::start().await;
+    settings(&plane).await;
+    for (name, cluster) in [("web", "m1"), ("api", "m2")] {
+        application(&plane, name, cluster, json!({})).await;
+        settings_in(&plane, cluster, Some("1")).await;
+    }
+    plane.settle().await;
+    let (bindings, web) = (Binding::api_resource(Scope::Namespaced), demo("web-deployment"));
+    let mut unknown = attached(&plane).await["spec"]["requiredBy"].clone();
+    let required = unknown.as_array_mut().expect("a list");
+    let mut gone = required[0].clone();
+    gone["name"] = json!("gone-deployment");
+    required.push(gone);
+    let patch = json!({"spec": {"requiredBy": unknown}});
+    plane.merge(&bindings, &demo("settings-configmap"), patch, PatchOptions::default()).await;
+
+    plane.merge(&config_maps(), &demo("settings"), json!({"data": {"a": "2"}}), PatchOptions::default()).await;
+    settings_in(&plane, "m1", Some("2")).await;
+    let left = attached(&plane).await["spec"]["requiredBy"].clone();
+    assert_eq!(left.as_array().map(Vec::len), Some(2), "{left}");
+    plane.client.delete(&deployments(), &demo("web"), &client::DeleteOptions::default()).await.expect("the deletion");
+    plane.client.delete(&bindings, &web, &client::DeleteOptions::default()).await.expect("the deletion");
+    plane.until("the binding is gone", async || plane.get(&bindings, &web).await.is_none().then_some(())).await;
+    settings_in(&plane, "m1", None).await;
+    plane.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn customizations_precede_the_built_in_rules() {
     let plane = Plane::start().await;

@@ -3,6 +3,8 @@
 mod by_hand;
 mod clusters;
 mod contest;
+mod copies;
+mod definitions;
 mod dependencies;
 mod evictions;
 mod failover;

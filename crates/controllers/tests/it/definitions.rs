@@ -1,0 +1,126 @@
+//! Kinds whose definitions change or are deleted.
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::{DeleteOptions, PatchOptions};
+use karmada_api::scope::{Binding, Scope};
+use serde_json::{Value, json};
+
+use crate::dependencies::{demo, deployments};
+use crate::harness::{Plane, get};
+
+const NAME: &str = "widgets.example.io";
+
+fn definitions() -> ApiResource {
+    ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+}
+
+fn widgets() -> ApiResource {
+    ApiResource::namespaced("example.io", "v1", "Widget", "widgets")
+}
+
+/// The first version is stored.
+fn definition(versions: &[&str]) -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version =
+        |name: &&str| json!({"name": name, "served": true, "storage": *name == versions[0], "schema": schema});
+    let versions: Vec<Value> = versions.iter().map(version).collect();
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAME},
+        "spec": {"group": "example.io", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": versions}})
+}
+
+async fn widget(plane: &Plane, name: &str) {
+    let widget = json!({"apiVersion": "example.io/v1", "kind": "Widget",
+        "metadata": {"name": name, "namespace": "demo"}, "spec": {"a": 1}});
+    plane.until("the kind is served", async || plane.client.create(&widgets(), &widget).await.ok()).await;
+}
+
+async fn change(plane: &Plane, name: &str, value: i64) {
+    plane.merge(&widgets(), &demo(name), json!({"spec": {"a": value}}), PatchOptions::default()).await;
+}
+
+/// Waits until the widget of m1 has the value.
+async fn until_in_m1(plane: &Plane, name: &str, value: i64) {
+    let member = plane.member("m1");
+    let has_value = async || {
+        let found = get(&member, &widgets(), &demo(name)).await?;
+        (found["spec"]["a"] == value).then_some(())
+    };
+    plane.until(&format!("{name} of m1 has the value {value}"), has_value).await;
+}
+
+/// Serves widgets in the control plane and in m1.
+async fn define(plane: &Plane) {
+    plane.create(definitions(), definition(&["v1"])).await;
+    plane.member("m1").create(&definitions(), &definition(&["v1"])).await.expect("the definition");
+}
+
+/// Policies select by version: the addition of a version that the server prefers ends no propagation.
+#[tokio::test(start_paused = true)]
+async fn another_preferred_version_ends_no_propagation() {
+    let mut plane = Plane::start().await;
+    define(&plane).await;
+    widget(&plane, "w").await;
+    let policies =
+        ApiResource::cluster("policy.karmada.io", "v1alpha1", "ClusterPropagationPolicy", "clusterpropagationpolicies");
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "widgets"}, "spec": {"resourceSelectors": [{"apiVersion": "example.io/v1", "kind": "Widget"}],
+        "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}});
+    plane.create(policies, policy).await;
+    until_in_m1(&plane, "w", 1).await;
+
+    let both = definition(&["v1", "v2"]);
+    plane.merge(&definitions(), &ObjectKey::cluster(NAME), both, PatchOptions::default()).await;
+    // The detector discovers every 30 s.
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    change(&plane, "w", 2).await;
+    until_in_m1(&plane, "w", 2).await;
+    widget(&plane, "later").await;
+    until_in_m1(&plane, "later", 1).await;
+
+    plane.restart_controllers().await;
+    plane.settle().await;
+    change(&plane, "w", 3).await;
+    until_in_m1(&plane, "w", 3).await;
+    plane.shutdown().await;
+}
+
+/// A dependency is propagated again after its definition was deleted and recreated.
+#[tokio::test(start_paused = true)]
+async fn dependencies_of_a_recreated_kind_are_propagated() {
+    let plane = Plane::start().await;
+    define(&plane).await;
+    let script = "function GetDependencies(o) \
+        return {{apiVersion = 'example.io/v1', kind = 'Widget', namespace = o.metadata.namespace, name = 'w'}} end";
+    let customization = json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "ours"}, "spec": {"target": {"apiVersion": "apps/v1", "kind": "Deployment"},
+        "customizations": {"dependencyInterpretation": {"luaScript": script}}}});
+    let customizations = ApiResource::cluster(
+        "config.karmada.io",
+        "v1alpha1",
+        "ResourceInterpreterCustomization",
+        "resourceinterpretercustomizations",
+    );
+    plane.create(customizations, customization).await;
+    plane.settle().await;
+    widget(&plane, "w").await;
+    crate::dependencies::application(&plane, "web", "m1", json!({})).await;
+    until_in_m1(&plane, "w", 1).await;
+
+    let delete = async |resource: &ApiResource, key: &ObjectKey| {
+        plane.client.delete(resource, key, &DeleteOptions::default()).await.expect("the deletion");
+        plane.until("it is gone", async || plane.get(resource, key).await.is_none().then_some(())).await;
+    };
+    delete(&widgets(), &demo("w")).await;
+    // The garbage collector, which this plane does not run, deletes the binding with its template.
+    delete(&Binding::api_resource(Scope::Namespaced), &demo("w-widget")).await;
+    delete(&definitions(), &ObjectKey::cluster(NAME)).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    plane.create(definitions(), definition(&["v1"])).await;
+    widget(&plane, "w").await;
+    until_in_m1(&plane, "w", 1).await;
+    change(&plane, "w", 2).await;
+    until_in_m1(&plane, "w", 2).await;
+    assert!(plane.get(&deployments(), &demo("web")).await.is_some());
+    plane.shutdown().await;
+}
