@@ -10,9 +10,9 @@ use karmada_api::config::v1alpha1::DependentObjectReference;
 use karmada_api::constants::{annotations, labels};
 use karmada_api::identity::BindingKey;
 use karmada_api::names;
-use karmada_api::policy::v1alpha1::ConflictResolution;
+use karmada_api::policy::v1alpha1::{ConflictResolution, PurgeMode};
 use karmada_api::scope::Binding;
-use karmada_api::work::v1alpha2::{BindingSnapshot, ObjectReference};
+use karmada_api::work::v1alpha2::{BindingSnapshot, ObjectReference, ResourceBindingSpec, TargetCluster};
 
 use crate::binding::owner;
 use crate::template::Template;
@@ -93,13 +93,25 @@ pub fn attached(independent: &Binding, dependency: Template<'_>) -> Binding {
         uid: dependency.uid().to_owned(),
     };
     binding.spec.required_by = vec![BindingSnapshot {
-        clusters: independent.spec.clusters.clone(),
+        clusters: clusters_with_copies(&independent.spec),
         name: independent.metadata.name.clone(),
         namespace: independent.metadata.namespace.clone(),
     }];
     binding.spec.preserve_resources_on_deletion = independent.spec.preserve_resources_on_deletion;
     binding.spec.conflict_resolution = independent.spec.conflict_resolution;
     binding
+}
+
+/// The targets of a binding, and the clusters where its old copies run until they are replaced.
+fn clusters_with_copies(spec: &ResourceBindingSpec) -> Vec<TargetCluster> {
+    let mut clusters = spec.clusters.clone();
+    for task in spec.graceful_eviction_tasks.iter().filter(|task| task.purge_mode != Some(PurgeMode::Directly)) {
+        if clusters.iter().all(|known| known.name != task.from_cluster) {
+            let replicas = task.replicas.unwrap_or_default();
+            clusters.push(TargetCluster { name: task.from_cluster.clone(), replicas, ..TargetCluster::default() });
+        }
+    }
+    clusters
 }
 
 /// The existing binding with the result of [`attached`]; its policy is set by [`settle`].
@@ -169,7 +181,6 @@ pub fn settle(binding: &mut Binding, referrers: &[&Binding]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use karmada_api::work::v1alpha2::TargetCluster;
     use serde_json::{Value, json};
 
     use super::*;
@@ -264,6 +275,18 @@ mod tests {
 
         let other = attach(&first, attached(&b, Template(&config("v"))));
         assert_eq!(other, Err(Error::OtherOwner { key: first.key() }));
+    }
+
+    /// An old copy runs until it is replaced, and needs its dependencies until then.
+    #[test]
+    fn dependencies_stay_with_old_copies() {
+        let task = |cluster: &str, mode: &str| json!({"fromCluster": cluster, "purgeMode": mode, "replicas": 2});
+        let tasks = [task("m1", "Gracefully"), task("m2", "Never"), task("m3", "Directly"), task("m4", "Gracefully")];
+        let evicted = independent("a", &["m4", "m5"], json!({"gracefulEvictionTasks": tasks}));
+        let attached = attached(&evicted, Template(&config("u")));
+        let clusters = attached.spec.required_by[0].clusters.iter();
+        let clusters: Vec<_> = clusters.map(|it| (it.name.as_str(), it.replicas)).collect();
+        assert_eq!(clusters, [("m4", 0), ("m5", 0), ("m1", 2), ("m2", 2)]);
     }
 
     #[test]

@@ -129,9 +129,14 @@ pub struct Rendered {
     pub applied: AppliedOverrides,
 }
 
-/// Renders the Work of every target. A target that fails does not stop the others.
+/// Renders the Work of every target. A target that fails does not stop the others. A cluster that does not exist any more
+/// is no target where only dependents name it.
 pub fn render(binding: &Binding, template: Template<'_>, inputs: Inputs<'_>) -> Vec<Result<Rendered, Error>> {
-    let targets = targets(&binding.spec);
+    let mut targets = targets(&binding.spec);
+    targets.retain(|target| {
+        let name = target.name.as_str();
+        inputs.clusters.contains_key(name) || binding.spec.clusters.iter().any(|own| own.name == name)
+    });
     let completions = completions(binding, template, &targets);
     // Preserved state is of one copy, and is passed to one.
     let inputs = Inputs { state_injection: inputs.state_injection && targets.len() <= 1, ..inputs };

@@ -141,6 +141,32 @@ async fn two_applications_share_a_dependency() {
     plane.shutdown().await;
 }
 
+/// The old copy of an evicted workload runs until it is replaced.
+#[tokio::test(start_paused = true)]
+async fn a_dependency_stays_with_an_old_copy() {
+    let plane = Plane::start().await;
+    settings(&plane).await;
+    let one = json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+    let placement = json!({"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "spreadConstraints": one});
+    application(&plane, "web", "m1", json!({"placement": placement})).await;
+    let (bindings, web) = (Binding::api_resource(Scope::Namespaced), demo("web-deployment"));
+    let chosen = async || Some(plane.get(&bindings, &web).await?["spec"]["clusters"][0]["name"].as_str()?.to_owned());
+    let from = plane.until("a cluster", chosen).await;
+    settings_in(&plane, &from, Some("1")).await;
+    let task = json!({"fromCluster": from, "purgeMode": "Gracefully", "suppressDeletion": true,
+        "reason": "TaintUntolerated", "producer": "TaintManager"});
+    let evicted = json!({"spec": {"clusters": null, "gracefulEvictionTasks": [task]}});
+    plane.merge(&bindings, &web, evicted, PatchOptions::default()).await;
+    let to = plane.until("another cluster", async || chosen().await.filter(|to| *to != from)).await;
+    settings_in(&plane, &to, Some("1")).await;
+    plane.settle().await;
+    settings_in(&plane, &from, Some("1")).await;
+    let ended = json!({"spec": {"gracefulEvictionTasks": null}});
+    plane.merge(&bindings, &web, ended, PatchOptions::default()).await;
+    settings_in(&plane, &from, None).await;
+    plane.shutdown().await;
+}
+
 /// A user removed the finalizers of a binding that requires the dependency. The others are not blocked.
 #[tokio::test(start_paused = true)]
 async fn a_binding_that_is_gone_requires_nothing() {

@@ -199,6 +199,9 @@ fn works_of_removed_clusters_are_orphans() {
     assert!(!waits_for_purge(&binding.spec, &works[..2]));
     let failed = rendered(&self::binding(json!({"clusters": [{"name": "gone"}, {"name": "m1"}]})), &deployment());
     assert!(failed[0].is_err() && failed[1].is_ok());
+    let clusters = json!([{"name": "gone"}, {"name": "m1"}]);
+    let required = json!({"requiredBy": [{"namespace": "default", "name": "w", "clusters": clusters}]});
+    assert_eq!(rendered(&self::binding(required), &deployment()).len(), 1, "dependents left it with their cluster");
 }
 
 #[test]

@@ -145,7 +145,12 @@ fn required(state: &State, binding: &Value) -> Option<String> {
         if state.governor(kind, needing).is_none() {
             unsure.insert(named());
         } else if state.needed_by(needing).is_some_and(|map| map["metadata"]["uid"] == template["metadata"]["uid"]) {
-            let there = clusters(&other["spec"]["clusters"]);
+            let mut there = clusters(&other["spec"]["clusters"]);
+            let tasks = other["spec"]["gracefulEvictionTasks"].as_array().into_iter().flatten();
+            for task in tasks.filter(|task| task["purgeMode"] != "Directly") {
+                let replicas = task["replicas"].as_i64().unwrap_or_default();
+                there.entry(text(task, "/fromCluster").to_owned()).or_insert(replicas);
+            }
             if there.is_empty() {
                 unsure.insert(named());
             } else {
