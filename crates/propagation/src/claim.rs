@@ -147,15 +147,18 @@ pub fn clean(scope: Scope) -> MetadataEdits {
 /// of a cluster policy off; the reverse never happens.
 pub fn claim(policy: &Policy, template: Template<'_>) -> Option<MetadataEdits> {
     let scope = policy.scope;
-    let has_claim = template.label(scope.policy_id_label()) == Some(policy.permanent_id());
+    let own = marks(policy);
+    // A user may have removed a part of it.
+    let has_claim = own.labels.iter().all(|(key, value)| template.label(key) == value.as_deref())
+        && own.annotations.iter().all(|(key, value)| template.annotation(key) == value.as_deref());
     match scope {
-        Scope::Cluster => (!has_claim).then(|| marks(policy)),
+        Scope::Cluster => (!has_claim).then_some(own),
         Scope::Namespaced => {
             let other = template.label(labels::CLUSTER_POLICY_ID).is_some();
             if has_claim && !other {
                 return None;
             }
-            let mut edits = marks(policy);
+            let mut edits = own;
             if other || template.annotation(annotations::CLUSTER_POLICY_NAME).is_some() {
                 let off = clean(Scope::Cluster);
                 edits.labels.extend(off.labels);
@@ -203,6 +206,18 @@ mod tests {
         assert!(clean(Scope::Namespaced).apply(&mut object));
         assert_eq!(object["metadata"], json!({"name": "a", "labels": {}, "annotations": {}}));
         assert!(!clean(Scope::Namespaced).apply(&mut object));
+    }
+
+    #[test]
+    fn incomplete_claims_are_completed() {
+        for policy in [PolicyKey::namespaced("ns", "pp"), PolicyKey::cluster("cpp")].map(|key| policy(&key)) {
+            let mut object = json!({"metadata": {"name": "a"}});
+            marks(&policy).apply(&mut object);
+            let complete = object.clone();
+            object["metadata"]["annotations"].as_object_mut().unwrap().remove(policy.scope.policy_name_annotation());
+            claim(&policy, Template(&object)).unwrap().apply(&mut object);
+            assert_eq!(object, complete);
+        }
     }
 
     #[test]

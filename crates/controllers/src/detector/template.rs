@@ -128,12 +128,14 @@ impl Detector {
     }
 
     /// A claim whose policy no longer selects the template is released by the policy, unless the policy is another one
-    /// of the same name, or the claim never led to a binding: such a claim would hold the template forever.
+    /// of the same name, or the claim never reached the binding: such a claim would hold the template forever.
     async fn end_claim(&self, key: &TemplateKey, tree: &Value, claim: &Claim, policy: &Policy) -> Result<Next> {
         let (at, scope, id) = (binding::key(Template(tree)), claim.scope(), claim.policy_id.as_str());
         if policy.permanent_id() != id {
             self.clean_binding(&at, scope, id).await?;
-        } else if templates::fetch(&self.context, &at.resource(), &at).await?.is_some() {
+        } else if let Some(binding) = templates::fetch(&self.context, &at.resource(), &at).await?
+            && binding.label(scope.policy_id_label()) == Some(id)
+        {
             return Ok(Next::Done);
         }
         self.clean_template(&key.resource, &key.key, scope, id).await?;

@@ -1,6 +1,7 @@
 //! The controllers against real API servers in this process: one control plane, two members, virtual time.
 
 mod by_hand;
+mod claims;
 mod clusters;
 mod contest;
 mod copies;

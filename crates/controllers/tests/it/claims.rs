@@ -1,0 +1,78 @@
+//! Claims that are interrupted, or changed by a user.
+
+use apimachinery::{ApiResource, Object};
+use client::DeleteOptions;
+use client::PatchOptions;
+use karmada_api::constants::{annotations, labels};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::by_hand::{bindings, config_maps, demo};
+use crate::harness::{Plane, get};
+
+fn policies() -> ApiResource {
+    ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies")
+}
+
+/// A policy that selects a ConfigMap by its name.
+async fn policy(plane: &Plane, name: &str, selected: &str, member: &str) -> Arc<Object> {
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": name, "namespace": "demo"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": selected}],
+            "placement": {"clusterAffinity": {"clusterNames": [member]}}}});
+    plane.create(policies(), policy).await
+}
+
+async fn thing(plane: &Plane) {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo"}});
+    plane.create(config_maps(), map).await;
+}
+
+/// The policy that claims the ConfigMap `thing` completely.
+async fn claimed_by(plane: &Plane) -> Option<String> {
+    let metadata = plane.get(&config_maps(), &demo("thing")).await?["metadata"].clone();
+    metadata["labels"][labels::POLICY_ID].as_str()?;
+    Some(metadata["annotations"][annotations::POLICY_NAME].as_str()?.to_owned())
+}
+
+async fn until_claimed_by(plane: &Plane, name: &str, member: &str) {
+    plane.until("the claim", async || claimed_by(plane).await.filter(|by| by == name)).await;
+    let member = plane.member(member);
+    plane.until("a copy", async || get(&member, &config_maps(), &demo("thing")).await).await;
+}
+
+/// The controllers crash between the claim and the update of a binding that has no claim, and the policy changes
+/// meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_did_not_reach_the_binding_ends() {
+    let mut plane = Plane::start().await;
+    thing(&plane).await;
+    policy(&plane, "former", "thing", "m1").await;
+    until_claimed_by(&plane, "former", "m1").await;
+    plane.client.delete(&policies(), &demo("former"), &DeleteOptions::default()).await.expect("the deletion");
+    plane.until("no claim", async || claimed_by(&plane).await.is_none().then_some(())).await;
+    plane.settle().await;
+    assert!(plane.get(&bindings(), &demo("thing-configmap")).await.is_some());
+
+    plane.stop_controllers().await;
+    let elsewhere = policy(&plane, "elsewhere", "other", "m1").await;
+    let claim = json!({"metadata": {"labels": {labels::POLICY_ID: elsewhere.label(labels::POLICY_ID)},
+        "annotations": {annotations::POLICY_NAMESPACE: "demo", annotations::POLICY_NAME: "elsewhere"}}});
+    plane.merge(&config_maps(), &demo("thing"), claim, PatchOptions::default()).await;
+    policy(&plane, "wanted", "thing", "m2").await;
+    plane.restart_controllers().await;
+    until_claimed_by(&plane, "wanted", "m2").await;
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_a_user_removes_in_part_is_completed() {
+    let plane = Plane::start().await;
+    thing(&plane).await;
+    policy(&plane, "things", "thing", "m1").await;
+    until_claimed_by(&plane, "things", "m1").await;
+    let part = json!({"metadata": {"annotations": {annotations::POLICY_NAME: Value::Null}}});
+    plane.merge(&config_maps(), &demo("thing"), part, PatchOptions::default()).await;
+    until_claimed_by(&plane, "things", "m1").await;
+    plane.shutdown().await;
+}
