@@ -88,7 +88,8 @@ impl Detector {
         all(errors)
     }
 
-    async fn release(
+    /// Takes a policy's claim off a template and its binding; both stay.
+    pub(super) async fn release(
         &self,
         binding: &BindingKey,
         resource: &ApiResource,

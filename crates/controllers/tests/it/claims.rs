@@ -76,3 +76,39 @@ async fn a_claim_that_a_user_removes_in_part_is_completed() {
     until_claimed_by(&plane, "things", "m1").await;
     plane.shutdown().await;
 }
+
+/// Not only by the next pass over the policy, which may be the one after a restart.
+#[tokio::test(start_paused = true)]
+async fn a_template_that_is_relabelled_is_released_at_once() {
+    let plane = Plane::start().await;
+    thing(&plane).await;
+    let relabel = async |team: &str| {
+        let labels = json!({"metadata": {"labels": {"team": team}}});
+        plane.merge(&config_maps(), &demo("thing"), labels, PatchOptions::default()).await;
+    };
+    for (team, member) in [("red", "m1"), ("blue", "m2")] {
+        let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": team, "namespace": "demo"},
+            "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap",
+                    "labelSelector": {"matchLabels": {"team": team}}}],
+                "placement": {"clusterAffinity": {"clusterNames": [member]}}}});
+        plane.create(policies(), policy).await;
+    }
+    relabel("red").await;
+    until_claimed_by(&plane, "red", "m1").await;
+    relabel("blue").await;
+    until_claimed_by(&plane, "blue", "m2").await;
+
+    // As after the deletion of the policy: the copy stays.
+    relabel("green").await;
+    plane.settle().await;
+    assert_eq!(claimed_by(&plane).await, None);
+    let binding = plane.get(&bindings(), &demo("thing-configmap")).await.expect("the binding");
+    assert_eq!(binding["metadata"]["labels"][labels::POLICY_ID], Value::Null);
+    let copies = [("m1", false), ("m2", true)];
+    for (member, expected) in copies {
+        let copy = get(&plane.member(member), &config_maps(), &demo("thing")).await;
+        assert_eq!(copy.is_some(), expected, "{member}");
+    }
+    plane.shutdown().await;
+}
