@@ -24,6 +24,10 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The first and the longest pause between attempts; each pause is twice the one before.
 const TOKEN_POLL: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
+/// How long the end of a deletion is awaited.
+const DELETION_TIMEOUT: Duration = Duration::from_secs(60);
+const DELETION_POLL: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+
 /// The flags of `join`.
 #[derive(Clone, Debug)]
 pub struct JoinOptions {
@@ -347,14 +351,33 @@ pub(crate) fn cluster_object(member: &Member, name: &str, id: &str, options: &Jo
     json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec})
 }
 
+/// Creates an object unless it exists. One that is being deleted, such as a namespace right after `unjoin`, is awaited
+/// and created again.
 pub(crate) async fn create_if_absent(client: &Client, resource: &ApiResource, object: &Value) -> Result<(), Error> {
-    match client.create(resource, object).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_already_exists() => Ok(()),
-        Err(error) => {
-            let name = text(&object["metadata"]["name"]);
-            Err(Error::client(format!("create {} {name}", resource.plural))(error))
+    let (name, namespace) = (text(&object["metadata"]["name"]), text(&object["metadata"]["namespace"]));
+    let key = ObjectKey::namespaced(&namespace, &name);
+    let failed = |verb: &str| Error::client(format!("{verb} {} {name}", resource.plural));
+    let deadline = tokio::time::Instant::now() + DELETION_TIMEOUT;
+    let [mut pause, longest] = DELETION_POLL;
+    loop {
+        match client.create(resource, object).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_already_exists() => {}
+            Err(error) => return Err(failed("create")(error)),
         }
+        match client.get_opt(resource, &key).await.map_err(failed("get"))? {
+            Some(existing) if !existing.is_deleting() => return Ok(()),
+            Some(_) if tokio::time::Instant::now() >= deadline => {
+                let (plural, seconds) = (&resource.plural, DELETION_TIMEOUT.as_secs());
+                return Err(Error::message(format!(
+                    "{plural} {key} is being deleted, which did not end within {seconds}s; see what holds it, in its \
+                     metadata.finalizers and status.conditions, and repeat this when it is gone"
+                )));
+            }
+            // It is gone, or will be.
+            _ => tokio::time::sleep(pause).await,
+        }
+        pause = (pause * 2).min(longest);
     }
 }
 

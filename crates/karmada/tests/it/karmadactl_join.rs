@@ -1,7 +1,7 @@
 //! `karmadactl join` and `unjoin` as commands, with a member on its own socket.
 
 use apimachinery::{ApiResource, ObjectKey};
-use client::Client;
+use client::{Client, DeleteOptions, Patch, PatchOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use serde_json::{Value, json};
@@ -132,6 +132,42 @@ async fn a_cluster_joins_and_leaves() {
         gone(control, &secrets(), ObjectKey::namespaced(NS, secret)).await;
     }
     gone(control, &namespaces(), ObjectKey::cluster("karmada-es-member1")).await;
+}
+
+/// As right after `unjoin`, while the member still deletes the content of the namespace.
+#[tokio::test]
+async fn a_join_waits_for_the_end_of_a_deletion() {
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("member1").await;
+    let (of_member, key) = (member.client(), ObjectKey::cluster(NS));
+    let former = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}});
+    of_member.create(&namespaces(), &former).await.expect("the namespace");
+    let held = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "held", "namespace": NS, "finalizers": ["example.com/held"]}});
+    of_member.create(&secrets(), &held).await.expect("its content");
+    let former = there(of_member, &namespaces(), key.clone()).await["metadata"]["uid"].clone();
+    of_member.delete(&namespaces(), &key, &DeleteOptions::background()).await.expect("the deletion");
+
+    let config = member.kubeconfig().to_str().expect("text");
+    let join = ["join", "member1", "--cluster-kubeconfig", config];
+    let release = async {
+        until("the join has found the namespace", async || {
+            let metrics = of_member.document("/metrics", "text/plain").await.expect("metrics");
+            let metrics = String::from_utf8(metrics.to_vec()).expect("text");
+            let creates =
+                "apiserver_request_total{verb=\"POST\",dry_run=\"\",group=\"\",version=\"v1\",resource=\"namespaces\"";
+            let mut refused = metrics.lines().filter(|line| line.starts_with(creates));
+            refused.any(|line| line.contains("code=\"409\"")).then_some(())
+        })
+        .await;
+        let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let held = ObjectKey::namespaced(NS, "held");
+        of_member.patch(&secrets(), &held, &released, &PatchOptions::default()).await.expect("the release");
+    };
+    let (joined, ()) = tokio::join!(fleet.karmadactl(&join), release);
+    assert_eq!(joined.ok(), "cluster(member1) is joined successfully\n");
+    assert_ne!(there(of_member, &namespaces(), key).await["metadata"]["uid"], former);
+    in_the_member(of_member).await;
 }
 
 async fn in_the_member(member: &Client) {
