@@ -25,6 +25,10 @@ pub fn aggregate(template: &mut Value, items: &[AggregatedStatusItem], now: Time
             })?,
             None => Value::Null,
         };
+        if !status.is_object() && !status.is_null() {
+            let detail = format!("the status in cluster {} is not an object", item.cluster_name);
+            return Err(Error::malformed(Operation::AggregateStatus, template, detail));
+        }
         decoded.push(Item { cluster: &item.cluster_name, status });
     }
     match kind {
@@ -396,48 +400,6 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_fail_or_meet_their_criteria() {
-        let ended = |types: &[&str]| {
-            let conditions: Vec<Value> = types.iter().map(|it| json!({"type": it, "status": "True"})).collect();
-            json!({"conditions": conditions, "startTime": "2026-01-01T00:00:00Z"})
-        };
-        let conditions = |statuses: &[Value]| {
-            let mut template =
-                json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "status": {}});
-            let item = |(at, status): (usize, &Value)| AggregatedStatusItem {
-                cluster_name: format!("m{}", at + 1),
-                status: Some(RawJson::from_value(status)),
-                ..Default::default()
-            };
-            let items: Vec<AggregatedStatusItem> = statuses.iter().enumerate().map(item).collect();
-            aggregate(&mut template, &items, now()).unwrap();
-            let all = template["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            all.iter()
-                .map(|it| format!("{} {}: {}", it["type"], it["reason"], it["message"]).replace('"', ""))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            conditions(&[ended(&["Failed"]), ended(&["Complete"]), ended(&["Failed"])]),
-            ["Failed JobFailed: Job executed failed in member clusters m1,m3"]
-        );
-        assert_eq!(
-            conditions(&[ended(&["SuccessCriteriaMet", "Complete"]), ended(&["Complete", "SuccessCriteriaMet"])]),
-            [
-                "SuccessCriteriaMet CompletionsReached: All member clusters have met success criteria",
-                "Complete Completed: Job completed"
-            ]
-        );
-        assert_eq!(
-            conditions(&[ended(&["SuccessCriteriaMet", "Complete"]), ended(&["Complete"])]),
-            ["Complete Completed: Job completed"]
-        );
-        assert_eq!(conditions(&[ended(&["Complete"]), json!({})]), [""; 0]);
-        assert_eq!(conditions(&[]), [""; 0], "no member runs it");
-        let failed_not = json!({"conditions": [{"type": "Failed", "status": "False"}]});
-        assert_eq!(conditions(&[failed_not]), [""; 0]);
-    }
-
-    #[test]
     fn addresses_are_united() {
         let of = |ip: &str| json!({"loadBalancer": {"ingress": [{"ip": ip}]}});
         check(
@@ -463,38 +425,5 @@ mod tests {
         check(api, kind, json!({}), json!({}), &[phase("Lost"), phase("Pending")], phase("Lost"));
         check(api, kind, json!({}), json!({}), &[phase("Bound"), phase("Pending")], phase("Pending"));
         check(api, kind, json!({}), json!({}), &[phase("Bound"), Value::Null], phase("Bound"));
-    }
-
-    #[test]
-    fn jobs_end_when_all_members_have_ended() {
-        let done = |at: &str| json!({"succeeded": 1, "startTime": "2026-01-01T00:00:00Z", "completionTime": at, "conditions": [{"type": "Complete", "status": "True"}]});
-        let (api, kind) = ("batch/v1", "Job");
-        check(
-            api,
-            kind,
-            json!({}),
-            json!({}),
-            &[done("2026-01-01T00:00:05Z"), done("2026-01-01T00:00:09Z")],
-            json!({
-                "succeeded": 2, "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:09Z",
-                "conditions": [{"type": "Complete", "status": "True", "reason": "Completed", "message": "Job completed",
-                    "lastProbeTime": "2026-01-02T03:04:05Z", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
-            }),
-        );
-        check(
-            api,
-            kind,
-            json!({}),
-            json!({}),
-            &[done("2026-01-01T00:00:05Z"), json!({"active": 1})],
-            json!({"succeeded": 1, "active": 1}),
-        );
-        for how in ["Failed", "Complete"] {
-            let ended = json!({"conditions": [{"type": how, "status": "True"}]});
-            check(api, kind, json!({}), ended.clone(), &[json!({"active": 1})], ended);
-        }
-        let (before, later) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
-        let started = json!({"startTime": before});
-        check(api, kind, json!({}), started.clone(), &[json!({"startTime": later})], started);
     }
 }
