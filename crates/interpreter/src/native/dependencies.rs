@@ -27,7 +27,7 @@ pub fn dependencies(template: &Value) -> Result<Vec<DependentObjectReference>, E
         return Ok(found);
     }
     match kind {
-        Kind::Ingress => ingress(template, namespace),
+        Kind::Ingress => Ok(ingress(template, namespace)),
         Kind::ServiceImport => Ok(service_import(template, namespace)),
         _ => Err(unsupported(Operation::InterpretDependency, template)),
     }
@@ -68,18 +68,11 @@ fn reference(kind: &str, namespace: &str, name: &str) -> DependentObjectReferenc
     }
 }
 
-fn ingress(template: &Value, namespace: &str) -> Result<Vec<DependentObjectReference>, Error> {
-    let mut names = BTreeSet::new();
-    for tls in list(template, &["spec", "tls"]) {
-        match text(tls, &["secretName"]) {
-            "" => {
-                let detail = "spec.tls has an entry without secretName, so its Secret cannot be found";
-                return Err(Error::malformed(Operation::InterpretDependency, template, detail));
-            }
-            name => names.insert(name),
-        };
-    }
-    Ok(names.into_iter().map(|name| reference("Secret", namespace, name)).collect())
+/// An entry without a Secret is routed by host name.
+fn ingress(template: &Value, namespace: &str) -> Vec<DependentObjectReference> {
+    let names = list(template, &["spec", "tls"]).iter().map(|tls| text(tls, &["secretName"]));
+    let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+    names.into_iter().map(|name| reference("Secret", namespace, name)).collect()
 }
 
 fn service_import(template: &Value, namespace: &str) -> Vec<DependentObjectReference> {
@@ -239,7 +232,7 @@ mod tests {
         let ingress =
             |tls: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": {"tls": tls}});
         assert_eq!(found(ingress(json!([{"secretName": "b"}, {"secretName": "a"}]))), "Secret/a Secret/b");
-        assert!(dependencies(&ingress(json!([{}]))).is_err());
+        assert_eq!(found(ingress(json!([{"hosts": ["h"]}, {"secretName": "a"}]))), "Secret/a");
         let import =
             json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": {"name": "x"}});
         assert_eq!(found(import), "Service/derived-x EndpointSlice/");

@@ -61,6 +61,10 @@ pub fn reflect(object: &Value) -> Result<Option<Value>, Error> {
     if status.is_null() {
         return Ok(None);
     }
+    let malformed = |detail: String| Error::malformed(Operation::InterpretStatus, object, detail);
+    if !status.is_object() {
+        return Err(malformed("the status is not an object".to_owned()));
+    }
     let Some(kind) = Kind::of(object) else { return Ok(Some(status.clone())) };
     if kind == Kind::Service {
         let balanced = text(object, &["spec", "type"]) == "LoadBalancer";
@@ -70,6 +74,9 @@ pub fn reflect(object: &Value) -> Result<Option<Value>, Error> {
     let Some((fields, always)) = fields(kind) else { return Ok(Some(status.clone())) };
     let mut out = Map::new();
     for field in fields {
+        if is_counter(field) && !status[*field].is_null() && !status[*field].is_i64() {
+            return Err(malformed(format!("status.{field} is {}, not an integer", status[*field])));
+        }
         if !is_zero(&status[*field]) {
             out.insert((*field).to_owned(), status[*field].clone());
         } else if always.contains(field) {
@@ -83,6 +90,10 @@ pub fn reflect(object: &Value) -> Result<Option<Value>, Error> {
         generations(object, &mut out)?;
     }
     Ok(Some(Value::Object(out)))
+}
+
+fn is_counter(field: &str) -> bool {
+    !matches!(field, "conditions" | "startTime" | "completionTime" | "disruptedPods")
 }
 
 fn is_zero(value: &Value) -> bool {
@@ -192,7 +203,12 @@ mod tests {
         bare["metadata"] = json!({"annotations": {"resourcetemplate.karmada.io/generation": "much"}});
         assert!(reflect(&bare).is_err());
         for status in [json!("a text"), json!(["a list"]), json!(3)] {
-            assert!(crate::Interpreter::default().reflect_status(&object("example.com/v1", "Foo", status)).is_err());
+            for (api, kind) in [("example.com/v1", "Foo"), ("apps/v1", "Deployment"), ("v1", "Service")] {
+                let mut malformed = object(api, kind, status.clone());
+                malformed["spec"] = json!({"type": "LoadBalancer"});
+                assert!(crate::Interpreter::default().reflect_status(&malformed).is_err(), "{kind} {status}");
+            }
         }
+        assert!(reflect(&object("apps/v1", "Deployment", json!({"replicas": "2"}))).is_err());
     }
 }

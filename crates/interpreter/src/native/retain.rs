@@ -22,7 +22,7 @@ pub fn retain(desired: &mut Value, observed: &Value) -> Result<(), Error> {
         Some(Kind::Job) => job(desired, observed),
         Some(Kind::Secret) => {
             if text(desired, &["type"]) == "kubernetes.io/service-account-token" {
-                desired["data"] = observed["data"].clone();
+                copy_present(desired, observed, "data");
             }
         }
         _ => return Err(unsupported(Operation::Retain, desired)),
@@ -75,6 +75,13 @@ fn pod(desired: &mut Value, observed: &Value) {
                 copy(Some(container), &twin["volumeMounts"], "volumeMounts");
             }
         }
+    }
+}
+
+/// Copies a field of the object that the member has.
+fn copy_present(desired: &mut Value, observed: &Value, field: &str) {
+    if !observed[field].is_null() {
+        desired[field] = observed[field].clone();
     }
 }
 
@@ -173,6 +180,8 @@ mod tests {
             |type_: &str, data: Value| json!({"apiVersion": "v1", "kind": "Secret", "type": type_, "data": data});
         let token = "kubernetes.io/service-account-token";
         check(secret(token, Value::Null), secret(token, json!({"t": "x"})), secret(token, json!({"t": "x"})));
+        let without = json!({"apiVersion": "v1", "kind": "Secret", "type": token});
+        check(without.clone(), without.clone(), without);
         check(
             secret("Opaque", json!({"t": "y"})),
             secret("Opaque", json!({"t": "x"})),
