@@ -16,6 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::native::dependencies::validated;
+use crate::native::requirements::normalize;
+use crate::scripted::components;
 use crate::tree::text;
 use crate::{Error, Layer, Operation};
 
@@ -238,11 +240,17 @@ impl Layer for Conversation {
         let operation = Operation::InterpretReplica;
         let response = self.call(operation, template, &[])?;
         let missing = || Error::malformed(operation, template, "webhook returned nil response.replicas");
-        Ok((response.replicas.ok_or_else(missing)?, response.replica_requirements))
+        let replicas = response.replicas.ok_or_else(missing)?;
+        let mut requirements = response.replica_requirements;
+        if let Some(requirements) = &mut requirements {
+            normalize(&mut requirements.resource_request)
+                .map_err(|detail| Error::malformed(operation, template, detail))?;
+        }
+        Ok((replicas, requirements))
     }
 
     fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {
-        Ok(self.call(Operation::InterpretComponent, template, &[])?.components)
+        components(template, self.call(Operation::InterpretComponent, template, &[])?.components)
     }
 
     fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
@@ -254,15 +262,24 @@ impl Layer for Conversation {
     }
 
     fn aggregate_status(&self, template: &mut Value, items: &[AggregatedStatusItem], _now: Time) -> Result<(), Error> {
-        let items = serde_json::to_value(items)
-            .map_err(|error| Error::malformed(Operation::AggregateStatus, template, error.to_string()))?;
+        let mut more = Vec::new();
+        // Upstream omits an empty list.
+        if !items.is_empty() {
+            let items = serde_json::to_value(items)
+                .map_err(|error| Error::malformed(Operation::AggregateStatus, template, error.to_string()))?;
+            more.push(("aggregatedStatus", items));
+        }
         let mut aggregated = template.clone();
-        self.patched(Operation::AggregateStatus, &mut aggregated, &[("aggregatedStatus", items)])?;
+        self.patched(Operation::AggregateStatus, &mut aggregated, &more)?;
         // Only the status is used; other changes of the patch are ignored.
-        match aggregated.get_mut("status").map(Value::take) {
-            Some(status) => template["status"] = status,
-            None => {
+        match aggregated.get_mut("status").map(Value::take).unwrap_or_default() {
+            Value::Null => {
                 template.as_object_mut().map(|fields| fields.remove("status"));
+            }
+            status if status.is_object() => template["status"] = status,
+            _ => {
+                let detail = "the status in the response of the webhook is not an object";
+                return Err(Error::malformed(Operation::AggregateStatus, template, detail));
             }
         }
         Ok(())
@@ -349,6 +366,25 @@ mod tests {
         assert_eq!(exchange(json!({"uid": "1", "successful": true}), revise).1, Ok(json!(1)), "unchanged");
         let half = exchange(json!({"uid": "1", "successful": true, "patch": "W10="}), revise).1.unwrap_err();
         assert!(half.contains("only one of response.patch"), "{half}");
+    }
+
+    #[test]
+    fn aggregated_statuses_are_objects() {
+        let fold = |status: Value, items: &[AggregatedStatusItem]| {
+            let patch = json!([{"op": "add", "path": "/status", "value": status}]).to_string();
+            let patch = base64::prelude::BASE64_STANDARD.encode(patch);
+            let now = || Time::new("2026-01-02T03:04:05Z".parse().unwrap());
+            exchange(json!({"uid": "1", "successful": true, "patchType": "JSONPatch", "patch": patch}), |it| {
+                let mut object = deployment();
+                object["status"] = json!({"replicas": 1});
+                it.aggregate_status(&mut object, items, now()).map(|()| object.get("status").cloned())
+            })
+        };
+        let (body, folded) = fold(json!({"replicas": 2}), &[]);
+        assert_eq!((body["request"].get("aggregatedStatus"), folded), (None, Ok(Some(json!({"replicas": 2})))));
+        let (body, folded) = fold(Value::Null, &[AggregatedStatusItem::default()]);
+        assert_eq!((&body["request"]["aggregatedStatus"], folded), (&json!([{"clusterName": ""}]), Ok(None)));
+        assert!(fold(json!("x"), &[]).1.unwrap_err().contains("is not an object"));
     }
 
     #[test]

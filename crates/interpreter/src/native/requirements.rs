@@ -103,6 +103,19 @@ pub fn amounts(resources: &Value) -> Result<BTreeMap<String, Amount>, String> {
         .collect()
 }
 
+/// Checks the quantities of a script or a webhook. A fraction of a binary unit is printed in the canonical form, as
+/// upstream's decoding does. The error names the malformed quantity.
+pub fn normalize(resources: &mut ResourceList) -> Result<(), String> {
+    for (name, quantity) in resources {
+        let text = quantity.as_str();
+        let amount: Amount = text.parse().map_err(|error| format!("{name}: {text:?}: {error}"))?;
+        if text.contains('.') && text.ends_with('i') {
+            *quantity = Quantity(amount.to_string());
+        }
+    }
+    Ok(())
+}
+
 /// The resources that schedulers count: the native ones and those with a domain.
 fn counted(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pods")
@@ -165,6 +178,25 @@ mod tests {
         assert!(pod_request(&malformed, Limits::StandIn).is_err());
         let limited = json!({"containers": [one(json!({}), json!({"cpu": 1}))]});
         assert!(pod_request(&limited, Limits::Ignored).unwrap().is_empty());
+    }
+
+    #[test]
+    fn quantities_of_scripts() {
+        let normal = |text: &str| {
+            let mut resources = ResourceList::from([("memory".to_owned(), text.into())]);
+            normalize(&mut resources).map(|()| resources["memory"].as_str().to_owned())
+        };
+        for (text, expected) in [
+            ("1408.000000Mi", "1408Mi"),
+            ("1.5Gi", "1536Mi"),
+            ("1433.600000Mi", "1503238553600m"),
+            ("0.5Ki", "512"),
+            ("1024Mi", "1024Mi"),
+            ("0.50", "0.50"),
+        ] {
+            assert_eq!(normal(text).as_deref(), Ok(expected), "{text}");
+        }
+        assert!(normal("much").unwrap_err().starts_with("memory: \"much\": "));
     }
 
     #[test]

@@ -75,6 +75,21 @@ fn answer(field: &str, body: &str) -> Result<Value, String> {
     answered.map_err(|error| error.to_string())
 }
 
+/// Scripts written for upstream return early if there is nothing to aggregate.
+#[test]
+fn no_items_are_nil() {
+    let source =
+        "function AggregateStatus(o, items) if items == nil then return o end o.status = {n = #items} return o end";
+    let layer = scripts(&[customization("c", &[("statusAggregation", source)])]);
+    let mut object = widget();
+    object["status"] = json!({"n": 5});
+    let before = object.clone();
+    layer.aggregate_status(&mut object, &[], Time::new(Timestamp::UNIX_EPOCH)).unwrap();
+    assert_eq!(object, before);
+    layer.aggregate_status(&mut object, &[AggregatedStatusItem::default()], Time::new(Timestamp::UNIX_EPOCH)).unwrap();
+    assert_eq!(object["status"], json!({"n": 1}));
+}
+
 #[test]
 fn results_of_functions_are_validated() {
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ns", "name": name});
@@ -95,6 +110,22 @@ fn results_of_functions_are_validated() {
         ("replicaResource", "return '2'", Err("result type string is not number")),
         ("replicaResource", "return nil", Err("result type nil is not number")),
         ("replicaResource", "return 2, 'much'", Err("expect the returned requires type is table but got string")),
+        ("replicaResource", "return 1, {resourceRequest = {cpu = 'much'}}", Err("cpu: \"much\": ")),
+        (
+            "replicaResource",
+            "return 1, {resourceRequest = {memory = '1.5Gi'}}",
+            Ok(json!([1, {"resourceRequest": {"memory": "1536Mi"}}])),
+        ),
+        (
+            "componentResource",
+            "return {{name = 'a', replicas = 1, replicaRequirements = {resourceRequest = {memory = '1.5Gi'}}}}",
+            Ok(json!([{"name": "a", "replicas": 1, "replicaRequirements": {"resourceRequest": {"memory": "1536Mi"}}}])),
+        ),
+        (
+            "componentResource",
+            "return {{name = 'a', replicaRequirements = {resourceRequest = {cpu = 'much'}}}}",
+            Err("cpu: \"much\": "),
+        ),
         ("componentResource", "return nil", Ok(json!([]))),
         ("componentResource", "return {}", Ok(json!([]))),
         ("componentResource", "return {{name = 'a', replicas = 3}}", Ok(json!([{"name": "a", "replicas": 3}]))),
@@ -122,6 +153,8 @@ fn results_of_functions_are_validated() {
         ),
         ("statusAggregation", "o.status = {n = 1} o.spec.n = 9 return o", Ok(bare)),
         ("statusAggregation", "o.status = nil return o", Ok(widget())),
+        ("statusAggregation", "o.status = 'x' return o", Err("the status in the result is not an object but a string")),
+        ("statusAggregation", "o.status = {1} return o", Err("the status in the result is not an object but a table")),
         ("statusAggregation", "return {metadata = {}}", Err("the result is not the object, and it has no status")),
         ("statusAggregation", "return nil", Err("type is table but got nil")),
         ("statusReflection", "return {}", Ok(json!({}))),
