@@ -251,7 +251,7 @@ impl Context {
                 informer.cache().add_label_index(scope.policy_id_label());
             }
         }
-        let interpreting = Interpreting::follow(&control, connector.clone(), &world, &settings.metrics);
+        let interpreting = Interpreting::follow(&control, connector.clone(), &world, &settings);
         let agent_of = own.as_ref().map(|(cluster, _)| cluster.clone());
         let members = match own {
             None => Members::new(control.clone(), clusters.clone(), connector, world.clone(), &settings, stop.clone()),

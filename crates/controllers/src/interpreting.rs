@@ -23,7 +23,7 @@ use world::World;
 
 use crate::reinterpreting::Feed;
 use crate::stores::Store;
-use crate::{Connector, metrics};
+use crate::{Connector, Settings, metrics};
 
 /// The maximum number of rounds of webhook requests in one decision: the requests of a round depend on earlier
 /// responses, and no decision has more than two operations in sequence.
@@ -86,17 +86,13 @@ fn publish<T: ApiType>(feeds: &Feeds, event: &Event, changes: fn(Option<&T>, Opt
 impl Interpreting {
     /// Follows customizations and webhook configurations. Until their caches are complete those that are missing do not
     /// count; the controllers wait for them.
-    pub(crate) fn follow(
-        control: &InformerSet,
-        connector: Connector,
-        world: &World,
-        registry: &::metrics::Registry,
-    ) -> Self {
+    pub(crate) fn follow(control: &InformerSet, connector: Connector, world: &World, settings: &Settings) -> Self {
         let time = world.clone();
         let clock: Clock = Arc::new(move || time.now());
-        let engine = Engine::running_aside(clock, Budget::default(), aside());
+        let quotas = settings.gates.resource_quota_estimate;
+        let engine = Engine::running_aside(clock, Budget::default(), aside(), quotas);
         let pool = engine.clone();
-        registry.collect(move |samples| {
+        settings.metrics.collect(move |samples| {
             let uses = pool.uses();
             for (family, way, count) in [
                 (&metrics::POOL_GETS, "pool", uses.from_pool),

@@ -7,9 +7,11 @@ use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
 use super::convert::{Reader, to_lua};
 use super::meter::Meter;
+use super::strings::number_text;
 use super::type_name;
 use crate::native::dependencies::pod_dependencies;
 use crate::native::requirements::replica_requirements;
+use crate::tree::text;
 
 fn error(text: impl Into<String>) -> mlua::Error {
     mlua::Error::runtime(text.into())
@@ -32,7 +34,22 @@ fn encoded<T: serde::Serialize>(lua: &Lua, value: &T, meter: &Meter) -> mlua::Re
     to_lua(lua, &value, meter)
 }
 
-pub fn library(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
+/// No quantity is zero.
+fn resource_quantity(arguments: &MultiValue) -> mlua::Result<f64> {
+    let amount = match (arguments.len(), arguments.front()) {
+        (1, Some(Value::Nil)) => return Ok(0.0),
+        (1, Some(Value::String(text))) => quantity(text)?,
+        (1, Some(other)) => return Err(error(format!("expect a quantity string, got {}", type_name(other)))),
+        _ => return Err(error("getResourceQuantity only accepts one argument, a quantity")),
+    };
+    if amount.is_negative() {
+        return Err(error(format!("quantity {amount} is negative")));
+    }
+    Ok(amount.as_f64())
+}
+
+/// With `quotas`, requirements have the priority class of the pods.
+pub fn library(lua: &Lua, meter: &Arc<Meter>, quotas: bool) -> mlua::Result<Table> {
     let lib = lua.create_table()?;
     let m = meter.clone();
     lib.raw_set(
@@ -56,17 +73,9 @@ pub fn library(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
     let m = meter.clone();
     lib.raw_set(
         "getResourceQuantity",
-        lua.create_function(move |_, text: Value| {
+        lua.create_function(move |_, arguments: MultiValue| {
             m.charge(50)?;
-            let amount = match text {
-                Value::Nil => return Ok(0.0),
-                Value::String(text) => quantity(&text)?,
-                other => return Err(error(format!("expect a quantity string, got {}", type_name(&other)))),
-            };
-            if amount.is_negative() {
-                return Err(error(format!("quantity {amount} is negative")));
-            }
-            Ok(amount.as_f64())
+            resource_quantity(&arguments)
         })?,
     )?;
     let m = meter.clone();
@@ -76,10 +85,14 @@ pub fn library(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
             let (1, Some(template @ Value::Table(_))) = (arguments.len(), arguments.front()) else {
                 return Err(error("accuratePodRequirements only accepts one argument, a pod template"));
             };
-            match replica_requirements(&document(template, &m)?).map_err(error)? {
-                Some(requirements) => encoded(lua, &requirements, &m),
-                None => Ok(Value::Nil),
+            let template = document(template, &m)?;
+            let Some(mut requirements) = replica_requirements(&template).map_err(error)? else {
+                return Ok(Value::Nil);
+            };
+            if quotas {
+                text(&template, &["spec", "priorityClassName"]).clone_into(&mut requirements.priority_class_name);
             }
+            encoded(lua, &requirements, &m)
         })?,
     )?;
     let m = meter.clone();
@@ -92,6 +105,8 @@ pub fn library(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
             let namespace = match arguments.get(1) {
                 Some(Value::String(name)) => name.to_str()?.to_owned(),
                 Some(Value::Nil) | None => "default".to_owned(),
+                Some(Value::Integer(number)) => number.to_string(),
+                Some(Value::Number(number)) => number_text(*number),
                 Some(other) => return Err(error(format!("expect a namespace, got {}", type_name(other)))),
             };
             let found = pod_dependencies(&document(template, &m)?, &namespace);

@@ -63,10 +63,10 @@ fn message(error: &mlua::Error) -> String {
 }
 
 impl Machine {
-    pub fn new(clock: &Clock) -> Result<Self, ScriptError> {
+    pub fn new(clock: &Clock, quotas: bool) -> Result<Self, ScriptError> {
         let meter = Arc::new(Meter::new(clock.clone()));
         let lua = Lua::new_with(StdLib::TABLE | StdLib::MATH, LuaOptions::new())?;
-        let native = natives(&lua, &meter)?;
+        let native = natives(&lua, &meter, quotas)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
         let (fresh, methods): (Function, Table) = prelude.call(native)?;
         let of_strings = lua.create_table()?;
@@ -157,12 +157,12 @@ fn is_of_memory(error: &LuaValue) -> bool {
     }
 }
 
-fn natives(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
+fn natives(lua: &Lua, meter: &Arc<Meter>, quotas: bool) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     native.raw_set("string", strings::library(lua, meter)?)?;
     native.raw_set("gmatch", strings::gmatch_step(lua, meter)?)?;
     native.raw_set("os", clock::library(lua, meter)?)?;
-    native.raw_set("kube", kube::library(lua, meter)?)?;
+    native.raw_set("kube", kube::library(lua, meter, quotas)?)?;
     let m = meter.clone();
     native.raw_set("charge", lua.create_function(move |_, units: f64| m.charge(units as u64))?)?;
     let m = meter.clone();

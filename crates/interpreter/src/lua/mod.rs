@@ -88,6 +88,7 @@ struct Shared {
     clock: Clock,
     budget: Budget,
     aside: Option<Aside>,
+    quotas: bool,
     suspects: Suspects,
     scripts: AtomicU64,
     idle: Mutex<Vec<Machine>>,
@@ -111,18 +112,19 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     pub fn new(clock: Clock, budget: Budget) -> Self {
-        Self::with(clock, budget, None)
+        Self::with(clock, budget, None, false)
     }
 
-    /// Runs scripts with `aside`: a script may block its thread for almost a second.
-    pub fn running_aside(clock: Clock, budget: Budget, aside: Aside) -> Self {
-        Self::with(clock, budget, Some(aside))
+    /// Runs scripts with `aside`: a script may block its thread for almost a second. With `quotas`, the requirements of
+    /// pods have their priority class (gate ResourceQuotaEstimate).
+    pub fn running_aside(clock: Clock, budget: Budget, aside: Aside, quotas: bool) -> Self {
+        Self::with(clock, budget, Some(aside), quotas)
     }
 
-    fn with(clock: Clock, budget: Budget, aside: Option<Aside>) -> Self {
+    fn with(clock: Clock, budget: Budget, aside: Option<Aside>, quotas: bool) -> Self {
         let (scripts, uses) = (AtomicU64::new(0), Default::default());
         let (suspects, idle) = Default::default();
-        Self(Arc::new(Shared { clock, budget, aside, suspects, scripts, idle, uses }))
+        Self(Arc::new(Shared { clock, budget, aside, quotas, suspects, scripts, idle, uses }))
     }
 
     /// A script whose syntax is checked when it is called.
@@ -169,7 +171,7 @@ impl Engine {
         count(usize::from(idle.is_none()));
         let mut machine = match idle {
             Some(machine) => machine,
-            None => Machine::new(&self.0.clock)?,
+            None => Machine::new(&self.0.clock, self.0.quotas)?,
         };
         let result = run(&mut machine);
         // A machine that was stopped may be full, or in an inconsistent state.

@@ -147,8 +147,9 @@ fn the_kube_library() {
         ),
         ("return kube.resourceAdd('1Gi', nil, '512Mi'), kube.resourceAdd('0.5', '500m')", json!(["1536Mi", "1"])),
         (
-            "return pcall(kube.getResourceQuantity, 5) == false, pcall(kube.getResourceQuantity, {}) == false",
-            json!([true, true]),
+            "return pcall(kube.getResourceQuantity, 5) == false, pcall(kube.getResourceQuantity, {}) == false, \
+             pcall(kube.getResourceQuantity) == false, pcall(kube.getResourceQuantity, '1', '2') == false",
+            json!([true, true, true, true]),
         ),
         (
             "return kube.resourceAdd('0', '1Gi'), kube.resourceAdd('0Gi', '1000'), kube.resourceAdd()",
@@ -163,6 +164,11 @@ fn the_kube_library() {
              pcall(kube.accuratePodRequirements, 'x') == false, pcall(kube.getPodDependencies, {}) == false, \
              pcall(kube.getPodDependencies, {}, 'ns', 1) == false",
             json!([true, true, true, true, true]),
+        ),
+        (
+            "return kube.getPodDependencies({spec={serviceAccountName='sa'}}, 5)[1].namespace, \
+             pcall(kube.getPodDependencies, {}, true) == false",
+            json!(["5", true]),
         ),
         (
             "return kube.getPodDependencies({spec={volumes={{configMap={name='c'}}}}}, nil)",
@@ -470,9 +476,24 @@ fn scripts_run_where_configured() {
         counted.fetch_add(1, Ordering::Relaxed);
         run();
     });
-    let engine = Engine::running_aside(Arc::new(|| Timestamp::UNIX_EPOCH), Budget::default(), aside);
+    let engine = Engine::running_aside(Arc::new(|| Timestamp::UNIX_EPOCH), Budget::default(), aside, false);
     let script = engine.compile("function F() return 1 end").unwrap();
     let call = Call { function: "F", arguments: &[], shape: Shape::Object, references: &[] };
     assert_eq!(engine.call(&script, &call).unwrap(), [json!(1)]);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn priority_classes_are_required_with_quotas() {
+    let source = "function F(pod) return require('kube').accuratePodRequirements(pod) end";
+    let pod = json!({"spec": {"priorityClassName": "high", "containers": [{"resources": {"requests": {"cpu": 1}}}]}});
+    let call = Call { function: "F", arguments: &[&pod], shape: Shape::Object, references: &[] };
+    for (quotas, expected) in [
+        (true, json!({"resourceRequest": {"cpu": "1"}, "priorityClassName": "high"})),
+        (false, json!({"resourceRequest": {"cpu": "1"}})),
+    ] {
+        let aside: Aside = Arc::new(|run: &mut dyn FnMut()| run());
+        let engine = Engine::running_aside(Arc::new(|| Timestamp::UNIX_EPOCH), Budget::default(), aside, quotas);
+        assert_eq!(engine.call(&engine.compile(source).unwrap(), &call).unwrap(), [expected]);
+    }
 }
