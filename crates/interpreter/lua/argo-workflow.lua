@@ -1,13 +1,7 @@
 function GetReplicas(obj)
-  local affinity = obj.spec.affinity and obj.spec.affinity.nodeAffinity
-  local claim = {
-    nodeSelector = obj.spec.nodeSelector,
-    tolerations = obj.spec.tolerations,
-    hardNodeAffinity = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution,
-  }
-  local requirements = nil
-  if next(claim) ~= nil then requirements = { nodeClaim = claim } end
-  return obj.spec.parallelism or 1, requirements
+  local spec = obj.spec
+  local pod = { affinity = spec.affinity, nodeSelector = spec.nodeSelector, tolerations = spec.tolerations }
+  return spec.parallelism or 1, kube.accuratePodRequirements({ spec = pod })
 end
 
 function ReviseReplica(obj, replicas)

@@ -13,8 +13,8 @@ end
 local function taskmanagers(obj)
   local replicas = tonumber(manager(obj, "taskManager").replicas)
   if replicas ~= nil then return replicas end
-  local parallelism = obj.spec.job and tonumber(obj.spec.job.parallelism)
-  local slots = tonumber((obj.spec.flinkConfiguration or {})["taskmanager.numberOfTaskSlots"])
+  local parallelism = spec_of(obj).job and tonumber(spec_of(obj).job.parallelism)
+  local slots = tonumber((spec_of(obj).flinkConfiguration or {})["taskmanager.numberOfTaskSlots"])
   if parallelism == nil or slots == nil or slots <= 0 then return 1 end
   return math.ceil(parallelism / slots)
 end
@@ -26,13 +26,21 @@ local function bytes(memory)
   return math.floor((tonumber(amount) or 0) * 1024 ^ (powers[string.sub(unit or "", 1, 1)] or 0))
 end
 
+-- A field of the manager's pod template, or of the common one, which Flink merges it into.
+local function pod_field(obj, name, field)
+  local own = (manager(obj, name).podTemplate or {}).spec or {}
+  local common = (spec_of(obj).podTemplate or {}).spec or {}
+  if own[field] ~= nil then return own[field] end
+  return copied(common[field])
+end
+
 local function requirements(obj, name)
   local resource = manager(obj, name).resource or {}
-  local pod = (manager(obj, name).podTemplate or obj.spec.podTemplate or {}).spec or {}
-  local request, claim = {}, { nodeSelector = pod.nodeSelector, tolerations = pod.tolerations }
+  local request = {}
+  local claim = { nodeSelector = pod_field(obj, name, "nodeSelector"), tolerations = pod_field(obj, name, "tolerations") }
   if resource.cpu ~= nil then request.cpu = resource.cpu end
   if resource.memory ~= nil then request.memory = bytes(resource.memory) end
-  local found = { resourceRequest = request, priorityClassName = pod.priorityClassName }
+  local found = { resourceRequest = request, priorityClassName = pod_field(obj, name, "priorityClassName") }
   if next(claim) ~= nil then found.nodeClaim = claim end
   return found
 end
@@ -47,6 +55,10 @@ function GetComponents(obj)
   }
 end
 
+local function quantity(amount)
+  return tonumber(amount) or kube.getResourceQuantity(amount)
+end
+
 function GetReplicas(obj)
   local job, task = requirements(obj, "jobManager"), requirements(obj, "taskManager")
   local most, found = {}, { namespace = namespace_of(obj) }
@@ -54,7 +66,7 @@ function GetReplicas(obj)
     found.nodeClaim = found.nodeClaim or needed.nodeClaim
     found.priorityClassName = found.priorityClassName or needed.priorityClassName
     for name, amount in pairs(needed.resourceRequest) do
-      if most[name] == nil or tonumber(amount) > tonumber(most[name]) then most[name] = amount end
+      if most[name] == nil or quantity(amount) > quantity(most[name]) then most[name] = amount end
     end
   end
   found.resourceRequest = most

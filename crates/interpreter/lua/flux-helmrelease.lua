@@ -11,6 +11,8 @@ function AggregateStatus(obj, items)
   local status, failures = start(obj), { "failures", "upgradeFailures", "installFailures" }
   if is_nowhere(items) then
     for _, field in ipairs(LAST) do status[field] = "" end
+    -- A number in the CRD.
+    status.lastReleaseRevision = nil
     sum(status, items, failures)
   end
   last(status, items, LAST)
@@ -35,7 +37,7 @@ end
 
 function GetDependencies(obj)
   local list, add = references(obj)
-  local spec = obj.spec
+  local spec = spec_of(obj)
   for _, from in ipairs(spec.valuesFrom or {}) do
     if from.kind == "Secret" or from.kind == "ConfigMap" then add(from.kind, from.name) end
   end

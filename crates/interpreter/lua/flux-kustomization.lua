@@ -25,7 +25,7 @@ end
 
 function GetDependencies(obj)
   local list, add = references(obj)
-  local spec = obj.spec
+  local spec = spec_of(obj)
   if spec.decryption and spec.decryption.secretRef then add("Secret", spec.decryption.secretRef.name) end
   if spec.kubeConfig and spec.kubeConfig.secretRef then add("Secret", spec.kubeConfig.secretRef.name) end
   add("ServiceAccount", spec.serviceAccountName)

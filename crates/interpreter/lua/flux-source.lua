@@ -31,6 +31,6 @@ function GetDependencies(obj)
   local function secret(reference)
     if reference then add("Secret", reference.name) end
   end
-  name_all(obj.spec, secret, add)
+  name_all(spec_of(obj), secret, add)
   return list
 end

@@ -1,7 +1,7 @@
 function AggregateStatus(obj, items)
   if is_nowhere(items) then return obj end
   local status = start(obj)
-  status.active, status.type = {}, ""
+  status.active, status.type, status.lastScheduleTime = {}, "", nil
   for _, one in ipairs(statuses(items)) do
     for _, job in ipairs(one.active or {}) do status.active[#status.active + 1] = job end
   end

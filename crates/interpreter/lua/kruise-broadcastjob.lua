@@ -13,6 +13,15 @@ function InterpretHealth(obj)
     and ((status.succeeded or 0) ~= 0 or (status.active or 0) ~= 0)
 end
 
+-- How the job ended in one member: the first condition counts.
+local function ended_as(status)
+  for _, condition in ipairs((status or {}).conditions or {}) do
+    local is_end = condition.type == "Complete" or condition.type == "Failed"
+    if is_end and condition.status == "True" then return condition.type end
+  end
+  return nil
+end
+
 function AggregateStatus(obj, items)
   if is_nowhere(items) then return obj end
   local status = start(obj)
@@ -21,10 +30,9 @@ function AggregateStatus(obj, items)
   last(status, items, { "phase" })
   local failed, completed = {}, 0
   for _, item in ipairs(items or {}) do
-    for _, condition in ipairs((item.status or {}).conditions or {}) do
-      if condition.type == "Failed" and condition.status == "True" then failed[#failed + 1] = item.clusterName end
-      if condition.type == "Complete" and condition.status == "True" then completed = completed + 1 end
-    end
+    local how = ended_as(item.status)
+    if how == "Failed" then failed[#failed + 1] = item.clusterName end
+    if how == "Complete" then completed = completed + 1 end
   end
   status.conditions = {}
   if #failed > 0 then

@@ -6,7 +6,8 @@ local COUNTERS = {
 function AggregateStatus(obj, items)
   local status = start(obj)
   sum(status, items, COUNTERS)
-  status.daemonSetHash = 0
+  -- A string in the CRD, which requires it.
+  status.daemonSetHash = ""
   last(status, items, { "daemonSetHash" })
   observe(obj, items)
   return obj

@@ -1,6 +1,6 @@
--- Workloads of Kruise with replicas. The COUNTERS and NAMES of their status stand in front.
+-- Workloads of Kruise with replicas, by default one. The COUNTERS and NAMES of their status stand in front.
 function GetReplicas(obj)
-  return obj.spec.replicas or 0, kube.accuratePodRequirements(obj.spec.template)
+  return obj.spec.replicas or 1, kube.accuratePodRequirements(obj.spec.template)
 end
 
 function ReviseReplica(obj, replicas)

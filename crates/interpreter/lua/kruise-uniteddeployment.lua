@@ -5,7 +5,7 @@ local function pods(obj)
   local template = obj.spec.template or {}
   for _, name in ipairs { "statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate" } do
     local inner = template[name]
-    if inner ~= nil then return inner.spec.template end
+    if inner ~= nil then return (inner.spec or {}).template end
   end
   if template.spec ~= nil then return template end
   return nil
@@ -13,7 +13,7 @@ end
 
 function GetReplicas(obj)
   local template = pods(obj)
-  return obj.spec.replicas or 0, template and kube.accuratePodRequirements(template)
+  return obj.spec.replicas or 1, template and kube.accuratePodRequirements(template)
 end
 
 function ReviseReplica(obj, replicas)
@@ -25,14 +25,17 @@ function AggregateStatus(obj, items)
   local status = start(obj)
   sum(status, items, COUNTERS)
   last(status, items, { "currentRevision", "updateStatus", "subsetReplicas" })
+  -- The CRD requires it.
+  status.currentRevision = status.currentRevision or ""
   local by_type, order = {}, {}
   for _, one in ipairs(statuses(items)) do
     for _, condition in ipairs(one.conditions or {}) do
-      if by_type[condition.type] == nil then order[#order + 1] = condition.type end
-      by_type[condition.type] = condition
+      local name = condition.type or ""
+      if by_type[name] == nil then order[#order + 1] = name end
+      by_type[name] = condition
     end
   end
-  status.conditions = {}
+  if #order > 0 then status.conditions = {} end
   for i, name in ipairs(order) do status.conditions[i] = by_type[name] end
   observe(obj, items)
   return obj

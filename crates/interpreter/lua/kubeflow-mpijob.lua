@@ -1,7 +1,7 @@
 -- In the order of their names, so that two runs say the same.
 local function roles(obj)
   local names = {}
-  for role, spec in pairs(obj.spec.mpiReplicaSpecs or {}) do
+  for role, spec in pairs(spec_of(obj).mpiReplicaSpecs or {}) do
     if spec.template ~= nil then names[#names + 1] = role end
   end
   table.sort(names)
@@ -11,7 +11,7 @@ end
 function GetComponents(obj)
   local list = {}
   for i, role in ipairs(roles(obj)) do
-    local spec = obj.spec.mpiReplicaSpecs[role]
+    local spec = spec_of(obj).mpiReplicaSpecs[role]
     local absent = string.lower(role) == "worker" and 0 or 1
     list[i] = component(role, number_or(spec.replicas, absent), spec.template)
   end
@@ -31,9 +31,10 @@ local function newest_conditions(items)
   local newest, order, list = {}, {}, {}
   for _, one in ipairs(statuses(items)) do
     for _, condition in ipairs(one.conditions or {}) do
-      local known = newest[condition.type]
-      if known == nil then order[#order + 1] = condition.type end
-      if known == nil or changed(condition) > changed(known) then newest[condition.type] = condition end
+      local name = condition.type or ""
+      local known = newest[name]
+      if known == nil then order[#order + 1] = name end
+      if known == nil or changed(condition) > changed(known) then newest[name] = condition end
     end
   end
   for i, name in ipairs(order) do list[i] = newest[name] end
@@ -57,11 +58,16 @@ function AggregateStatus(obj, items)
 end
 
 function ReflectStatus(obj)
-  return picked(obj.status, { "replicaStatuses", "conditions", "startTime", "completionTime", "lastReconcileTime" })
+  local status = picked(obj.status, { "conditions", "startTime", "completionTime", "lastReconcileTime" })
+  status.replicaStatuses = {}
+  for role, counts in pairs((obj.status or {}).replicaStatuses or {}) do
+    status.replicaStatuses[role] = picked(counts, { "active", "succeeded", "failed", "selector" })
+  end
+  return status
 end
 
 function GetDependencies(obj)
   local list, _, add_all = references(obj)
-  for _, role in ipairs(roles(obj)) do add_all(pod_dependencies(obj.spec.mpiReplicaSpecs[role].template, obj)) end
+  for _, role in ipairs(roles(obj)) do add_all(pod_dependencies(spec_of(obj).mpiReplicaSpecs[role].template, obj)) end
   return list
 end

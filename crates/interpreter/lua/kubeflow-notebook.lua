@@ -1,5 +1,5 @@
 function GetReplicas(obj)
-  return 1, kube.accuratePodRequirements(obj.spec.template)
+  return 1, kube.accuratePodRequirements(spec_of(obj).template)
 end
 
 local BAD_ENDS = { Error = true, OOMKilled = true, ContainerCannotRun = true }
@@ -36,10 +36,10 @@ function AggregateStatus(obj, items)
   if #failed > 0 then
     local message = "Notebook executed failed in member clusters: " .. joined(failed)
     status.containerState = bad
-    status.conditions[1] = own_condition("Failed", "NotebookFailed", message)
+    status.conditions[1] = own_condition(obj, "Failed", "NotebookFailed", message)
   elseif running > 0 then
     status.containerState = { running = { startedAt = since } }
-    if running == #items then status.conditions[1] = own_condition("Ready", "Ready", "All notebooks are ready") end
+    if running == #items then status.conditions[1] = own_condition(obj, "Ready", "Ready", "All notebooks are ready") end
   end
   obj.status = status
   return obj

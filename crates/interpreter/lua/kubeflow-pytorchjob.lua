@@ -1,14 +1,7 @@
 local ROLES = { "Master", "Worker" }
 
--- Conditions over all members, in the order in which they come about.
-local WORDS = {
-  { name = "Created", message = "PyTorchJob is created." },
-  { name = "Running", message = "PyTorchJob is running." },
-  { name = "Succeeded", message = "PyTorchJob is successfully completed.", everywhere = true },
-}
-
 function GetComponents(obj)
-  local list, specs = {}, obj.spec.pytorchReplicaSpecs or {}
+  local list, specs = {}, spec_of(obj).pytorchReplicaSpecs or {}
   for _, role in ipairs(ROLES) do
     local spec = specs[role]
     if spec ~= nil then list[#list + 1] = component(string.lower(role), number_or(spec.replicas, 1), spec.template) end
@@ -16,32 +9,35 @@ function GetComponents(obj)
   return list
 end
 
--- Holds where any member says so, or, if that is asked, where all do; as of the latest of them.
-local function united(items, word)
-  local found, holding = nil, 0
+-- True if it is true in any member; with the latest times.
+local function united(items, name, message)
+  local found, holds = nil, false
   for _, one in ipairs(items or {}) do
-    local condition = condition_of(one, word.name)
+    local condition = condition_of(one, name)
     if condition ~= nil then
       found = found or {}
       found.lastTransitionTime = later(found.lastTransitionTime, condition.lastTransitionTime)
       found.lastUpdateTime = later(found.lastUpdateTime, condition.lastUpdateTime)
-      if condition.status == "True" then holding = holding + 1 end
+      holds = holds or condition.status == "True"
     end
   end
-  if found == nil or (word.everywhere and holding < #items) then return nil end
-  found.type, found.status = word.name, holding > 0 and "True" or "False"
-  found.reason, found.message = "PyTorchJob" .. word.name, word.message
+  if found == nil then return nil end
+  found.type, found.status = name, holds and "True" or "False"
+  found.reason, found.message = "PyTorchJob" .. name, message
   return found
 end
 
 function AggregateStatus(obj, items)
-  local status, failed = start(obj), clusters_with(items, "Failed")
+  local status, failed, conditions = start(obj), clusters_ended(items, "Failed"), {}
   training_times(status, items)
-  status.replicaStatuses, status.conditions = outcomes(items, ROLES), {}
-  for _, word in ipairs(WORDS) do status.conditions[#status.conditions + 1] = united(items, word) end
+  status.replicaStatuses, status.conditions = outcomes(items, ROLES), conditions
+  conditions[1] = united(items, "Created", "PyTorchJob is created.")
+  conditions[#conditions + 1] = united(items, "Running", "PyTorchJob is running.")
   if #failed > 0 then
     local message = "PyTorchJob executed failed in member clusters: " .. joined(failed)
-    status.conditions[#status.conditions + 1] = own_condition("Failed", "PyTorchJobFailed", message)
+    conditions[#conditions + 1] = united(items, "Failed", message)
+  elseif all_succeeded(items) then
+    conditions[#conditions + 1] = united(items, "Succeeded", "PyTorchJob is successfully completed.")
   end
   obj.status = dropped_zeros(status)
   return obj
@@ -54,7 +50,7 @@ end
 function GetDependencies(obj)
   local list, _, add_all = references(obj)
   for _, role in ipairs(ROLES) do
-    local spec = (obj.spec.pytorchReplicaSpecs or {})[role]
+    local spec = (spec_of(obj).pytorchReplicaSpecs or {})[role]
     if spec ~= nil then add_all(pod_dependencies(spec.template, obj)) end
   end
   return list

@@ -1,7 +1,7 @@
 local ROLES = { "PS", "Worker", "Chief", "Master", "Evaluator" }
 
 function GetComponents(obj)
-  local list, specs = {}, obj.spec.tfReplicaSpecs or {}
+  local list, specs = {}, spec_of(obj).tfReplicaSpecs or {}
   for _, role in ipairs(ROLES) do
     local spec = specs[role]
     if spec ~= nil then list[#list + 1] = component(string.lower(role), number_or(spec.replicas, 1), spec.template) end
@@ -10,14 +10,14 @@ function GetComponents(obj)
 end
 
 function AggregateStatus(obj, items)
-  local status, conditions, failed = start(obj), {}, clusters_with(items, "Failed")
+  local status, conditions, failed = start(obj), {}, clusters_ended(items, "Failed")
   training_times(status, items)
   status.replicaStatuses = outcomes(items, ROLES)
   if #failed > 0 then
     local message = "TFJob executed failed in member clusters: " .. joined(failed)
-    conditions[1] = own_condition("Failed", "TFJobFailed", message)
-  elseif status.completionTime ~= nil or (#clusters_with(items, "Succeeded") == #(items or {}) and #(items or {}) > 0) then
-    conditions[1] = own_condition("Succeeded", "Completed", "TFJob completed successfully")
+    conditions[1] = own_condition(obj, "Failed", "TFJobFailed", message)
+  elseif all_succeeded(items) then
+    conditions[1] = own_condition(obj, "Succeeded", "Completed", "TFJob completed successfully")
   end
   status.conditions = conditions
   obj.status = dropped_zeros(status)
@@ -31,7 +31,7 @@ end
 function GetDependencies(obj)
   local list, _, add_all = references(obj)
   for _, role in ipairs(ROLES) do
-    local spec = (obj.spec.tfReplicaSpecs or {})[role]
+    local spec = (spec_of(obj).tfReplicaSpecs or {})[role]
     if spec ~= nil then add_all(pod_dependencies(spec.template, obj)) end
   end
   return list

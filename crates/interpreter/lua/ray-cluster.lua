@@ -1,5 +1,5 @@
 function GetComponents(obj)
-  return ray_components(obj.spec)
+  return ray_components(spec_of(obj))
 end
 
 function InterpretHealth(obj)

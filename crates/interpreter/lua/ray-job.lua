@@ -5,7 +5,7 @@ local DEPLOYMENT = {
 local JOB = { "FAILED", "STOPPED", "SUCCEEDED", "RUNNING", "PENDING" }
 
 function GetComponents(obj)
-  return ray_components(obj.spec.rayClusterSpec or {})
+  return ray_components(spec_of(obj).rayClusterSpec or {})
 end
 
 function InterpretHealth(obj)
@@ -30,7 +30,7 @@ end
 
 function GetDependencies(obj)
   local list, _, add_all = references(obj)
-  for _, template in ipairs(ray_pods(obj.spec.rayClusterSpec or {})) do add_all(pod_dependencies(template, obj)) end
-  add_all(pod_dependencies(obj.spec.submitterPodTemplate, obj))
+  for _, template in ipairs(ray_pods(spec_of(obj).rayClusterSpec or {})) do add_all(pod_dependencies(template, obj)) end
+  add_all(pod_dependencies(spec_of(obj).submitterPodTemplate, obj))
   return list
 end

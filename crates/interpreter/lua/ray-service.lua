@@ -1,20 +1,16 @@
 local ORDER = { "DEPLOY_FAILED", "UNHEALTHY", "DELETING", "DEPLOYING", "NOT_STARTED", "RUNNING" }
 
 local function groups(obj)
-  return (obj.spec.rayClusterConfig or {}).workerGroupSpecs or {}
-end
-
-function GetComponents(obj)
-  return ray_components(obj.spec.rayClusterConfig or {})
+  return (spec_of(obj).rayClusterConfig or {}).workerGroupSpecs or {}
 end
 
 -- One pod for the head, and those of the workers; where they go is where the head may go.
 function GetReplicas(obj)
-  local head = ((obj.spec.rayClusterConfig or {}).headGroupSpec or {}).template
+  local head = ((spec_of(obj).rayClusterConfig or {}).headGroupSpec or {}).template
   if head == nil then return 0, nil end
   local replicas, found, most = 1, kube.accuratePodRequirements(head) or {}, {}
   for _, group in ipairs(groups(obj)) do replicas = replicas + (group.replicas or 0) end
-  for _, template in ipairs(ray_pods(obj.spec.rayClusterConfig)) do
+  for _, template in ipairs(ray_pods(spec_of(obj).rayClusterConfig)) do
     local request = (kube.accuratePodRequirements(template) or {}).resourceRequest or {}
     for _, name in ipairs { "cpu", "memory" } do
       if request[name] ~= nil and kube.getResourceQuantity(request[name]) > kube.getResourceQuantity(most[name]) then
@@ -81,6 +77,6 @@ end
 
 function GetDependencies(obj)
   local list, _, add_all = references(obj)
-  for _, template in ipairs(ray_pods(obj.spec.rayClusterConfig or {})) do add_all(pod_dependencies(template, obj)) end
+  for _, template in ipairs(ray_pods(spec_of(obj).rayClusterConfig or {})) do add_all(pod_dependencies(template, obj)) end
   return list
 end

@@ -13,6 +13,10 @@ local function is_nowhere(items)
   return items == nil or #items == 0
 end
 
+local function spec_of(obj)
+  return obj.spec or {}
+end
+
 local function start(obj)
   if obj.status == nil then obj.status = {} end
   return obj.status
@@ -37,7 +41,7 @@ end
 
 -- The template has been observed once every member has observed its current version.
 local function observe(obj, items)
-  local generation, current = obj.metadata.generation or 0, 0
+  local generation, current = tonumber(obj.metadata.generation) or 0, 0
   for _, one in ipairs(statuses(items)) do
     if (one.resourceTemplateGeneration or 0) == generation and (one.generation or 0) == (one.observedGeneration or 0) then
       current = current + 1
@@ -71,6 +75,14 @@ local function merged_conditions(items)
   return merged
 end
 
+-- No table may be twice in a result.
+local function copied(value)
+  if type(value) ~= "table" then return value end
+  local copy = {}
+  for name, field in pairs(value) do copy[name] = copied(field) end
+  return copy
+end
+
 local function picked(status, fields)
   local found = {}
   for _, field in ipairs(fields) do found[field] = (status or {})[field] end
@@ -80,8 +92,9 @@ end
 local function reflected(obj, fields)
   if obj.status == nil then return {} end
   local status = picked(obj.status, fields)
-  status.generation = obj.metadata.generation
-  local annotations = obj.metadata.annotations or {}
+  local metadata = obj.metadata or {}
+  status.generation = metadata.generation
+  local annotations = metadata.annotations or {}
   status.resourceTemplateGeneration = tonumber(annotations["resourcetemplate.karmada.io/generation"])
   return status
 end
@@ -153,22 +166,26 @@ local function joined(list)
   return table.concat(list, ", ")
 end
 
--- RFC 3339 times in UTC compare as text.
+-- RFC 3339 times in UTC compare as text; an empty one is absent.
 local function earlier(a, b)
-  if a == nil or (b ~= nil and b < a) then return b end
+  if b == nil or b == "" then return a end
+  if a == nil or a == "" or b < a then return b end
   return a
 end
 
 local function later(a, b)
-  if a == nil or (b ~= nil and b > a) then return b end
+  if b == nil or b == "" then return a end
+  if a == nil or a == "" or b > a then return b end
   return a
 end
 
--- Without what says nothing, however deep.
+-- Removes fields with zero values at every depth. List items stay, because removing one would leave a gap.
 local function dropped_zeros(status)
   for name, value in pairs(status) do
-    if type(value) == "table" then dropped_zeros(value) end
-    if value == 0 or value == "" or value == "0s" or (type(value) == "table" and next(value) == nil) then status[name] = nil end
+    local is_table = type(value) == "table"
+    if is_table then dropped_zeros(value) end
+    local is_zero = value == 0 or value == "" or value == "0s" or (is_table and next(value) == nil)
+    if is_zero and type(name) == "string" then status[name] = nil end
   end
   return status
 end
@@ -183,8 +200,11 @@ local function now()
   return os.date("!%Y-%m-%dT%H:%M:%SZ")
 end
 
--- A condition that is made here; members have none like it.
-local function own_condition(name, reason, message)
+-- A condition that members do not report. It keeps its times until it changes: otherwise every aggregation would write
+-- the template's status.
+local function own_condition(obj, name, reason, message)
+  local before = condition_of(obj, name)
+  if before ~= nil and before.status == "True" and before.message == message then return before end
   return { type = name, status = "True", reason = reason, message = message, lastProbeTime = now(), lastTransitionTime = now() }
 end
 
@@ -205,25 +225,39 @@ local function outcomes(items, roles)
   return totals
 end
 
--- Names of the clusters in which a condition holds.
-local function clusters_with(items, name)
-  local found = {}
-  for _, item in ipairs(items or {}) do
-    if item.status ~= nil and is_true(item, name) then found[#found + 1] = item.clusterName end
+-- The condition that ended a training job in one member: the last one counts.
+local function ended(status)
+  local found = nil
+  for _, condition in ipairs((status or {}).conditions or {}) do
+    local is_end = condition.type == "Succeeded" or condition.type == "Failed"
+    if is_end and condition.status == "True" then found = condition end
   end
   return found
 end
 
--- When a training job began and ended over all members; an end there is only when all have succeeded.
+-- The clusters in which a training job ended in this way.
+local function clusters_ended(items, name)
+  local found = {}
+  for _, item in ipairs(items or {}) do
+    if (ended(item.status) or {}).type == name then found[#found + 1] = item.clusterName end
+  end
+  return found
+end
+
+local function all_succeeded(items)
+  return not is_nowhere(items) and #clusters_ended(items, "Succeeded") == #items
+end
+
+-- The times of a training job over all members. It completes when it has succeeded in all of them.
 local function training_times(status, items)
   local completion
+  status.startTime, status.lastReconcileTime = nil, nil
   for _, one in ipairs(statuses(items)) do
     status.startTime = earlier(status.startTime, one.startTime)
     status.lastReconcileTime = later(status.lastReconcileTime, one.lastReconcileTime)
     completion = later(completion, one.completionTime)
   end
-  local ended = #clusters_with(items, "Succeeded")
-  if ended > 0 and ended == #items then status.completionTime = completion end
+  if is_nowhere(items) or all_succeeded(items) then status.completionTime = completion end
 end
 
 local function training_health(obj)

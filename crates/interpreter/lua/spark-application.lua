@@ -8,16 +8,16 @@ local MIB = 1048576
 local function mebibytes(memory)
   local amount, unit = string.match(string.lower(memory or ""), "^%s*([%d%.]+)%s*(%a*)")
   if amount == nil then return nil end
-  local powers = { k = -1, m = 0, g = 1, t = 2 }
+  local powers = { k = -1, m = 0, g = 1, t = 2, p = 3 }
   local power = powers[string.sub(unit, 1, 1)]
   if power == nil then return tonumber(amount) / MIB end
   return tonumber(amount) * 1024 ^ power
 end
 
 local function requirements(obj, pod)
-  local factor = tonumber(obj.spec.memoryOverheadFactor)
+  local factor = tonumber(spec_of(obj).memoryOverheadFactor)
   if factor == nil then
-    local type = string.lower(obj.spec.type or "")
+    local type = string.lower(spec_of(obj).type or "")
     local jvm = type == "java" or type == "scala"
     factor = jvm and 0.10 or 0.40
   end
@@ -31,7 +31,7 @@ local function requirements(obj, pod)
   if gpus > 0 and (pod.gpu.name or "") ~= "" then request[pod.gpu.name] = tostring(gpus) end
   local affinity = pod.affinity and pod.affinity.nodeAffinity
   local claim = {
-    nodeSelector = pod.nodeSelector or obj.spec.nodeSelector,
+    nodeSelector = pod.nodeSelector or copied(spec_of(obj).nodeSelector),
     tolerations = pod.tolerations,
     hardNodeAffinity = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution,
   }
@@ -40,8 +40,8 @@ local function requirements(obj, pod)
 end
 
 local function executors(obj)
-  local count = number_or((obj.spec.executor or {}).instances, 1)
-  local dynamic = obj.spec.dynamicAllocation
+  local count = number_or((spec_of(obj).executor or {}).instances, 1)
+  local dynamic = spec_of(obj).dynamicAllocation
   if dynamic ~= nil and dynamic.enabled then
     count = math.max(count, number_or(dynamic.initialExecutors, 0), number_or(dynamic.minExecutors, 0))
   end
@@ -50,8 +50,8 @@ end
 
 function GetComponents(obj)
   return {
-    { name = "driver", replicas = 1, replicaRequirements = requirements(obj, obj.spec.driver or {}) },
-    { name = "executor", replicas = executors(obj), replicaRequirements = requirements(obj, obj.spec.executor or {}) },
+    { name = "driver", replicas = 1, replicaRequirements = requirements(obj, spec_of(obj).driver or {}) },
+    { name = "executor", replicas = executors(obj), replicaRequirements = requirements(obj, spec_of(obj).executor or {}) },
   }
 end
 
@@ -67,10 +67,13 @@ function AggregateStatus(obj, items)
     return obj
   end
   local status, states = start(obj), {}
-  status.executorState, status.lastSubmissionAttemptTime, status.terminationTime = {}, "", ""
+  -- An empty text is not a time: the CRD would refuse the status.
+  status.executorState, status.lastSubmissionAttemptTime, status.terminationTime = {}, nil, nil
+  status.driverInfo = nil
   sum(status, items, { "executionAttempts", "submissionAttempts" })
   for _, one in ipairs(statuses(items)) do
     states[#states + 1] = one.applicationState
+    status.driverInfo = status.driverInfo or one.driverInfo
     for _, field in ipairs { "lastSubmissionAttemptTime", "terminationTime" } do
       status[field] = later(status[field], one[field])
     end
@@ -78,6 +81,8 @@ function AggregateStatus(obj, items)
   end
   local _, state = worst(states, ORDER, "state")
   status.applicationState = state
+  -- The CRD requires it.
+  status.driverInfo = status.driverInfo or { podName = "" }
   return obj
 end
 

@@ -6,7 +6,7 @@ local HEALTHY = {
 
 function GetComponents(obj)
   local list = {}
-  for i, task in ipairs(obj.spec.tasks or {}) do
+  for i, task in ipairs(spec_of(obj).tasks or {}) do
     local name = task.name
     if name == nil or name == "" then name = "task-" .. (i - 1) end
     list[i] = component(name, number_or(task.minAvailable, 1), task.template)
@@ -19,13 +19,24 @@ function InterpretHealth(obj)
   return HEALTHY[state.phase] == true
 end
 
+local UNITS = { h = 3600, m = 60, s = 1, ms = 1e-3, us = 1e-6, ["\194\181s"] = 1e-6, ns = 1e-9 }
+
+-- Of a duration as Go prints it, such as 1m5.2s or 300ms.
 local function seconds(duration)
   if type(duration) == "number" then return duration end
-  local total, units = 0, { h = 3600, m = 60, s = 1 }
-  for amount, unit in string.gmatch(duration or "", "([%d%.]+)([hms])") do
-    total = total + (tonumber(amount) or 0) * units[unit]
+  if type(duration) ~= "string" then return 0 end
+  local total = 0
+  for amount, unit in string.gmatch(duration, "([%d%.]+)([^%d%.]+)") do
+    total = total + (tonumber(amount) or 0) * (UNITS[unit] or 0)
   end
   return total
+end
+
+-- The time stays until the state changes: otherwise every aggregation would write the template's status.
+local function ended(obj, phase, reason, message)
+  local before, since = (obj.status or {}).state or {}, nil
+  if before.phase == phase and before.message == message then since = before.lastTransitionTime end
+  return { phase = phase, reason = reason, message = message, lastTransitionTime = since or now() }
 end
 
 local BAD = { Failed = true, Aborted = true, Aborting = true, Terminated = true, Terminating = true }
@@ -35,11 +46,12 @@ local function conditions_of(items)
   local newest, order, list = {}, {}, {}
   for _, one in ipairs(statuses(items)) do
     for _, condition in ipairs(one.conditions or {}) do
-      if BAD[condition.status] then return one.conditions end
-      local known = newest[condition.status]
-      if known == nil then order[#order + 1] = condition.status end
+      local name = condition.status or ""
+      if BAD[name] then return one.conditions end
+      local known = newest[name]
+      if known == nil then order[#order + 1] = name end
       if known == nil or (condition.lastTransitionTime or "") > (known.lastTransitionTime or "") then
-        newest[condition.status] = condition
+        newest[name] = condition
       end
     end
   end
@@ -70,11 +82,9 @@ function AggregateStatus(obj, items)
     if phase == "Completed" then completed = completed + 1 end
   end
   if #failed > 0 then
-    local message = "Job failed in clusters: " .. table.concat(failed, ",")
-    status.state = { phase = "Failed", reason = "VolcanoJobFailed", message = message, lastTransitionTime = now() }
+    status.state = ended(obj, "Failed", "VolcanoJobFailed", "Job failed in clusters: " .. table.concat(failed, ","))
   elseif completed == #items then
-    local message = "Job completed successfully"
-    status.state = { phase = "Completed", reason = "Completed", message = message, lastTransitionTime = now() }
+    status.state = ended(obj, "Completed", "Completed", "Job completed successfully")
   end
   status.conditions = conditions_of(items)
   obj.status = dropped_zeros(status)

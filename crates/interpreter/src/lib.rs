@@ -11,6 +11,8 @@ mod layers;
 pub mod lua;
 mod native;
 pub mod scripted;
+#[cfg(test)]
+mod shapes;
 pub mod shipped;
 mod tree;
 pub mod webhook;

@@ -108,3 +108,100 @@ pub fn unsupported(operation: Operation, object: &Value) -> Error {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::raw::RawJson;
+    use serde_json::json;
+
+    use super::*;
+
+    fn objects() -> [Value; 13] {
+        let pod = json!({
+            "nodeSelector": {"a": "b"}, "tolerations": [{"key": "k"}], "serviceAccountName": "s", "imagePullSecrets": [{"name": "p"}],
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}},
+            "volumes": [{"configMap": {"name": "c"}, "csi": {"nodePublishSecretRef": {"name": "n"}}, "projected": {"sources": [{"secret": {"name": "j"}}]}}],
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"memory": 5}}, "volumeMounts": [{}],
+                "env": [{"valueFrom": {"secretKeyRef": {"name": "e"}}}], "envFrom": [{"configMapRef": {"name": "f"}}]}],
+            "initContainers": [{"name": "i"}], "overhead": {"cpu": 1},
+        });
+        let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": pod});
+        let workload = |api: &str, kind: &str| {
+            json!({"apiVersion": api, "kind": kind, "spec": {"replicas": 2, "parallelism": 2, "completions": 3, "template": template,
+                    "selector": {"matchLabels": {"a": "b"}}, "volumeClaimTemplates": [{"metadata": {"name": "v"}}],
+                    "updateStrategy": {"rollingUpdate": {"partition": 1}}},
+                "status": {"replicas": 2, "observedGeneration": 1, "numberReady": 1, "active": 1, "startTime": "t",
+                    "conditions": [{"type": "Failed", "status": "True"}]}})
+        };
+        let cron = json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}},
+            "status": {"active": [{"name": "a"}], "lastScheduleTime": "t"}});
+        let of = |api: &str, kind: &str, spec: Value, status: Value| json!({"apiVersion": api, "kind": kind, "spec": spec, "status": status});
+        let ingress = json!({"loadBalancer": {"ingress": [{"ip": "i", "hostname": "h", "ports": [{"port": 1, "protocol": "TCP"}]}]}});
+        [
+            workload("apps/v1", "Deployment"),
+            workload("apps/v1", "StatefulSet"),
+            workload("apps/v1", "DaemonSet"),
+            workload("batch/v1", "Job"),
+            cron,
+            of(
+                "v1",
+                "Pod",
+                pod.clone(),
+                json!({"phase": "Running", "containerStatuses": [{"ready": true, "state": {}}], "conditions": [{"type": "Ready"}]}),
+            ),
+            of(
+                "v1",
+                "Service",
+                json!({"type": "LoadBalancer", "clusterIP": "c", "healthCheckNodePort": 1}),
+                ingress.clone(),
+            ),
+            of("networking.k8s.io/v1", "Ingress", json!({"tls": [{"secretName": "s"}]}), ingress),
+            of("v1", "PersistentVolumeClaim", json!({"volumeName": "v"}), json!({"phase": "Bound"})),
+            of("v1", "PersistentVolume", json!({"claimRef": {"name": "c"}}), json!({"phase": "Bound"})),
+            of(
+                "policy/v1",
+                "PodDisruptionBudget",
+                json!({}),
+                json!({"currentHealthy": 1, "disruptedPods": {"p": "t"}}),
+            ),
+            of(
+                "autoscaling/v2",
+                "HorizontalPodAutoscaler",
+                json!({}),
+                json!({"currentReplicas": 1, "currentMetrics": []}),
+            ),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "secrets": [{"name": "s"}], "imagePullSecrets": [{"name": "i"}]}),
+        ]
+    }
+
+    /// No operation panics, and a failed aggregation leaves the template unchanged.
+    #[test]
+    fn documents_of_unusual_shapes() {
+        let now = || Time::new("2026-01-02T03:04:05Z".parse().unwrap());
+        for whole in objects() {
+            let kind = Kind::of(&whole).expect("a native kind");
+            crate::shapes::distorted(&whole, &mut |object| {
+                if Kind::of(object) != Some(kind) {
+                    return;
+                }
+                let _ = (Native.get_replicas(object), Native.interpret_health(object), Native.get_dependencies(object));
+                let _ = (Native.retain(&mut object.clone(), &whole), Native.retain(&mut whole.clone(), object));
+                let _ = Native.revise_replica(&mut object.clone(), 3);
+                if let Ok(Some(status)) = Native.reflect_status(object) {
+                    assert!(status.is_object(), "{status}");
+                }
+                let status = (!object["status"].is_null()).then(|| RawJson::from_value(&object["status"]));
+                let item = |status| AggregatedStatusItem { cluster_name: "m".to_owned(), status, ..Default::default() };
+                for items in [vec![], vec![item(None)], vec![item(status.clone()), item(status)]] {
+                    for template in [object, &whole] {
+                        let mut folded = template.clone();
+                        match Native.aggregate_status(&mut folded, &items, now()) {
+                            Ok(()) => assert!(folded["status"].is_object() || folded == *template, "{folded}"),
+                            Err(_) => assert_eq!(folded, *template),
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
