@@ -54,6 +54,7 @@ impl Session {
                     "Failover" => options.settings.gates.failover = true,
                     "PropagationPolicyPreemption" => options.settings.gates.preemption = true,
                     "MultiplePodTemplatesScheduling" => options.settings.gates.multiple_pod_templates = true,
+                    "ResourceQuotaEstimate" => options.settings.gates.resource_quota_estimate = true,
                     "FederatedQuotaEnforcement" => {
                         options.settings.gates.quota_enforcement = true;
                         options.server.admission.quota_enforcement = true;
