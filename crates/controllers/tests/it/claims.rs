@@ -1,11 +1,11 @@
 //! Claims that are interrupted, or changed by a user.
 
+use std::sync::Arc;
+
 use apimachinery::{ApiResource, Object};
-use client::DeleteOptions;
-use client::PatchOptions;
+use client::{DeleteOptions, PatchOptions};
 use karmada_api::constants::{annotations, labels};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 use crate::by_hand::{bindings, config_maps, demo};
 use crate::harness::{Plane, get};
