@@ -25,7 +25,7 @@ const MAX_DOCUMENTS: usize = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
     /// The YAML is malformed, or has constructs without a JSON equivalent.
-    #[error("error converting YAML to JSON: {0}")]
+    #[error("error converting YAML to JSON: yaml: {0}")]
     Syntax(String),
     /// A limit on streams was exceeded.
     #[error("the stream has more than {MAX_DOCUMENTS} YAML documents")]
@@ -163,21 +163,45 @@ pub fn split(stream: &str) -> Vec<&str> {
 /// # Errors
 /// `Syntax` for a malformed document, `TooManyDocuments` above the limit.
 pub fn documents(stream: &[u8]) -> Result<Vec<Value>, YamlError> {
+    let (values, error) = documents_before_error(stream);
+    error.map_or(Ok(values), Err)
+}
+
+/// [`documents`] before the first malformed one, and its error.
+pub fn documents_before_error(stream: &[u8]) -> (Vec<Value>, Option<YamlError>) {
+    let mut values = Vec::new();
+    let error = add_documents(stream, &mut values).err();
+    (values, error)
+}
+
+fn add_documents(stream: &[u8], values: &mut Vec<Value>) -> Result<(), YamlError> {
     let text = std::str::from_utf8(stream).map_err(|e| YamlError::Syntax(e.to_string()))?;
     let parts = split(text);
     if parts.len() > MAX_DOCUMENTS {
         return Err(YamlError::TooManyDocuments);
     }
-    let mut values = Vec::new();
     for part in parts {
-        // Several JSON documents may follow each other without a separator.
-        let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(part).into_iter().collect();
-        match json {
-            Ok(found) if part.trim_start().starts_with('{') => values.extend(found),
-            _ => values.extend(Some(read(part)?).filter(|value| !value.is_null())),
+        let rest = if looks_like_json(part.as_bytes()) { add_json(part, values) } else { part };
+        values.extend(Some(read(rest)?).filter(|value| !value.is_null()));
+    }
+    Ok(())
+}
+
+/// Adds the JSON documents at the beginning, which may follow each other without a separator; returns the text behind
+/// them.
+fn add_json<'t>(part: &'t str, values: &mut Vec<Value>) -> &'t str {
+    let mut documents = serde_json::Deserializer::from_str(part).into_iter::<Value>();
+    loop {
+        let end = documents.byte_offset();
+        match documents.next() {
+            Some(Ok(mut value)) => {
+                whole_floats(&mut value);
+                values.push(value);
+            }
+            Some(Err(_)) => return &part[end..],
+            None => return "",
         }
     }
-    Ok(values)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-use super::scalar::reads_as_string;
+use super::scalar::{is_merge, reads_as_string};
 use crate::go_json::yaml_number;
 
 /// Column after which goyaml breaks a line at the next blank.
@@ -95,7 +95,7 @@ impl Printer {
 
     fn key(&mut self, key: &str) {
         let shape = Shape::of(key);
-        if key.contains('\n') || !reads_as_string(key) || !shape.single_quotes {
+        if key.contains('\n') || is_merge(key) || !reads_as_string(key) || !shape.single_quotes {
             self.double_quoted(key, None);
         } else if shape.plain {
             self.text.push_str(key);

@@ -5,6 +5,11 @@ pub(super) fn reads_as_string(text: &str) -> bool {
     !(is_word(text) || is_number(text) || is_base_60(text) || is_timestamp(text))
 }
 
+/// The key of a merge: plain, a reader would look for the map to merge.
+pub(super) fn is_merge(key: &str) -> bool {
+    key == "<<"
+}
+
 fn is_word(text: &str) -> bool {
     matches!(
         text,
@@ -46,8 +51,6 @@ fn is_word(text: &str) -> bool {
             | "-.inf"
             | "-.Inf"
             | "-.INF"
-            | "<<"
-            | "="
     )
 }
 
@@ -59,7 +62,8 @@ fn is_number(text: &str) -> bool {
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         return false;
     }
-    let plain = text.replace('_', "");
+    // Underscores may be in numbers that begin with a digit.
+    let plain = if text.starts_with('.') { text.to_owned() } else { text.replace('_', "") };
     let unsigned = plain.strip_prefix(['+', '-']).unwrap_or(&plain);
     is_integer(unsigned) || is_float(unsigned)
 }

@@ -72,6 +72,22 @@ fn streams_are_split() {
 }
 
 #[test]
+fn documents_before_an_error_are_kept() {
+    let check = |stream: &str, expected: Value, error: &str| {
+        let (values, found) = documents_before_error(stream.as_bytes());
+        assert_eq!(
+            (json!(values), found.is_some_and(|it| it.to_string().contains(error))),
+            (expected, !error.is_empty())
+        );
+    };
+    check("a: 1\n---\n{\"b\": 2.0}{\"b\": 3}\n", json!([{"a": 1}, {"b": 2}, {"b": 3}]), "");
+    check("a: 1\n---\nb: [\n---\nc: 1\n", json!([{"a": 1}]), "error converting YAML to JSON: yaml: unclosed bracket");
+    check("{\"a\": 1} {b: 1}", json!([{"a": 1}, {"b": 1}]), "");
+    check("{\"a\": 1} {\"b\":", json!([{"a": 1}]), "error converting YAML to JSON");
+    check("{a: 1}", json!([{"a": 1}]), "");
+}
+
+#[test]
 fn layout_matches_kubectls() {
     let value = json!({
         "metadata": {"name": "a", "creationTimestamp": "2024-01-01T00:00:00Z", "annotations": {"j": "{\"a\":1}\n", "e": ""}},
@@ -121,6 +137,9 @@ version: 1.2.3
     assert_eq!(to_json_value(printed.as_bytes()), Ok(long));
     // Line breaks that are read as spaces are written escaped.
     assert_eq!(to_string(&json!({"a": "x\ry", "b": "x\r\ny"})), "a: \"x\\ry\"\nb: \"x\\r\\ny\"\n");
+    // A plain `<<` would be read as a merge.
+    let special = json!({"<<": "<<", "=": "=", "._1": "._1", "1_0": "1_0"});
+    assert_eq!(to_string(&special), "._1: ._1\n\"<<\": <<\n=: =\n\"1_0\": \"1_0\"\n");
     // A text that is all of a document is indented, so that no line of it separates documents.
     assert_eq!(to_string(&json!("a\n---\nb")), "|-\n  a\n  ---\n  b\n");
 }
