@@ -49,6 +49,9 @@ pub enum Error {
         /// The error in the arguments.
         why: String,
     },
+    /// A request for one object without its name, whose path would be that of the whole collection.
+    #[error("resource name may not be empty")]
+    Unnamed,
     /// A write of a process that may no longer be the leader. Over a socket it may have been executed.
     #[error("{attempt}: writes have ended, because another process may have the Lease by now")]
     Fenced {

@@ -25,7 +25,7 @@ impl Client {
     pub fn get<'a>(&'a self, resource: &'a ApiResource, key: &'a ObjectKey) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add("get", resource);
-            let path = resource.object_path(key);
+            let path = path_of(resource, key)?;
             let object = self.one(codec::request(Method::GET, &path, bytes::Bytes::new(), "")?, resource).await?;
             match object.name() == key.name() {
                 true => Ok(object),
@@ -263,7 +263,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add(if options.subresource == Some("status") { "patch_status" } else { "patch" }, resource);
-            let path = options.query(patch).after(&with_subresource(resource.object_path(key), options.subresource));
+            let path = options.query(patch).after(&with_subresource(path_of(resource, key)?, options.subresource));
             let mut request = self.writing(Method::PATCH, &path, Cow::Borrowed(patch.value()), patch.content_type())?;
             if options.with_status {
                 request.extensions_mut().insert(WithStatus);
@@ -283,7 +283,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             self.0.counts.add("delete", resource);
-            self.remove(&resource.object_path(key), options).await
+            self.remove(&path_of(resource, key)?, options).await
         })
     }
 
@@ -347,6 +347,11 @@ fn encode(verb: &str, object: &impl Serialize) -> Result<Object> {
 
 pub(crate) fn tree(verb: &str, object: &impl Serialize) -> Result<Value> {
     serde_json::to_value(object).map_err(|e| Error::encode(verb, e))
+}
+
+/// The path of one object, never that of its collection.
+fn path_of(resource: &ApiResource, key: &ObjectKey) -> Result<String> {
+    if key.name().is_empty() { Err(Error::Unnamed) } else { Ok(resource.object_path(key)) }
 }
 
 pub(crate) fn with_subresource(path: String, subresource: Option<&str>) -> String {

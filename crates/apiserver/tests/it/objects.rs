@@ -21,6 +21,7 @@ on_every_engine! {
         generation_follows_the_spec_and_the_deletion_mark,
         the_oldest_form_of_orphaning_returns_the_remaining_object,
         a_missing_namespace_and_a_missing_object_are_named,
+        no_request_for_an_object_is_one_for_its_collection,
         pages_continue_where_they_stopped,
         values_of_a_wrong_type_are_refused_and_nothing_is_written,
         nulls_in_lists_and_maps_are_stored_as_zeros,
@@ -190,6 +191,21 @@ async fn a_missing_namespace_and_a_missing_object_are_named() {
     assert_eq!(error.to_string(), "namespaces \"nowhere\" not found");
     let error = client.get(&deployments(), &ObjectKey::namespaced("default", "none")).await.expect_err("no object");
     assert_eq!(error.to_string(), "deployments.apps \"none\" not found");
+}
+
+async fn no_request_for_an_object_is_one_for_its_collection() {
+    let (_server, client) = server().await;
+    let (resource, unnamed) = (config_maps(), ObjectKey::namespaced("default", ""));
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
+    client.create(&resource, &object).await.expect("created");
+    let deleted = client.delete(&resource, &unnamed, &DeleteOptions::default()).await;
+    assert!(matches!(deleted, Err(client::Error::Unnamed)), "{deleted:?}");
+    let read = client.get(&resource, &unnamed).await;
+    assert!(matches!(read, Err(client::Error::Unnamed)), "{read:?}");
+    let patch = Patch::Merge(json!({"data": {"k": "v"}}));
+    let patched = client.patch(&resource, &unnamed, &patch, &PatchOptions::default()).await;
+    assert!(matches!(patched, Err(client::Error::Unnamed)), "{patched:?}");
+    client.get(&resource, &ObjectKey::namespaced("default", "a")).await.expect("still there");
 }
 
 async fn pages_continue_where_they_stopped() {
