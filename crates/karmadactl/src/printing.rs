@@ -32,7 +32,7 @@ impl Printer {
         let form = match flags.output.as_str() {
             "" if flags.template.is_empty() => Form::Message,
             "name" => Form::Name,
-            "wide" => return Err(Error::message(unmatched("wide"))),
+            format if !is_known(format) => return Err(Error::message(unmatched(format))),
             format => Form::Objects(Output::parse_with(format, &flags.template, flags.allow_missing_template_keys)?),
         };
         Ok(Self { form, show_managed_fields: flags.show_managed_fields, dry_run, has_printed: false })
@@ -54,7 +54,7 @@ impl Printer {
             Form::Name => context.print(&format!("{shown}\n")),
             Form::Objects(output) => {
                 let mut object = object.clone();
-                if !self.show_managed_fields {
+                if output.hides_managed_fields() && !self.show_managed_fields {
                     hide_managed_fields(&mut object);
                 }
                 context.print(if self.has_printed { output.separator() } else { "" });
@@ -71,7 +71,7 @@ impl Printer {
     /// When the objects cannot be encoded.
     pub fn all(&self, context: &Context, mut objects: Vec<Value>) -> Result<(), Error> {
         let Form::Objects(output) = &self.form else { return Ok(()) };
-        if !self.show_managed_fields {
+        if output.hides_managed_fields() && !self.show_managed_fields {
             objects.iter_mut().for_each(hide_managed_fields);
         }
         let objects = match objects.pop() {
@@ -86,9 +86,15 @@ impl Printer {
     }
 }
 
+/// The formats of commands that write, which have no columns.
+const ALLOWED: &str =
+    "go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,name,template,templatefile,yaml";
+
+fn is_known(format: &str) -> bool {
+    let name = format.split('=').next().unwrap_or_default();
+    name.is_empty() || ALLOWED.split(',').any(|known| known == name)
+}
+
 fn unmatched(format: &str) -> String {
-    format!(
-        "unable to match a printer suitable for the output format {format:?}, allowed formats are: {}",
-        crate::get::output::ALLOWED
-    )
+    format!("unable to match a printer suitable for the output format {format:?}, allowed formats are: {ALLOWED}")
 }

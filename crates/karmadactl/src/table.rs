@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 /// Gap between columns; `k8s.io/cli-runtime` sets its tab writer to the same.
 const GAP: usize = 3;
+/// The minimum width of a column of kubectl's tab writer, without the gap.
+const NARROWEST_COLUMN: usize = 3;
 /// The minimum width of a shortened cell, unless its heading is longer.
 const LEAST: usize = 8;
 /// A last cell is broken where it has at least this many characters a line.
@@ -16,6 +18,8 @@ const WHOLE: [&str; 4] = ["NAME", "NAMESPACE", "CLUSTER", "WORKLOAD"];
 #[derive(Clone, Debug)]
 pub struct Layout {
     widths: Vec<usize>,
+    /// No column is narrower.
+    least: usize,
     gap: usize,
     terminal: Option<Terminal>,
     /// The columns at which the last cell of a line is broken.
@@ -24,7 +28,7 @@ pub struct Layout {
 
 impl Default for Layout {
     fn default() -> Self {
-        Self { widths: Vec::new(), gap: GAP, terminal: None, broken: None }
+        Self { widths: Vec::new(), least: 0, gap: GAP, terminal: None, broken: None }
     }
 }
 
@@ -48,6 +52,11 @@ impl Layout {
         Self { terminal, ..Self::default() }
     }
 
+    /// A table whose columns are as wide as kubectl's even for the shortest cells.
+    pub fn of_columns() -> Self {
+        Self { least: NARROWEST_COLUMN, ..Self::default() }
+    }
+
     /// A table whose last cells wrap at `columns`, so that no text is cut.
     pub fn breaking(columns: Option<usize>) -> Self {
         Self { broken: columns, ..Self::default() }
@@ -61,7 +70,7 @@ impl Layout {
     /// A line may be shorter than others; its last cell is never padded.
     pub fn render(&mut self, lines: &[Vec<String>]) -> String {
         for line in lines {
-            self.widths.resize(self.widths.len().max(line.len()), 0);
+            self.widths.resize(self.widths.len().max(line.len()), self.least);
             for (width, cell) in self.widths.iter_mut().zip(line) {
                 *width = (*width).max(cell.chars().count());
             }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{JsonPath, Operand, Operator, Part, Slice, Step, shown};
+use super::{JsonPath, Operator, Part, Slice, Step, shown};
 use crate::go_json::{go_type, printed};
 
 /// What is an error; client-go's messages.
@@ -19,17 +19,22 @@ pub enum Mode {
 }
 
 /// Recursion is as deep as the template's ranges.
-pub fn render(parts: &[Part], root: &Value, value: &Value, mode: Mode, out: &mut String) -> Result<(), String> {
+pub fn render(parts: &[Part], value: &Value, mode: Mode, out: &mut String) -> Result<(), String> {
     for part in parts {
         match part {
             Part::Text(text) => out.push_str(text),
             Part::Find(path) => {
-                let found: Vec<String> = find(path, root, value, mode)?.into_iter().map(shown).collect();
+                let found: Vec<String> = find(path, value, mode)?.into_iter().map(shown).collect();
                 out.push_str(&found.join(" "));
             }
             Part::Range(path, body) => {
-                for item in find(path, root, value, mode)? {
-                    render(body, root, item, mode, out)?;
+                let found = find(path, value, mode)?;
+                if found.is_empty() {
+                    // client-go evaluates the body even so, and reports its errors.
+                    render(body, &Value::Null, mode, &mut String::new())?;
+                }
+                for item in found {
+                    render(body, item, mode, out)?;
                 }
             }
         }
@@ -38,14 +43,14 @@ pub fn render(parts: &[Part], root: &Value, value: &Value, mode: Mode, out: &mut
 }
 
 /// As deep as [`render`].
-pub fn collect(parts: &[Part], root: &Value, value: &Value, mode: Mode, found: &mut Vec<Value>) -> Result<(), String> {
+pub fn collect(parts: &[Part], value: &Value, mode: Mode, found: &mut Vec<Value>) -> Result<(), String> {
     for part in parts {
         match part {
             Part::Text(text) => found.push(Value::String(text.clone())),
-            Part::Find(path) => found.extend(find(path, root, value, mode)?.into_iter().cloned()),
+            Part::Find(path) => found.extend(find(path, value, mode)?.into_iter().cloned()),
             Part::Range(path, body) => {
-                for item in find(path, root, value, mode)? {
-                    collect(body, root, item, mode, found)?;
+                for item in find(path, value, mode)? {
+                    collect(body, item, mode, found)?;
                 }
             }
         }
@@ -57,37 +62,49 @@ pub fn collect(parts: &[Part], root: &Value, value: &Value, mode: Mode, found: &
 /// often as it is deep, and so on.
 const MOST: usize = 1 << 16;
 
-pub fn find<'a>(path: &JsonPath, root: &'a Value, value: &'a Value, mode: Mode) -> Result<Vec<&'a Value>, String> {
+pub fn find<'a>(path: &'a JsonPath, value: &'a Value, mode: Mode) -> Result<Vec<&'a Value>, String> {
     let mut found = vec![value];
     let mut descents = 0;
     for step in &path.0 {
         descents += usize::from(*step == Step::Descend);
         let most = if descents > 1 { MOST } else { usize::MAX };
         let mut next = Vec::new();
-        for value in found {
-            match apply(step, root, value, mode) {
-                Ok(values) => next.extend(values.into_iter().take(most.saturating_sub(next.len()))),
-                Err(_) if mode == Mode::Lenient => {}
-                Err(why) => return Err(why),
-            }
-            if next.len() >= most {
-                break;
+        match step {
+            // A text is there once, a number for each value.
+            Step::Literal(text @ Value::String(_)) => next.extend((!found.is_empty()).then_some(text)),
+            Step::Literal(literal) => next.resize(found.len(), literal),
+            Step::Identifier(_) if mode == Mode::Lenient => {}
+            Step::Identifier(word) if word == "end" => return Err("not in range, nothing to end".into()),
+            Step::Identifier(word) => return Err(format!("unrecognized identifier {word}")),
+            _ => {
+                for value in found {
+                    match apply(step, value, mode) {
+                        Ok(values) => next.extend(values.into_iter().take(most.saturating_sub(next.len()))),
+                        Err(_) if mode == Mode::Lenient => {}
+                        Err(why) => return Err(why),
+                    }
+                    if next.len() >= most {
+                        break;
+                    }
+                }
             }
         }
-        match step {
-            Step::Root => next = vec![root],
-            Step::Child(name) if next.is_empty() && mode == Mode::Strict => return Err(format!("{name} is not found")),
-            _ => {}
+        if let (Step::Child(name) | Step::Dotted(name, _), true) = (step, next.is_empty() && mode == Mode::Strict) {
+            return Err(format!("{name} is not found"));
         }
         found = next;
     }
     Ok(found)
 }
 
-fn apply<'a>(step: &Step, root: &'a Value, value: &'a Value, mode: Mode) -> Result<Vec<&'a Value>, String> {
+fn apply<'a>(step: &'a Step, value: &'a Value, mode: Mode) -> Result<Vec<&'a Value>, String> {
     match step {
-        Step::Root => Ok(vec![root]),
-        Step::Child(name) => Ok(child(value, name)),
+        Step::Child(name) => Ok(value.get(name).into_iter().collect()),
+        Step::Dotted(name, path) => match value.get(name) {
+            Some(found) => Ok(vec![found]),
+            // An item without the field does not hide that of another item.
+            None => find(path, value, if mode == Mode::Strict { Mode::Checked } else { mode }),
+        },
         Step::Descend => {
             let mut found = Vec::new();
             descend(value, &mut found);
@@ -96,7 +113,7 @@ fn apply<'a>(step: &Step, root: &'a Value, value: &'a Value, mode: Mode) -> Resu
         Step::Wildcard => Ok(children(value)),
         Step::Slice(slice) => items(value, *slice),
         Step::Union(members) => {
-            let found = members.iter().map(|member| apply(member, root, value, mode)).collect::<Result<Vec<_>, _>>();
+            let found = members.iter().map(|member| find(member, value, mode)).collect::<Result<Vec<_>, _>>();
             Ok(found?.concat())
         }
         Step::Filter { left, comparison } => {
@@ -107,22 +124,15 @@ fn apply<'a>(step: &Step, root: &'a Value, value: &'a Value, mode: Mode) -> Resu
             };
             let mut kept = Vec::new();
             for item in list {
-                if holds(left, comparison.as_ref(), root, item, mode)? {
+                if holds(left, comparison.as_ref(), item, mode)? {
                     kept.push(item);
                 }
             }
             Ok(kept)
         }
+        // They replace the value, and are evaluated once for all values.
+        Step::Literal(_) | Step::Identifier(_) => Ok(Vec::new()),
     }
-}
-
-/// The field of that name; in brackets, a name with dots may also be a path.
-fn child<'a>(value: &'a Value, name: &str) -> Vec<&'a Value> {
-    if let Some(found) = value.get(name) {
-        return vec![found];
-    }
-    let Some((first, rest)) = name.split_once('.') else { return Vec::new() };
-    value.get(first).map(|below| child(below, rest)).unwrap_or_default()
 }
 
 fn children(value: &Value) -> Vec<&Value> {
@@ -133,10 +143,14 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Documents nest at most as deep as the JSON decoder reads.
+/// The value and everything below it that has something below it; to client-go, texts have. Documents nest at most as
+/// deep as the JSON decoder reads.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
-    found.push(value);
-    children(value).into_iter().for_each(|child| descend(child, found));
+    let below = children(value);
+    if !below.is_empty() || value.as_str().is_some_and(|text| !text.is_empty()) {
+        found.push(value);
+    }
+    below.into_iter().for_each(|child| descend(child, found));
 }
 
 /// The items of a slice, whose bounds must be within the list.
@@ -155,7 +169,7 @@ fn items(value: &Value, slice: Slice) -> Result<Vec<&Value>, String> {
             (absolute(index), if index < 0 { end.saturating_add(length) } else { end }, 1)
         }
         Slice::Range { start, end, step } => {
-            (absolute(start.unwrap_or(0)), absolute(end.unwrap_or(length)), usize::try_from(step).unwrap_or(1))
+            (absolute(start.unwrap_or(0)), absolute(end.unwrap_or(length)), step.unwrap_or(1))
         }
     };
     let out_of_bounds = |index: i64| Err(format!("array index out of bounds: index {index}, length {length}"));
@@ -165,53 +179,43 @@ fn items(value: &Value, slice: Slice) -> Result<Vec<&Value>, String> {
         () if start >= length || start < 0 => out_of_bounds(start),
         () if end > length || end < 0 => out_of_bounds(end - 1),
         () if start > end => Err(format!("starting index {start} is greater than ending index {end}")),
+        () if step <= 0 => Err("step must be > 0".into()),
         () => {
+            let step = usize::try_from(step).unwrap_or(1);
             let bounds = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
             Ok(list.get(bounds).unwrap_or_default().iter().step_by(step).collect())
         }
     }
 }
 
-fn holds(
-    left: &Operand,
-    comparison: Option<&(Operator, Operand)>,
-    root: &Value,
-    item: &Value,
-    mode: Mode,
-) -> Result<bool, String> {
-    let Some((operator, right)) = comparison else { return Ok(!operands(left, root, item, mode)?.is_empty()) };
-    let one = |operand| match operands(operand, root, item, mode)?[..] {
+fn holds(left: &JsonPath, comparison: Option<&(Operator, JsonPath)>, item: &Value, mode: Mode) -> Result<bool, String> {
+    // A field without a match excludes the item.
+    let mode = if mode == Mode::Strict { Mode::Checked } else { mode };
+    let Some((operator, right)) = comparison else { return Ok(find(left, item, mode).is_ok_and(|it| !it.is_empty())) };
+    let one = |path| match find(path, item, mode)?[..] {
         [] => Ok(None),
         [one] => Ok(Some(one)),
         [first, ..] if mode == Mode::Lenient => Ok(Some(first)),
         _ => Err("can only compare one element at a time".to_owned()),
     };
-    let (Some(left), Some(right)) = (one(left)?, one(right)?) else { return Ok(false) };
-    operator.holds(left, right).map_err(str::to_owned)
-}
-
-fn operands<'a>(operand: &'a Operand, root: &'a Value, item: &'a Value, mode: Mode) -> Result<Vec<&'a Value>, String> {
-    // A field without a match excludes the item.
-    let mode = if mode == Mode::Strict { Mode::Checked } else { mode };
-    match operand {
-        Operand::Literal(value) => Ok(vec![value]),
-        Operand::Path(path) => find(path, root, item, mode),
-    }
+    let Some(left) = one(left)? else { return Ok(false) };
+    let Some(right) = one(right)? else { return Ok(false) };
+    operator.holds(left, right)
 }
 
 impl Operator {
     /// # Errors
     /// The values cannot be compared.
-    fn holds(self, left: &Value, right: &Value) -> Result<bool, &'static str> {
+    fn holds(&self, left: &Value, right: &Value) -> Result<bool, String> {
         let order = match (left, right) {
-            (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()),
+            (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => a.as_f64().partial_cmp(&b.as_f64()),
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
             (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
             (Value::Null, _) | (_, Value::Null) => None,
             (Value::Array(_) | Value::Object(_), _) | (_, Value::Array(_) | Value::Object(_)) => {
-                return Err("invalid type for comparison");
+                return Err("invalid type for comparison".into());
             }
-            _ => return Err("incompatible types for comparison"),
+            _ => return Err("incompatible types for comparison".into()),
         };
         Ok(match self {
             Self::Equal => left == right || order == Some(Ordering::Equal),
@@ -220,6 +224,7 @@ impl Operator {
             Self::LessOrEqual => order.is_some_and(Ordering::is_le),
             Self::Greater => order == Some(Ordering::Greater),
             Self::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
+            Self::Unknown(sign) => return Err(format!("unrecognized filter operator {sign}")),
         })
     }
 }

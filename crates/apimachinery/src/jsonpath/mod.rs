@@ -6,12 +6,13 @@
 
 mod eval;
 mod parse;
+mod unquote;
 
 use serde_json::Value;
 
 use eval::Mode;
 
-/// Ranges within ranges, and filters within a filter: they are parsed and evaluated recursively.
+/// Ranges within ranges, which are evaluated recursively.
 const MAX_DEPTH: usize = 32;
 
 /// The text is no JSONPath.
@@ -66,35 +67,34 @@ pub struct JsonPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// `$`: the document.
-    Root,
+    /// The field of a name; that of the empty name selects nothing.
     Child(String),
+    /// `['a.b']`: the field of the whole name, or else the path.
+    Dotted(String, JsonPath),
     /// `..`: the value and everything below it.
     Descend,
     Wildcard,
     /// `[1]`, `[0:2]`, `[::2]`; negative numbers count from the end.
     Slice(Slice),
     /// `['a','b']`, `[0,2]`
-    Union(Vec<Step>),
+    Union(Vec<JsonPath>),
     Filter {
-        left: Operand,
-        comparison: Option<(Operator, Operand)>,
+        left: JsonPath,
+        comparison: Option<(Operator, JsonPath)>,
     },
+    /// A text, a number or a boolean, in place of the value.
+    Literal(Value),
+    /// A word that cannot be evaluated.
+    Identifier(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slice {
     Index(i64),
-    Range { start: Option<i64>, end: Option<i64>, step: i64 },
+    Range { start: Option<i64>, end: Option<i64>, step: Option<i64> },
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Operand {
-    Path(JsonPath),
-    Literal(Value),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Operator {
     Equal,
     NotEqual,
@@ -102,6 +102,7 @@ enum Operator {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+    Unknown(String),
 }
 
 impl Template {
@@ -122,7 +123,7 @@ impl Template {
     pub fn render(&self, value: &Value) -> String {
         let mut out = String::new();
         // Without errors in this mode.
-        let _ = eval::render(&self.parts, value, value, Mode::Lenient, &mut out);
+        let _ = eval::render(&self.parts, value, Mode::Lenient, &mut out);
         out
     }
 
@@ -132,7 +133,7 @@ impl Template {
     /// If an index is beyond its list, values cannot be compared, or, in a strict template, a field has no match.
     pub fn render_checked(&self, value: &Value) -> Result<String, Failure> {
         let mut out = String::new();
-        eval::render(&self.parts, value, value, self.mode(), &mut out).map_err(|why| self.failed(why))?;
+        eval::render(&self.parts, value, self.mode(), &mut out).map_err(|why| self.failed(why))?;
         Ok(out)
     }
 
@@ -142,7 +143,7 @@ impl Template {
     /// As [`Template::render_checked`].
     pub fn found(&self, value: &Value) -> Result<Vec<Value>, Failure> {
         let mut found = Vec::new();
-        eval::collect(&self.parts, value, value, self.mode(), &mut found).map_err(|why| self.failed(why))?;
+        eval::collect(&self.parts, value, self.mode(), &mut found).map_err(|why| self.failed(why))?;
         Ok(found)
     }
 
@@ -156,16 +157,30 @@ impl Template {
 }
 
 impl JsonPath {
-    /// Parses a path. Braces, `@` and the leading dot may be missing.
+    /// Parses a path as printer columns have it: an action without its braces.
     ///
     /// # Errors
     /// If the text is no path.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
-        let text = text.trim();
-        let text = text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(text).trim();
-        let text = text.strip_prefix('@').unwrap_or(text);
-        let dotted = text.is_empty() || text.starts_with(['.', '[', '$']);
-        if dotted { parse::path(text) } else { parse::path(&format!(".{text}")) }
+        parse::path(text)
+    }
+
+    /// Parses a path of kubectl's flags, whose braces and leading dot may be missing.
+    ///
+    /// # Errors
+    /// If the text is no path.
+    pub fn parse_relaxed(text: &str) -> Result<Self, SyntaxError> {
+        let inner = text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(text);
+        let inner = inner.strip_prefix('.').filter(|rest| !rest.is_empty()).unwrap_or(inner);
+        if text.is_empty() {
+            return Ok(Self(vec![Step::Child(String::new())]));
+        }
+        if inner.is_empty() || inner.contains(['{', '}']) {
+            return Err("unexpected path string, expected a 'name1.name2' or '.name1.name2' or '{name1.name2}' or \
+                        '{.name1.name2}'"
+                .into());
+        }
+        parse::path(&format!(".{inner}"))
     }
 
     /// The names of the fields it begins with: all values it finds are below them.
@@ -177,9 +192,17 @@ impl JsonPath {
     }
 
     /// The values the path reaches, in document order.
-    pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
+    pub fn find<'a>(&'a self, root: &'a Value) -> Vec<&'a Value> {
         // Without errors in this mode.
-        eval::find(self, root, root, Mode::Lenient).unwrap_or_default()
+        eval::find(self, root, Mode::Lenient).unwrap_or_default()
+    }
+
+    /// As [`JsonPath::find`], for kubectl's columns.
+    ///
+    /// # Errors
+    /// As [`Template::render_checked`], without the template.
+    pub fn find_checked<'a>(&'a self, root: &'a Value) -> Result<Vec<&'a Value>, String> {
+        eval::find(self, root, Mode::Checked)
     }
 }
 
@@ -240,7 +263,7 @@ mod tests {
         check("{.items[?(@.spec.ports)].metadata.name}", "b");
         check("{.items[?(@.spec.n!=3)].metadata.name}", "b");
         check("{.items[*]['spec'].n}", "3 4");
-        check("{range .items[*]}{.metadata.name}={$.kind} {end}", "a=List b=List ");
+        check("{range .items[*]}{.metadata.name}={$.spec.n} {end}", "a=3 b=4 ");
     }
 
     #[test]
@@ -279,7 +302,9 @@ mod tests {
     #[test]
     fn descents_within_descents_are_bounded() {
         let deep = (0..100).fold(json!(1), |inner, _| json!({"a": inner}));
-        let path = JsonPath::parse("..........").expect("a path");
+        let path = JsonPath::parse("..*..*..*..*..*").expect_err("no name");
+        assert_eq!(path.to_string(), "unrecognized character in action: U+002A '*'");
+        let path = JsonPath::parse(".. .*.. .*.. .*.. .*").expect("a path");
         assert_eq!(path.find(&deep).len(), 1 << 16);
         assert_eq!(JsonPath::parse("..a").expect("a path").find(&deep).len(), 100);
     }
@@ -293,22 +318,60 @@ mod tests {
 
     #[test]
     fn malformed_templates_are_reported() {
-        check("{.a", "unclosed action");
-        check("{end}", "not in range, nothing to end");
-        check("{range .items[*]}", "unterminated range");
-        check("{.items[}", "unterminated array");
-        check("{.items[a]}", "invalid array index a");
-        check("{.items[?(@.a]}", "unterminated filter");
-        check("{.items[::0]}", "step must be greater than zero");
-        check(&format!("{{{}}}", "[?(@".repeat(100_000) + &")]".repeat(100_000)), "more than 32 filters in a filter");
+        for (template, why) in [
+            ("{.a", "unclosed action"),
+            ("{.a\n}", "unclosed action"),
+            ("{\"q}", "unterminated quoted string"),
+            ("{.items[}", "unterminated array"),
+            ("{.items['a}", "unterminated array"),
+            ("{.items['a]}", "invalid array index 'a"),
+            ("{.items[\"a\"]}", "invalid array index \"a\""),
+            ("{.items[a]}", "invalid array index a"),
+            ("{.items[+1]}", "invalid array index +1"),
+            ("{.items[ 'a' ]}", "invalid array index  'a' "),
+            ("{.items[1:a]}", "invalid array index 1:a"),
+            ("{.items[-]}", "array index - is not a number"),
+            ("{.items[?(@.a]}", "unterminated filter"),
+            ("{.items[?(@.a)}", "unclosed array expect ]"),
+            ("{.items[?(@.a=~1)]}", "unrecognized character in action: U+007E '~'"),
+            ("{.a #}", "unrecognized character in action: U+0023 '#'"),
+            ("{.a\t.b}", "unrecognized character in action: U+0009"),
+            ("{*}", "unrecognized character in action: U+002A '*'"),
+            ("{.a....b}", "invalid multiple recursive descent"),
+            ("{1..2}", "cannot parse number 1..2"),
+            ("{'\\q'}", "unquote string '\\q' error invalid syntax"),
+        ] {
+            check(template, why);
+        }
+        for repeated in ["[?(@", "[?('", "[,", "['", "{range .a}"] {
+            let _ = Template::parse(&format!("{{{}", repeated.repeat(100_000)));
+        }
+    }
+
+    #[test]
+    fn words_and_literals_are_evaluated() {
+        check("{range .items[*]}{.spec.n}", "34");
+        check("{.items[*] range}{.spec.n} {end}", "3 4 ");
+        check("{true}{1}{-2.5}{.items[*]\"q\"}", "true1-2.5q");
+        check("{.items[*]1}{.none 1}{.none\"q\"}", "1 1");
+        check("{range range .items[*]}{.spec.n}{end}", "34");
+        check("{.items[?(@.spec.n==-4)].x}{.items[?(-1<@.spec.n)].spec.n}", "3 4");
     }
 
     #[test]
     fn single_paths_may_be_relaxed() {
         let object = json!({"metadata": {"name": "a"}});
-        for text in ["metadata.name", ".metadata.name", "{.metadata.name}", "{metadata.name}", "@.metadata.name"] {
-            assert_eq!(JsonPath::parse(text).expect(text).find(&object), [&json!("a")]);
+        for text in ["metadata.name", ".metadata.name", "{.metadata.name}", "{metadata.name}", ".@metadata.name"] {
+            let expected = if text.contains('@') { json!([]) } else { json!(["a"]) };
+            let path = JsonPath::parse_relaxed(text).expect(text);
+            assert_eq!(json!(path.find(&object)), expected, "{text}");
         }
+        for text in ["{.a}{.b}", "{}", ".a}"] {
+            assert!(JsonPath::parse_relaxed(text).is_err(), "{text}");
+        }
+        let found = |text: &str| json!(JsonPath::parse_relaxed(text).expect(text).find(&object));
+        assert_eq!((found(""), found("..name")), (json!([]), json!(["a"])));
+        assert_eq!(found("{.}"), json!([object, {"name": "a"}, "a"]));
     }
 
     #[test]
@@ -347,6 +410,13 @@ mod tests {
             ("{.l[?(@.x=='a')].x}", words("incompatible types for comparison")),
             ("{.l[?(@.z==1)].x}", words("invalid type for comparison")),
             ("{.l[?(@.*==1)].x}", words("can only compare one element at a time")),
+            ("{.l[?(@.x=1)].x}", words("unrecognized filter operator =")),
+            ("{.l[?(@.x==1.5)].x}", words("incompatible types for comparison")),
+            ("{.u[::0]}", words("step must be > 0")),
+            ("{.n foo}", words("unrecognized identifier foo")),
+            ("{range .none}{foo}{end}", words("unrecognized identifier foo")),
+            ("{end}", words("not in range, nothing to end")),
+            ("{.l[0][*]}", words("map[string]interface {} is not array or slice")),
         ] {
             let found = Template::parse(template).expect(template).render_checked(&value);
             assert_eq!(found.map_err(|failure| failure.why), expected.map(str::to_owned), "{template}");

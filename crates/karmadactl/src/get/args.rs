@@ -82,11 +82,15 @@ impl GetArgs {
             let rule = "--output-watch-events option can only be used with --watch or --watch-only";
             return Err(Error::message(rule));
         }
-        let output = Output::parse_with(&self.output, &self.template, self.allow_missing_template_keys)?;
+        let mut output = Output::parse_with(&self.output, &self.template, self.allow_missing_template_keys)?;
+        if self.no_headers {
+            output.without_headings();
+        }
         if self.show_labels && !output.is_table() {
             let name = self.output.split('=').next().unwrap_or_default();
             return Err(Error::message(format!("--show-labels option cannot be used with {name} printer")));
         }
+        let sort_text = self.sort_by.clone().unwrap_or_default();
         let watch = Watch { only_changes: self.watch_only, events: self.output_watch_events };
         let options = Options {
             scope: crate::scope::parse(&self.operation_scope)?,
@@ -103,10 +107,12 @@ impl GetArgs {
             show_labels: self.show_labels,
             show_managed_fields: self.show_managed_fields,
             label_columns: self.label_columns,
+            sort_field: format!("{{.{}}}", sort_text.trim_matches(['{', '}']).trim_start_matches('.')),
             sort_by: self
                 .sort_by
                 .as_deref()
-                .map(JsonPath::parse)
+                .filter(|text| !text.is_empty())
+                .map(JsonPath::parse_relaxed)
                 .transpose()
                 .map_err(|e| Error::message(e.to_string()))?,
             watch: watching.then_some(watch),

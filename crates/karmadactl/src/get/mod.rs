@@ -52,6 +52,8 @@ pub struct Options {
     pub show_managed_fields: bool,
     pub label_columns: Vec<String>,
     pub sort_by: Option<JsonPath>,
+    /// Its text, for messages.
+    pub sort_field: String,
     pub watch: Option<Watch>,
 }
 
@@ -179,10 +181,16 @@ fn documents(
         // By name, a server without any of the objects prints nothing; a list may be empty.
         let by_name = !found.is_empty() && found.iter().all(|found| found.named);
         let mut objects: Vec<Value> = found.into_iter().flat_map(objects).collect();
-        if !options.show_managed_fields {
+        if options.output.hides_managed_fields() && !options.show_managed_fields {
             objects.iter_mut().for_each(hide_managed_fields);
         }
         if let Some(path) = &options.sort_by {
+            if !objects.is_empty() && objects.iter().all(|object| order::key(path, object).is_none()) {
+                return Err(Error::message(format!(
+                    "couldn't find any field with path {:?} in the list of objects",
+                    options.sort_field
+                )));
+            }
             objects.sort_by(|a, b| order::compare(order::key(path, a), order::key(path, b)));
         }
         let objects = match objects.pop() {

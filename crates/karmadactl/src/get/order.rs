@@ -7,7 +7,7 @@ use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 /// The value that an object is sorted by.
-pub fn key<'a>(path: &JsonPath, object: &'a Value) -> Option<&'a Value> {
+pub fn key<'a>(path: &'a JsonPath, object: &'a Value) -> Option<&'a Value> {
     path.find(object).into_iter().next()
 }
 

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::go_template;
+use crate::go_template::{self, text};
 use crate::table::{Layout, printable};
 use apimachinery::go_json::json_number;
-use apimachinery::jsonpath::{self, JsonPath, Template};
+use apimachinery::jsonpath::{JsonPath, Template};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
@@ -20,8 +20,8 @@ pub enum Output {
     /// The values at the paths, as one list.
     JsonPathAsJson(Template),
     GoTemplate(go_template::Template),
-    /// Headings with the paths of their cells.
-    Columns(Vec<(String, JsonPath)>),
+    /// Headings with the paths of their cells, and whether the headings are printed.
+    Columns(Vec<(String, JsonPath)>, bool),
 }
 
 /// The formats that take no table.
@@ -36,6 +36,7 @@ impl Output {
     pub fn parse_with(format: &str, template: &str, allow_missing: bool) -> Result<Self, Error> {
         let joined = match (format, template) {
             (format, "") => format.to_owned(),
+            (format @ ("json" | "yaml" | "name" | "wide"), _) => format.to_owned(),
             ("", template) => format!("go-template={template}"),
             (format, template) if !format.contains('=') => format!("{format}={template}"),
             (format, _) => format.to_owned(),
@@ -88,6 +89,18 @@ impl Output {
         matches!(self, Self::Table { .. })
     }
 
+    /// Whether `metadata.managedFields` is left out, unless a flag requires it. Templates see the whole object.
+    pub fn hides_managed_fields(&self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
+
+    /// Leaves out the headings of columns.
+    pub fn without_headings(&mut self) {
+        if let Self::Columns(_, headed) = self {
+            *headed = false;
+        }
+    }
+
     /// Whether objects of several servers are shown one document after another.
     pub fn separator(&self) -> &'static str {
         if *self == Self::Yaml { "---\n" } else { "" }
@@ -109,7 +122,7 @@ impl Output {
                 Ok(indented(&Value::Array(found)))
             }
             Self::GoTemplate(template) => template.render(&objects.document()).map_err(Error::message),
-            Self::Columns(columns) => Ok(table(columns, objects.items())),
+            Self::Columns(columns, headed) => table(columns, *headed, objects.items()),
         }
     }
 }
@@ -157,11 +170,17 @@ fn go(template: &str) -> Result<Output, Error> {
 }
 
 fn contents(file: &str) -> Result<String, Error> {
-    std::fs::read_to_string(file).map_err(|error| Error::message(format!("error reading template {file}, {error}")))
+    std::fs::read_to_string(file).map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::NotFound => format!("open {file}: no such file or directory"),
+            _ => error.to_string(),
+        };
+        Error::message(format!("error reading template {file}, {why}"))
+    })
 }
 
 fn columns(text: &str) -> Result<Output, Error> {
-    text.split(',').map(column).collect::<Result<_, _>>().map(Output::Columns)
+    text.split(',').map(column).collect::<Result<_, _>>().map(|columns| Output::Columns(columns, true))
 }
 
 /// A line of headings and a line of paths.
@@ -176,27 +195,32 @@ fn columns_of_file(text: &str) -> Result<Output, Error> {
         )));
     }
     let column = |(heading, path): (&str, &str)| {
-        Ok((heading.to_owned(), JsonPath::parse(path).map_err(|e| Error::message(e.to_string()))?))
+        Ok((heading.to_owned(), JsonPath::parse_relaxed(path).map_err(|e| Error::message(e.to_string()))?))
     };
-    headings.into_iter().zip(paths).map(column).collect::<Result<_, _>>().map(Output::Columns)
+    let columns = headings.into_iter().zip(paths).map(column).collect::<Result<_, _>>();
+    columns.map(|columns| Output::Columns(columns, true))
 }
 
 fn column(text: &str) -> Result<(String, JsonPath), Error> {
     let (heading, path) = text.split_once(':').ok_or_else(|| {
         Error::message(format!("unexpected custom-columns spec: {text}, expected <header>:<json-path-expr>"))
     })?;
-    Ok((heading.to_owned(), JsonPath::parse(path).map_err(|e| Error::message(e.to_string()))?))
+    Ok((heading.to_owned(), JsonPath::parse_relaxed(path).map_err(|e| Error::message(e.to_string()))?))
 }
 
-fn table(columns: &[(String, JsonPath)], objects: &[Value]) -> String {
-    let mut lines = vec![columns.iter().map(|(heading, _)| heading.clone()).collect::<Vec<_>>()];
-    lines.extend(objects.iter().map(|object| columns.iter().map(|(_, path)| cell(path, object)).collect()));
-    Layout::default().render(&lines)
+fn table(columns: &[(String, JsonPath)], headed: bool, objects: &[Value]) -> Result<String, Error> {
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    lines.extend(headed.then(|| columns.iter().map(|(heading, _)| heading.clone()).collect()));
+    for object in objects {
+        lines.push(columns.iter().map(|(_, path)| cell(path, object)).collect::<Result<_, _>>()?);
+    }
+    Ok(Layout::of_columns().render(&lines))
 }
 
-fn cell(path: &JsonPath, object: &Value) -> String {
-    let found: Vec<String> = path.find(object).into_iter().map(jsonpath::shown).collect();
-    if found.is_empty() { "<none>".into() } else { printable(&found.join(",")) }
+/// Values in Go's form: `map[a:1]`, not JSON.
+fn cell(path: &JsonPath, object: &Value) -> Result<String, Error> {
+    let found: Vec<String> = path.find_checked(object).map_err(Error::message)?.into_iter().map(text).collect();
+    Ok(if found.is_empty() { "<none>".into() } else { printable(&found.join(",")) })
 }
 
 /// `deployment.apps/nginx`
@@ -340,6 +364,21 @@ mod tests {
             NAME    NODE
             nginx   <none>
             a       n
+        "#]],
+        );
+        check(
+            "custom-columns=M:.metadata,E:.spec.nodeName[0]",
+            Objects::One(nginx.clone()),
+            &expect![[r#"
+            M                 E
+            map[name:nginx]   <none>
+        "#]],
+        );
+        check(
+            "custom-columns=E:.spec.nodeName[0]",
+            both(),
+            &expect![[r#"
+            error: string is not array or slice
         "#]],
         );
         check(

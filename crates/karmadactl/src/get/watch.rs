@@ -180,7 +180,7 @@ impl Screen<'_> {
     }
 
     fn object(&mut self, type_: &str, mut object: Value) -> Result<(), Error> {
-        if !self.options.show_managed_fields {
+        if self.options.output.hides_managed_fields() && !self.options.show_managed_fields {
             hide_managed_fields(&mut object);
         }
         if self.view.with_event {

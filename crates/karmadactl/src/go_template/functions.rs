@@ -8,88 +8,95 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::eval::Found;
+use super::format::formatted;
 
-const KNOWN: [&str; 21] = [
-    "and",
-    "base64decode",
-    "call",
-    "eq",
-    "exists",
-    "ge",
-    "gt",
-    "html",
-    "index",
-    "js",
-    "le",
-    "len",
-    "lt",
-    "ne",
-    "not",
-    "or",
-    "print",
-    "printf",
-    "println",
-    "slice",
-    "urlquery",
+/// The functions with the least number of their arguments, and whether they take more.
+const KNOWN: [(&str, usize, bool); 21] = [
+    ("and", 1, true),
+    ("base64decode", 1, false),
+    ("call", 1, true),
+    ("eq", 1, true),
+    ("exists", 1, true),
+    ("ge", 2, false),
+    ("gt", 2, false),
+    ("html", 0, true),
+    ("index", 1, true),
+    ("js", 0, true),
+    ("le", 2, false),
+    ("len", 1, false),
+    ("lt", 2, false),
+    ("ne", 2, false),
+    ("not", 1, false),
+    ("or", 1, true),
+    ("print", 0, true),
+    ("printf", 1, true),
+    ("println", 0, true),
+    ("slice", 1, true),
+    ("urlquery", 0, true),
 ];
 
-pub fn is_known(name: &str) -> bool {
-    KNOWN.contains(&name)
+/// The least number of arguments, and whether there may be more; `None` for an unknown function.
+pub fn arity(name: &str) -> Option<(usize, bool)> {
+    KNOWN.iter().find(|(known, ..)| *known == name).map(|(_, least, variadic)| (*least, *variadic))
 }
 
+/// Whether the first argument must be a text.
+pub fn takes_text(name: &str) -> bool {
+    matches!(name, "printf" | "base64decode")
+}
+
+/// Calls a function with as many arguments as it takes.
+///
 /// # Errors
-/// In Go's words.
-pub fn call(name: &str, arguments: Vec<Found>) -> Result<Found, String> {
-    let failed = |why: String| format!("error calling {name}: {why}");
-    let values = || arguments.iter().map(|found| found.value().clone()).collect::<Vec<_>>();
-    let few = || Err(format!("wrong number of args for {name}: got {}", arguments.len()));
-    let found = match name {
-        "and" | "or" => return arguments.last().cloned().map_or_else(few, Ok),
-        "not" => match arguments.as_slice() {
-            [one] => json!(!one.is_true()),
-            _ => return few(),
-        },
-        "eq" => match arguments.as_slice() {
-            [] | [_] => return few(),
-            [first, others @ ..] => {
-                let mut equal = false;
-                for other in others {
-                    // Go stops at the first equal one.
-                    equal = equal || same(first.value(), other.value()).map_err(|why| failed(why.into()))?;
-                }
-                json!(equal)
-            }
-        },
-        "ne" | "lt" | "le" | "gt" | "ge" => match arguments.as_slice() {
-            [a, b] => json!(compared(name, a.value(), b.value()).map_err(failed)?),
-            _ => return few(),
-        },
-        "index" => return index(&values()).map_err(failed),
-        "exists" => json!(exists(&values())),
-        "len" => match arguments.as_slice() {
-            [one] => json!(length(one.value()).map_err(failed)?),
-            _ => return few(),
-        },
-        "slice" => slice(&values()).map_err(failed)?,
-        "print" => json!(print(&arguments)),
-        "println" => json!(format!("{}\n", arguments.iter().map(printed).collect::<Vec<_>>().join(" "))),
-        "printf" => json!(formatted(&values()).map_err(failed)?),
-        "html" => json!(html(&print(&arguments))),
-        "js" => json!(js(&print(&arguments))),
-        "urlquery" => json!(url_query(&print(&arguments))),
-        "base64decode" => json!(decoded(&print(&arguments)).map_err(failed)?),
-        _ => return Err(failed("not supported".into())),
+/// In Go's words; of `call`, the type of its argument.
+pub fn call<'v>(name: &str, arguments: Vec<Found<'v>>) -> Result<Found<'v>, String> {
+    let Some(first) = arguments.first() else {
+        return Ok(Found::owned(json!(if name == "println" { "\n" } else { "" })));
     };
-    Ok(Found::Value(found))
+    let found = match (name, &arguments[..]) {
+        ("and" | "or", [.., last]) => return Ok(last.clone()),
+        ("index", [_, keys @ ..]) => return index(first, keys),
+        ("exists", [_, keys @ ..]) => {
+            json!(index(first, keys).is_ok_and(|found| !found.value().is_null()))
+        }
+        ("not", _) => json!(!first.is_true()),
+        ("eq", [_]) => return Err("missing argument for comparison".into()),
+        ("eq", [_, others @ ..]) => {
+            let mut equal = false;
+            for other in others {
+                // Go stops at the first equal one.
+                equal = equal || same(first.value(), other.value())?;
+            }
+            json!(equal)
+        }
+        ("ne" | "lt" | "le" | "gt" | "ge", [a, b]) => json!(compared(name, a.value(), b.value())?),
+        ("len", _) => json!(length(first)?),
+        ("slice", [_, bounds @ ..]) => slice(first.value(), bounds)?,
+        ("print", _) => json!(print(&arguments)),
+        ("println", _) => {
+            json!(format!("{}\n", arguments.iter().map(|it| text(it.value())).collect::<Vec<_>>().join(" ")))
+        }
+        ("printf", [_, rest @ ..]) => {
+            json!(formatted(
+                first.value().as_str().unwrap_or_default(),
+                &rest.iter().map(Found::value).collect::<Vec<_>>()
+            ))
+        }
+        ("html", _) => json!(html(&print(&arguments))),
+        ("js", _) => json!(js(&print(&arguments))),
+        ("urlquery", _) => json!(url_query(&print(&arguments))),
+        ("base64decode", _) => json!(decoded(first.value().as_str().unwrap_or_default())?),
+        _ => return Err(type_name(first.value()).to_owned()),
+    };
+    Ok(Found::owned(found))
 }
 
 /// As `{{x}}` prints it.
-pub fn printed(found: &Found) -> String {
-    match found {
-        Found::Missing => "<no value>".into(),
+pub fn printed(found: &Found<'_>) -> String {
+    match found.value() {
         // Go prints an absent value of a document so, too.
-        Found::Value(Value::Null) => "<no value>".into(),
-        Found::Value(value) => text(value),
+        Value::Null => "<no value>".into(),
+        value => text(value),
     }
 }
 
@@ -98,8 +105,8 @@ pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::Bool(value) => value.to_string(),
-        // Numbers of documents are floats in Go.
-        Value::Number(number) => shortest(number.as_f64().unwrap_or_default()),
+        Value::Number(number) if number.is_f64() => shortest(number.as_f64().unwrap_or_default()),
+        Value::Number(number) => number.to_string(),
         Value::String(text) => text.clone(),
         Value::Array(items) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
@@ -113,7 +120,8 @@ pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nil",
         Value::Bool(_) => "bool",
-        Value::Number(_) => "float64",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
@@ -121,7 +129,7 @@ pub fn type_name(value: &Value) -> &'static str {
 }
 
 /// Spaces between operands when neither is a text.
-fn print(arguments: &[Found]) -> String {
+fn print(arguments: &[Found<'_>]) -> String {
     let mut out = String::new();
     let mut before_is_text = true;
     for (position, argument) in arguments.iter().enumerate() {
@@ -129,7 +137,7 @@ fn print(arguments: &[Found]) -> String {
         if position > 0 && !is_text && !before_is_text {
             out.push(' ');
         }
-        out.push_str(&printed(argument));
+        out.push_str(&text(argument.value()));
         before_is_text = is_text;
     }
     out
@@ -139,7 +147,10 @@ fn print(arguments: &[Found]) -> String {
 /// If the values are of different types; an absent one is comparable to all.
 fn same(a: &Value, b: &Value) -> Result<bool, &'static str> {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => Ok(a.as_f64() == b.as_f64()),
+        (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => Ok(a == b),
+        (Value::Array(_) | Value::Object(_), _) | (_, Value::Array(_) | Value::Object(_)) => {
+            Err("non-comparable types")
+        }
         (Value::String(_), Value::String(_)) | (Value::Bool(_), Value::Bool(_)) => Ok(a == b),
         (Value::Null, _) | (_, Value::Null) => Ok(a == b),
         _ => Err("incompatible types for comparison"),
@@ -151,7 +162,9 @@ fn compared(name: &str, a: &Value, b: &Value) -> Result<bool, String> {
         return Ok(!same(a, b)?);
     }
     let order = match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()),
+        (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => a.as_f64().partial_cmp(&b.as_f64()),
+        (Value::Bool(_), Value::Bool(_)) => return Err("invalid type for comparison".into()),
+        (Value::Array(_) | Value::Object(_) | Value::Null, _) => return Err("invalid type for comparison".into()),
         (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
         _ => return Err("incompatible types for comparison".into()),
     };
@@ -164,122 +177,79 @@ fn compared(name: &str, a: &Value, b: &Value) -> Result<bool, String> {
     })
 }
 
-fn position(value: &Value) -> Result<usize, String> {
-    let number = value.as_f64().ok_or_else(|| format!("cannot index slice/array with type {}", type_name(value)))?;
-    if number < 0.0 { Err(format!("index out of range: {number}")) } else { Ok(number as usize) }
+/// An index, which for a slice may be the length.
+fn position(key: &Found<'_>, most: usize) -> Result<usize, String> {
+    match key.value() {
+        Value::Number(number) if !number.is_f64() => {
+            let at = number.as_i64().and_then(|number| usize::try_from(number).ok()).filter(|at| *at <= most);
+            at.ok_or_else(|| format!("index out of range: {number}"))
+        }
+        Value::Null => Err("cannot index slice/array with nil".into()),
+        other => Err(format!("cannot index slice/array with type {}", type_name(other))),
+    }
 }
 
-fn index(values: &[Value]) -> Result<Found, String> {
-    let Some((first, keys)) = values.split_first() else { return Err("index of untyped nil".into()) };
-    let mut found = first;
+fn index<'v>(first: &Found<'v>, keys: &[Found<'v>]) -> Result<Found<'v>, String> {
+    if first.value().is_null() {
+        return Err("index of untyped nil".into());
+    }
+    let mut found = first.clone();
     for key in keys {
-        found = match (found, key) {
-            (Value::Array(items), key) => {
-                let at = position(key)?;
-                items.get(at).ok_or_else(|| format!("index out of range: {at}"))?
+        found = match (found.value(), key.value()) {
+            (Value::Array(items), _) => {
+                let at = position(key, items.len().saturating_sub(1))?;
+                if items.is_empty() {
+                    return Err(format!("index out of range: {at}"));
+                }
+                found.below(|items| items.get(at)).unwrap_or(Found::Missing)
             }
-            (Value::Object(map), Value::String(key)) => match map.get(key) {
-                Some(value) => value,
-                None => return Ok(Found::Missing),
-            },
-            (Value::Null, _) => return Err("index of untyped nil".into()),
+            (Value::Object(_), Value::String(key)) => found.below(|map| map.get(key)).unwrap_or(Found::Missing),
+            (Value::Object(_), Value::Null) => return Err("value is nil; should be of type string".into()),
+            (Value::Object(_), other) => {
+                let type_ = if other.is_i64() { "int" } else { type_name(other) };
+                return Err(format!("value has type {type_}; should be string"));
+            }
+            (Value::String(text), _) => {
+                let at = position(key, text.len().saturating_sub(1))?;
+                let byte = text.as_bytes().get(at).ok_or_else(|| format!("index out of range: {at}"))?;
+                Found::owned(json!(byte))
+            }
+            (Value::Null, _) => return Err("index of nil pointer".into()),
             (other, _) => return Err(format!("can't index item of type {}", type_name(other))),
         };
     }
-    Ok(Found::Value(found.clone()))
+    Ok(found)
 }
 
-fn exists(values: &[Value]) -> bool {
-    matches!(index(values), Ok(Found::Value(value)) if !value.is_null())
-}
-
-fn length(value: &Value) -> Result<usize, String> {
-    match value {
+fn length(found: &Found<'_>) -> Result<usize, String> {
+    match found.value() {
         Value::String(text) => Ok(text.len()),
         Value::Array(items) => Ok(items.len()),
         Value::Object(map) => Ok(map.len()),
-        Value::Null => Err("len of nil pointer".into()),
+        Value::Null => Err("reflect: call of reflect.Value.Type on zero Value".into()),
         other => Err(format!("len of type {}", type_name(other))),
     }
 }
 
-fn slice(values: &[Value]) -> Result<Value, String> {
-    let (Some(value), bounds) = (values.first(), values.get(1..).unwrap_or_default()) else {
-        return Err("slice of untyped nil".into());
+fn slice(value: &Value, bounds: &[Found<'_>]) -> Result<Value, String> {
+    let length = match value {
+        Value::Null => return Err("slice of untyped nil".into()),
+        Value::String(_) if bounds.len() > 2 => return Err("cannot 3-index slice a string".into()),
+        _ if bounds.len() > 3 => return Err(format!("too many slice indexes: {}", bounds.len())),
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.len(),
+        other => return Err(format!("can't slice item of type {}", type_name(other))),
     };
-    let length = length(value)?;
-    let start = bounds.first().map(position).transpose()?.unwrap_or(0);
-    let end = bounds.get(1).map(position).transpose()?.unwrap_or(length);
-    if start > end || end > length {
-        return Err(format!("index out of range: {}", if start > end { start } else { end }));
+    let start = bounds.first().map_or(Ok(0), |bound| position(bound, length))?;
+    let end = bounds.get(1).map_or(Ok(length), |bound| position(bound, length))?;
+    if start > end {
+        return Err(format!("invalid slice index: {start} > {end}"));
     }
-    match value {
-        Value::String(text) => {
-            text.get(start..end).map(|part| json!(part)).ok_or_else(|| "slice within a character".to_owned())
-        }
-        Value::Array(items) => Ok(json!(&items[start..end])),
-        other => Err(format!("can't slice item of type {}", type_name(other))),
-    }
-}
-
-/// `%s`, `%v`, `%d`, `%q`, `%t`, `%f`, `%%`, with widths and precision.
-fn formatted(values: &[Value]) -> Result<String, String> {
-    let Some((Value::String(format), arguments)) = values.split_first() else {
-        return Err("wrong type for value; expected string".into());
-    };
-    let mut arguments = arguments.iter();
-    let mut out = String::new();
-    let mut chars = format.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c != '%' {
-            out.push(c);
-            continue;
-        }
-        let mut flags = String::new();
-        while let Some(flag) = chars.next_if(|c| matches!(c, '-' | '+' | '#' | ' ' | '.') || c.is_ascii_digit()) {
-            flags.push(flag);
-        }
-        let Some(verb) = chars.next() else {
-            out.push_str("%!(NOVERB)");
-            break;
-        };
-        if verb == '%' {
-            out.push('%');
-            continue;
-        }
-        let Some(value) = arguments.next() else {
-            out.push_str(&format!("%!{verb}(MISSING)"));
-            continue;
-        };
-        out.push_str(&padded(&one(verb, &flags, value), &flags));
-    }
-    Ok(out)
-}
-
-fn one(verb: char, flags: &str, value: &Value) -> String {
-    let precision = flags.split_once('.').and_then(|(_, digits)| digits.parse::<usize>().ok());
-    let number = value.as_f64();
-    match (verb, value, number) {
-        ('d', _, Some(number)) => format!("{number:.0}"),
-        ('f', _, Some(number)) => format!("{number:.*}", precision.unwrap_or(6)),
-        ('q', Value::String(text), _) => apimachinery::field::go_quoted(text),
-        ('v', ..) => text(value),
-        ('s', Value::String(text), _) => match precision {
-            Some(length) => text.chars().take(length).collect(),
-            None => text.clone(),
-        },
-        ('t', Value::Bool(value), _) => value.to_string(),
-        (verb, value, _) => format!("%!{verb}({}={})", type_name(value), text(value)),
-    }
-}
-
-/// The widest a format may pad.
-const MAX_WIDTH: usize = 4096;
-
-fn padded(text: &str, flags: &str) -> String {
-    let digits = flags.split('.').next().unwrap_or_default();
-    let width = digits.trim_start_matches(['-', '+', '#', ' ', '0']).parse::<usize>().unwrap_or(0).min(MAX_WIDTH);
-    if flags.starts_with('-') { format!("{text:<width$}") } else { format!("{text:>width$}") }
+    Ok(match value {
+        Value::String(text) => json!(String::from_utf8_lossy(&text.as_bytes()[start..end])),
+        Value::Array(items) => json!(&items[start..end]),
+        _ => Value::Null,
+    })
 }
 
 fn html(text: &str) -> String {
@@ -314,7 +284,15 @@ fn url_query(text: &str) -> String {
     url::query_value(text).to_string().replace("%20", "+")
 }
 
+/// # Errors
+/// Naming the first byte that is not base64.
 fn decoded(text: &str) -> Result<String, String> {
-    let bytes = base64::prelude::BASE64_STANDARD.decode(text).map_err(|error| error.to_string())?;
+    let bytes = base64::prelude::BASE64_STANDARD.decode(text).map_err(|error| {
+        let at = match error {
+            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
+            base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => text.len() / 4 * 4,
+        };
+        format!("base64 decode failed: illegal base64 data at input byte {at}")
+    })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
