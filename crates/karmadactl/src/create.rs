@@ -62,9 +62,11 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
             validation: flags::validation(&args.validate)?,
         };
         let client = context.control_plane().await?;
-        let selection = ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector));
+        let validates = options.validation != Some("Ignore");
+        let files = ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector));
+        let selection = ObjectSelection { validates, ..files };
         let found = objects::find(context, &client, selection).await?;
-        if found.items.is_empty() && found.errors.is_empty() {
+        if found.is_empty() {
             return Err(Error::message("no objects passed to create"));
         }
         let mut errors = found.errors;
@@ -97,16 +99,27 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
                 Err(error) => errors.push(item.failed("creating")(error)),
             }
         }
+        errors.extend(Error::of_all(found.unread).err());
         Error::of_all(errors)
     })
 }
 
 /// Sends the unchanged file to a path of the server.
 async fn raw(context: &Context, args: &CreateArgs) -> Result<(), Error> {
-    let [_only] = args.files.filename.as_slice() else {
+    let [only] = args.files.filename.as_slice() else {
         return Err(Error::message("--raw can only use a single local file or stdin"));
     };
-    let manifests = objects::files::read(&args.files).await?;
+    let excluded = [
+        (args.edit, "--raw and --edit are mutually exclusive"),
+        (only.starts_with("http://") || only.starts_with("https://"), "--raw cannot read from a url"),
+        (args.files.recursive, "--raw and --recursive are mutually exclusive"),
+        (!args.selector.is_empty(), "--raw and --selector (-l) are mutually exclusive"),
+        (!args.printing.output.is_empty(), "--raw and --output are mutually exclusive"),
+    ];
+    if let Some((_, why)) = excluded.iter().find(|(excludes, _)| *excludes) {
+        return Err(Error::message(*why));
+    }
+    let manifests = objects::files::read_all(&args.files).await?;
     let body = manifests.into_iter().next().map_or(Value::Null, |manifest| manifest.object);
     let client = context.control_plane().await?;
     let sent = Some((requests::JSON, body.to_string().into_bytes()));

@@ -13,6 +13,7 @@ use serde_json::Value;
 use transport::WatchEvent;
 
 use crate::error::Error;
+use crate::get::targets;
 use crate::objects::flags::{self, DryRun, Files};
 use crate::objects::{self, Found, Item, ObjectSelection};
 use crate::{Context, requests};
@@ -84,7 +85,7 @@ struct Plan {
 }
 
 impl DeleteArgs {
-    fn plan(&self) -> Result<Plan, Error> {
+    fn plan(&self, context: &Context) -> Result<Plan, Error> {
         let refused = |text: &str| Err(Error::message(text));
         let dry_run = DryRun::parse(&self.dry_run)?;
         if !matches!(self.output.as_str(), "" | "name") {
@@ -94,7 +95,7 @@ impl DeleteArgs {
             )));
         }
         if self.all && !(self.selector.is_empty() && self.field_selector.is_empty()) {
-            return refused("setting 'all' parameter but found a non empty selector");
+            return refused("setting 'all' parameter but found a non empty selector. ");
         }
         if self.now && self.grace_period >= 0 {
             return refused("--now and --grace-period cannot be specified together");
@@ -104,20 +105,20 @@ impl DeleteArgs {
         }
         if self.grace_period == 0 && !self.force {
             // As kubectl: such objects get one second, so that they end before the next command.
-            return self.planned(dry_run, Some(1));
+            return self.planned(context, dry_run, Some(1));
         }
         let grace_period = match (self.now, self.force, self.grace_period) {
             (true, _, _) => Some(1),
             (_, true, period) if period < 0 => Some(0),
             (_, _, period) => (period >= 0).then_some(period),
         };
-        self.planned(dry_run, grace_period)
+        self.planned(context, dry_run, grace_period)
     }
 
-    fn planned(&self, dry_run: DryRun, grace_period: Option<i64>) -> Result<Plan, Error> {
+    fn planned(&self, context: &Context, dry_run: DryRun, grace_period: Option<i64>) -> Result<Plan, Error> {
         Ok(Plan {
             dry_run,
-            policy: flags::cascade(&self.cascade)?,
+            policy: flags::cascade(context, &self.cascade)?,
             grace_period,
             waits: self.wait && dry_run == DryRun::None && !self.force,
             timeout: flags::duration("--timeout", &self.timeout)?,
@@ -133,18 +134,19 @@ impl DeleteArgs {
             all_namespaces: self.all_namespaces,
             selector: Some(&self.selector),
             field_selector: Some(&self.field_selector),
+            validates: false,
         }
     }
 }
 
 pub fn run<'a>(context: &'a Context, args: &'a DeleteArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let plan = args.plan()?;
+        let plan = args.plan(context)?;
         if !args.raw.is_empty() {
             return raw(context, args).await;
         }
         if args.args.is_empty() && args.files.is_empty() {
-            return Err(Error::arguments("You must provide one or more resources by argument or filename."));
+            return Err(Error::arguments(targets::MISSING));
         }
         if args.force {
             context.log(
@@ -153,11 +155,12 @@ pub fn run<'a>(context: &'a Context, args: &'a DeleteArgs) -> BoxFuture<'a, Resu
         );
         }
         let client = context.control_plane().await?;
-        let Found { items, mut errors } = objects::find(context, &client, args.selection()).await?;
-        if items.is_empty() && errors.is_empty() {
-            context.log("No resources found\n");
+        let found = objects::find(context, &client, args.selection()).await?;
+        if found.is_empty() {
+            context.print("No resources found\n");
             return Ok(());
         }
+        let Found { items, mut errors, unread } = found;
         if args.interactive && plan.dry_run == DryRun::None && !confirmed(context, &items)? {
             context.print("deletion is cancelled\n");
             return Ok(());
@@ -177,6 +180,7 @@ pub fn run<'a>(context: &'a Context, args: &'a DeleteArgs) -> BoxFuture<'a, Resu
                 }
             }
         }
+        errors.extend(Error::of_all(unread).err());
         Error::of_all(errors)
     })
 }
@@ -190,7 +194,8 @@ async fn delete(
     item: &Item,
 ) -> Result<Option<String>, Error> {
     let outcome = match plan.dry_run {
-        DryRun::Client => item.live(context, client).await,
+        // As in kubectl, no request is sent, so that an absent object would be deleted, too.
+        DryRun::Client => Ok(Value::Null),
         _ => {
             let options = DeleteOptions {
                 grace_period_seconds: plan.grace_period,
@@ -199,8 +204,10 @@ async fn delete(
                 dry_run: if plan.dry_run == DryRun::Server { vec!["All"] } else { Vec::new() },
             };
             let body = serde_json::to_vec(&options).map_err(|error| Error::message(error.to_string()))?;
-            let path = requests::path(&item.resource, &item.key, None);
-            requests::send(context, client, Method::DELETE, &path, Some((requests::JSON, body))).await
+            match requests::path(&item.resource, &item.key, None) {
+                Ok(path) => requests::send(context, client, Method::DELETE, &path, Some((requests::JSON, body))).await,
+                Err(error) => Err(error),
+            }
         }
     };
     match outcome {

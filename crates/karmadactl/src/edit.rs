@@ -137,18 +137,18 @@ pub fn run<'a>(context: &'a Context, args: &'a EditArgs) -> BoxFuture<'a, Result
             ..ObjectSelection::files(&args.files, args.namespace.as_deref(), None)
         };
         let found = objects::find(context, &client, selection).await?;
-        Error::of_all(found.errors)?;
-        if found.items.is_empty() {
+        let items = found.all()?;
+        if items.is_empty() {
             context.log("edit cancelled, no objects found\n");
             return Ok(());
         }
         let subresource = Some(args.subresource.as_str()).filter(|name| !name.is_empty());
         let mut objects = Vec::new();
-        for item in &found.items {
+        for item in &items {
             let live = requests::get(context, &client, &item.resource, &item.key, subresource).await;
             objects.push(live.map_err(Error::client(format!("get {}", item.shown())))?);
         }
-        let session = Session { context, client: &client, args, items: &found.items, live: objects, options, layout };
+        let session = Session { context, client: &client, args, items: &items, live: objects, options, layout };
         session.run(&mut printer).await
     })
 }

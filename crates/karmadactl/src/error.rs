@@ -22,7 +22,7 @@ pub enum Error {
     /// The errors of several servers, each naming its own.
     #[error("{}", .0.join("\n"))]
     Several(Vec<String>),
-    /// Several objects of one command failed.
+    /// Several objects of one command failed. Among other errors, such a list is printed as one, in brackets.
     #[error("{}", .0.iter().map(Error::listed).collect::<Vec<_>>().join("\n"))]
     All(Vec<Error>),
     /// A command in a container ended with this code, which becomes the exit code.
@@ -53,6 +53,7 @@ impl Error {
         let attempt = attempt.into();
         move |source| match source {
             client::Error::Status(status) => Self::Server(status),
+            client::Error::Unnamed => Self::Message(source.to_string()),
             source => Self::Client { attempt, source },
         }
     }
@@ -89,6 +90,9 @@ impl Error {
     fn listed(&self) -> String {
         match self {
             Self::Server(status) => refusal(status),
+            Self::All(errors) => {
+                format!("[{}]", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+            }
             other => other.to_string(),
         }
     }
@@ -159,6 +163,14 @@ mod tests {
             "Error from server (NotFound): clusters.cluster.karmada.io \"nosuch\" not found\n"
         );
         assert_eq!(Error::message("cluster name is required").render(), "error: cluster name is required\n");
+    }
+
+    #[test]
+    fn lists_of_errors_within_others_are_one_line() {
+        let both = || Error::All(vec![Error::message("a"), Error::message("b")]);
+        assert_eq!(both().render(), "a\nb\n");
+        assert_eq!(Error::of_all(vec![both()]).map_err(|error| error.render()), Err("a\nb\n".to_owned()));
+        assert_eq!(Error::All(vec![Error::message("c"), both()]).render(), "c\n[a, b]\n");
     }
 
     #[test]

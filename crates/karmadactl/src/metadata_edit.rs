@@ -140,6 +140,7 @@ fn run<'a>(
             all_namespaces: args.all_namespaces,
             selector: Some(&args.selector),
             field_selector: Some(&args.field_selector),
+            validates: false,
         };
         let found = objects::find(context, &client, selection).await?;
         if found.items.len() > 1 && !args.resource_version.is_empty() {
@@ -161,6 +162,7 @@ fn run<'a>(
                 Err(error) => errors.push(error),
             }
         }
+        errors.extend(Error::of_all(found.unread).err());
         Error::of_all(errors)
     })
 }
@@ -199,7 +201,7 @@ fn check(subject: Subject, args: &MetadataArgs, resources: &[String], changes: &
     if nothing && !args.list {
         return refused(format!("at least one {word} update is required"));
     }
-    if !nothing && args.list && !args.printing.output.is_empty() {
+    if args.list && !args.printing.output.is_empty() {
         return refused("--list and --output may not be specified together".into());
     }
     for (key, value) in &changes.set {
@@ -209,14 +211,15 @@ fn check(subject: Subject, args: &MetadataArgs, resources: &[String], changes: &
             return refused(format!("invalid {word} value: \"{key}={value}\": {why}"));
         }
         if changes.removed.contains(key) {
-            return refused(format!("can not both modify and remove {} in the same command", article(word)));
+            return refused(match subject {
+                Subject::Labels => "can not both modify and remove a label in the same command".to_owned(),
+                Subject::Annotations => {
+                    format!("can not both modify and remove the following annotation(s) in the same command: {key}")
+                }
+            });
         }
     }
     Ok(())
-}
-
-fn article(word: &str) -> String {
-    if word.starts_with('a') { format!("an {word}") } else { format!("a {word}") }
 }
 
 struct Command<'a> {
@@ -255,7 +258,8 @@ impl Command<'_> {
         let sent = Patch { content_type: requests::MERGE_PATCH, value: &patch, subresource: None, force: false };
         let answer = requests::patch(self.context, self.client, &item.resource, &item.key, sent, self.options).await;
         let object = answer.map_err(Error::client(format!("patch {}", item.shown())))?;
-        Ok(Some((object, operation)))
+        // The list is the output.
+        Ok((!self.args.list).then_some((object, operation)))
     }
 }
 
@@ -348,16 +352,22 @@ async fn local(
     changes: &Changes,
     printer: &mut Printer,
 ) -> Result<(), Error> {
-    for item in objects::locals(&args.files).await? {
+    let found = objects::locals(&args.files).await?;
+    let mut errors = Vec::new();
+    for item in found.items {
         let mut object = item.object.clone().unwrap_or_default();
         let before = current(subject, &object);
         let mut after = before.clone();
-        changed(subject, &mut after, changes, args.overwrite)?;
+        if let Err(error) = changed(subject, &mut after, changes, args.overwrite) {
+            errors.push(error);
+            continue;
+        }
         let operation = operation(subject, &before, &after, args.overwrite);
         object["metadata"][subject.field()] = Value::Object(after);
         printer.done(context, &item.shown(), operation, &object)?;
     }
-    Ok(())
+    errors.extend(Error::of_all(found.unread).err());
+    Error::of_all(errors)
 }
 
 #[cfg(test)]

@@ -74,19 +74,22 @@ pub fn run<'a>(context: &'a Context, args: &'a PatchArgs) -> BoxFuture<'a, Resul
             ..ObjectSelection::files(&args.files, args.namespace.as_deref(), None)
         };
         let found = objects::find(context, &client, selection).await?;
-        let mut errors = found.errors;
-        if found.items.is_empty() && errors.is_empty() {
-            return Err(Error::message("no objects passed to patch"));
+        if found.is_empty() {
+            return Err(Error::message(NO_OBJECTS));
         }
+        let mut errors = found.errors;
         for item in found.items {
             match one(context, &client, args, &item, (content_type, &patch), dry_run).await {
                 Ok((object, operation)) => printer.done(context, &shown(&item, &object), operation, &object)?,
                 Err(error) => errors.push(error),
             }
         }
+        errors.extend(Error::of_all(found.unread).err());
         Error::of_all(errors)
     })
 }
+
+const NO_OBJECTS: &str = "no objects passed to patch";
 
 /// The name of the returned object, which a subresource may show in another kind, such as a Scale.
 fn shown(item: &Item, object: &Value) -> String {
@@ -98,6 +101,14 @@ fn shown(item: &Item, object: &Value) -> String {
     format!("{}{group}/{}", kind.to_lowercase(), item.key.name())
 }
 
+/// Go's words for a file that cannot be read.
+fn opening(file: &str, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => format!("open {file}: no such file or directory"),
+        _ => format!("open {file}: {error}"),
+    }
+}
+
 /// The patch of the flags.
 fn document(args: &PatchArgs) -> Result<Value, Error> {
     let text = match (args.patch.as_str(), args.patch_file.as_str()) {
@@ -105,7 +116,7 @@ fn document(args: &PatchArgs) -> Result<Value, Error> {
             return Err(Error::message("must specify --patch or --patch-file containing the contents of the patch"));
         }
         ("", file) => std::fs::read_to_string(file)
-            .map_err(|error| Error::message(format!("unable to read patch file: {file}: {error}")))?,
+            .map_err(|error| Error::message(format!("unable to read patch file: {}", opening(file, &error))))?,
         (text, "") => text.to_owned(),
         _ => return Err(Error::message("cannot specify --patch and --patch-file together")),
     };
@@ -155,18 +166,30 @@ fn unchanged(before: &Value, after: &Value) -> bool {
 
 /// The patch applied here.
 fn patched(item: &Item, content_type: &str, patch: &Value, object: &Value) -> Result<Value, Error> {
-    let refused = |error: &dyn std::fmt::Display| Error::message(format!("{}: {error}", item.shown()));
+    let refused = |error: &dyn std::fmt::Display| Error::message(error.to_string());
     if content_type == requests::JSON_PATCH {
         let patch = json_patch::from_value(patch).map_err(|error| refused(&error))?;
         let mut object = object.clone();
-        patch.apply(&mut object).map_err(|error| refused(&error))?;
+        patch.apply(&mut object).map_err(|error| match error.to_string() {
+            text if text.starts_with("testing value ") => Error::message(format!("{text}: test failed")),
+            text => Error::message(text),
+        })?;
         return Ok(object);
+    }
+    match patch {
+        Value::Object(_) => {}
+        Value::Null => return Err(Error::message("Invalid JSON Patch")),
+        other => {
+            let type_ = apimachinery::go_json::type_name(other);
+            return Err(Error::message(format!(
+                "json: cannot unmarshal {type_} into Go value of type unstructured.detector"
+            )));
+        }
     }
     let type_ = kubernetes_api::schema_for(&item.gvk());
     match (content_type, type_) {
         (requests::STRATEGIC_PATCH, None) => Err(Error::message(format!(
-            "{}: strategic merge patch is not supported for {} locally, try --type merge",
-            item.shown(),
+            "strategic merge patch is not supported for {} locally, try --type merge",
             item.gvk()
         ))),
         (requests::STRATEGIC_PATCH, type_) => locally(object, patch, type_.as_ref()),
@@ -182,10 +205,18 @@ async fn local(
     patch: &Value,
     printer: &mut Printer,
 ) -> Result<(), Error> {
-    for item in objects::locals(&args.files).await? {
-        let object = item.object.clone().unwrap_or_default();
-        let after = patched(&item, content_type, patch, &object)?;
-        printer.done(context, &item.shown(), "patched", &after)?;
+    let found = objects::locals(&args.files).await?;
+    if found.is_empty() {
+        return Err(Error::message(NO_OBJECTS));
     }
-    Ok(())
+    let mut errors = Vec::new();
+    for item in found.items {
+        let object = item.object.clone().unwrap_or_default();
+        match patched(&item, content_type, patch, &object) {
+            Ok(after) => printer.done(context, &item.shown(), "patched", &after)?,
+            Err(error) => errors.push(error),
+        }
+    }
+    errors.extend(Error::of_all(found.unread).err());
+    Error::of_all(errors)
 }

@@ -40,10 +40,14 @@ impl WriteOptions {
 }
 
 /// The object's path, with a subresource if there is one.
-pub fn path(resource: &ApiResource, key: &ObjectKey, subresource: Option<&str>) -> String {
+///
+/// # Errors
+/// Without a name: the path would be that of the collection, all of whose objects a DELETE deletes.
+pub fn path(resource: &ApiResource, key: &ObjectKey, subresource: Option<&str>) -> Result<String, client::Error> {
     match subresource {
-        Some(name) if !name.is_empty() => format!("{}/{name}", resource.object_path(key)),
-        _ => resource.object_path(key),
+        _ if key.name().is_empty() => Err(client::Error::Unnamed),
+        Some(name) if !name.is_empty() => Ok(format!("{}/{name}", resource.object_path(key))),
+        _ => Ok(resource.object_path(key)),
     }
 }
 
@@ -166,7 +170,7 @@ pub fn get<'a>(
     key: &'a ObjectKey,
     subresource: Option<&'a str>,
 ) -> BoxFuture<'a, Result<Value, client::Error>> {
-    Box::pin(async move { send(context, client, Method::GET, &path(resource, key, subresource), None).await })
+    Box::pin(async move { send(context, client, Method::GET, &path(resource, key, subresource)?, None).await })
 }
 
 /// Creates an object; its namespace is that of `key`.
@@ -209,7 +213,7 @@ pub fn patch<'a>(
 ) -> BoxFuture<'a, Result<Value, client::Error>> {
     Box::pin(async move {
         let query = options.query().with_some("force", patch.force.then_some("true"));
-        let path = query.after(&path(resource, key, patch.subresource));
+        let path = query.after(&path(resource, key, patch.subresource)?);
         let body = patch.value.to_string().into_bytes();
         send(context, client, Method::PATCH, &path, Some((patch.content_type, body))).await
     })

@@ -126,16 +126,18 @@ pub fn run<'a>(context: &'a Context, program: &'static str, args: &'a ApplyArgs)
             args,
             dry_run,
             options,
-            cascade: flags::cascade(&args.cascade)?,
+            cascade: flags::cascade(context, &args.cascade)?,
             grace_period: (args.grace_period >= 0).then_some(args.grace_period),
         };
         let selector = Some(args.selector.as_str());
-        let selection = ObjectSelection::files(&args.files, args.namespace.as_deref(), selector);
-        let found = objects::find(context, &client, selection).await?;
-        if found.items.is_empty() && found.errors.is_empty() {
+        let validates = validation != Some("Ignore");
+        let files = ObjectSelection::files(&args.files, args.namespace.as_deref(), selector);
+        let selection = ObjectSelection { validates, ..files };
+        let mut found = objects::find(context, &client, selection).await?;
+        if found.is_empty() {
             return Err(Error::message("no objects passed to apply"));
         }
-        let (mut errors, mut applied) = (found.errors, Vec::new());
+        let (mut errors, mut applied) = (found.take_errors(), Vec::new());
         let mut namespaces = BTreeSet::new();
         for item in apply.with_policies(found.items) {
             namespaces.extend(item.key.namespace().map(str::to_owned));
@@ -167,6 +169,9 @@ fn check(args: &ApplyArgs) -> Result<DryRun, Error> {
     let dry_run = DryRun::parse(&args.dry_run)?;
     if args.all_clusters && !args.cluster.is_empty() {
         return refused("--all-clusters and --cluster cannot be used together");
+    }
+    if !args.subresource.is_empty() && !args.server_side {
+        return refused("--subresource can only be specified for --server-side");
     }
     if args.force_conflicts && !args.server_side {
         return refused("--force-conflicts only works with --server-side");
@@ -226,10 +231,10 @@ impl Apply<'_> {
         if item.key.name().is_empty() {
             return Err(Error::message(match manifest["metadata"]["generateName"].as_str() {
                 Some(name) => format!("from {name}: cannot use generate name with apply"),
-                None => format!(
-                    "error when retrieving current configuration of {:?}: resource name may not be empty",
-                    item.source
-                ),
+                None => {
+                    let verb = retrieving(item);
+                    format!("error when {verb} {:?}: resource name may not be empty", item.source)
+                }
             }));
         }
         if self.args.server_side {
@@ -241,7 +246,7 @@ impl Apply<'_> {
         match requests::get(self.context, self.client, &item.resource, &item.key, None).await {
             Ok(live) => self.change(item, &modified, live).await,
             Err(error) if error.is_not_found() => self.create(item, modified).await,
-            Err(error) => Err(item.failed("retrieving current configuration of")(error)),
+            Err(error) => Err(item.failed(&retrieving(item))(error)),
         }
     }
 
@@ -277,10 +282,13 @@ impl Apply<'_> {
                 Err(error) if error.is_conflict() && attempts < MAX_ATTEMPTS => {
                     attempts += 1;
                     let again = requests::get(self.context, self.client, &item.resource, &item.key, None).await;
-                    live = again.map_err(item.failed("retrieving current configuration of"))?;
+                    live = again.map_err(item.failed(&retrieving(item)))?;
                 }
                 Err(error) if self.args.force && replaceable(&error) => return self.replace(item, modified).await,
-                Err(error) => return Err(item.failed("applying patch to")(error)),
+                Err(error) => {
+                    let verb = format!("applying patch:\n{patch}\nto:\n{}\nfor:", item.described());
+                    return Err(item.failed(&verb)(error));
+                }
             }
         }
     }
@@ -325,6 +333,11 @@ impl Apply<'_> {
         }
         Ok(())
     }
+}
+
+/// How errors name the attempt to read an object.
+fn retrieving(item: &Item) -> String {
+    format!("retrieving current configuration of:\n{}\nfrom server for:", item.described())
 }
 
 /// Whether deleting and creating again may help.

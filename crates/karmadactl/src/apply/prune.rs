@@ -127,8 +127,7 @@ async fn candidates(
         let mut selection = ObjectSelection::files(&files, namespace, pruning.selector.as_deref());
         selection.all = true;
         let found = objects::of_targets(context, client, discovery, &target, selection).await?;
-        Error::of_all(found.errors)?;
-        items.extend(found.items);
+        items.extend(found.all()?);
     }
     Ok(items)
 }

@@ -91,8 +91,9 @@ async fn items(context: &Context, client: &Client, args: &DescribeArgs) -> Resul
         ..ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector))
     };
     if !args.files.is_empty() {
-        let found = objects::find(context, client, selection).await?;
-        return Ok((found.items, found.errors));
+        let mut found = objects::find(context, client, selection).await?;
+        let errors = found.take_errors();
+        return Ok((found.items, errors));
     }
     let discovery = objects::discovery(client).await?;
     let (mut items, mut errors) = (Vec::new(), Vec::new());

@@ -73,8 +73,8 @@ pub async fn subjects(context: &Context, client: &Client, args: &DiffArgs) -> Re
         args: &args.args,
         ..ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(args.selector.as_str()))
     };
-    let found = objects::find(context, client, selection).await?;
-    let mut errors = found.errors;
+    let mut found = objects::find(context, client, selection).await?;
+    let mut errors = found.take_errors();
     let discovery = objects::discovery(client).await?;
     let mut around = render_inputs(client).await?;
     let mut changed = Changed::default();

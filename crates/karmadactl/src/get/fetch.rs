@@ -124,8 +124,11 @@ async fn named(
             Some(namespace) => ObjectKey::namespaced(namespace, name.as_str()),
             None => ObjectKey::cluster(name.as_str()),
         };
-        let path = with_object(resource.resource.object_path(&key), options);
-        match document(&server.client, &path, &options.output).await {
+        let outcome = match crate::requests::path(&resource.resource, &key, None) {
+            Ok(path) => document(&server.client, &with_object(path, options), &options.output).await,
+            Err(error) => Err(error),
+        };
+        match outcome {
             Ok(document) => documents.push(document),
             Err(error) if error.is_not_found() && options.ignore_not_found => {}
             Err(error) => {

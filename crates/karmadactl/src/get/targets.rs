@@ -23,11 +23,12 @@ pub fn parse(args: &[String]) -> Result<Vec<Target>, Error> {
     split(args)
 }
 
-const MISSING: &str = "You must provide one or more resources by argument or filename.\n\
+pub const MISSING: &str = "You must provide one or more resources by argument or filename.\n\
                        Example resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   \
                        '<resource> <name>'\n   '<resource>'";
 
-/// Splits the arguments as kubectl does: `TYPE NAME...`, `TYPE,TYPE` or `TYPE/NAME...`.
+/// Splits the arguments as kubectl does: `TYPE NAME...`, `TYPE,TYPE`, `TYPE,TYPE NAME...` for the name in each type, or
+/// `TYPE/NAME...`.
 ///
 /// # Errors
 /// Without a target, or with mixed forms.
@@ -35,16 +36,21 @@ pub fn split(args: &[String]) -> Result<Vec<Target>, Error> {
     let Some((first, rest)) = args.split_first() else { return Err(Error::arguments(MISSING)) };
     if args.iter().any(|arg| arg.contains('/')) {
         let mut targets: Vec<Target> = Vec::new();
+        if !args.iter().all(|arg| arg.contains('/')) {
+            return Err(Error::message(
+                "there is no need to specify a resource type as a separate argument when passing arguments in \
+                 resource/name form (e.g. 'karmadactl get resource/<resource_name>' instead of 'karmadactl get resource \
+                 resource/<resource_name>'",
+            ));
+        }
         for arg in args {
-            let (type_, name) = match arg.split_once('/') {
-                Some((type_, name)) if !type_.is_empty() && !name.is_empty() && !name.contains('/') => (type_, name),
-                _ => {
-                    return Err(Error::message(
-                        "there is no need to specify a resource type as a separate argument when passing arguments in \
-                         resource/name form (e.g. 'get resource/<resource_name>' instead of 'get resource resource/<resource_name>'",
-                    ));
-                }
-            };
+            let (type_, name) = arg.split_once('/').unwrap_or((arg, ""));
+            if name.contains('/') {
+                return Err(Error::message("arguments in resource/name form may not have more than one slash"));
+            }
+            if type_.is_empty() || name.is_empty() || type_.contains(',') {
+                return Err(Error::message("arguments in resource/name form must have a single resource and name"));
+            }
             match targets.iter_mut().find(|target| target.type_ == type_) {
                 Some(target) => target.names.push(name.to_owned()),
                 None => targets.push(Target { type_: type_.to_owned(), names: vec![name.to_owned()] }),
@@ -52,9 +58,11 @@ pub fn split(args: &[String]) -> Result<Vec<Target>, Error> {
         }
         return Ok(targets);
     }
-    let types: Vec<&str> = first.split(',').filter(|type_| !type_.is_empty()).collect();
-    if types.len() > 1 && !rest.is_empty() {
-        return Err(Error::message("you may only specify a single resource type"));
+    let mut types: Vec<&str> = Vec::new();
+    for type_ in first.split(',') {
+        if !types.contains(&type_) {
+            types.push(type_);
+        }
     }
     Ok(types.into_iter().map(|type_| Target { type_: type_.to_owned(), names: rest.to_vec() }).collect())
 }
@@ -105,6 +113,16 @@ mod tests {
         check(&["deploy"], &[("deploy", &[])]);
         check(&["deploy", "a", "b"], &[("deploy", &["a", "b"])]);
         check(&["deploy,svc"], &[("deploy", &[]), ("svc", &[])]);
+        check(&["deploy,deploy,"], &[("deploy", &[]), ("", &[])]);
+        check(&["deploy,svc", "a", "b"], &[("deploy", &["a", "b"]), ("svc", &["a", "b"])]);
+        for (word, why) in [
+            ("svc/", "must have a single resource and name"),
+            ("a/b/c", "may not have more than one slash"),
+            ("a,b/c", "must have a single resource and name"),
+        ] {
+            let refused = parse(&[word.to_owned()]).expect_err(word).to_string();
+            assert_eq!(refused, format!("arguments in resource/name form {why}"));
+        }
         check(&["deploy/a", "svc/b", "deploy/c"], &[("deploy", &["a", "c"]), ("svc", &["b"])]);
         assert!(parse(&[]).is_err());
         assert!(parse(&["deploy".into(), "svc/b".into()]).is_err());

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use apimachinery::yaml;
 use serde_json::Value;
 
+use super::decode::{self, Check};
 use super::flags::Files;
 use crate::error::Error;
-use crate::{answers, kustomize, requests};
+use crate::{kustomize, requests};
 
 /// kubectl reads these of a directory.
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
@@ -21,38 +22,79 @@ const MAX_DEPTH: usize = 64;
 pub struct Manifest {
     pub source: String,
     pub object: Value,
+    /// It is an item of a List.
+    pub in_list: bool,
 }
 
-/// Every object of the files, in their order.
+/// A manifest, or the error of one that cannot be read.
+pub type Outcome = Result<Manifest, Error>;
+
+/// Every object of the files, in their order. What follows a malformed document in its file is not read; other files are.
 ///
 /// # Errors
-/// The first that cannot be read, by its name.
-pub async fn read(files: &Files) -> Result<Vec<Manifest>, Error> {
-    let mut manifests = Vec::new();
-    if !files.kustomize.is_empty() {
-        if !files.filename.is_empty() {
-            return Err(Error::message("only one of -f or -k can be specified"));
-        }
-        manifests.extend(kustomized(&files.kustomize)?);
+/// Naming the first path that does not exist.
+pub async fn read(files: &Files, check: Check) -> Result<Vec<Outcome>, Error> {
+    if !files.kustomize.is_empty() && !files.filename.is_empty() {
+        return Err(Error::message("only one of -f or -k can be specified"));
     }
+    let mut sources = Vec::new();
     for name in &files.filename {
-        if name == "-" {
-            let mut bytes = Vec::new();
-            let read = std::io::stdin().lock().read_to_end(&mut bytes);
-            read.map_err(|error| Error::message(format!("the standard input cannot be read: {error}")))?;
-            manifests.extend(parse("STDIN", &bytes)?);
-        } else if name.starts_with("http://") || name.starts_with("https://") {
-            manifests.extend(parse(name, &download(name).await?)?);
-        } else {
-            for path in paths(Path::new(name), files.recursive)? {
-                let shown = path.to_string_lossy();
-                let bytes = std::fs::read(&path)
+        match name.as_str() {
+            "-" => sources.push(Source::Input),
+            name if name.starts_with("http://") || name.starts_with("https://") => sources.push(Source::Url(name)),
+            name => sources.extend(paths(Path::new(name), files.recursive)?.into_iter().map(Source::File)),
+        }
+    }
+    let mut outcomes = Vec::new();
+    if !files.kustomize.is_empty() {
+        match kustomized(&files.kustomize) {
+            Ok(manifests) => outcomes.extend(manifests.into_iter().map(Ok)),
+            Err(error) => outcomes.push(Err(error)),
+        }
+    }
+    for source in sources {
+        match source.read().await {
+            Ok((shown, bytes)) => parse(&shown, &bytes, check, &mut outcomes),
+            Err(error) => outcomes.push(Err(error)),
+        }
+    }
+    Ok(outcomes)
+}
+
+/// [`read`] for commands that need every object.
+///
+/// # Errors
+/// The first error.
+pub async fn read_all(files: &Files) -> Result<Vec<Manifest>, Error> {
+    read(files, Check::Readable).await?.into_iter().collect()
+}
+
+/// Where a stream of documents is.
+enum Source<'a> {
+    Input,
+    Url(&'a str),
+    File(PathBuf),
+}
+
+impl Source<'_> {
+    /// Its name in messages, and its content.
+    async fn read(&self) -> Result<(String, Vec<u8>), Error> {
+        match self {
+            Self::Input => {
+                let mut bytes = Vec::new();
+                let read = std::io::stdin().lock().read_to_end(&mut bytes);
+                read.map_err(|error| Error::message(format!("the standard input cannot be read: {error}")))?;
+                Ok(("STDIN".to_owned(), bytes))
+            }
+            Self::Url(url) => Ok(((*url).to_owned(), download(url).await?)),
+            Self::File(path) => {
+                let shown = path.to_string_lossy().into_owned();
+                let bytes = std::fs::read(path)
                     .map_err(|error| Error::message(format!("the path {shown:?} cannot be accessed: {error}")))?;
-                manifests.extend(parse(&shown, &bytes)?);
+                Ok((shown, bytes))
             }
         }
     }
-    Ok(manifests)
 }
 
 /// The objects of a kustomization.
@@ -63,7 +105,7 @@ fn kustomized(directory: &str) -> Result<Vec<Manifest>, Error> {
         }
         kustomize::BuildError::Invalid { .. } => Error::message(error.to_string()),
     })?;
-    Ok(objects.into_iter().map(|object| Manifest { source: directory.to_owned(), object }).collect())
+    Ok(objects.into_iter().map(|object| Manifest { source: directory.to_owned(), object, in_list: false }).collect())
 }
 
 /// Files where they are.
@@ -122,44 +164,18 @@ fn walk(directory: &Path, recursive: bool, depth: usize, found: &mut Vec<PathBuf
 }
 
 /// The objects of a stream.
-fn parse(source: &str, bytes: &[u8]) -> Result<Vec<Manifest>, Error> {
-    let documents =
-        yaml::documents(bytes).map_err(|error| Error::message(format!("error parsing {source}: {error}")))?;
-    let mut manifests = Vec::new();
+fn parse(source: &str, bytes: &[u8], check: Check, outcomes: &mut Vec<Outcome>) {
+    let (documents, error) = yaml::documents_before_error(bytes);
     for document in documents {
-        add(source, document, &mut manifests)?;
-    }
-    Ok(manifests)
-}
-
-/// One document; a List is its items.
-fn add(source: &str, mut document: Value, manifests: &mut Vec<Manifest>) -> Result<(), Error> {
-    let missing = |what: &str, document: &Value| {
-        Error::message(format!("error validating {source:?}: Object '{what}' is missing in '{document}'"))
-    };
-    for (field, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
-        if document[field].as_str().is_none_or(str::is_empty) {
-            return Err(missing(name, &document));
+        match decode::manifests(source, document, check) {
+            Ok(manifests) => outcomes.extend(manifests),
+            Err(error) => {
+                outcomes.push(Err(error));
+                return;
+            }
         }
     }
-    // A typed list, as servers return it, names the type of its items only once.
-    let of_items = document["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).map(str::to_owned);
-    if let Some(kind) = of_items
-        && let Some(items) = answers::take_items(&mut document)
-    {
-        return items.into_iter().try_for_each(|mut item| {
-            if let Some(fields) = item.as_object_mut().filter(|_| !kind.is_empty()) {
-                fields.entry("kind").or_insert_with(|| kind.clone().into());
-                fields.entry("apiVersion").or_insert_with(|| document["apiVersion"].clone());
-            }
-            if item["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) && item["items"].is_array() {
-                return Err(Error::message(format!("{source}: a List holds another List")));
-            }
-            add(source, item, manifests)
-        });
-    }
-    manifests.push(Manifest { source: source.to_owned(), object: document });
-    Ok(())
+    outcomes.extend(error.map(|error| Err(Error::message(format!("error parsing {source}: {error}")))));
 }
 
 /// A GET of a URL, with the machine's certificate authorities.
@@ -186,15 +202,16 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let shown = match parse("f", text.as_bytes()) {
-            Ok(found) => found
-                .iter()
-                .map(|it| format!("{}/{}", it.object["kind"].as_str().unwrap_or(""), it.object["metadata"]["name"]))
-                .collect::<Vec<_>>()
-                .join(" "),
-            Err(error) => error.to_string(),
-        };
-        assert_eq!(shown, expected, "{text}");
+        let mut found = Vec::new();
+        parse("f", text.as_bytes(), Check::Readable, &mut found);
+        let shown: Vec<String> = found
+            .iter()
+            .map(|outcome| match outcome {
+                Ok(it) => format!("{}/{}", it.object["kind"].as_str().unwrap_or(""), it.object["metadata"]["name"]),
+                Err(error) => error.to_string(),
+            })
+            .collect();
+        assert_eq!(shown.join(" "), expected, "{text}");
     }
 
     #[test]
@@ -210,9 +227,28 @@ mod tests {
         let typed = r#"{"apiVersion":"v1","kind":"SecretList","items":[{"metadata":{"name":"a"}}]}"#;
         check(typed, "Secret/\"a\"");
         let untyped = r#"{"apiVersion":"v1","kind":"List","items":[{"a":1}]}"#;
-        check(untyped, r#"error validating "f": Object 'Kind' is missing in '{"a":1}'"#);
-        check("a: 1", r#"error validating "f": Object 'Kind' is missing in '{"a":1}'"#);
-        check("kind: A", r#"error validating "f": Object 'apiVersion' is missing in '{"kind":"A"}'"#);
+        check(
+            untyped,
+            "unable to get type info from the object \"*unstructured.Unstructured\": Object 'Kind' is missing in 'object has no kind field '",
+        );
+        check("a: 1", r#"unable to decode "f": Object 'Kind' is missing in '{"a":1}'"#);
+        check("kind: A", "A/null");
+    }
+
+    #[test]
+    fn an_error_ends_a_stream_and_hides_nothing_before_it() {
+        let object = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+        check(
+            &format!("{object}\n---\na: 1\n---\n{object}"),
+            r#"ConfigMap/"a" unable to decode "f": Object 'Kind' is missing in '{"a":1}' ConfigMap/"a""#,
+        );
+        let mut found = Vec::new();
+        let broken = format!("{object}\n---\na: [\n---\n{object}");
+        parse("f", broken.as_bytes(), Check::Readable, &mut found);
+        assert_eq!(found.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false]);
+        let mut found = Vec::new();
+        parse("f", format!("{object}\n---\na: 1\n---\n{object}").as_bytes(), Check::Typed, &mut found);
+        assert_eq!(found.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::Context;
 use crate::error::Error;
 
 /// The sources of manifests.
@@ -101,15 +102,23 @@ pub fn validation(text: &str) -> Result<Option<&'static str>, Error> {
     }
 }
 
-/// `--cascade` as a propagation policy.
+/// `--cascade` as a propagation policy. Booleans, which kubectl had before, are reported as deprecated.
 ///
 /// # Errors
 /// As kubectl refuses other values.
-pub fn cascade(text: &str) -> Result<&'static str, Error> {
+pub fn cascade(context: &Context, text: &str) -> Result<&'static str, Error> {
+    let deprecated = |name: &str, policy| {
+        context.log(&format!(
+            "warning: --cascade={text} is deprecated (boolean value) and can be replaced with --cascade={name}.\n"
+        ));
+        Ok(policy)
+    };
     match text {
-        "background" | "true" => Ok("Background"),
+        "background" => Ok("Background"),
         "foreground" => Ok("Foreground"),
-        "orphan" | "false" => Ok("Orphan"),
+        "orphan" => Ok("Orphan"),
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => deprecated("background", "Background"),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => deprecated("orphan", "Orphan"),
         other => Err(Error::message(format!(
             "invalid cascade value ({other}). Must be \"background\", \"foreground\", or \"orphan\""
         ))),

@@ -2,6 +2,7 @@
 //!
 //! All commands that write share it; `get` has its own code, because it reads Tables from several servers.
 
+mod decode;
 pub mod files;
 pub mod flags;
 
@@ -16,6 +17,7 @@ use crate::Context;
 use crate::error::Error;
 use crate::get::targets::{self, Target};
 use crate::{answers, requests};
+use decode::Check;
 use flags::Files;
 
 /// kubectl lists this many objects at a time.
@@ -35,13 +37,24 @@ pub struct Item {
 impl Item {
     /// `deployment.apps/web`
     pub fn shown(&self) -> String {
-        format!("{}/{}", self.kind_shown(), self.key.name())
+        let name = if self.key.name().is_empty() { "<unknown>" } else { self.key.name() };
+        format!("{}/{name}", self.kind_shown())
     }
 
     /// `deployment.apps`
     pub fn kind_shown(&self) -> String {
         let kind = self.resource.kind.to_lowercase();
         if self.resource.group.is_empty() { kind } else { format!("{kind}.{}", self.resource.group) }
+    }
+
+    /// The resource and the name on two lines, as in kubectl's messages.
+    pub fn described(&self) -> String {
+        let ApiResource { group, version, kind, plural, .. } = &self.resource;
+        let (name, namespace) = (self.key.name(), self.key.namespace().unwrap_or_default());
+        format!(
+            "Resource: \"{group}/{version}, Resource={plural}\", GroupVersionKind: \"{group}/{version}, Kind={kind}\"\nName: \
+             {name:?}, Namespace: {namespace:?}"
+        )
     }
 
     pub fn gvk(&self) -> GroupVersionKind {
@@ -55,6 +68,9 @@ impl Item {
             client::Error::Status(mut status) if !source.is_empty() => {
                 status.message = format!("error when {verb} {source:?}: {}", status.message);
                 Error::Server(status)
+            }
+            error @ client::Error::Unnamed if !source.is_empty() => {
+                Error::message(format!("error when {verb} {source:?}: {error}"))
             }
             error => Error::client(format!("{verb} {shown}"))(error),
         }
@@ -80,11 +96,14 @@ pub struct ObjectSelection<'a> {
     pub all_namespaces: bool,
     pub selector: Option<&'a str>,
     pub field_selector: Option<&'a str>,
+    /// Documents of files need a type, as `--validate` requires.
+    pub validates: bool,
 }
 
 impl<'a> ObjectSelection<'a> {
     pub fn files(files: &'a Files, namespace: Option<&'a str>, selector: Option<&'a str>) -> Self {
-        Self { files, args: &[], namespace, all: false, all_namespaces: false, selector, field_selector: None }
+        let (all, all_namespaces, field_selector, validates) = (false, false, None, false);
+        Self { files, args: &[], namespace, all, all_namespaces, selector, field_selector, validates }
     }
 
     fn selects(&self) -> bool {
@@ -98,7 +117,31 @@ impl<'a> ObjectSelection<'a> {
 #[derive(Debug, Default)]
 pub struct Found {
     pub items: Vec<Item>,
+    /// Errors about single objects.
     pub errors: Vec<Error>,
+    /// Errors of files. kubectl reports them as one, after those of its requests.
+    pub unread: Vec<Error>,
+}
+
+impl Found {
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.errors.is_empty() && self.unread.is_empty()
+    }
+
+    /// All errors but those of requests, which follow them.
+    pub fn take_errors(&mut self) -> Vec<Error> {
+        let mut errors = std::mem::take(&mut self.errors);
+        errors.extend(Error::of_all(std::mem::take(&mut self.unread)).err());
+        errors
+    }
+
+    /// The items, if there is no error.
+    ///
+    /// # Errors
+    /// All errors.
+    pub fn all(mut self) -> Result<Vec<Item>, Error> {
+        Error::of_all(self.take_errors()).map(|()| self.items)
+    }
 }
 
 /// Finds the objects that are named.
@@ -132,22 +175,32 @@ pub async fn discovery(client: &Client) -> Result<Discovery, Error> {
 }
 
 async fn of_files(context: &Context, client: &Client, selection: ObjectSelection<'_>) -> Result<Found, Error> {
-    let manifests = files::read(selection.files).await?;
+    let check = if selection.validates { Check::Typed } else { Check::Readable };
+    let outcomes = files::read(selection.files, check).await?;
     let selector = selection.selector.filter(|text| !text.is_empty()).map(selector).transpose()?;
     let mut found = Found::default();
-    if manifests.is_empty() {
+    if outcomes.is_empty() {
         return Ok(found);
     }
     let discovery = discovery(client).await?;
-    for manifest in manifests {
-        if let Some(selector) = &selector
-            && !selector.matches_with(|key| manifest.object["metadata"]["labels"][key].as_str())
-        {
+    for outcome in outcomes {
+        let manifest = match outcome {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                found.unread.push(error);
+                continue;
+            }
+        };
+        let of_label = |key: &str| manifest.object["metadata"]["labels"][key].as_str();
+        if selector.as_ref().is_some_and(|selector| !selector.matches_with(of_label)) {
             continue;
         }
-        match of_manifest(context, &discovery, manifest, selection.namespace) {
-            Ok(item) => found.items.push(item),
-            Err(error) => found.errors.push(error),
+        match resource_of(&discovery, &manifest) {
+            Ok(resource) => match of_manifest(context, resource, manifest, selection.namespace) {
+                Ok(item) => found.items.push(item),
+                Err(error) => found.errors.push(error),
+            },
+            Err(error) => found.unread.push(error),
         }
     }
     Ok(found)
@@ -159,27 +212,39 @@ pub fn selector(text: &str) -> Result<Selector, Error> {
     Selector::parse(text).map_err(|error| Error::message(error.to_string()))
 }
 
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The resource of a manifest's kind.
+fn resource_of(discovery: &Discovery, manifest: &files::Manifest) -> Result<ApiResource, Error> {
+    let files::Manifest { source, object, in_list } = manifest;
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let gvk = GroupVersionKind::from_api_version(&version, &kind)
+        .map_err(|error| Error::message(format!("{source}: {error}")))?;
+    if let Some(known) = discovery.by_kind(&gvk) {
+        return Ok(known.resource.clone());
+    }
+    let unknown = format!("no matches for kind {kind:?} in version {version:?}");
+    if *in_list {
+        return Err(Error::message(format!("unable to recognize {unknown}")));
+    }
+    let (name, own) = (text(&object["metadata"]["name"]), text(&object["metadata"]["namespace"]));
+    Err(Error::message(format!(
+        "resource mapping not found for name: {name:?} namespace: {own:?} from {source:?}: {unknown}\nensure CRDs are \
+         installed first"
+    )))
+}
+
 /// The item of a manifest, whose namespace is filled in.
 fn of_manifest(
     context: &Context,
-    discovery: &Discovery,
+    resource: ApiResource,
     manifest: files::Manifest,
     namespace: Option<&str>,
 ) -> Result<Item, Error> {
-    let files::Manifest { source, mut object } = manifest;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (api_version, kind, name) =
-        (text(&object["apiVersion"]), text(&object["kind"]), text(&object["metadata"]["name"]));
-    let own = text(&object["metadata"]["namespace"]);
-    let gvk = GroupVersionKind::from_api_version(&api_version, &kind)
-        .map_err(|error| Error::message(format!("{source}: {error}")))?;
-    let Some(known) = discovery.by_kind(&gvk) else {
-        return Err(Error::message(format!(
-            "resource mapping not found for name: {name:?} namespace: {own:?} from {source:?}: no matches for kind {kind:?} \
-             in version {api_version:?}\nensure CRDs are installed first"
-        )));
-    };
-    let resource = known.resource.clone();
+    let files::Manifest { source, mut object, .. } = manifest;
+    let (name, own) = (text(&object["metadata"]["name"]), text(&object["metadata"]["namespace"]));
     let key = if resource.namespaced {
         let namespace = match namespace {
             Some(named) if !own.is_empty() && own != named => {
@@ -246,13 +311,31 @@ pub fn of_targets<'a>(
                     let within = namespace.as_deref().filter(|_| !selection.all_namespaces);
                     match list(context, client, resource, within, &selection).await {
                         Ok(items) => found.items.extend(items),
-                        Err(error) => found.errors.push(Error::client(format!("list {}", resource.plural))(error)),
+                        Err(error) => found.errors.push(unlisted(resource, &selection, error)),
                     }
                 }
             }
         }
         Ok(found)
     })
+}
+
+/// The error of a list; a malformed selector is named.
+fn unlisted(resource: &ApiResource, selection: &ObjectSelection<'_>, error: client::Error) -> Error {
+    match error {
+        client::Error::Status(mut status) if status.is(apimachinery::StatusReason::BadRequest) => {
+            let ApiResource { group, version, plural, .. } = resource;
+            let (labels, fields) =
+                (selection.selector.unwrap_or_default(), selection.field_selector.unwrap_or_default());
+            status.message = format!(
+                "Unable to find \"{group}/{version}, Resource={plural}\" that match label selector {labels:?}, field selector \
+                 {fields:?}: {}",
+                status.message
+            );
+            Error::Server(status)
+        }
+        error => Error::client(format!("list {}", resource.plural))(error),
+    }
 }
 
 async fn list(
@@ -301,21 +384,26 @@ fn of_list(resource: &ApiResource, mut object: Value) -> Item {
 /// The objects of files for commands with `--local`, which contact no server.
 ///
 /// # Errors
-/// Without files, and for the first file that cannot be read.
-pub async fn locals(files: &Files) -> Result<Vec<Item>, Error> {
+/// Without files, and for a path that does not exist.
+pub async fn locals(files: &Files) -> Result<Found, Error> {
     if files.is_empty() {
-        return Err(Error::message("--local requires -f or -k"));
+        return Err(Error::message(
+            "can only use local files by -f rsrc.yaml or --filename=rsrc.json when --local=true is set",
+        ));
     }
-    files::read(files).await?.into_iter().map(local).collect()
+    let mut found = Found::default();
+    for outcome in files::read(files, Check::Readable).await? {
+        match outcome.and_then(local) {
+            Ok(item) => found.items.push(item),
+            Err(error) => found.unread.push(error),
+        }
+    }
+    Ok(found)
 }
 
 /// The item of a manifest for commands that contact no server: its resource is derived from the kind alone.
-///
-/// # Errors
-/// When `apiVersion` is malformed.
 fn local(manifest: files::Manifest) -> Result<Item, Error> {
-    let files::Manifest { source, object } = manifest;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let files::Manifest { source, object, .. } = manifest;
     let gvk = GroupVersionKind::from_api_version(&text(&object["apiVersion"]), &text(&object["kind"]))
         .map_err(|error| Error::message(format!("{source}: {error}")))?;
     let name = text(&object["metadata"]["name"]);

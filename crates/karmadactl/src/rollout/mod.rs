@@ -80,11 +80,11 @@ impl Named {
             ..ObjectSelection::files(&self.files, self.namespace.as_deref(), Some(&self.selector))
         };
         let found = objects::find(context, client, selection).await?;
-        Error::of_all(found.errors)?;
-        if found.items.is_empty() {
+        let items = found.all()?;
+        if items.is_empty() {
             return Err(Error::message("no matching resources found"));
         }
-        Ok(found.items)
+        Ok(items)
     }
 }
 

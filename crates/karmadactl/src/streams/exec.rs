@@ -102,7 +102,7 @@ async fn pod_of_file(args: &ExecArgs) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let files = Files { filename: args.filename.clone(), ..Files::default() };
-    let manifests = objects::files::read(&files).await?;
+    let manifests = objects::files::read_all(&files).await?;
     let [only] = manifests.as_slice() else {
         return Err(Error::message("the file must describe one object"));
     };

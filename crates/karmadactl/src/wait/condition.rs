@@ -86,7 +86,7 @@ fn path(text: &str) -> Result<Condition, String> {
                 .to_owned());
         }
     };
-    Ok(Condition::Path { path: JsonPath::parse(expression).map_err(|e| e.to_string())?, value })
+    Ok(Condition::Path { path: JsonPath::parse_relaxed(expression).map_err(|e| e.to_string())?, value })
 }
 
 /// Conditions of an older generation do not count.
@@ -102,7 +102,7 @@ fn has(object: &Value, type_: &str, status: &str) -> bool {
 }
 
 fn leads_to(path: &JsonPath, value: Option<&str>, object: &Value) -> Result<bool, String> {
-    let found = path.find(object);
+    let found = path.find_checked(object)?;
     match (found.as_slice(), value) {
         ([], _) => Ok(false),
         (_, None) => Ok(true),

@@ -13,7 +13,7 @@ use crate::Context;
 use crate::error::Error;
 use crate::follow;
 use crate::objects::flags::{DryRun, Files, Printing};
-use crate::objects::{self, Item, ObjectSelection};
+use crate::objects::{self, Found, Item, ObjectSelection};
 use crate::printing::Printer;
 use crate::rollout::state::Goal;
 use crate::rollout::status::{self, Aim};
@@ -80,6 +80,7 @@ impl WaitArgs {
             all_namespaces: self.all_namespaces,
             selector: Some(&self.selector),
             field_selector: Some(&self.field_selector),
+            validates: false,
         }
     }
 
@@ -155,7 +156,7 @@ async fn subjects<'a>(
     let mut subjects = Vec::new();
     for server in servers {
         let found = objects::find(context, &server.client, args.selection()).await;
-        let found = found.and_then(|found| Error::of_all(found.errors).map(|()| found.items));
+        let found = found.and_then(Found::all);
         let items = match found {
             Err(Error::Message(why)) if server.is_member() => return Err(Error::message(server.error(why))),
             found => found?,
@@ -223,7 +224,8 @@ async fn wait(
             return Ok(state);
         }
         if limit.is_zero() {
-            return Err(subject.late());
+            let (plural, name) = (&item.resource.plural, item.key.name());
+            return Err(Error::message(format!("condition not met for {plural}/{name}{}", subject.place())));
         }
         is_first = false;
     }
@@ -232,7 +234,7 @@ async fn wait(
 /// `--local`: the manifests as they are.
 async fn local(context: &Context, args: &WaitArgs, condition: &Condition, printer: &mut Printer) -> Result<(), Error> {
     let mut errors = Vec::new();
-    for item in objects::locals(&args.files).await? {
+    for item in objects::locals(&args.files).await?.all()? {
         let object = item.object.clone().unwrap_or_default();
         if condition.is_met(Some(&object), None).map_err(Error::Message)? {
             printer.done(context, &item.shown(), "condition met", &object)?;

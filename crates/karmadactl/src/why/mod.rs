@@ -71,8 +71,8 @@ pub fn run<'a>(context: &'a Context, args: &'a WhyArgs) -> BoxFuture<'a, Result<
         let mut subjects: Vec<(Subject, String)> = named.into_iter().map(|it| (it, namespace.clone())).collect();
         if !args.files.is_empty() {
             let selection = ObjectSelection::files(&args.files, args.namespace.as_deref(), None);
-            let found = objects::find(context, &client, selection).await?;
-            errors = found.errors;
+            let mut found = objects::find(context, &client, selection).await?;
+            errors = found.take_errors();
             subjects.extend(found.items.into_iter().map(|item| {
                 let type_ = Some(qualified(&item.resource));
                 let within = item.key.namespace().unwrap_or(&namespace).to_owned();
