@@ -49,10 +49,7 @@ pub fn run<'a>(context: &'a Context, args: &'a ExplainArgs) -> BoxFuture<'a, Res
             _ => return Err(Error::arguments("We accept only this format: explain RESOURCE")),
         };
         if !matches!(args.output.as_str(), "plaintext" | "plaintext-openapiv2") {
-            return Err(Error::message(format!(
-                "output format {:?} is not one of plaintext, plaintext-openapiv2",
-                args.output
-            )));
+            return Err(Error::message(format!("unrecognized format: {}", args.output)));
         }
         let scope = crate::scope::parse(&args.operation_scope)?;
         let control = context.control_plane().await?;
@@ -71,6 +68,9 @@ fn resolve<'d, 'r>(
     requested: &'r str,
     api_version: &str,
 ) -> Result<(&'d DiscoveredResource, Vec<&'r str>), Error> {
+    if requested.starts_with('.') || requested.contains('[') {
+        return Err(Error::message("invalid jsonpath syntax, first node must be field node"));
+    }
     let parts: Vec<&str> = requested.trim_end_matches('.').split('.').collect();
     for length in (1..=parts.len()).rev() {
         let found = targets::resolve(&parts[..length].join("."), &discovery.resources);

@@ -175,24 +175,27 @@ fn shortened(values: &[String]) -> String {
 
 /// Each line of the text in lines of [`WIDTH`] at most.
 fn filled(text: &str, indent: &str) -> String {
+    let most = WIDTH.saturating_sub(indent.len());
     let mut out = String::new();
     for line in text.lines() {
-        let mut filled = String::from(indent);
-        let mut is_empty = true;
-        for word in line.split_whitespace() {
-            if !is_empty && filled.chars().count() + 1 + word.chars().count() > WIDTH {
-                out.push_str(&filled);
+        out.push_str(indent);
+        let (mut column, mut rest) = (0, line);
+        while !rest.is_empty() {
+            // The blanks before a word stay as they are, unless the line breaks there.
+            let word = rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len());
+            let end = rest[word..].find(char::is_whitespace).map_or(rest.len(), |end| word + end);
+            let (blanks, length) = (rest[..word].chars().count(), rest[word..end].chars().count());
+            if column + blanks + length > most && column + blanks > 1 {
                 out.push('\n');
-                filled = String::from(indent);
-                is_empty = true;
+                out.push_str(indent);
+                out.push_str(&rest[word..end]);
+                column = length;
+            } else {
+                out.push_str(&rest[..end]);
+                column += blanks + length;
             }
-            if !is_empty {
-                filled.push(' ');
-            }
-            filled.push_str(word);
-            is_empty = false;
+            rest = &rest[end..];
         }
-        out.push_str(&filled);
         out.push('\n');
     }
     out
@@ -205,6 +208,7 @@ mod tests {
     #[test]
     fn texts_are_filled() {
         assert_eq!(filled("a b\n\nc", "  "), "  a b\n  \n  c\n");
+        assert_eq!(filled("a.  b\n\t1. c ", ""), "a.  b\n\t1. c \n");
         let long = format!("{} b", "a".repeat(76));
         assert_eq!(filled(&long, "    "), format!("    {}\n    b\n", "a".repeat(76)));
         let values = |count: usize| (0..count).map(|it| it.to_string()).collect::<Vec<_>>();
