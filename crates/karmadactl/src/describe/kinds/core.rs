@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::super::lines::Lines;
+use super::volumes::access_modes;
 use super::{Related, entries, items, limits, pairs, text, values};
 
 fn head(lines: &mut Lines, metadata: &Value) {
@@ -181,14 +182,7 @@ pub fn claim(lines: &mut Lines, object: &Value, related: &Related) {
     // Capacity and access modes of a claim are those of its volume.
     let bound = if text(&spec["volumeName"]).is_empty() { &Value::Null } else { status };
     lines.text(0, &format!("Capacity:\t{}", text(&bound["capacity"]["storage"])));
-    let modes = items(&bound["accessModes"]).map(|it| match text(it).as_str() {
-        "ReadWriteOnce" => "RWO".to_owned(),
-        "ReadOnlyMany" => "ROX".to_owned(),
-        "ReadWriteMany" => "RWX".to_owned(),
-        "ReadWriteOncePod" => "RWOP".to_owned(),
-        other => other.to_owned(),
-    });
-    lines.text(0, &format!("Access Modes:\t{}", modes.collect::<Vec<_>>().join(",")));
+    lines.text(0, &format!("Access Modes:\t{}", access_modes(&bound["accessModes"])));
     lines.text(0, &format!("VolumeMode:\t{}", text(&spec["volumeMode"])));
     let uses = |pod: &&Value| {
         let name = &metadata["name"];

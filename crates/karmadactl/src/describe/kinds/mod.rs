@@ -8,6 +8,7 @@ mod network_policy;
 mod node;
 mod pods;
 mod scaling;
+mod volumes;
 mod workloads;
 
 use apimachinery::selector::Selector;
@@ -53,7 +54,8 @@ pub fn needs(group: &str, kind: &str) -> Option<&'static [Need]> {
         ("", "Namespace") => &[Need::Quotas, Need::Limits],
         ("", "ServiceAccount") => &[Need::Secrets],
         ("networking.k8s.io", "Ingress") => &[Need::Services, Need::Slices],
-        ("batch", "Job" | "CronJob") | ("", "Pod" | "ConfigMap" | "Secret" | "ResourceQuota" | "LimitRange") => &[],
+        ("batch", "Job" | "CronJob")
+        | ("", "Pod" | "ConfigMap" | "Secret" | "ResourceQuota" | "LimitRange" | "PersistentVolume") => &[],
         ("rbac.authorization.k8s.io", _)
         | ("policy", "PodDisruptionBudget")
         | ("scheduling.k8s.io", "PriorityClass")
@@ -90,6 +92,7 @@ pub fn page(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp
         "Service" => core::service(lines, object, related),
         "Namespace" => core::namespace(lines, object, related),
         "PersistentVolumeClaim" => core::claim(lines, object, related),
+        "PersistentVolume" => volumes::persistent_volume(lines, object),
         "ConfigMap" => core::config_map(lines, object),
         _ => core::secret(lines, object),
     }

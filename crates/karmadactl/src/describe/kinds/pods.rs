@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::lines::Lines;
-use super::{entries, items, rfc1123, text, values};
+use super::{entries, items, rfc1123, text, values, volumes};
 
 /// The part of a workload's page about its pods.
 pub fn template(lines: &mut Lines, template: &Value) {
@@ -20,7 +20,7 @@ pub fn template(lines: &mut Lines, template: &Value) {
         containers(lines, 1, "Init Containers:", &spec["initContainers"], None);
     }
     containers(lines, 1, "Containers:", &spec["containers"], None);
-    volumes(lines, 1, &spec["volumes"]);
+    volume_list(lines, 1, &spec["volumes"]);
     placement(lines, 1, spec);
 }
 
@@ -119,7 +119,7 @@ pub fn pod(lines: &mut Lines, pod: &Value) {
             lines.text(1, &format!("{} \t{} ", text(&condition["type"]), text(&condition["status"])));
         }
     }
-    volumes(lines, 0, &spec["volumes"]);
+    volume_list(lines, 0, &spec["volumes"]);
     if let Some(class) = status["qosClass"].as_str() {
         lines.text(0, &format!("QoS Class:\t{class}"));
     }
@@ -349,36 +349,7 @@ fn mounts(lines: &mut Lines, container: &Value) {
     }
 }
 
-/// A type of volume: its field, kubectl's name, and its fields with their labels.
-type VolumeType = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
-
-const VOLUMES: &[VolumeType] = &[
-    ("configMap", "ConfigMap (a volume populated by a ConfigMap)", &[("Name", "name"), ("Optional", "optional")]),
-    ("secret", "Secret (a volume populated by a Secret)", &[("SecretName", "secretName"), ("Optional", "optional")]),
-    (
-        "emptyDir",
-        "EmptyDir (a temporary directory that shares a pod's lifetime)",
-        &[("Medium", "medium"), ("SizeLimit", "sizeLimit")],
-    ),
-    ("hostPath", "HostPath (bare host directory volume)", &[("Path", "path"), ("HostPathType", "type")]),
-    (
-        "persistentVolumeClaim",
-        "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
-        &[("ClaimName", "claimName"), ("ReadOnly", "readOnly")],
-    ),
-    (
-        "nfs",
-        "NFS (an NFS mount that lasts the lifetime of a pod)",
-        &[("Server", "server"), ("Path", "path"), ("ReadOnly", "readOnly")],
-    ),
-    (
-        "csi",
-        "CSI (a Container Storage Interface (CSI) volume source)",
-        &[("Driver", "driver"), ("FSType", "fsType"), ("ReadOnly", "readOnly")],
-    ),
-];
-
-fn volumes(lines: &mut Lines, level: usize, volumes: &Value) {
+fn volume_list(lines: &mut Lines, level: usize, volumes: &Value) {
     if items(volumes).next().is_none() {
         return lines.text(level, "Volumes:\t<none>");
     }
@@ -386,13 +357,10 @@ fn volumes(lines: &mut Lines, level: usize, volumes: &Value) {
     let indent = if level == 0 { "  " } else { " " };
     for volume in items(volumes) {
         lines.text(level, &format!("{indent}{}:", text(&volume["name"])));
-        let known = VOLUMES.iter().find(|(field, ..)| volume[*field].is_object());
-        if let Some((field, type_, fields)) = known {
-            lines.text(2, &format!("Type:\t{type_}"));
-            for (label, name) in *fields {
-                lines.text(2, &format!("{label}:\t{}", volume_field(name, &volume[*field][*name])));
-            }
-        } else if volume["projected"].is_object() {
+        if volumes::source(lines, volume, false) {
+            continue;
+        }
+        if volume["projected"].is_object() {
             lines.text(2, "Type:\tProjected (a volume that contains injected data from multiple sources)");
             items(&volume["projected"]["sources"]).for_each(|source| projected(lines, source));
         } else if volume["downwardAPI"].is_object() {
@@ -401,18 +369,33 @@ fn volumes(lines: &mut Lines, level: usize, volumes: &Value) {
             for item in items(&volume["downwardAPI"]["items"]) {
                 lines.text(3, &format!("{} -> {}", text(&item["fieldRef"]["fieldPath"]), text(&item["path"])));
             }
+        } else if volume["ephemeral"].is_object() {
+            ephemeral(lines, &volume["ephemeral"]["volumeClaimTemplate"]);
         } else {
             lines.text(2, "Type:\t<unknown>");
         }
     }
 }
 
-fn volume_field(name: &str, value: &Value) -> String {
-    match (name, value) {
-        ("optional" | "readOnly", Value::Null) => "false".to_owned(),
-        ("sizeLimit", Value::Null) => "<unset>".to_owned(),
-        (_, Value::Null) => String::new(),
-        (_, value) => values(value),
+/// As of a claim, although no volume is bound to a template.
+fn ephemeral(lines: &mut Lines, claim: &Value) {
+    let (metadata, spec) = (&claim["metadata"], &claim["spec"]);
+    lines.text(
+        2,
+        "Type:\tEphemeralVolume (an inline specification for a volume that gets created and deleted with the pod)",
+    );
+    lines.text(2, &format!("StorageClass:\t{}", text(&spec["storageClassName"])));
+    lines.text(2, &format!("Volume:\t{}", text(&spec["volumeName"])));
+    for (label, map) in [("Labels:", &metadata["labels"]), ("Annotations:", &metadata["annotations"])] {
+        match entries(map).is_empty() {
+            true => lines.text(2, &format!("{label}\t    <none>")),
+            false => volumes::attributes(lines, label, map),
+        }
+    }
+    lines.text(2, "Capacity:\t");
+    lines.text(2, "Access Modes:\t");
+    if spec["volumeMode"].is_string() {
+        lines.text(2, &format!("VolumeMode:\t{}", text(&spec["volumeMode"])));
     }
 }
 
