@@ -19,6 +19,7 @@ mod doctor;
 mod edit;
 mod editor;
 mod error;
+mod evictions;
 mod explain;
 mod failover;
 mod follow;

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::{Context, cluster_taints, failover};
+use crate::{Context, cluster_taints, evictions, failover};
 
 #[derive(Args)]
 pub struct TaintArgs {
@@ -70,12 +70,17 @@ async fn one(
         Ok((Some(after), operation))
     };
     let (after, operation) = cluster_taints::change(context, client, name, args.dry_run, planned).await?;
-    if evicts {
-        context.log(&format!(
-            "Warning: NoExecute evicts from cluster {name} the workloads whose policies do not tolerate the taint\n"
-        ));
+    if !evicts {
+        return Ok((operation, String::new()));
     }
-    if !args.dry_run || !evicts {
+    if let Some(why) = evictions::off(context, client).await {
+        context.log(&format!("Warning: NoExecute evicts nothing from cluster {name}: {why}\n"));
+        return Ok((operation, String::new()));
+    }
+    context.log(&format!(
+        "Warning: NoExecute evicts from cluster {name} the workloads whose policies do not tolerate the taint\n"
+    ));
+    if !args.dry_run {
         return Ok((operation, String::new()));
     }
     let planned = serde_json::from_value(json!(after));
