@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::fleet::{Fleet, Ran, proxied, until};
 
-const OBJECTS: [&str; 35] = [
+const OBJECTS: [&str; 39] = [
     "ns/shop",
     "ns/default",
     "cm/c",
@@ -42,6 +42,10 @@ const OBJECTS: [&str; 35] = [
     "netpol/np",
     "netpol/all",
     "svc/alone",
+    "pv/shared",
+    "pv/driver",
+    "pv/lun",
+    "pod/volumes",
 ];
 
 /// The real kubectl against the member, through the control plane.

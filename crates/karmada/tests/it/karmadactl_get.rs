@@ -179,8 +179,8 @@ async fn other_forms_show_each_servers_objects() {
         &fleet,
         "get cm -l app=demo -s all -o jsonpath={range..items[*]}{.metadata.name};{end}",
         &expect![[r#"
-        E|error: error parsing jsonpath {range..items[*]}{.metadata.name};{end}, not in range, nothing to end
-        rc=1
+        O|shared;shared;own;
+        rc=0
     "#]],
     )
     .await;

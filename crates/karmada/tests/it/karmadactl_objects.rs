@@ -253,7 +253,7 @@ async fn objects_are_created_patched_labelled_and_deleted() {
     desk.check(
         "delete cm -l app=demo",
         expect![[r#"
-        E|No resources found
+        O|No resources found
         rc=0
     "#]],
     )

@@ -138,7 +138,7 @@ async fn types_are_explained_and_objects_described() {
         .check(
             "explain deploy -o html",
             expect![[r#"
-        E|error: output format "html" is not one of plaintext, plaintext-openapiv2
+        E|error: unrecognized format: html
         rc=1
     "#]],
         )
@@ -215,7 +215,7 @@ async fn templates_print_their_values() {
         .check(
             "get ns default --allow-missing-template-keys=false -o go-template={{.none}}",
             expect![[r#"
-        E|error: error executing template "{{.none}}": map has no entry for key "none"
+        E|error: error executing template "{{.none}}": template: output:1:2: executing "output" at <.none>: map has no entry for key "none"
         rc=1
     "#]],
         )

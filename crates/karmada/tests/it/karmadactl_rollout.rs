@@ -339,7 +339,7 @@ async fn conditions_are_waited_for() {
         &fleet,
         "wait --for=condition=Nothing deployment/web --timeout=0",
         expect![[r#"
-        E|error: timed out waiting for the condition on deployments/web
+        E|error: condition not met for deployments/web
         rc=1
     "#]],
     )
