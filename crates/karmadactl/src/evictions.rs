@@ -4,13 +4,16 @@
 //! server, and a user without the right to read the path, leave it unknown.
 
 use client::Client;
-use http::Method;
+use http::header::ACCEPT;
 
-use crate::{Context, requests};
+use crate::requests;
 
 /// Why NoExecute taints evict nothing; `None` if they do, or if that is unknown.
-pub async fn off(context: &Context, client: &Client) -> Option<String> {
-    let page = requests::raw(context, client, Method::GET, "/flagz", None).await.ok()?;
+pub async fn off(client: &Client) -> Option<String> {
+    // As JSON, the page has another form.
+    let request = http::Request::get("/flagz").header(ACCEPT, "text/plain").body(transport::empty()).ok()?;
+    let (parts, body) = client.send(request).await.ok()?.into_parts();
+    let page = requests::whole(body).await.ok().filter(|_| parts.status.is_success())?;
     reason(&String::from_utf8_lossy(&page))
 }
 

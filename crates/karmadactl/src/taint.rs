@@ -73,7 +73,7 @@ async fn one(
     if !evicts {
         return Ok((operation, String::new()));
     }
-    if let Some(why) = evictions::off(context, client).await {
+    if let Some(why) = evictions::off(client).await {
         context.log(&format!("Warning: NoExecute evicts nothing from cluster {name}: {why}\n"));
         return Ok((operation, String::new()));
     }

@@ -44,7 +44,7 @@ pub fn page(document: &Value, known: &DiscoveredResource, fields: &[&str], recur
     let inner = schemas.structure(node);
     if inner["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
         text.push_str("FIELDS:\n");
-        schemas.fields(inner, recursive, 1, &mut text);
+        schemas.fields(&mut vec![inner], recursive, &mut text);
     }
     text.push('\n');
     Ok(text)
@@ -140,8 +140,12 @@ impl<'d> Schemas<'d> {
         format!("{}    \n", found.iter().map(|words| filled(words, "    ")).collect::<String>())
     }
 
-    fn fields(self, schema: &'d Value, recursive: bool, depth: usize, text: &mut String) {
-        let Some(properties) = schema["properties"].as_object().filter(|_| depth <= MAX_DEPTH) else { return };
+    /// The fields of the last schema of the path. One that contains itself, as JSONSchemaProps does, is not expanded
+    /// again within itself.
+    fn fields(self, path: &mut Vec<&'d Value>, recursive: bool, text: &mut String) {
+        let depth = path.len();
+        let Some(schema) = path.last().filter(|_| depth <= MAX_DEPTH) else { return };
+        let Some(properties) = schema["properties"].as_object() else { return };
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let indent = "  ".repeat(depth);
@@ -153,7 +157,12 @@ impl<'d> Schemas<'d> {
                 let _ = writeln!(text, "{indent}enum: {}", shortened(&values));
             }
             if recursive {
-                self.fields(self.structure(property), recursive, depth + 1, text);
+                let inner = self.structure(property);
+                if !path.iter().any(|above| std::ptr::eq(*above, inner)) {
+                    path.push(inner);
+                    self.fields(path, recursive, text);
+                    path.pop();
+                }
                 continue;
             }
             let words = property["description"].as_str().filter(|words| !words.is_empty());
@@ -204,6 +213,19 @@ fn filled(text: &str, indent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_within_themselves_are_expanded_once() {
+        let reference = |name: &str| serde_json::json!({"$ref": format!("#/components/schemas/{name}")});
+        let many = |name: &str| {
+            let fields = (0..40).map(|at| (format!("f{at}"), reference(name)));
+            serde_json::json!({"type": "object", "properties": fields.collect::<serde_json::Map<_, _>>()})
+        };
+        let document = serde_json::json!({"A": many("B"), "B": many("A")});
+        let mut text = String::new();
+        Schemas(&document).fields(&mut vec![&document["A"]], true, &mut text);
+        assert_eq!(text.lines().count(), 40 + 40 * 40);
+    }
 
     #[test]
     fn texts_are_filled() {
