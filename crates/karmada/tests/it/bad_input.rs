@@ -37,6 +37,23 @@ fn manifests_that_are_wrong_are_refused_with_the_place() {
 }
 
 #[test]
+fn a_taint_that_evicts_nothing_is_reported() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let plane = Karmada::up(&directory.path().join("up"));
+    let cluster = r#"{"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "away"},
+        "spec": {"syncMode": "Pull"}}"#;
+    plane.karmadactl_ok(&["create", "-f", &file(&directory, "cluster.json", cluster)]);
+    let ran = plane.karmadactl(&["taint", "cluster", "away", "a=b:NoExecute", "--dry-run"]);
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(out, "cluster/away tainted\n");
+    assert_eq!(
+        err,
+        "Warning: NoExecute evicts nothing from cluster away: the control plane runs without --feature-gates=Failover=true \
+         --enable-no-execute-taint-eviction=true\n"
+    );
+}
+
+#[test]
 fn joining_an_unreachable_member_leaves_no_objects() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let plane = Karmada::up(&directory.path().join("up"));
