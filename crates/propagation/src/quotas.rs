@@ -66,18 +66,31 @@ struct Reported {
     used: ResourceList,
 }
 
+/// A report that cannot be decoded: its cluster's usage is unknown, not zero.
+#[derive(Debug, thiserror::Error)]
+#[error("the status of the {KIND} in cluster {cluster} cannot be read: {source}")]
+pub struct Unreadable {
+    cluster: String,
+    source: serde_json::Error,
+}
+
 /// The reports of the clusters of a quota, by name: of each Work that is applied and has a status.
-pub fn aggregated<'a>(works: impl IntoIterator<Item = &'a Work>) -> Vec<ClusterQuotaStatus> {
+///
+/// # Errors
+/// The first report that cannot be read.
+pub fn aggregated<'a>(works: impl IntoIterator<Item = &'a Work>) -> Result<Vec<ClusterQuotaStatus>, Unreadable> {
     let report = |work: &Work| {
-        let cluster = names::cluster_of_namespace(&work.metadata.namespace)?;
+        let cluster = names::cluster_of_namespace(&work.metadata.namespace)?.to_owned();
         let status = work.status.manifest_statuses.iter().find(|it| it.identifier.kind == KIND)?.status.as_ref()?;
-        let Reported { hard, used } = status.decode().ok()?;
-        Some(ClusterQuotaStatus { cluster_name: cluster.to_owned(), hard, used })
+        Some(match status.decode() {
+            Ok(Reported { hard, used }) => Ok(ClusterQuotaStatus { cluster_name: cluster, hard, used }),
+            Err(source) => Err(Unreadable { cluster, source }),
+        })
     };
-    let mut reports: Vec<ClusterQuotaStatus> =
-        works.into_iter().filter(|it| is_applied(it)).filter_map(report).collect();
+    let reports: Result<Vec<_>, _> = works.into_iter().filter(|it| is_applied(it)).filter_map(report).collect();
+    let mut reports = reports?;
     reports.sort_by(|one, other| one.cluster_name.cmp(&other.cluster_name));
-    reports
+    Ok(reports)
 }
 
 /// The usage over clusters, of the resources that the quota limits.
@@ -146,11 +159,14 @@ mod tests {
             work("m3", "False", used("7")),
             work("m4", "True", Value::Null),
         ];
-        let reports = aggregated(&works);
+        let reports = aggregated(&works).expect("reports");
         let clusters: Vec<&str> = reports.iter().map(|it| it.cluster_name.as_str()).collect();
         assert_eq!(clusters, ["m1", "m2"]);
         assert_eq!(reports[0].hard["cpu"].as_str(), "20");
         let sum = used_in_clusters(&quota(&json!([])), &reports);
         assert_eq!(serde_json::to_value(sum).expect("JSON"), json!({"cpu": "3500m"}));
+        let unknown = aggregated(&[work("m1", "True", used("2")), work("m2", "True", json!({"used": []}))]);
+        let unknown = unknown.expect_err("unreadable").to_string();
+        assert!(unknown.starts_with("the status of the ResourceQuota in cluster m2 cannot be read: "), "{unknown}");
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{WORKERS, informer, quota_of, works_of, write_status};
 use crate::Context;
-use crate::error::{Result, decode, decoded};
+use crate::error::{Error, Result, decode, decoded};
 
 const COMPONENT: &str = "federated-resource-quota-status-controller";
 
@@ -53,7 +53,11 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let quota = decode::<FederatedResourceQuota>(&object)?;
     let works = works_of(context, key);
     let works = works.iter().map(|work| decoded(work.key(), Work::from_object(work))).collect::<Result<Vec<_>>>()?;
-    let reports = quotas::aggregated(&works);
+    let recorder = context.recorder.for_component(COMPONENT);
+    let reports = quotas::aggregated(&works).map_err(|error| {
+        recorder.warning(&*object, events::AGGREGATE_STATUS_FAILED, error.to_string());
+        Error::Wait(error.to_string())
+    })?;
     let mut status = Map::new();
     if !context.settings.gates.quota_enforcement {
         status.insert("overall".into(), json!(quota.spec.overall));
@@ -68,7 +72,6 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
         true => known.into_iter().filter(|(name, _)| name == "aggregatedStatus").collect(),
         false => known,
     };
-    let recorder = context.recorder.for_component(COMPONENT);
     match write_status(context, &object, &Value::Object(known), &Value::Object(status), None).await {
         Ok(true) => {
             let message = format!("Collect status of FederatedResourceQuota({key}) succeed.");
