@@ -22,7 +22,7 @@ pub struct Controller {
     pub watches: &'static [&'static str],
     pub writes: &'static [&'static str],
     pub place: Place,
-    /// Runs until the context's token is cancelled.
+    /// Runs until the context's token is cancelled. All are called before any future is polled.
     pub start: fn(Context) -> BoxFuture<'static, ()>,
 }
 
@@ -57,14 +57,14 @@ pub static CONTROLLERS: &[Controller] = &[
         watches: &["works", "clusters", "managed objects in members"],
         writes: &["objects in members", "works/status"],
         place: Place::Both,
-        start: |context| Box::pin(crate::execution::run_dispatch(context)),
+        start: crate::execution::run_dispatch,
     },
     Controller {
         name: "workStatus",
         watches: &["works", "managed objects in members"],
         writes: &["works/status"],
         place: Place::Both,
-        start: |context| Box::pin(crate::execution::run_status(context)),
+        start: crate::execution::run_status,
     },
     Controller {
         name: "bindingStatus",
@@ -292,11 +292,9 @@ pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task:
     let runs_here = |controller: &&Controller| controller.place != other_place;
     let chosen = CONTROLLERS.iter().filter(runs_here).filter(|controller| is_selected(controller.name, selection));
     let metrics = &context.metrics.registry;
-    let started = chosen.map(|controller| {
-        let running = (controller.start)(context.clone());
-        tokio::spawn(controller_runtime::metrics::observed(metrics.clone(), running))
-    });
-    Ok(started.collect())
+    let started: Vec<_> = chosen.map(|controller| (controller.start)(context.clone())).collect();
+    let observed = started.into_iter().map(|running| controller_runtime::metrics::observed(metrics.clone(), running));
+    Ok(observed.map(tokio::spawn).collect())
 }
 
 fn is_selected(name: &str, selection: &[String]) -> bool {

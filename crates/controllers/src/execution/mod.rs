@@ -17,6 +17,7 @@ use std::time::Duration;
 use apimachinery::meta::Condition;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Controller, Event, Informer, Origin, Priority, Selection, Subject, WorkQueue, run_workers};
+use futures::future::BoxFuture;
 use karmada_api::constants::{annotations, labels};
 use karmada_api::identity::{ClusterName, WorkKey};
 use parking_lot::Mutex;
@@ -114,16 +115,21 @@ impl Record {
 /// otherwise overwrite each other as fast as they can.
 pub(crate) const SECOND_LOOK: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run_dispatch(context: Context) {
+/// The role is known when this returns, before the future is polled: a pass must not begin while only one of the two
+/// controllers has started, because nothing would queue its Work for the other.
+pub(crate) fn run_dispatch(context: Context) -> BoxFuture<'static, ()> {
     context.engine.dispatches.store(true, Ordering::Relaxed);
-    let (stop, recording) = (context.stop.clone(), crate::resume::run(context.clone()));
-    tokio::spawn(async move { stop.run_until_cancelled(recording).await });
-    run(context).await;
+    Box::pin(async move {
+        let (stop, recording) = (context.stop.clone(), crate::resume::run(context.clone()));
+        tokio::spawn(async move { stop.run_until_cancelled(recording).await });
+        run(context).await;
+    })
 }
 
-pub(crate) async fn run_status(context: Context) {
+/// As [`run_dispatch`].
+pub(crate) fn run_status(context: Context) -> BoxFuture<'static, ()> {
     context.engine.reports.store(true, Ordering::Relaxed);
-    run(context).await;
+    Box::pin(run(context))
 }
 
 async fn run(context: Context) {

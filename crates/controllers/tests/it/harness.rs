@@ -290,6 +290,19 @@ impl Plane {
         self.restart_controllers().await;
     }
 
+    /// The context of a new process whose controllers the test starts; those that run must be stopped.
+    pub fn new_context(&mut self) -> Context {
+        self.stop = CancellationToken::new();
+        let (client, world, stop) = (&self.controlled, &self.world, &self.stop);
+        self.context = context(client, world, &self.members, &self.network, &self.settings, stop);
+        self.context.clone()
+    }
+
+    /// Runs one of its controllers.
+    pub fn run(&mut self, controller: impl Future<Output = ()> + Send + 'static) {
+        self.running.push(tokio::spawn(controller));
+    }
+
     pub async fn stop_controllers(&mut self) {
         self.stop.cancel();
         for controller in self.running.drain(..).chain(self.former.drain(..)) {
@@ -447,6 +460,23 @@ pub fn namespaces() -> ApiResource {
     ApiResource::cluster("", "v1", "Namespace", "namespaces")
 }
 
+fn context(
+    client: &Client,
+    world: &World,
+    members: &BTreeMap<String, ApiService>,
+    network: &Arc<Network>,
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> Context {
+    let (services, network) = (members.clone(), network.clone());
+    let connector: controllers::Connector = Arc::new(move |endpoint: &client::Endpoint| {
+        let name = endpoint.server.strip_prefix("https://")?;
+        let service = network.wrap(name, services.get(name).cloned().or_else(|| network.service(name))?);
+        Some(Client::in_process(service, Identity::system("karmada")))
+    });
+    Context::new(client.clone(), world.clone(), connector, settings.clone(), stop.clone())
+}
+
 fn controllers(
     client: &Client,
     world: &World,
@@ -455,13 +485,7 @@ fn controllers(
     settings: &Settings,
     stop: &CancellationToken,
 ) -> (Context, Vec<JoinHandle<()>>) {
-    let (services, network) = (members.clone(), network.clone());
-    let connector: controllers::Connector = Arc::new(move |endpoint: &client::Endpoint| {
-        let name = endpoint.server.strip_prefix("https://")?;
-        let service = network.wrap(name, services.get(name).cloned().or_else(|| network.service(name))?);
-        Some(Client::in_process(service, Identity::system("karmada")))
-    });
-    let context = Context::new(client.clone(), world.clone(), connector, settings.clone(), stop.clone());
+    let context = context(client, world, members, network, settings, stop);
     let running = controllers::start(&context, &[]).expect("the controllers start");
     let options = scheduler::Options::default();
     let (scheduler, _) = scheduler::start(context.informers(), client, world.clone(), options, stop.clone());
