@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::lua::{Call, Engine, Script, ScriptError, Shape};
 use crate::native::dependencies::validated;
-use crate::native::requirements::normalize;
+use crate::native::requirements::{normalize, normalized};
 use crate::tree::text;
 use crate::{Error, Layer, Operation};
 
@@ -192,15 +192,6 @@ fn decoded<T: for<'de> Deserialize<'de>>(operation: Operation, object: &Value, v
     T::deserialize(value).map_err(|error| Error::malformed(operation, object, error.to_string()))
 }
 
-/// Components with normalized quantities.
-pub(crate) fn components(template: &Value, mut components: Vec<Component>) -> Result<Vec<Component>, Error> {
-    for requirements in components.iter_mut().filter_map(|it| it.replica_requirements.as_mut()) {
-        normalize(&mut requirements.resource_request)
-            .map_err(|detail| Error::malformed(Operation::InterpretComponent, template, detail))?;
-    }
-    Ok(components)
-}
-
 impl Layer for Scripts {
     fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
         let rules = self.kinds.get(&(api_version.to_owned(), kind.to_owned()));
@@ -232,7 +223,8 @@ impl Layer for Scripts {
         let operation = Operation::InterpretComponent;
         match self.call(operation, template, &[template], &[])?.into_iter().next().unwrap_or_default() {
             Value::Null => Ok(Vec::new()),
-            value @ Value::Array(_) => components(template, decoded(operation, template, &value)?),
+            value @ Value::Array(_) => normalized(decoded(operation, template, &value)?)
+                .map_err(|detail| Error::malformed(operation, template, detail)),
             other => Err(expected(operation, template, "table", &other)),
         }
     }

@@ -16,8 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::native::dependencies::validated;
-use crate::native::requirements::normalize;
-use crate::scripted::components;
+use crate::native::requirements::{normalize, normalized};
 use crate::tree::text;
 use crate::{Error, Layer, Operation};
 
@@ -250,7 +249,9 @@ impl Layer for Conversation {
     }
 
     fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {
-        components(template, self.call(Operation::InterpretComponent, template, &[])?.components)
+        let operation = Operation::InterpretComponent;
+        normalized(self.call(operation, template, &[])?.components)
+            .map_err(|detail| Error::malformed(operation, template, detail))
     }
 
     fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {

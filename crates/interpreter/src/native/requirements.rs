@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use apimachinery::quantity::{Format, Quantity as Amount};
 use karmada_api::kubernetes::{Quantity, ResourceList};
-use karmada_api::work::v1alpha2::{NodeClaim, ReplicaRequirements};
+use karmada_api::work::v1alpha2::{Component, NodeClaim, ReplicaRequirements};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -114,6 +114,13 @@ pub fn normalize(resources: &mut ResourceList) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Components whose requirements are normalized.
+pub fn normalized(mut components: Vec<Component>) -> Result<Vec<Component>, String> {
+    let mut all = components.iter_mut().filter_map(|it| it.replica_requirements.as_mut());
+    all.try_for_each(|requirements| normalize(&mut requirements.resource_request))?;
+    Ok(components)
 }
 
 /// The resources that schedulers count: the native ones and those with a domain.
