@@ -147,18 +147,19 @@ pub fn clean(scope: Scope) -> MetadataEdits {
 /// of a cluster policy off; the reverse never happens.
 pub fn claim(policy: &Policy, template: Template<'_>) -> Option<MetadataEdits> {
     let scope = policy.scope;
-    let own = marks(policy);
+    let (name, namespace) = (policy.metadata.name.as_str(), policy.metadata.namespace.as_str());
     // A user may have removed a part of it.
-    let has_claim = own.labels.iter().all(|(key, value)| template.label(key) == value.as_deref())
-        && own.annotations.iter().all(|(key, value)| template.annotation(key) == value.as_deref());
+    let has_claim = template.label(scope.policy_id_label()) == Some(policy.permanent_id())
+        && template.annotation(scope.policy_name_annotation()) == Some(name)
+        && scope.policy_namespace_annotation().is_none_or(|key| template.annotation(key) == Some(namespace));
     match scope {
-        Scope::Cluster => (!has_claim).then_some(own),
+        Scope::Cluster => (!has_claim).then(|| marks(policy)),
         Scope::Namespaced => {
             let other = template.label(labels::CLUSTER_POLICY_ID).is_some();
             if has_claim && !other {
                 return None;
             }
-            let mut edits = own;
+            let mut edits = marks(policy);
             if other || template.annotation(annotations::CLUSTER_POLICY_NAME).is_some() {
                 let off = clean(Scope::Cluster);
                 edits.labels.extend(off.labels);
