@@ -217,7 +217,8 @@ impl Plane {
         let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
         client.create(&namespaces(), &system).await.expect("the namespace");
         controllers::record_opening(&client, &world, 0, &[]).await.expect("the opening is recorded");
-        let (context, running) = controllers(&controlled, &world, &members, &network, &settings, &stop);
+        let context = context(&controlled, &world, &members, &network, &settings, &stop);
+        let running = controllers(&context, &controlled, &world, &stop);
         let former = Vec::new();
         let plane = Self {
             client,
@@ -272,9 +273,12 @@ impl Plane {
         for controller in self.running.drain(..) {
             controller.await.expect("no controller panics");
         }
-        self.stop = CancellationToken::new();
-        (self.context, self.running) =
-            controllers(&self.controlled, &self.world, &self.members, &self.network, &self.settings, &self.stop);
+        self.start_controllers();
+    }
+
+    fn start_controllers(&mut self) {
+        let context = self.new_context();
+        self.running = controllers(&context, &self.controlled, &self.world, &self.stop);
     }
 
     /// A copy of the control plane's store.
@@ -290,7 +294,7 @@ impl Plane {
         self.restart_controllers().await;
     }
 
-    /// The context of a new process whose controllers the test starts; those that run must be stopped.
+    /// The context of a new process, whose controllers are still to be started.
     pub fn new_context(&mut self) -> Context {
         self.stop = CancellationToken::new();
         let (client, world, stop) = (&self.controlled, &self.world, &self.stop);
@@ -340,14 +344,13 @@ impl Plane {
     /// Starts controllers beside the running ones, which continue for a while: like a process that lost its leadership
     /// and has not noticed yet.
     pub fn overlap_controllers(&mut self, time: Duration) {
-        let old = std::mem::replace(&mut self.stop, CancellationToken::new());
+        let old = self.stop.clone();
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
             old.cancel();
         });
         self.former.append(&mut self.running);
-        (self.context, self.running) =
-            controllers(&self.controlled, &self.world, &self.members, &self.network, &self.settings, &self.stop);
+        self.start_controllers();
     }
 
     /// The agent of a member in pull mode; `way` names its connection to the control plane in the network.
@@ -477,16 +480,8 @@ fn context(
     Context::new(client.clone(), world.clone(), connector, settings.clone(), stop.clone())
 }
 
-fn controllers(
-    client: &Client,
-    world: &World,
-    members: &BTreeMap<String, ApiService>,
-    network: &Arc<Network>,
-    settings: &Settings,
-    stop: &CancellationToken,
-) -> (Context, Vec<JoinHandle<()>>) {
-    let context = context(client, world, members, network, settings, stop);
-    let running = controllers::start(&context, &[]).expect("the controllers start");
+fn controllers(context: &Context, client: &Client, world: &World, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
+    let running = controllers::start(context, &[]).expect("the controllers start");
     let options = scheduler::Options::default();
     let (scheduler, _) = scheduler::start(context.informers(), client, world.clone(), options, stop.clone());
     context.decide_first_with(Arc::new(move |binding| {
@@ -494,5 +489,5 @@ fn controllers(
         let patch = first.patch().clone();
         Some(FirstDecision { patch, created: Box::new(move |object| first.created(object)) })
     }));
-    (context, running)
+    running
 }
