@@ -1,13 +1,15 @@
-//! Works whose deletion concerns their binding: it requires them, or waits until they are gone.
+//! Works whose deletion their binding waits for.
 
 use apimachinery::Object;
 use karmada_api::identity::{BindingKey, WorkKey};
+use karmada_api::policy::v1alpha1::PurgeMode;
 use karmada_api::scope::{Binding, Scope};
-use propagation::works;
 
 use crate::Context;
 
-/// The binding to render after the deletion of a Work. Upstream recreates a Work only when its binding changes.
+/// The binding that dispatches nothing until this Work is gone: its copy is purged with mode `Directly`. Upstream polls. A
+/// deleted Work that its binding requires is not rendered again by this, as upstream: `unregister` deletes Works before
+/// their cluster.
 pub(crate) fn binding_of(context: &Context, work: &Object) -> Option<BindingKey> {
     let at = WorkKey::of(work)?;
     Scope::ALL.into_iter().find_map(|scope| {
@@ -19,9 +21,8 @@ pub(crate) fn binding_of(context: &Context, work: &Object) -> Option<BindingKey>
         if object.is_deleting() || object.label(scope.binding_id_label()) != Some(id) {
             return None;
         }
-        let spec = Binding::decode(&object).ok()?.spec;
-        let is_target = works::targets(&spec).iter().any(|target| target.name == at.cluster());
-        let is_leaving = spec.graceful_eviction_tasks.iter().any(|task| task.from_cluster == at.cluster());
-        (is_target || is_leaving).then_some(key)
+        let tasks = Binding::decode(&object).ok()?.spec.graceful_eviction_tasks;
+        let mut purged = tasks.iter().filter(|task| task.purge_mode == Some(PurgeMode::Directly));
+        purged.any(|task| task.from_cluster == at.cluster()).then_some(key)
     })
 }

@@ -1,12 +1,9 @@
-//! Copies whose identity an override changes, whose Work a user deletes, or whose policy waits for an override.
+//! Copies whose identity an override changes, or whose policy waits for an override.
 
 use apimachinery::{ApiResource, ObjectKey};
-use client::DeleteOptions;
-use karmada_api::ApiType;
-use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
-use crate::by_hand::{bind, bindings, config_maps, demo, work_in};
+use crate::by_hand::{bindings, config_maps, demo};
 use crate::harness::{Plane, get};
 
 fn overrides() -> ApiResource {
@@ -54,20 +51,6 @@ async fn the_status_of_a_renamed_copy_is_reported() {
     assert_eq!(m1, "true null");
     assert!(m2.contains("false") && m2.contains("no matches for kind \\\"ConfigMap\\\" in version \\\"v2\\\""), "{m2}");
     assert!(get(&plane.member("m1"), &config_maps(), &demo("renamed")).await.is_some());
-    plane.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_work_that_a_user_deletes_is_recreated() {
-    let plane = Plane::start().await;
-    bind(&plane, &["m1", "m2"]).await;
-    let work = work_in("m1");
-    let uid = async || Some(plane.get(&Work::api_resource(), &work).await?["metadata"]["uid"].clone());
-    let former = uid().await.expect("a Work");
-    plane.client.delete(&Work::api_resource(), &work, &DeleteOptions::default()).await.expect("the deletion");
-    plane.until("another Work", async || uid().await.filter(|uid| *uid != former)).await;
-    let m1 = plane.member("m1");
-    plane.until("a copy", async || get(&m1, &config_maps(), &demo("thing")).await).await;
     plane.shutdown().await;
 }
 
