@@ -4,16 +4,11 @@
 //! server, and a user without the right to read the path, leave it unknown.
 
 use client::Client;
-use http::header::ACCEPT;
-
-use crate::requests;
 
 /// Why NoExecute taints evict nothing; `None` if they do, or if that is unknown.
 pub async fn off(client: &Client) -> Option<String> {
     // As JSON, the page has another form.
-    let request = http::Request::get("/flagz").header(ACCEPT, "text/plain").body(transport::empty()).ok()?;
-    let (parts, body) = client.send(request).await.ok()?.into_parts();
-    let page = requests::whole(body).await.ok().filter(|_| parts.status.is_success())?;
+    let page = client.document("/flagz", "text/plain").await.ok()?;
     reason(&String::from_utf8_lossy(&page))
 }
 
