@@ -26,6 +26,14 @@ use crate::templates;
 /// How long the cache may take to receive a policy that only the server has.
 const UNTIL_KNOWN: Duration = Duration::from_secs(1);
 
+/// Whether a policy selects a template.
+enum Selected {
+    Here,
+    /// In another version of its kind.
+    InAnotherVersion,
+    No,
+}
+
 impl Detector {
     pub(super) async fn reconcile_template(&self, key: &TemplateKey) -> Result<Next> {
         let place = (key.resource.clone(), key.key.clone());
@@ -81,31 +89,40 @@ impl Detector {
         claim: &Claim,
         is_found: bool,
     ) -> Result<Next> {
-        let selects = |policy: &Arc<Policy>| {
-            selection::strongest(&policy.spec.resource_selectors, Template(tree)).is_some()
-                || self.is_selected_in_another_version(&key.resource, Template(tree), policy)
-        };
-        let policy = match self.context.policies.get(&claim.policy).filter(selects) {
-            Some(policy) => Some(policy),
+        let selected = |policy: Arc<Policy>| (self.selected(&key.resource, Template(tree), &policy), policy);
+        let found = match self.context.policies.get(&claim.policy).map(selected) {
             // The cache may be behind a change of the policy, and a release has consequences.
-            None => self.live_policy(&claim.policy).await?,
+            None | Some((Selected::No, _)) => self.live_policy(&claim.policy).await?.map(selected),
+            found => found,
         };
-        if policy.as_ref().is_some_and(|policy| policy.metadata.deletion_timestamp.is_some()) {
-            return Err(Error::Wait(format!("policy({}) is being deleted", claim.policy)));
-        }
-        let Some(policy) = policy.filter(selects) else {
+        match found {
+            Some((_, policy)) if policy.metadata.deletion_timestamp.is_some() => {
+                Err(Error::Wait(format!("policy({}) is being deleted", claim.policy)))
+            }
+            Some((Selected::Here, policy)) => {
+                self.check_dependent_overrides(&policy)?;
+                self.apply(key, object, tree, &policy, is_found).await
+            }
+            // The template in that version has the binding.
+            Some((Selected::InAnotherVersion, _)) => Ok(Next::Done),
             // Upstream leaves this to the next pass over the policy: until then, changes of a template that was
             // relabelled are not propagated. The released template arrives as an update and is matched again.
-            let (scope, id) = (claim.scope(), claim.policy_id.as_str());
-            self.release(&binding::key(Template(tree)), &key.resource, &key.key, scope, id).await?;
-            return Ok(Next::Done);
-        };
-        if selection::strongest(&policy.spec.resource_selectors, Template(tree)).is_none() {
-            // The template in that version has the binding.
-            return Ok(Next::Done);
+            None | Some((Selected::No, _)) => {
+                let (scope, id) = (claim.scope(), claim.policy_id.as_str());
+                self.release(&binding::key(Template(tree)), &key.resource, &key.key, scope, id).await?;
+                Ok(Next::Done)
+            }
         }
-        self.check_dependent_overrides(&policy)?;
-        self.apply(key, object, tree, &policy, is_found).await
+    }
+
+    fn selected(&self, of: &ApiResource, template: Template<'_>, policy: &Policy) -> Selected {
+        if selection::strongest(&policy.spec.resource_selectors, template).is_some() {
+            return Selected::Here;
+        }
+        match self.is_selected_in_another_version(of, template, policy) {
+            true => Selected::InAnotherVersion,
+            false => Selected::No,
+        }
     }
 
     /// Whether a policy selects the template in another version, in which it is watched too.
