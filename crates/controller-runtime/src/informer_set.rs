@@ -60,7 +60,7 @@ impl InformerSet {
         self.started(resource, selection, None)
     }
 
-    /// The informer, which is started if there is none. A `follower` of all its successors is not subscribed yet.
+    /// The informer, started on first use. A `follower` of all its successors is not subscribed yet.
     fn started(&self, resource: &ApiResource, selection: Selection, follower: Option<Follower>) -> Informer {
         let all = selection == Selection::default();
         let mut informers = self.0.informers.lock();

@@ -393,9 +393,7 @@ fn other_owner(context: &Context, binding: &Binding, work: &Work) -> Option<Bind
     let is_own = |existing: &Object| existing.label(label) == Some(id);
     let existing = context.written_works.get(&work.key()).filter(|it| !it.is_deleting() && !is_own(it))?;
     Scope::ALL.into_iter().find_map(|scope| {
-        let name = existing.annotation(scope.binding_name_annotation())?;
-        let namespace = scope.binding_namespace_annotation().and_then(|key| existing.annotation(key));
-        let key = BindingKey::namespaced(namespace.unwrap_or_default(), name);
+        let key = templates::binding_of(&existing, scope)?;
         let other = context.bindings(scope).cache().get(&key).filter(|other| !other.is_deleting())?;
         let id = existing.label(scope.binding_id_label());
         (key != binding.key() && id.is_some() && other.label(scope.binding_id_label()) == id).then_some(key)

@@ -14,9 +14,9 @@ use karmada_api::identity::{BindingKey, ClusterName, WorkKey};
 use karmada_api::scope::{Binding, Scope};
 use parking_lot::Mutex;
 
-use crate::Context;
 use crate::error::Result;
 use crate::stores::Store;
+use crate::{Context, templates};
 
 /// A Work that has failed for this long is worth a line: its namespace, or the definition of its kind, often follows it
 /// within a moment.
@@ -122,15 +122,7 @@ impl Journal {
 }
 
 fn binding_of(work: &Object) -> Option<String> {
-    let of = |scope: Scope| {
-        let name = work.annotation(scope.binding_name_annotation())?;
-        let namespace = scope.binding_namespace_annotation().and_then(|key| work.annotation(key));
-        Some(match namespace {
-            Some(namespace) => format!("{namespace}/{name}"),
-            None => name,
-        })
-    };
-    Scope::ALL.into_iter().find_map(of)
+    Scope::ALL.into_iter().find_map(|scope| templates::binding_of(work, scope)).map(|key| key.to_string())
 }
 
 /// Logs clusters that join, leave, and change their readiness. `clusters` follows the same informer, and was first.

@@ -5,7 +5,7 @@ use karmada_api::identity::{BindingKey, WorkKey};
 use karmada_api::policy::v1alpha1::PurgeMode;
 use karmada_api::scope::{Binding, Scope};
 
-use crate::Context;
+use crate::{Context, templates};
 
 /// The binding that dispatches nothing until this Work is gone: its copy is purged with mode `Directly`. Upstream polls. A
 /// deleted Work that its binding requires is not rendered again by this, as upstream: `unregister` deletes Works before
@@ -14,9 +14,7 @@ pub(crate) fn binding_of(context: &Context, work: &Object) -> Option<BindingKey>
     let at = WorkKey::of(work)?;
     Scope::ALL.into_iter().find_map(|scope| {
         let id = work.label(scope.binding_id_label())?;
-        let name = work.annotation(scope.binding_name_annotation())?;
-        let namespace = scope.binding_namespace_annotation().and_then(|key| work.annotation(key));
-        let key = BindingKey::namespaced(namespace.unwrap_or_default(), name);
+        let key = templates::binding_of(work, scope)?;
         let object = context.bindings(scope).cache().get(&key)?;
         if object.is_deleting() || object.label(scope.binding_id_label()) != Some(id) {
             return None;

@@ -1,9 +1,10 @@
-//! Finding the template a binding is about.
+//! Finding the template of a binding, and the binding of a Work.
 
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, raw_json};
 use client::MapError;
+use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ObjectReference;
 use propagation::claim;
@@ -29,6 +30,13 @@ pub(crate) fn reference_in(binding: &Object) -> Option<ObjectReference> {
     let spec = binding.member("spec")?;
     let resource = raw_json::member(&spec, "resource")?;
     serde_json::from_slice(&spec.slice(resource)).ok()
+}
+
+/// The binding that a Work names, if it is of this scope.
+pub(crate) fn binding_of(work: &Object, scope: Scope) -> Option<BindingKey> {
+    let name = work.annotation(scope.binding_name_annotation())?;
+    let namespace = scope.binding_namespace_annotation().and_then(|key| work.annotation(key));
+    Some(BindingKey::namespaced(namespace.unwrap_or_default(), name))
 }
 
 /// From the cache, or from the server if the cache lacks it: a cache may be behind, and absence has consequences.
