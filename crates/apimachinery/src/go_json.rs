@@ -5,7 +5,7 @@ mod numbers;
 
 use serde_json::Value;
 
-pub use numbers::{json_number, shortest, whole, yaml_number};
+pub use numbers::{json_number, shortest, shortest_f32, whole, yaml_number};
 
 /// Go refuses deeper documents with a special message.
 const MAX_DEPTH: usize = 10_000;

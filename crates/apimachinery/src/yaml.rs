@@ -1,23 +1,16 @@
 //! YAML as kubectl and the API server read and print it: YAML 1.1 scalars in, goyaml's layout out.
 
 mod print;
-mod repeated;
+mod read;
 mod scalar;
 
-use crate::go_json;
 use serde_json::Value;
-use serde_saphyr::{Budget, DuplicateKeyPolicy, Options};
+
+use crate::go_json;
+use scalar::Booleans;
 
 pub use print::to_string;
 
-/// Containers in containers. The deepest known manifests (generated CRDs) have about forty, and the decoder takes some
-/// 10 KB of stack for each level, of the 2 MiB that a thread has. JSON, which has its own decoder, may nest 128 deep.
-const MAX_DEPTH: usize = 64;
-/// A body is at most 3 MiB, and the smallest node takes two bytes of it.
-const MAX_NODES: usize = 1_500_000;
-/// The number of nodes that aliases may add: sufficient for any hand-written manifest, harmless for the memory (about
-/// 10 MB).
-const MAX_REPLAYED: usize = 100_000;
 /// Documents in one stream; a file of manifests rarely has a hundred.
 const MAX_DOCUMENTS: usize = 10_000;
 
@@ -27,33 +20,12 @@ pub enum YamlError {
     /// The YAML is malformed, or has constructs without a JSON equivalent.
     #[error("error converting YAML to JSON: yaml: {0}")]
     Syntax(String),
+    /// A key or number that JSON does not have.
+    #[error("error converting YAML to JSON: {0}")]
+    NotJson(String),
     /// A limit on streams was exceeded.
     #[error("the stream has more than {MAX_DOCUMENTS} YAML documents")]
     TooManyDocuments,
-}
-
-fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
-    let mut budget = Budget::default();
-    budget.max_depth = MAX_DEPTH;
-    budget.flow_nesting_limit = MAX_DEPTH;
-    budget.max_nodes = MAX_NODES;
-    budget.max_events = 2 * MAX_NODES;
-    budget.max_aliases = 10_000;
-    budget.max_anchors = 10_000;
-    // JSON keys may be longer than YAML's limit for simple keys, and JSON is valid YAML.
-    budget.simple_key_max_lookahead = 64 * 1024;
-    let mut options = serde_saphyr::options! {
-        budget: Some(budget),
-        duplicate_keys: duplicate_keys,
-        legacy_octal_numbers: true,
-        with_snippet: false,
-    };
-    options.alias_limits.max_total_replayed_events = MAX_REPLAYED;
-    options
-}
-
-fn syntax(error: &serde_saphyr::Error) -> YamlError {
-    YamlError::Syntax(error.to_string())
 }
 
 /// Most "YAML" on the wire is JSON, which reads ten times as fast as such.
@@ -80,8 +52,7 @@ pub fn to_json_value(document: &[u8]) -> Result<Value, YamlError> {
     {
         return Ok(value);
     }
-    let text = std::str::from_utf8(document).map_err(|e| YamlError::Syntax(e.to_string()))?;
-    read(text)
+    read(utf8(document)?, Booleans::Yaml11).map(|document| document.value)
 }
 
 /// [`to_json_value`] with warnings for duplicate keys in YAML's words: `line 7: key "k" already set in map`.
@@ -94,30 +65,31 @@ pub fn to_json_value_warned(document: &[u8]) -> Result<(Value, Vec<String>), Yam
     {
         return Ok((value, Vec::new()));
     }
-    let value = to_json_value(document)?;
-    let text = std::str::from_utf8(document).map_err(|e| YamlError::Syntax(e.to_string()))?;
-    // Most documents have no duplicates, which is cheaper to detect than the position of each key.
-    let strict = serde_saphyr::from_str_with_options::<IgnoredMap>(text, options(DuplicateKeyPolicy::Error));
-    Ok((value, if strict.is_err() { repeated::keys(text) } else { Vec::new() }))
+    read(utf8(document)?, Booleans::Yaml11).map(|document| (document.value, document.repeated))
 }
 
-/// Visits all values, so that duplicates at any depth are detected.
-struct IgnoredMap;
-
-impl<'de> serde::Deserialize<'de> for IgnoredMap {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(|_| Self)
+/// Reads one document as kustomize does: `yes`, `on` and `y` are strings, as in YAML 1.2, and a duplicate key is an
+/// error. An empty document is null.
+///
+/// # Errors
+/// `Syntax` when the document is not YAML, or repeats a key.
+pub fn to_json_value_for_kustomize(text: &str) -> Result<Value, YamlError> {
+    let mut document = read(text, Booleans::Yaml12)?;
+    match document.repeated.is_empty() {
+        true => Ok(document.value),
+        false => Err(YamlError::Syntax(document.repeated.swap_remove(0))),
     }
 }
 
-fn read(text: &str) -> Result<Value, YamlError> {
+fn utf8(document: &[u8]) -> Result<&str, YamlError> {
+    std::str::from_utf8(document).map_err(|error| YamlError::Syntax(error.to_string()))
+}
+
+fn read(text: &str, booleans: Booleans) -> Result<read::Document, YamlError> {
     if is_blank(text) {
-        return Ok(Value::Null);
+        return Ok(read::Document { value: Value::Null, repeated: Vec::new() });
     }
-    let mut value: Value = serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::LastWins))
-        .map_err(|error| syntax(&error))?;
-    whole_floats(&mut value);
-    Ok(value)
+    read::document(text, booleans)
 }
 
 fn is_blank(text: &str) -> bool {
@@ -128,11 +100,12 @@ fn is_blank(text: &str) -> bool {
     })
 }
 
-/// Replaces floats without a fraction by integers, because Go sends `1000.0` to a server as `1000`.
+/// Replaces floats without a fraction by integers, because Go sends `1000.0` to a server as `1000`. What does not fit
+/// into 64 bits with a sign stays a float, as when Go reads it again.
 pub fn whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            if let Some(whole) = number.as_f64().and_then(go_json::whole) {
+            if let Some(whole) = number.as_f64().and_then(go_json::whole).filter(serde_json::Number::is_i64) {
                 *value = Value::Number(whole);
             }
         }
@@ -175,14 +148,13 @@ pub fn documents_before_error(stream: &[u8]) -> (Vec<Value>, Option<YamlError>) 
 }
 
 fn add_documents(stream: &[u8], values: &mut Vec<Value>) -> Result<(), YamlError> {
-    let text = std::str::from_utf8(stream).map_err(|e| YamlError::Syntax(e.to_string()))?;
-    let parts = split(text);
+    let parts = split(utf8(stream)?);
     if parts.len() > MAX_DOCUMENTS {
         return Err(YamlError::TooManyDocuments);
     }
     for part in parts {
         let rest = if looks_like_json(part.as_bytes()) { add_json(part, values) } else { part };
-        values.extend(Some(read(rest)?).filter(|value| !value.is_null()));
+        values.extend(Some(read(rest, Booleans::Yaml11)?.value).filter(|value| !value.is_null()));
     }
     Ok(())
 }

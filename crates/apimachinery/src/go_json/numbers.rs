@@ -34,8 +34,13 @@ pub fn shortest(float: f64) -> String {
     if float == 0.0 || (1e-4..1e6).contains(&float.abs()) { float.to_string() } else { exponential(float, 2) }
 }
 
+/// [`shortest`] of a number in 32 bits.
+pub fn shortest_f32(float: f32) -> String {
+    if float == 0.0 || (1e-4..1e6).contains(&float.abs()) { float.to_string() } else { exponential(float, 2) }
+}
+
 /// `digits` is the least number of digits of the exponent.
-fn exponential(float: f64, digits: usize) -> String {
+fn exponential(float: impl std::fmt::LowerExp, digits: usize) -> String {
     let text = format!("{float:e}");
     let Some((mantissa, exponent)) = text.split_once('e') else { return text };
     let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));

@@ -10,6 +10,8 @@ use crate::go_json::yaml_number;
 /// Column after which goyaml breaks a line at the next blank.
 const WIDTH: usize = 80;
 const STEP: usize = 2;
+/// The longest key in bytes that goyaml writes without a `?`.
+const MAX_SIMPLE_KEY: usize = 128;
 
 /// The document with a newline at its end. Keys are sorted as goyaml sorts them: digits by their number.
 pub fn to_string(value: &Value) -> String {
@@ -23,6 +25,11 @@ pub fn to_string(value: &Value) -> String {
         }
     }
     printer.text
+}
+
+/// Whether a key needs no `?` before it: it has one line, which is short.
+fn is_simple(key: &str) -> bool {
+    key.len() <= MAX_SIMPLE_KEY && !key.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'])
 }
 
 struct Printer {
@@ -41,6 +48,15 @@ impl Printer {
         for (position, (key, value)) in entries.into_iter().enumerate() {
             if position > 0 {
                 self.indent(indent);
+            }
+            if !is_simple(key) {
+                self.text.push_str("? ");
+                self.string(key, indent + STEP);
+                self.text.push('\n');
+                self.indent(indent);
+                self.text.push_str(": ");
+                self.item(value, indent + STEP);
+                continue;
             }
             self.key(key);
             self.text.push(':');
@@ -71,13 +87,18 @@ impl Printer {
                 self.indent(indent);
             }
             self.text.push_str("- ");
-            match item {
-                Value::Object(map) if !map.is_empty() => self.map(map, indent + STEP),
-                Value::Array(items) if !items.is_empty() => self.list(items, indent + STEP),
-                scalar => {
-                    self.scalar(scalar, indent + STEP);
-                    self.text.push('\n');
-                }
+            self.item(item, indent + STEP);
+        }
+    }
+
+    /// What follows an indicator (`-`, `:`) in its line.
+    fn item(&mut self, item: &Value, indent: usize) {
+        match item {
+            Value::Object(map) if !map.is_empty() => self.map(map, indent),
+            Value::Array(items) if !items.is_empty() => self.list(items, indent),
+            scalar => {
+                self.scalar(scalar, indent);
+                self.text.push('\n');
             }
         }
     }
@@ -95,7 +116,7 @@ impl Printer {
 
     fn key(&mut self, key: &str) {
         let shape = Shape::of(key);
-        if key.contains('\n') || is_merge(key) || !reads_as_string(key) || !shape.single_quotes {
+        if is_merge(key) || !reads_as_string(key) || !shape.single_quotes {
             self.double_quoted(key, None);
         } else if shape.plain {
             self.text.push_str(key);
@@ -140,10 +161,15 @@ impl Printer {
                 column = indent;
             } else {
                 match escape(c) {
-                    Some(escaped) => self.text.push_str(escaped),
-                    None => self.text.push(c),
+                    Some(escaped) => {
+                        self.text.push_str(escaped);
+                        column += escaped.len();
+                    }
+                    None => {
+                        self.text.push(c);
+                        column += 1;
+                    }
                 }
-                column += 1;
             }
             after_blank = c == ' ';
             first = false;
@@ -222,7 +248,6 @@ fn escape(c: char, out: &mut String) {
         '"' => "\\\"",
         '\\' => "\\\\",
         '\u{85}' => "\\N",
-        '\u{a0}' => "\\_",
         '\u{2028}' => "\\L",
         '\u{2029}' => "\\P",
         _ if is_printable(c) => {

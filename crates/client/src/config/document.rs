@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use apimachinery::yaml;
 use serde::{Deserialize, Deserializer};
 
 /// A text that debug output omits.
@@ -147,7 +148,6 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D)
 pub(crate) enum DocumentError {
     #[error("{0}")]
     Unreadable(#[source] std::io::Error),
-    /// The first line of the parser's message: the excerpt below it could contain a key.
     #[error("{0}")]
     Malformed(String),
 }
@@ -165,12 +165,12 @@ impl Document {
 
     /// Parses YAML; several documents are merged.
     pub(crate) fn parse(text: &str) -> Result<Self, DocumentError> {
-        let documents: Vec<Self> = serde_saphyr::from_multiple(text).map_err(|error| {
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            DocumentError::Malformed(first.strip_prefix("error: ").unwrap_or(first).to_owned())
-        })?;
-        Ok(documents.into_iter().fold(Self::default(), Self::merge))
+        let documents =
+            yaml::documents(text.as_bytes()).map_err(|error| DocumentError::Malformed(error.to_string()))?;
+        documents.into_iter().try_fold(Self::default(), |all, document| {
+            let next = Self::deserialize(document).map_err(|error| DocumentError::Malformed(error.to_string()))?;
+            Ok(all.merge(next))
+        })
     }
 
     /// Adds what `next` has under other names.

@@ -4,6 +4,7 @@
 use std::io::IsTerminal as _;
 use std::process::Stdio;
 
+use apimachinery::yaml;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -123,12 +124,9 @@ impl Plugin {
 }
 
 fn issued(version: &str, stdout: &[u8]) -> Result<Issued, PluginError> {
-    // client-go reads YAML, too. Only the first line of the message: the excerpt below it could contain a token.
-    let credential: Credential = serde_saphyr::from_slice(stdout).map_err(|error| {
-        PluginError::Decode(
-            error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
-        )
-    })?;
+    // client-go reads YAML, too.
+    let document = yaml::to_json_value(stdout).map_err(|error| PluginError::Decode(error.to_string()))?;
+    let credential = Credential::deserialize(document).map_err(|error| PluginError::Decode(error.to_string()))?;
     let returned = credential.api_version.unwrap_or_default();
     if returned != version {
         return Err(PluginError::OtherVersion { configured: version.to_owned(), returned });

@@ -121,17 +121,7 @@ pub fn documents(stream: &[u8]) -> Result<Vec<Value>, String> {
             values.extend(yaml::documents(part.as_bytes()).map_err(|error| error.to_string())?);
             continue;
         }
-        if part.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "...") {
-            continue;
-        }
-        let options = serde_saphyr::options! {
-            duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
-            legacy_octal_numbers: true,
-            strict_booleans: true,
-            with_snippet: false,
-        };
-        let mut value: Value = serde_saphyr::from_str_with_options(part, options).map_err(|error| error.to_string())?;
-        yaml::whole_floats(&mut value);
+        let value = yaml::to_json_value_for_kustomize(part).map_err(|error| error.to_string())?;
         values.extend(Some(value).filter(|value| !value.is_null()));
     }
     Ok(values)
