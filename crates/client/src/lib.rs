@@ -52,7 +52,7 @@ pub use limits::{RequestCount, TokenBucket};
 pub use mapper::{MapError, Mapper};
 pub use observer::{Exchange, Observer};
 pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions, WatchOptions, WriteOptions};
-pub use remote::{ClientIdentity, Dial, Egress, Endpoint, Stream, Switch, authority};
+pub use remote::{ClientIdentity, Dial, Egress, Endpoint, Stream, Switch, authority, check_key_pair};
 pub use together::Write;
 use tower::ServiceExt;
 use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};

@@ -28,6 +28,7 @@ use crate::{Client, Error, Result, Transport};
 
 pub use switch::Switch;
 pub use through::{Dial, Egress, Stream, authority};
+pub use tls::check_key_pair;
 
 pub(crate) type Service = tower::util::BoxCloneSyncService<Request, Response, BoxError>;
 

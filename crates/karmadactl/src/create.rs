@@ -1,4 +1,12 @@
-//! `create`: objects of manifests that do not exist yet.
+//! `create`: objects of manifests that do not exist yet, and objects of built-in kinds from flags.
+
+mod access;
+mod data;
+mod kinds;
+mod limits;
+mod network;
+mod token;
+mod workloads;
 
 use clap::Args;
 use futures::future::BoxFuture;
@@ -15,6 +23,8 @@ use crate::{Context, edit};
 
 #[derive(Args)]
 pub struct CreateArgs {
+    #[command(subcommand)]
+    kind: Option<kinds::Kind>,
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
@@ -50,6 +60,9 @@ pub struct CreateArgs {
 
 pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
+        if let Some(kind) = &args.kind {
+            return kinds::run(context, kind).await;
+        }
         let dry_run = DryRun::parse(&args.dry_run)?;
         args.files.required()?;
         if !args.raw.is_empty() {

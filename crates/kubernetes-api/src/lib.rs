@@ -22,3 +22,4 @@ mod warnings;
 
 pub use resources::{field_text, resources, scale};
 pub use types::{schema_for, schemas};
+pub use validation::{is_config_key, is_port_name};

@@ -49,6 +49,7 @@ mod workloads;
 pub(crate) use addresses::{masked, parse as parse_range};
 pub(crate) use annotations::APPARMOR;
 use at::At;
+pub use checks::{is_config_key, is_port_name};
 use table::{Node, Rule, UpdateOrder};
 
 type Object = Map<String, Value>;

@@ -55,6 +55,26 @@ pub(super) fn certified_key(certificate: &[u8], key: &[u8]) -> std::result::Resu
     CertifiedKey::from_der(chain, key, &provider()).map_err(|error| format!("client certificate: {error}").into())
 }
 
+/// Whether the key belongs to the certificate, both in PEM.
+///
+/// # Errors
+/// What is wrong with either, in the words of Go's `X509KeyPair`.
+pub fn check_key_pair(certificate: &[u8], key: &[u8]) -> std::result::Result<(), String> {
+    let is_pem = |text: &[u8]| text.windows(10).any(|window| window == b"-----BEGIN");
+    if !is_pem(certificate) {
+        return Err("failed to find any PEM data in certificate input".to_owned());
+    }
+    if !is_pem(key) {
+        return Err("failed to find any PEM data in key input".to_owned());
+    }
+    let (chain, key) = parsed(certificate, key)?;
+    match CertifiedKey::from_der(chain, key, &provider()) {
+        Ok(_) => Ok(()),
+        Err(rustls::Error::InconsistentKeys(_)) => Err("private key does not match public key".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 type Parsed = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn parsed(certificate: &[u8], key: &[u8]) -> std::result::Result<Parsed, String> {

@@ -115,13 +115,14 @@ const DIFFERENT: &[&str] = &[
     "apply -f D/a.yaml --dry-run=client -o yaml",
 ];
 
-async fn run(fleet: &Fleet, mut command: Command, namespace: &str, line: &str, directory: &Path) -> String {
+/// The output and exit code of a command line in a namespace, without what differs by intention.
+pub async fn run(fleet: &Fleet, mut command: Command, namespace: &str, line: &str, directory: &Path) -> String {
     let here = directory.to_string_lossy().into_owned();
     let words = line.split(' ').map(|word| word.replace("D/", &format!("{here}/")).replace('~', " "));
-    command.args(words);
     if !line.starts_with("api-versions") {
         command.args(["-n", namespace]);
     }
+    command.args(words);
     let ran: Ran = fleet.run(command).await;
     let text = format!("{}{}rc={}\n", ran.out, ran.err, ran.code.unwrap_or(-1));
     // Their names differ, and so do the hints about usage.

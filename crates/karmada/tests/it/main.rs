@@ -36,6 +36,7 @@ mod journeys_services;
 mod karmada_kinds;
 mod karmadactl_apply;
 mod karmadactl_commands;
+mod karmadactl_create;
 mod karmadactl_describe;
 mod karmadactl_desk;
 mod karmadactl_doctor;

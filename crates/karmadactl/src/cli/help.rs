@@ -12,11 +12,12 @@ const WIDTH: usize = 110;
 
 /// `karmadactl --help`.
 pub fn root(program: &str, tree: &Command) -> String {
-    let width = pages::all().map(|page| page.command.len()).max().unwrap_or_default();
+    let listed = || pages::all().filter(|page| !page.command.contains(' '));
+    let width = listed().map(|page| page.command.len()).max().unwrap_or_default();
     let mut text = format!("{}\n", about(tree));
     for group in Group::LISTED {
         let _ = write!(text, "\n{}\n", group.title());
-        for page in pages::all().filter(|page| page.group == group && !page.command.contains(' ')) {
+        for page in listed().filter(|page| page.group == group) {
             let about = tree.find_subcommand(page.command).map(about).unwrap_or_default();
             let _ = writeln!(text, "  {:width$}   {about}", page.command);
         }
@@ -43,8 +44,9 @@ pub fn command(program: &str, name: &str, command: &Command) -> String {
     let _ = write!(text, "\nExamples:\n{}", examples(program, page, "  "));
     let below: Vec<&Command> = command.get_subcommands().collect();
     if !below.is_empty() {
+        let width = below.iter().map(|it| it.get_name().len()).max().unwrap_or_default().max(11);
         text.push_str("\nAvailable Commands:\n");
-        below.iter().for_each(|it| text.push_str(&format!("  {:11} {}\n", it.get_name(), about(it))));
+        below.iter().for_each(|it| text.push_str(&format!("  {:width$} {}\n", it.get_name(), about(it))));
     }
     let flags: Vec<&Arg> = own_flags(command);
     if !flags.is_empty() {

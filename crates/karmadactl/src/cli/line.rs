@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, FromArgMatches};
 
+use super::help::own_flags;
 use super::{Cli, help, pages, refusal};
 
 /// The request of a command line.
@@ -22,14 +23,21 @@ pub enum Request {
 /// Parses a command line; `program` is the name by which the user calls it.
 pub fn read(program: &str, args: Vec<OsString>) -> Request {
     let tree = tree();
-    let mut args = command_first(args, 1);
+    let mut args = command_first(args);
     if args.get(1).is_some_and(|word| word == "--version") {
         args[1] = "version".into();
     }
     // `help COMMAND` is `COMMAND --help`.
     if args.get(1).is_some_and(|word| word == "help") {
         args.remove(1);
-        args.truncate(2);
+        // Words behind the command are not read.
+        let mut known = Some(&tree);
+        let below = args.iter().skip(1).take_while(|word| {
+            known = known.and_then(|command| command.find_subcommand(word));
+            known.is_some()
+        });
+        let words = 1 + below.count().max(1);
+        args.truncate(words);
         args.push("--help".into());
     }
     let word = args.get(1).map(|word| word.to_string_lossy().into_owned()).filter(|word| !word.starts_with('-'));
@@ -49,18 +57,24 @@ pub fn read(program: &str, args: Vec<OsString>) -> Request {
         return Request::Refuse(refusal::unknown_command(program, &tree, &name));
     };
     let mut name = command.get_name().to_owned();
-    if command.has_subcommands() {
-        args = command_first(args, 2);
-        match args.get(2).map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')) {
-            None => return Request::Print(help::command(program, &name, command)),
-            Some(word) => match command.find_subcommand(&*word) {
-                Some(below) => {
-                    command = below;
-                    name = format!("{name} {}", below.get_name());
-                }
-                None => return Request::Refuse(refusal::unknown_command(&format!("{program} {name}"), command, &word)),
-            },
-        }
+    let mut depth = 2;
+    while command.has_subcommands() {
+        // One that also does something itself, such as `create -f`.
+        let is_optional = !own_flags(command).is_empty();
+        let Some(at) = next_word(&args, depth, &tree, command) else {
+            if is_optional {
+                break;
+            }
+            return Request::Print(help::command(program, &name, command));
+        };
+        let word = args[at].to_string_lossy().into_owned();
+        let Some(below) = command.find_subcommand(&word) else {
+            return Request::Refuse(refusal::unknown_command(&format!("{program} {name}"), command, &word));
+        };
+        args[depth..=at].rotate_right(1);
+        command = below;
+        name = format!("{name} {}", below.get_name());
+        depth += 1;
     }
     let args = dashed(args, &tree, command);
     match tree.clone().try_get_matches_from(&args).and_then(|matches| Cli::from_arg_matches(&matches)) {
@@ -70,7 +84,29 @@ pub fn read(program: &str, args: Vec<OsString>) -> Request {
     }
 }
 
-/// The command of a page, whose name may have two words.
+/// The place of the first word from `from` on that is neither a flag nor its value. Flags of the command are known; of
+/// others, which a command below may have, long ones without `=` and all short ones are assumed to take a value, as
+/// cobra does.
+fn next_word(args: &[OsString], from: usize, tree: &clap::Command, command: &clap::Command) -> Option<usize> {
+    let find =
+        |is_it: &dyn Fn(&clap::Arg) -> bool| command.get_arguments().chain(tree.get_arguments()).find(|arg| is_it(arg));
+    let mut at = from;
+    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
+        if matches!(word, "--" | "-h" | "--help") {
+            return None;
+        }
+        let known = match (word.strip_prefix("--"), word.strip_prefix('-')) {
+            (Some(long), _) => find(&|arg| arg.get_long() == Some(&long.replace('_', "-"))),
+            (None, Some(short)) => short.chars().last().and_then(|last| find(&|arg| arg.get_short() == Some(last))),
+            (None, None) => return Some(at),
+        };
+        let is_alone = !word.contains('=') && (word.starts_with("--") || word.len() == 2);
+        at += if is_alone && known.is_none_or(takes_next) { 2 } else { 1 };
+    }
+    None
+}
+
+/// The command of a page, whose name may have several words.
 pub fn find<'t>(tree: &'t clap::Command, name: &str) -> Option<&'t clap::Command> {
     name.split(' ').try_fold(tree, |command, word| command.find_subcommand(word))
 }
@@ -101,7 +137,7 @@ pub fn tree() -> clap::Command {
             }
             _ => arg,
         };
-        // As deep as the tree of commands, which is two.
+        // As deep as the tree of commands, which is three.
         command.mut_args(with_value).mut_subcommands(with_values)
     }
     with_values(Cli::command())
@@ -109,8 +145,9 @@ pub fn tree() -> clap::Command {
 
 /// Moves the command before its leading flags, because users of kubectl write `karmadactl -n web get pods`. Whether a
 /// flag takes the next word as its value is unknown before the command is; as cobra does, long flags without `=` and
-/// all short flags are assumed to take one. `first` is the command's place: 1, or 2 below a command.
-pub fn command_first(mut args: Vec<OsString>, first: usize) -> Vec<OsString> {
+/// all short flags are assumed to take one.
+pub fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let first = 1;
     let mut at = first;
     while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
         if !word.starts_with('-') {

@@ -3,6 +3,7 @@
 mod advanced;
 mod basic;
 mod clusters;
+mod create;
 mod others;
 mod troubleshooting;
 
@@ -61,7 +62,9 @@ pub struct Page {
 
 /// Every page, in the order of the root help.
 pub fn all() -> impl Iterator<Item = &'static Page> {
-    [basic::PAGES, clusters::PAGES, troubleshooting::PAGES, advanced::PAGES, others::PAGES].into_iter().flatten()
+    [basic::PAGES, create::PAGES, clusters::PAGES, troubleshooting::PAGES, advanced::PAGES, others::PAGES]
+        .into_iter()
+        .flatten()
 }
 
 /// The page of a command; every command of the tree has one, which a test checks.

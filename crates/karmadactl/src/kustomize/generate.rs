@@ -187,7 +187,7 @@ fn escaped(content: &Value) -> String {
     escapes.iter().fold(content.to_string(), |text, (from, to)| text.replace(from, to))
 }
 
-/// Ten characters of the hash of the content, chosen so that they form no words. The name is not part of the content.
+/// The hash of the content. The name is not part of it.
 fn hash(object: &Value) -> String {
     let is_secret = object["kind"] == "Secret";
     let or = |value: &Value, absent: Value| if value.is_null() { absent } else { value.clone() };
@@ -199,7 +199,12 @@ fn hash(object: &Value) -> String {
     } else if object["binaryData"].is_object() {
         content["binaryData"] = object["binaryData"].clone();
     }
-    let digest = hex::encode(Sha256::digest(escaped(&content)));
+    content_hash(&content)
+}
+
+/// The hash of a content, in ten characters that form no words.
+pub fn content_hash(content: &Value) -> String {
+    let digest = hex::encode(Sha256::digest(escaped(content)));
     let sign = |c: char| match c {
         '0' => 'g',
         '1' => 'h',

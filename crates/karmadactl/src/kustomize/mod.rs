@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use config::Kustomization;
+pub use generate::content_hash;
 pub use read::Reader;
 use resource::Resource;
 

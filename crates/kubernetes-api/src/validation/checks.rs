@@ -289,8 +289,8 @@ pub(super) fn selector(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Port names, by IANA's rules for services.
-pub(super) fn is_port_name(text: &str) -> Vec<String> {
+/// What is wrong with a port's name, by IANA's rules for services.
+pub fn is_port_name(text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut complain = |wrong: bool, text: &str| {
         if wrong {
@@ -314,8 +314,8 @@ fn is_environment_name(text: &str) -> Vec<String> {
     vec![why.to_owned()]
 }
 
-/// Keys of ConfigMaps and Secrets, which become file names.
-pub(super) fn is_config_key(text: &str) -> Vec<String> {
+/// What is wrong with a key of a ConfigMap or Secret, which becomes a file's name.
+pub fn is_config_key(text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if text.len() > names::SUBDOMAIN_MAX {
         complaints.push(format!("must be no more than {} characters", names::SUBDOMAIN_MAX));

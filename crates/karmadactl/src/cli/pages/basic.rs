@@ -53,11 +53,12 @@ pub const PAGES: &[Page] = &[
         command: "create",
         group: Group::Basic,
         arguments: "-f FILENAME",
-        description: "JSON and YAML formats are accepted.",
+        description: "JSON and YAML formats are accepted. With a kind, one object is made from flags, as by kubectl.",
         examples: &[
             ("Create the deployment of a manifest", "karmadactl create -f deployment.yaml"),
             ("Create the objects that another command prints", "karmadactl create -f -"),
             ("Edit the manifest before the object is created", "karmadactl create -f deployment.yaml --edit"),
+            ("Create a deployment without a manifest", "karmadactl create deployment web --image=nginx:1.27"),
         ],
     },
     Page {
