@@ -98,21 +98,32 @@ pub fn claim(service: &MultiClusterService, template: &Value) -> Option<Value> {
 
 /// The release of the Service as a merge patch; `None` if it has no trace of a claim of this MultiClusterService.
 pub fn release(service: &ObjectKey, template: &Value) -> Option<Value> {
-    let text = |field: &str, key: &str| template["metadata"][field][key].as_str().unwrap_or_default();
-    let is_claimed = text("labels", labels::CLAIMED_BY) == labels::BY_MULTI_CLUSTER_SERVICE
+    released(service, template, labels::CLAIMED_BY)
+}
+
+/// The release of the binding as a merge patch; `None` for the binding of a policy or another MultiClusterService. It
+/// stays, like one whose policy is deleted: the Service stays where it is until it is deleted or claimed again.
+pub fn release_binding(service: &ObjectKey, binding: &Value) -> Option<Value> {
+    released(service, binding, labels::BINDING_MANAGED_BY)
+}
+
+fn released(service: &ObjectKey, object: &Value, claimed_by: &str) -> Option<Value> {
+    let text = |field: &str, key: &str| object["metadata"][field][key].as_str().unwrap_or_default();
+    let is_claimed = text("labels", claimed_by) == labels::BY_MULTI_CLUSTER_SERVICE
         && text("annotations", annotations::MULTI_CLUSTER_SERVICE_NAME) == service.name()
         && Some(text("annotations", annotations::MULTI_CLUSTER_SERVICE_NAMESPACE)) == service.namespace();
     if !is_claimed {
         return None;
     }
-    let mut released = template.clone();
+    let mut released = object.clone();
     for (field, key, _) in marks(&MultiClusterService::default()) {
+        let key = if key == labels::CLAIMED_BY { claimed_by } else { key };
         karmada_api::manifest::metadata_map(&mut released, field).remove(key);
     }
-    patch_between(template, &released)
+    patch_between(object, &released)
 }
 
-/// The difference of two states of the Service as a merge patch, with the precondition of the version that was read.
+/// The difference of two states of an object as a merge patch, with the precondition of the version that was read.
 fn patch_between(before: &Value, after: &Value) -> Option<Value> {
     let mut patch = merge_patch::diff(before, after)?;
     patch["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
@@ -162,15 +173,6 @@ pub fn merged(existing: &Binding, desired: Binding) -> Result<Option<Binding>, p
         claim::clean(scope).apply_typed(&mut merged.metadata);
     }
     Ok((merged != *existing).then_some(merged))
-}
-
-/// Whether a binding was created for the MultiClusterService of this name.
-pub fn is_binding_of(binding: &Binding, service: &ObjectKey) -> bool {
-    let metadata = &binding.metadata;
-    let annotation = |key: &str| metadata.annotations.get(key).map(String::as_str);
-    metadata.labels.get(labels::BINDING_MANAGED_BY).is_some_and(|by| by == labels::BY_MULTI_CLUSTER_SERVICE)
-        && annotation(annotations::MULTI_CLUSTER_SERVICE_NAME) == Some(service.name())
-        && annotation(annotations::MULTI_CLUSTER_SERVICE_NAMESPACE) == service.namespace()
 }
 
 /// The name of the Work that a provider has of a MultiClusterService.

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey};
-use client::{DeleteOptions, Patch, PatchOptions};
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::{Patch, PatchOptions};
 use controller_runtime::{Event, EventRecorder, Informer, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::constants::{annotations, events, finalizers, labels};
@@ -14,9 +14,10 @@ use karmada_api::networking::v1alpha1::MultiClusterService;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
 use multicluster::claimed::{self, Range};
+use multicluster::dispatched::Consumer;
 use parking_lot::Mutex;
 use propagation::template::Template;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::collect::selected_by_manifest;
 use super::{WORKERS, certain, clusters, is_outdated, services, slice_works, status, together};
@@ -26,12 +27,15 @@ use crate::{Context, templates};
 
 const NAME: &str = "multiclusterservice-controller";
 
+/// The reason and the message of an event.
+type Report = (&'static str, String);
+
 struct Controller {
     context: Context,
     informer: Informer,
     recorder: EventRecorder,
-    /// The missing clusters that were reported last, by MultiClusterService.
-    missing: Mutex<BTreeMap<ObjectKey, Vec<String>>>,
+    /// What was reported last about the clusters of a MultiClusterService.
+    reported: Mutex<BTreeMap<ObjectKey, Vec<Report>>>,
 }
 
 pub(crate) async fn run(context: Context) {
@@ -50,7 +54,7 @@ pub(crate) async fn run(context: Context) {
     }
     let stop = context.stop.clone();
     let recorder = context.recorder.for_component(NAME);
-    let controller = Arc::new(Controller { context, informer, recorder, missing: Mutex::default() });
+    let controller = Arc::new(Controller { context, informer, recorder, reported: Mutex::default() });
     run_workers(NAME, queue, WORKERS, stop, move |key| {
         let controller = controller.clone();
         async move { controller.reconcile(&key).await }
@@ -111,7 +115,7 @@ fn is_claimed(service: &Object) -> bool {
 impl Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next> {
         let Some(object) = self.informer.cache().get(key) else {
-            self.missing.lock().remove(key);
+            self.reported.lock().remove(key);
             // It was removed without its finalizer, or the cache lags.
             let resource = MultiClusterService::api_resource();
             if certain(&self.context.client, &resource, key).await?.is_none() {
@@ -123,7 +127,8 @@ impl Controller {
         let has_finalizer =
             service.metadata.finalizers.iter().any(|present| present == finalizers::MULTI_CLUSTER_SERVICE);
         if object.is_deleting() {
-            if has_finalizer && self.end(key).await? {
+            if has_finalizer {
+                self.end(key).await?;
                 self.set_finalizer(&object, &service, false).await?;
             }
             return Ok(Next::Done);
@@ -135,7 +140,7 @@ impl Controller {
             self.set_finalizer(&object, &service, true).await?;
         }
         let range = Range::of(&service, &clusters::existing(&self.context));
-        self.report_missing(key, &object, &range);
+        self.report_clusters(key, &object, &range);
         let outcome = self.sync(&object, &service, &range).await;
         if let Err(error) = &outcome
             && is_outdated(error)
@@ -160,11 +165,21 @@ impl Controller {
         }
     }
 
-    fn report_missing(&self, key: &ObjectKey, object: &Arc<Object>, range: &Range) {
-        let before = self.missing.lock().insert(key.clone(), range.missing.clone()).unwrap_or_default();
-        for message in range.missing.iter().filter(|message| !before.contains(message)) {
-            self.recorder.warning(&**object, events::CLUSTER_NOT_FOUND, message.as_str());
+    fn report_clusters(&self, key: &ObjectKey, object: &Arc<Object>, range: &Range) {
+        let missing = range.missing.iter().map(|message| (events::CLUSTER_NOT_FOUND, message.clone()));
+        let incompatible =
+            range.providers.iter().filter(|name| self.is_incompatible(name)).map(|name| {
+                (events::API_INCOMPATIBLE, format!("Provider cluster {name} does not support EndpointSlice"))
+            });
+        let reports: Vec<Report> = missing.chain(incompatible).collect();
+        let before = self.reported.lock().insert(key.clone(), reports.clone()).unwrap_or_default();
+        for (reason, message) in reports.iter().filter(|report| !before.contains(report)) {
+            self.recorder.warning(&**object, reason, message.as_str());
         }
+    }
+
+    fn is_incompatible(&self, cluster: &str) -> bool {
+        clusters::consumer(&self.context, cluster) == Consumer::Incompatible
     }
 
     /// Brings Works, Service and binding up to the MultiClusterService; returns whether anything was written.
@@ -209,7 +224,7 @@ impl Controller {
         }
     }
 
-    /// Writes a Work for each provider, and deletes those of other clusters.
+    /// Writes a Work for each provider that serves EndpointSlices, and deletes those of other clusters.
     async fn write_works(&self, object: &Arc<Object>, service: &MultiClusterService, range: &Range) -> Result<bool> {
         let tree = decoded(object.key(), object.to_value())?;
         let (mut errors, mut wrote) = (Vec::new(), false);
@@ -222,6 +237,7 @@ impl Controller {
             let existing = existing.map(|it| decoded(it.key(), Work::from_object(&it))).transpose()?;
             let desired = claimed::work(service, &tree, &cluster, existing.as_ref());
             let written = match &existing {
+                None if self.is_incompatible(&cluster) => continue,
                 None => slice_works::create(&self.context, &desired).await,
                 Some(existing) if *existing != desired => slice_works::update(&self.context, &desired).await,
                 Some(_) => continue,
@@ -264,35 +280,30 @@ impl Controller {
         together(errors)
     }
 
-    /// Removes all objects created for a MultiClusterService; returns whether none remains. The binding is deleted
-    /// before the Service is released, so that it does not conflict with the binding of a policy.
-    async fn end(&self, key: &ObjectKey) -> Result<bool> {
+    /// Removes the Works of a MultiClusterService, and releases its binding and its Service. The binding is released
+    /// first, so that the claim of a policy finds it released.
+    async fn end(&self, key: &ObjectKey) -> Result<()> {
         self.delete_works(&self.works_beside(key, &BTreeSet::new())?).await?;
         let mut copies = slice_works::dispatched(&self.context, key)?;
         copies.retain(|copy| copy.metadata.deletion_timestamp.is_none());
         self.delete_works(&copies).await?;
         let (resource, binding) = (Binding::api_resource(Scope::Namespaced), claimed::binding_key(key));
-        if let Some(live) = certain(&self.context.client, &resource, &binding).await?
-            && claimed::is_binding_of(&Binding::decode(&live)?, key)
-        {
-            if !live.is_deleting() {
-                let options = DeleteOptions::default().only_uid(live.uid());
-                let deleted = self.context.client.delete(&resource, &binding, &options).await;
-                deleted.during(|| format!("deleting ResourceBinding {binding}"))?;
-            }
-            // Its end leads to the next pass, unless it ended at once.
-            if certain(&self.context.client, &resource, &binding).await?.is_some_and(|it| it.uid() == live.uid()) {
-                return Ok(false);
-            }
-        }
-        let Some(template) = certain(&self.context.client, &services(), key).await? else { return Ok(true) };
-        let tree = decoded(template.key(), template.to_value())?;
-        if let Some(patch) = claimed::release(key, &tree) {
-            let (patch, options) = (Patch::Merge(patch), PatchOptions::default());
-            let released = self.context.client.patch(&services(), key, &patch, &options).await;
-            released.during(|| format!("releasing Service {key}"))?;
-        }
-        Ok(true)
+        self.release(&resource, &binding, |tree| claimed::release_binding(key, tree)).await?;
+        self.release(&services(), key, |tree| claimed::release(key, tree)).await
+    }
+
+    /// Patches an object that exists and is claimed.
+    async fn release(
+        &self,
+        resource: &ApiResource,
+        key: &ObjectKey,
+        patch: impl FnOnce(&Value) -> Option<Value>,
+    ) -> Result<()> {
+        let Some(object) = certain(&self.context.client, resource, key).await? else { return Ok(()) };
+        let tree = decoded(object.key(), object.to_value())?;
+        let Some(patch) = patch(&tree).map(Patch::Merge) else { return Ok(()) };
+        let released = self.context.client.patch(resource, key, &patch, &PatchOptions::default()).await;
+        released.map(drop).during(|| format!("releasing {} {key}", resource.kind))
     }
 
     async fn set_finalizer(&self, object: &Arc<Object>, service: &MultiClusterService, holds: bool) -> Result<()> {

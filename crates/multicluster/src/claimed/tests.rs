@@ -91,7 +91,11 @@ fn the_binding_of_the_service() {
     );
     assert_eq!(shown["spec"]["placement"], json!({"clusterAffinity": {"clusterNames": ["m1", "m2"]}}));
     assert_eq!(shown["spec"]["conflictResolution"], "Overwrite");
-    assert!(is_binding_of(&built, &ObjectKey::namespaced("shop", "web")));
+    let key = ObjectKey::namespaced("shop", "web");
+    let released = release_binding(&key, &shown).expect("a release");
+    assert_eq!(released["metadata"]["labels"]["binding.karmada.io/managed-by"], Value::Null);
+    assert!(!released["metadata"].as_object().expect("a map").contains_key("finalizers"), "{released}");
+    assert_eq!(release_binding(&ObjectKey::namespaced("shop", "other"), &shown), None);
 
     // The scheduler's result stays, and a status of the Service is no change.
     let mut stored = built.clone();
@@ -107,7 +111,7 @@ fn the_binding_of_the_service() {
     let mut policys = stored.clone();
     policys.metadata.labels = [("propagationpolicy.karmada.io/permanent-id".to_owned(), "p".to_owned())].into();
     policys.metadata.annotations = [("propagationpolicy.karmada.io/name".to_owned(), "pp".to_owned())].into();
-    assert!(!is_binding_of(&policys, &ObjectKey::namespaced("shop", "web")));
+    assert_eq!(release_binding(&key, &json!(policys)), None);
     let taken = merged(&policys, binding(&of, Template(&template), &range)).expect("ours").expect("a change");
     assert!(!taken.metadata.labels.contains_key("propagationpolicy.karmada.io/permanent-id"));
     assert!(!taken.metadata.annotations.contains_key("propagationpolicy.karmada.io/name"));

@@ -179,6 +179,71 @@ async fn deletion_leaves_no_objects() {
     plane.shutdown().await;
 }
 
+/// As after the deletion of a policy: the Service stays in its clusters, without the endpoints of other clusters.
+#[tokio::test(start_paused = true)]
+async fn a_service_without_a_policy_stays_in_its_clusters() {
+    let stop = CancellationToken::new();
+    let plane = joined(&["m1", "m2"], &stop).await;
+    service(&plane, "web").await;
+    let (m1, m2) = (plane.member("m1"), plane.member("m2"));
+    endpoints(&plane, "m1", "web-1", "web", &["10.1.0.1"]).await;
+    multi_cluster(&plane, "web", &["m1"], &["m2"]).await;
+    until(&plane, &m2, "web", "m1-web-1=10.1.0.1").await;
+    plane.until("the Service in m1", async || get(&m1, &services(), &key("web")).await).await;
+    delete(&plane.client, &MultiClusterService::api_resource(), "web").await;
+    until(&plane, &m2, "web", "").await;
+    plane
+        .until("the end", async || {
+            plane.get(&MultiClusterService::api_resource(), &key("web")).await.is_none().then_some(())
+        })
+        .await;
+    plane.settle().await;
+    for member in [&m1, &m2] {
+        assert!(get(member, &services(), &key("web")).await.is_some());
+    }
+    let binding = plane.get(&bindings(), &key("web-service")).await.expect("the binding");
+    assert!(!binding.to_string().to_lowercase().contains("multiclusterservice"), "{binding}");
+    // The Service is still propagated: its deletion reaches the members.
+    delete(&plane.client, &services(), "web").await;
+    for member in [&m1, &m2] {
+        plane.until("no Service", async || get(member, &services(), &key("web")).await.is_none().then_some(())).await;
+    }
+    stop.cancel();
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_without_slices_are_reported() {
+    let stop = CancellationToken::new();
+    let plane = joined(&["m1"], &stop).await;
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "old"},
+        "spec": {"syncMode": "Pull"}});
+    plane.create(Cluster::api_resource(), cluster).await;
+    let complete = json!({"status": {"conditions": [
+        {"type": "CompleteAPIEnablements", "status": "True", "reason": "Collected", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    plane.merge(&Cluster::api_resource(), &ObjectKey::cluster("old"), complete, PatchOptions::status()).await;
+    service(&plane, "web").await;
+    endpoints(&plane, "m1", "web-1", "web", &["10.1.0.1"]).await;
+    multi_cluster(&plane, "web", &["m1", "old"], &["m1", "old"]).await;
+    let expected = ["Consumer", "Provider"].map(|role| format!("{role} cluster old does not support EndpointSlice"));
+    plane
+        .until("both events", async || {
+            let events = reasons(&plane, "MultiClusterService").await;
+            (events.get("APIIncompatible") == Some(&BTreeSet::from(expected.clone()))).then_some(())
+        })
+        .await;
+    plane.settle().await;
+    let name = karmada_api::names::work_name("MultiClusterService", "web", "demo");
+    let work = async |namespace: &str| {
+        plane.get(&Work::api_resource(), &ObjectKey::namespaced(namespace, name.as_str())).await
+    };
+    assert!(work("karmada-es-m1").await.is_some());
+    assert!(work("karmada-es-old").await.is_none());
+    stop.cancel();
+    plane.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn unready_clusters_keep_their_slices() {
     let stop = CancellationToken::new();
