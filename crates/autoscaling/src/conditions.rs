@@ -56,19 +56,38 @@ pub enum Obstacle {
     Target(String),
     /// It has no binding.
     Binding(String),
-    /// Its binding has no cluster that is ready.
+    /// Its binding has no cluster.
     Clusters(String),
 }
 
-/// The binding has clusters, and none of them is ready.
-pub const NO_CLUSTERS: &str = "binding has no schedulable clusters";
+/// The binding was not scheduled.
+const NO_CLUSTERS: &str = "binding has no schedulable clusters";
 /// No binding was found.
-pub const NO_BINDING: &str = "length of binding list is zero";
+const NO_BINDING: &str = "length of binding list is zero";
+/// No policy claims the target, which has no labels at all.
+const NO_LABELS: &str = "target resource has no label";
+/// No policy claims the target.
+const NO_POLICY: &str = "no label of policy permanent-id found";
 /// No member responded, or none has replicas.
 pub const NO_REPLICAS: &str =
     "failed to get replicas in any of clusters, possibly because all of clusters are not ready";
 
 impl Obstacle {
+    /// The target has no binding. The message shows whether a policy claims the target.
+    pub fn unbound(has_labels: bool, is_claimed: bool) -> Self {
+        let message = match (has_labels, is_claimed) {
+            (_, true) => NO_BINDING,
+            (true, false) => NO_POLICY,
+            (false, false) => NO_LABELS,
+        };
+        Self::Binding(message.to_owned())
+    }
+
+    /// The binding has no cluster that is ready. `is_scheduled`: it has clusters.
+    pub fn unready(is_scheduled: bool) -> Self {
+        if is_scheduled { Self::Scale(NO_REPLICAS.to_owned()) } else { Self::Clusters(NO_CLUSTERS.to_owned()) }
+    }
+
     /// The condition and the event. Their reasons differ for bindings, as upstream.
     pub fn report(&self) -> (Condition, Notice) {
         let (condition, event, attempt, error) = match self {
@@ -80,7 +99,7 @@ impl Obstacle {
                 ("FailedGetBinding", "FailedGetBindings", "get the binding by scaleTargetRef", error)
             }
             Self::Clusters(error) => {
-                ("FailedGetTargetClusters", "FailedGetTargetClusters", "get the target clusters", error)
+                ("FailedGetTargetClusters", "FailedGetTargetClusters", "get the target clusters from binding", error)
             }
         };
         let message = format!("the HPA controller was unable to {attempt}: {error}");
@@ -150,9 +169,16 @@ mod tests {
 
     #[test]
     fn failures_set_conditions_and_events() {
-        let (condition, event) = Obstacle::Binding(NO_BINDING.to_owned()).report();
+        let (condition, event) = Obstacle::unbound(true, true).report();
         assert_eq!((condition.reason, event.reason), ("FailedGetBinding", "FailedGetBindings"));
         assert_eq!(event.message, "length of binding list is zero");
+        let message = |has_labels| Obstacle::unbound(has_labels, false).report().1.message;
+        assert_eq!(message(true), "no label of policy permanent-id found");
+        assert_eq!(message(false), "target resource has no label");
+        let (condition, _) = Obstacle::unready(false).report();
+        let expected = "the HPA controller was unable to get the target clusters from binding: binding has no schedulable clusters";
+        assert_eq!((condition.reason, condition.message.as_str()), ("FailedGetTargetClusters", expected));
+        assert_eq!(Obstacle::unready(true).report().0.reason, "FailedGetScale");
         let (condition, _) = Obstacle::Scale("no".to_owned()).report();
         assert_eq!(condition.message, "the HPA controller was unable to get the target's current scale: no");
     }

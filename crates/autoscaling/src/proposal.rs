@@ -249,12 +249,11 @@ fn by_target(pods: &[PodValue<'_>], frame: Frame, metric: &Metric) -> Result<Pro
     }
 }
 
-/// Upstream's words before an error of a resource.
+/// Upstream's words before an error of a resource, also if the target is an average value.
 fn in_words(metric: &Metric, error: String) -> String {
-    let what = if metric.target.average_value.is_some() { "usage" } else { "utilization" };
     match &metric.source {
         Source::Resource { name } | Source::ContainerResource { name, .. } => {
-            format!("failed to get {name} {what}: {error}")
+            format!("failed to get {name} utilization: {error}")
         }
         _ => error,
     }
@@ -334,8 +333,8 @@ fn failure(metric: &Metric, error: String) -> Failure {
         Source::Resource { name } => {
             ("FailedGetResourceMetric", format!("failed to get {name} resource metric value: "))
         }
-        Source::ContainerResource { name, .. } => {
-            ("FailedGetContainerResourceMetric", format!("failed to get {name} container metric value: "))
+        Source::ContainerResource { container, .. } => {
+            ("FailedGetContainerResourceMetric", format!("failed to get {container} container metric value: "))
         }
         Source::Pods(_) => ("FailedGetPodsMetric", "failed to get pods metric value: ".to_owned()),
         Source::Object(..) => ("FailedGetObjectMetric", "failed to get object metric value: ".to_owned()),

@@ -199,6 +199,16 @@ fn the_highest_metric_wins_and_failures_block_shrinkage() {
             .expect("an error")
             .starts_with("invalid metrics (1 invalid out of 2), first error is: failed to get gpu")
     );
+    let container = json!({"maxReplicas": 9, "metrics": [{"type": "ContainerResource", "containerResource":
+        {"name": "gpu", "container": "app", "target": {"averageValue": "1"}}}]});
+    let error = of(container, 2, "m1=2: 40 40").error.expect("an error");
+    assert!(
+        error.ends_with(
+            "failed to get app container metric value: failed to get gpu utilization: \
+             unable to get metrics for resource gpu: no metrics returned from resource metrics API"
+        ),
+        "{error}"
+    );
     let blocked = of(two(low, broken), 2, "m1=2: 40 40");
     assert_eq!((blocked.desired, blocked.rescales()), (None, false));
     // The status keeps the previous number.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
-use autoscaling::conditions::{self, Condition, NO_BINDING, NO_CLUSTERS, Notice, Obstacle};
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, Status};
+use autoscaling::conditions::{self, Condition, Notice, Obstacle};
 use autoscaling::history::History;
 use autoscaling::plan::{Input, Plan, decide};
 use autoscaling::spec::{Source, Spec};
@@ -21,8 +21,9 @@ use serde_json::json;
 
 use super::metrics::OfFederated;
 use super::others::Others;
-use super::target::Target;
+use super::target::{Target, locate};
 use crate::error::{During, Error, Result, decoded};
+use crate::member_scaling::is_claimed;
 use crate::{Context, Members, metrics, templates};
 
 /// The name of the controller, and the source of its events.
@@ -182,24 +183,26 @@ impl Controller {
     async fn target(&self, hpa: &FederatedHPA) -> std::result::Result<(Target, Vec<String>), Obstacle> {
         let (context, namespace) = (&self.context, hpa.metadata.namespace.as_str());
         let reference = &hpa.spec.scale_target_ref;
-        let target = Target::read(context, reference, namespace).await.map_err(Obstacle::Scale)?;
-        let object = templates::fetch(context, &target.resource, &target.key).await;
+        let (resource, key) = locate(context, reference, namespace).await.map_err(Obstacle::Target)?;
+        let object = templates::fetch(context, &resource, &key).await;
         let object = object.map_err(|error| Obstacle::Target(error.to_string()))?;
-        let missing = || Obstacle::Target(format!("{} {} is not found", reference.kind, target.key));
-        let object = object.ok_or_else(missing)?;
+        let missing = || Status::not_found(&resource.group, &resource.plural, &reference.name).message;
+        let object = object.ok_or_else(|| Obstacle::Target(missing()))?;
+        let unbound = || Obstacle::unbound(!object.labels().is_empty(), is_claimed(&object));
         let named = ObjectKey::namespaced(namespace, names::binding_name(&reference.kind, &reference.name));
-        let binding = context.bindings(Scope::Namespaced).cache().get(&named);
-        let binding = binding.ok_or_else(|| Obstacle::Binding(NO_BINDING.to_owned()))?;
+        let binding = context.bindings(Scope::Namespaced).cache().get(&named).ok_or_else(unbound)?;
         let binding = Binding::decode(&binding).map_err(|error| Obstacle::Binding(error.to_string()))?;
         if binding.spec.resource.uid != object.uid() {
-            return Err(Obstacle::Binding(NO_BINDING.to_owned()));
+            return Err(unbound());
         }
+        let is_scheduled = !binding.spec.clusters.is_empty();
         let is_ready = |name: &str| context.clusters.get(name).is_some_and(|it| it.is_ready());
         let clusters = binding.spec.clusters.into_iter().map(|target| target.name).filter(|name| is_ready(name));
         let clusters: Vec<String> = clusters.collect();
         if clusters.is_empty() {
-            return Err(Obstacle::Clusters(NO_CLUSTERS.to_owned()));
+            return Err(Obstacle::unready(is_scheduled));
         }
+        let target = Target::of(context, resource, key).await.map_err(Obstacle::Scale)?;
         Ok((target, clusters))
     }
 

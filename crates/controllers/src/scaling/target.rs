@@ -7,6 +7,21 @@ use serde_json::{Value, json};
 
 use crate::Context;
 
+/// The resource and the key of a reference.
+///
+/// # Errors
+/// In words.
+pub(super) async fn locate(
+    context: &Context,
+    reference: &CrossVersionObjectReference,
+    namespace: &str,
+) -> Result<(ApiResource, ObjectKey), String> {
+    let kind = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind);
+    let kind = kind.map_err(|error| error.to_string())?;
+    let resource = context.mapper.resource(&kind).await.map_err(|error| error.to_string())?;
+    Ok((resource, ObjectKey::namespaced(namespace, reference.name.as_str())))
+}
+
 /// An object with the subresource `scale`.
 pub(super) struct Target {
     pub resource: ApiResource,
@@ -25,10 +40,15 @@ impl Target {
         reference: &CrossVersionObjectReference,
         namespace: &str,
     ) -> Result<Self, String> {
-        let kind = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind);
-        let kind = kind.map_err(|error| error.to_string())?;
-        let resource = context.mapper.resource(&kind).await.map_err(|error| error.to_string())?;
-        let key = ObjectKey::namespaced(namespace, reference.name.as_str());
+        let (resource, key) = locate(context, reference, namespace).await?;
+        Self::of(context, resource, key).await
+    }
+
+    /// Reads the scale of an object.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn of(context: &Context, resource: ApiResource, key: ObjectKey) -> Result<Self, String> {
         let scale = readings::scale(&context.client, &resource, &key).await.map_err(|error| error.to_string())?;
         Ok(Self { resource, key, scale })
     }

@@ -118,8 +118,11 @@ async fn failures_of_a_decision_are_reported() {
         let condition = &hpa["status"]["conditions"][0];
         format!("{}={} {}", condition["type"], condition["status"], condition["reason"]).replace('"', "")
     };
-    assert_eq!(able("missing").await, "AbleToScale=False FailedGetScale");
+    assert_eq!(able("missing").await, "AbleToScale=False FailedGetScaleTargetRef");
+    let event = messages_of(&plane, "FailedGetScaleTargetRef", "missing").await;
+    assert_eq!(event, ["deployments.apps \"missing\" not found"]);
     assert_eq!(able("unbound").await, "AbleToScale=False FailedGetBinding");
+    assert_eq!(messages_of(&plane, "FailedGetBindings", "unbound").await, ["target resource has no label"]);
     let revision = async || {
         let hpa = plane.get(&FederatedHPA::api_resource(), &key("unbound")).await.expect("a FederatedHPA");
         hpa["metadata"]["resourceVersion"].clone()

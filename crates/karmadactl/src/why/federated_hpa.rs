@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
 use autoscaling::Settings;
 use autoscaling::conditions::Obstacle;
 use autoscaling::history::History;
@@ -93,17 +93,14 @@ pub async fn read(client: &Client, key: &ObjectKey, now: Timestamp) -> Result<Fa
 
 async fn read_members(client: &Client, facts: &mut Facts) -> Result<(), Obstacle> {
     let (reference, namespace) = (&facts.hpa.spec.scale_target_ref, facts.hpa.metadata.namespace.as_str());
-    let scale = |error: &dyn std::fmt::Display| Obstacle::Scale(error.to_string());
+    let target = |error: &dyn std::fmt::Display| Obstacle::Target(error.to_string());
     let kind = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind);
-    let kind = kind.map_err(|error| scale(&error))?;
+    let kind = kind.map_err(|error| target(&error))?;
     let mapper = Mapper::new(client.clone());
-    let resource = mapper.resource(&kind).await.map_err(|error| scale(&error))?;
+    let resource = mapper.resource(&kind).await.map_err(|error| target(&error))?;
     let key = ObjectKey::namespaced(namespace, reference.name.as_str());
-    let read = readings::scale(client, &resource, &key).await.map_err(|error| scale(&error))?;
-    facts.replicas = i32::try_from(read["spec"]["replicas"].as_i64().unwrap_or(0)).unwrap_or(0);
-    let uid = read["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-    let name = names::binding_name(&reference.kind, &reference.name);
-    let binding = binding(client, namespace, &name, &uid).await?;
+    let template = client.get(&resource, &key).await.map_err(|error| target(&error))?;
+    let binding = binding(client, &names::binding_name(&reference.kind, &reference.name), &template).await?;
     let unknown = |error: Error| Obstacle::Clusters(error.to_string());
     facts.clusters = crate::placement::source::clusters(client).await.map_err(unknown)?;
     let is_ready = |name: &str| facts.clusters.iter().any(|it| it.metadata.name == name && it.is_ready());
@@ -112,8 +109,11 @@ async fn read_members(client: &Client, facts: &mut Facts) -> Result<(), Obstacle
     facts.not_ready = not_ready;
     facts.binding = Some(binding);
     if ready.is_empty() {
-        return Err(Obstacle::Clusters(autoscaling::conditions::NO_CLUSTERS.to_owned()));
+        return Err(Obstacle::unready(!facts.not_ready.is_empty()));
     }
+    let scale = readings::scale(client, &resource, &key).await;
+    let scale = scale.map_err(|error| Obstacle::Scale(error.to_string()))?;
+    facts.replicas = i32::try_from(scale["spec"]["replicas"].as_i64().unwrap_or(0)).unwrap_or(0);
     let direct = Direct::new(Proxied { control: client.clone(), mapper });
     let request = Request { resource: &resource, key: &key, clusters: &ready, spec: &facts.spec };
     facts.members = direct.read(request).await;
@@ -121,14 +121,16 @@ async fn read_members(client: &Client, facts: &mut Facts) -> Result<(), Obstacle
 }
 
 /// The target's binding.
-async fn binding(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<Binding, Obstacle> {
-    let key = ObjectKey::namespaced(namespace, name);
+async fn binding(client: &Client, name: &str, template: &Object) -> Result<Binding, Obstacle> {
+    let key = ObjectKey::namespaced(template.namespace().unwrap_or_default(), name);
     let found = client.get_opt(&Binding::api_resource(Scope::Namespaced), &key).await;
     let found = found.map_err(|error| Obstacle::Binding(error.to_string()))?;
-    let none = || Obstacle::Binding(autoscaling::conditions::NO_BINDING.to_owned());
-    let binding = Binding::decode(&*found.ok_or_else(none)?).map_err(|error| Obstacle::Binding(error.to_string()))?;
-    if binding.spec.resource.uid != uid {
-        return Err(none());
+    let is_claimed = Scope::ALL.into_iter().any(|scope| template.label(scope.policy_id_label()).is_some());
+    let unbound = || Obstacle::unbound(!template.labels().is_empty(), is_claimed);
+    let binding =
+        Binding::decode(&*found.ok_or_else(unbound)?).map_err(|error| Obstacle::Binding(error.to_string()))?;
+    if binding.spec.resource.uid != template.uid() {
+        return Err(unbound());
     }
     Ok(binding)
 }
