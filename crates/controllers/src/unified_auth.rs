@@ -169,8 +169,11 @@ fn allows_proxy(rule: &Value, cluster: &str) -> bool {
 }
 
 fn rules(subjects: &BTreeMap<&'static str, Vec<String>>) -> Vec<Value> {
-    let rule = |(resource, names): (&&str, &Vec<String>)| json!({"apiGroups": [""], "resources": [resource], "verbs": ["impersonate"], "resourceNames": names});
-    subjects.iter().map(rule).collect()
+    let rule = |resource| {
+        let names = subjects.get(resource)?;
+        Some(json!({"apiGroups": [""], "resources": [resource], "verbs": ["impersonate"], "resourceNames": names}))
+    };
+    ["users", "serviceaccounts", "groups"].into_iter().filter_map(rule).collect()
 }
 
 #[cfg(test)]
@@ -192,5 +195,11 @@ mod tests {
         let bindings = [bound("m1", "User", "tom"), bound("all", "Group", "admins"), bound("other", "User", "eve")];
         assert_eq!(json!(subjects(&roles, &bindings, "m1")), json!({"groups": ["admins"], "users": ["tom"]}));
         assert_eq!(json!(subjects(&roles, &bindings, "m2")), json!({"groups": ["admins"]}));
+        // A plane that was upstream's has the rules in this order.
+        let kinds = [bound("all", "Group", "g"), bound("all", "ServiceAccount", "s"), bound("all", "User", "u")];
+        let rules = json!(rules(&subjects(&roles, &kinds, "m1")));
+        let resources =
+            rules.as_array().map(|rules| rules.iter().map(|rule| &rule["resources"][0]).collect::<Vec<_>>());
+        assert_eq!(json!(resources), json!(["users", "serviceaccounts", "groups"]));
     }
 }

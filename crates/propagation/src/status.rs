@@ -62,6 +62,8 @@ pub fn dispatching(work: &Work) -> Option<Condition> {
     present.is_none_or(|present| present.status != desired.status).then_some(desired)
 }
 
+const NOT_ALL_APPLIED: &str = "Failed to apply all manifests (";
+
 /// The Applied condition after an attempt: the number of applied manifests, and the errors.
 pub fn applied(succeeded: usize, total: usize, errors: &[String]) -> Condition {
     if errors.is_empty() {
@@ -71,8 +73,14 @@ pub fn applied(succeeded: usize, total: usize, errors: &[String]) -> Condition {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
     };
-    let message = format!("Failed to apply all manifests ({succeeded}/{total}): {aggregated}");
+    let message = format!("{NOT_ALL_APPLIED}{succeeded}/{total}): {aggregated}");
     condition(conditions::APPLIED, false, reasons::NOT_APPLIED, message)
+}
+
+/// The message of an Applied condition without the number of applied manifests.
+pub fn errors_of(message: &str) -> &str {
+    let counted = message.strip_prefix(NOT_ALL_APPLIED).and_then(|rest| rest.split_once("): "));
+    counted.map_or(message, |(_, errors)| errors)
 }
 
 /// Whether the last attempt to apply succeeded.
@@ -164,7 +172,7 @@ pub struct Reflected {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum ReflectError {
-    #[error("Reflect status for object({kind}/{key}) failed, err: {source}")]
+    #[error("Reflect status for object({kind}/{key}) failed, err: {source}.")]
     Reflect { kind: String, key: String, source: interpreter::Error },
     #[error("no such manifest exist: {kind} {key} is not in work {work}")]
     NoManifest { kind: String, key: String, work: String },

@@ -374,7 +374,7 @@ impl Pass<'_> {
         let message = format!("Reflect status for object({what}) succeed.");
         recorder.normal(&**self.object, events::REFLECT_STATUS_SUCCEED, message);
         if let Some(error) = &reflected.health_error {
-            let message = format!("Failed to interpret health of object({what}), err: {error}");
+            let message = format!("Interpret health of object({what}) failed, err: {error}.");
             recorder.warning(&**self.object, events::INTERPRET_HEALTH_FAILED, message);
             return;
         }
@@ -428,7 +428,8 @@ impl Pass<'_> {
                 let message = format!("Sync work({place}) to cluster({cluster}) successful.");
                 recorder.normal(&**self.object, events::SYNC_SUCCEED, message);
             } else {
-                let message = format!("Failed to sync work({place}) to cluster({cluster}), err: {}", condition.message);
+                let errors = status::errors_of(&condition.message);
+                let message = format!("Failed to sync work({place}) to cluster({cluster}), err: {errors}");
                 recorder.warning(&**self.object, events::SYNC_FAILED, message);
             }
         }

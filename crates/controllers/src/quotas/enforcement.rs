@@ -96,7 +96,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let is_new = !quota_usage::is_counted_fully(&quota);
     match write_status(context, &object, &known, &status, Some(object.resource_version())).await {
         Ok(true) => {
-            let message = format!("Collect overall status of FederatedResourceQuota({key}) succeed.");
+            let message = format!("Collect status of FederatedResourceQuota({key}) succeed.");
             recorder.normal(&*object, events::COLLECT_OVERALL_STATUS_SUCCEED, message);
         }
         Ok(false) => {}

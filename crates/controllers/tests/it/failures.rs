@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
-use client::{ListOptions, Patch};
+use client::{ListOptions, Patch, PatchOptions};
 use http::{Method, StatusCode};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -14,7 +14,7 @@ use karmada_api::scope::{Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
-use crate::by_hand::{bind, bindings, config_maps, demo, targets};
+use crate::by_hand::{bind, bindings, config_maps, demo, targets, work_in};
 use crate::harness::{Plane, namespaces};
 use crate::network::Sent;
 
@@ -260,5 +260,42 @@ async fn a_member_that_hangs() {
             &json!("Applied in 1 of 2 clusters; waiting for m2; see status.aggregatedStatus for details")
         )
     );
+    plane.shutdown().await;
+}
+
+/// Upstream's texts.
+#[tokio::test(start_paused = true)]
+async fn the_events_of_a_work() {
+    let plane = Plane::start().await;
+    let customization = json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "maps"}, "spec": {"target": {"apiVersion": "v1", "kind": "ConfigMap"}, "customizations": {
+        "statusReflection": {"luaScript": "function ReflectStatus(o) if o.data then error('dumb', 0) end return {a = 1} end"},
+        "healthInterpretation": {"luaScript": "function InterpretHealth(o) error('none', 0) end"}}}});
+    let resource = ApiResource::cluster(
+        "config.karmada.io",
+        "v1alpha1",
+        "ResourceInterpreterCustomization",
+        "resourceinterpretercustomizations",
+    );
+    plane.create(resource, customization).await;
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo"}});
+    let m2 = plane.member("m2");
+    m2.create(&namespaces(), &json!({"metadata": {"name": "demo"}})).await.ok();
+    m2.create(&config_maps(), &theirs).await.expect("their object");
+    bind(&plane, &["m1", "m2"]).await;
+    let work = work_in("m2");
+    let until = async |reason: &str, expected: &str| {
+        let found = plane.until(reason, async || messages_of(&plane, reason, work.name()).await.first().cloned()).await;
+        assert_eq!(found, expected);
+    };
+    let of = "object(ConfigMap/demo/thing) failed, err:";
+    let script = |operation: &str, error: &str| format!("{operation} of ConfigMap thing: {error}");
+    until("InterpretHealthFailed", &format!("Interpret health of {of} {}.", script("InterpretHealth", "none"))).await;
+    let conflict = "resource(kind=ConfigMap, demo/thing) already exists in the cluster m2 and the \
+        work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource";
+    until("SyncFailed", &format!("Failed to sync work({work}) to cluster(m2), err: {conflict}")).await;
+    plane.merge(&config_maps(), &demo("thing"), json!({"data": {"k": "2"}}), PatchOptions::default()).await;
+    plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2", "m1"]), PatchOptions::default()).await;
+    until("ReflectStatusFailed", &format!("Reflect status for {of} {}.", script("InterpretStatus", "dumb"))).await;
     plane.shutdown().await;
 }

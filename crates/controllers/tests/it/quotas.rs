@@ -13,6 +13,7 @@ use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::failures::messages_of;
 use crate::harness::Plane;
 
 fn bindings() -> ApiResource {
@@ -75,6 +76,9 @@ async fn freed_usage_is_released() {
     bind(&plane, "b", 2).await;
     create_quota(&plane, json!([])).await;
     until_used(&plane, "5").await;
+    let counted = async || messages_of(&plane, "CollectOverallStatusSucceed", "q").await.first().cloned();
+    let counted = plane.until("the event", counted).await;
+    assert_eq!(counted, "Collect status of FederatedResourceQuota(demo/q) succeed.");
     // No recent charges: usage is released immediately, long before the next count.
     delete(&plane, &bindings(), &demo("a")).await;
     let took = until_used(&plane, "2").await;

@@ -223,7 +223,7 @@ async fn an_object_deleted_without_an_event_is_recreated() {
     plane.settle().await;
     let thing = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("recreated");
     assert_eq!(thing["data"]["k"], "2");
-    let failures = messages_of(&plane, "SyncFailed", "thing").await;
+    let failures = messages_of(&plane, "SyncFailed", work_in("m1").name()).await;
     assert!(failures.iter().all(|failure| !failure.contains("updating")), "{failures:?}");
     plane.shutdown().await;
 }
@@ -259,7 +259,7 @@ async fn a_deleted_work_overwrites_nothing() {
     plane.until("the end", async || plane.get(&works, &key).await.is_none().then_some(())).await;
     let thing = get(&m1, &config_maps(), &demo("thing")).await.expect("still there");
     assert_eq!(thing["data"]["k"], "theirs");
-    let failures = messages_of(&plane, "SyncFailed", "thing").await;
+    let failures = messages_of(&plane, "SyncFailed", work_in("m1").name()).await;
     assert!(failures.is_empty(), "{failures:?}");
 
     // A Work that remains overwrites.
