@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use apimachinery::json_patch;
-use apimachinery::meta::Time;
+use apimachinery::meta::{Time, null_as_default};
 use base64::Engine as _;
 use karmada_api::config::v1alpha1::{
     DependentObjectReference, ResourceInterpreterWebhook, ResourceInterpreterWebhookConfiguration, RuleWithOperations,
@@ -98,14 +98,19 @@ pub type Answer = Result<Response, String>;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Response {
+    #[serde(deserialize_with = "null_as_default")]
     uid: String,
+    #[serde(deserialize_with = "null_as_default")]
     successful: bool,
     status: Option<Verdict>,
     patch_type: Option<String>,
     patch: Option<String>,
     replicas: Option<i32>,
     replica_requirements: Option<ReplicaRequirements>,
+    // Servers in other languages may send null for absent values.
+    #[serde(deserialize_with = "null_as_default")]
     components: Vec<Component>,
+    #[serde(deserialize_with = "null_as_default")]
     dependencies: Vec<DependentObjectReference>,
     raw_status: Option<Value>,
     healthy: Option<bool>,
@@ -114,7 +119,9 @@ pub struct Response {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Verdict {
+    #[serde(deserialize_with = "null_as_default")]
     message: String,
+    #[serde(deserialize_with = "null_as_default")]
     code: i32,
 }
 
@@ -393,6 +400,13 @@ mod tests {
         let health = |response: Value| exchange(response, |it| it.interpret_health(&deployment())).1;
         for (response, expected) in [
             (json!({"uid": "1", "successful": true, "healthy": false}), Ok(false)),
+            (
+                json!({"uid": "1", "successful": true, "healthy": true, "components": null, "dependencies": null,
+                    "status": {"message": null, "code": null}}),
+                Ok(true),
+            ),
+            (json!({"uid": "1", "successful": true, "healthy": null}), Err("nil response.healthy")),
+            (json!({"uid": "1", "successful": null, "status": null}), Err("its response has no status")),
             (json!({"uid": "1", "successful": true}), Err("nil response.healthy")),
             (json!({"uid": "2", "successful": true}), Err("expected response.uid \"1\", got \"2\"")),
             (
