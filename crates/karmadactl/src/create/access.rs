@@ -207,9 +207,9 @@ fn check(named: &[Named<'_>], verbs: &[&str], served: &[DiscoveredResource]) -> 
             is_known = true;
         }
         if !is_known {
-            let type_ =
-                if one.group.is_empty() { one.resource.to_owned() } else { format!("{}.{}", one.resource, one.group) };
-            return Err(Error::UnknownType(format!("the server doesn't have a resource type {type_:?}")));
+            let group = if one.group.is_empty() { String::new() } else { format!(" in group {:?}", one.group) };
+            let text = format!("the server doesn't have a resource type {:?}{group}", one.resource);
+            return Err(Error::UnknownType(text));
         }
     }
     Ok(())
@@ -302,7 +302,7 @@ impl ClusterRoleArgs {
             return Ok(());
         }
         if let Some(verb) = self.rule.verbs().into_iter().find(|verb| !VERBS_OF_URLS.contains(verb)) {
-            return refuse(format!("invalid verb '{verb}' for nonResourceURL"));
+            return refuse(format!("invalid verb: '{verb}' for nonResourceURL"));
         }
         for url in self.non_resource_url.iter().filter(|url| *url != "*") {
             if !url.starts_with('/') {
@@ -352,7 +352,7 @@ impl BindingArgs {
     pub(super) fn draft(&self, name: &str) -> Result<Draft, Error> {
         required(&[("clusterrole", !self.clusterrole.is_empty())])?;
         let object = self.subjects.binding("ClusterRoleBinding", name, ("ClusterRole", &self.clusterrole))?;
-        Draft::new(resources::CLUSTER_ROLE_BINDING.clone(), "failed to create clusterrolebinding", object)
+        Draft::new(resources::CLUSTER_ROLE_BINDING.clone(), "failed to create clusterrolebinding: ", object)
     }
 }
 
@@ -365,6 +365,6 @@ impl RoleBindingArgs {
         };
         let object = self.subjects.binding("RoleBinding", name, role)?;
         let resource = ApiResource::namespaced(GROUP, "v1", "RoleBinding", "rolebindings");
-        Draft::new(resource, "failed to create rolebinding", object)
+        Draft::new(resource, "failed to create rolebinding: ", object)
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use kubernetes_api::is_config_key;
 use serde_json::{Map, Value, json};
 
-use super::kinds::{Common, Draft, required};
+use super::kinds::{Common, Draft};
 use crate::error::Error;
 use crate::{kustomize, resources};
 
@@ -107,7 +107,7 @@ impl Sources {
         }
         for file in &self.from_env_file {
             let bytes = std::fs::read(file).map_err(|error| match error.kind() {
-                ErrorKind::IsADirectory => Error::message(format!("env config file {file} cannot be a directory")),
+                ErrorKind::IsADirectory => Error::message("env config file cannot be a directory"),
                 _ => unreadable(file, &error),
             })?;
             contents.extend(environment(file, &bytes, |name| std::env::var(name).ok())?);
@@ -117,12 +117,16 @@ impl Sources {
 }
 
 fn unreadable(path: &str, error: &std::io::Error) -> Error {
-    let why = match error.kind() {
+    Error::message(format!("error reading {path}: {}", go_text(error)))
+}
+
+/// As Go prints the errors of files that users cause.
+fn go_text(error: &std::io::Error) -> String {
+    match error.kind() {
         ErrorKind::NotFound => "no such file or directory".to_owned(),
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
-    };
-    Error::message(format!("error reading {path}: {why}"))
+    }
 }
 
 /// `FILE`, `KEY=FILE` or `DIRECTORY`
@@ -231,7 +235,7 @@ impl ConfigMapArgs {
             }
         }
         append_hash(self.sources.append_hash, &mut object, &hashed);
-        Draft::new(resources::CONFIG_MAP.clone(), "failed to create configmap", object)
+        Draft::new(resources::CONFIG_MAP.clone(), "failed to create configmap: ", object)
     }
 }
 
@@ -262,7 +266,7 @@ fn secret(name: &str, type_: &str, contents: Contents, appends_hash: bool) -> Re
         object["type"] = type_.into();
     }
     append_hash(appends_hash, &mut object, &hashed);
-    Draft::new(resources::SECRET.clone(), "failed to create secret", object)
+    Draft::new(resources::SECRET.clone(), "failed to create secret ", object)
 }
 
 impl GenericArgs {
@@ -308,12 +312,12 @@ impl DockerRegistryArgs {
 
 impl TlsArgs {
     pub(super) fn draft(&self, name: &str) -> Result<Draft, Error> {
-        required(&[("cert", !self.cert.is_empty()), ("key", !self.key.is_empty())])?;
+        if self.cert.is_empty() || self.key.is_empty() {
+            return Err(Error::message("key and cert must be specified"));
+        }
         let read = |path: &str| {
-            std::fs::read(path).map_err(|error| match error.kind() {
-                ErrorKind::NotFound => Error::message(format!("open {path}: no such file or directory")),
-                _ => Error::message(format!("open {path}: {error}")),
-            })
+            std::fs::read(path)
+                .map_err(|error| Error::message(format!("Cannot read file {path}, open {path}: {}", go_text(&error))))
         };
         let (certificate, key) = (read(&self.cert)?, read(&self.key)?);
         client::check_key_pair(&certificate, &key).map_err(|why| Error::message(format!("tls: {why}")))?;

@@ -190,7 +190,7 @@ pub enum ServiceKind {
 pub struct Draft {
     pub resource: ApiResource,
     pub object: Value,
-    /// What kubectl prints before the server's refusal; nothing for some kinds.
+    /// What kubectl prints before the server's refusal, up to the message; nothing for some kinds.
     pub failed: &'static str,
 }
 
@@ -223,7 +223,7 @@ fn draft<'a>(context: &'a Context, kind: &'a Kind, name: &'a str) -> BoxFuture<'
             Kind::Service(service) => network::service(service, name),
             Kind::Serviceaccount { .. } => Draft::new(
                 crate::resources::SERVICE_ACCOUNT.clone(),
-                "failed to create service account",
+                "failed to create serviceaccount: ",
                 json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
             ),
             Kind::Token { .. } => Err(Error::message("a token is requested, not created")),
@@ -266,7 +266,7 @@ impl Kind {
 pub fn only_name(names: &[String]) -> Result<&str, Error> {
     match names {
         [name] => Ok(name),
-        names => Err(Error::arguments(format!("exactly one NAME is required, got {}", names.len()))),
+        names => Err(Error::Flag(format!("exactly one NAME is required, got {}", names.len()))),
     }
 }
 
@@ -326,7 +326,7 @@ pub fn run<'a>(context: &'a Context, kind: &'a Kind) -> BoxFuture<'a, Result<(),
 /// The server's refusal behind what kubectl prints before it.
 pub fn refused(failed: &str, error: client::Error) -> Error {
     match error {
-        client::Error::Status(status) if !failed.is_empty() => Error::message(format!("{failed}: {}", status.message)),
-        error => Error::client(failed.to_owned())(error),
+        client::Error::Status(status) if !failed.is_empty() => Error::message(format!("{failed}{}", status.message)),
+        error => Error::client(failed.trim_end_matches([':', ' ']).to_owned())(error),
     }
 }

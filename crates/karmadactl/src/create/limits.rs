@@ -72,7 +72,7 @@ impl QuotaArgs {
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec, "status": {},
         });
         let resource = ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas");
-        Draft::new(resource, "failed to create quota", object)
+        Draft::new(resource, "failed to create quota: ", object)
     }
 }
 
@@ -120,7 +120,7 @@ impl BudgetArgs {
             "spec": spec, "status": status,
         });
         let resource = ApiResource::namespaced("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets");
-        Draft::new(resource, "", object)
+        Draft::new(resource, "failed to create poddisruptionbudgets: ", object)
     }
 }
 
@@ -171,6 +171,6 @@ impl PriorityArgs {
             object["globalDefault"] = true.into();
         }
         let resource = ApiResource::cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
-        Draft::new(resource, "failed to create priorityclass", object)
+        Draft::new(resource, "failed to create priorityclass: ", object)
     }
 }

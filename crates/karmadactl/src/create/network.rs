@@ -68,12 +68,14 @@ pub struct IngressArgs {
 
 pub fn service(kind: &ServiceKind, name: &str) -> Result<Draft, Error> {
     let (type_, failed, args) = match kind {
-        ServiceKind::Clusterip { service } => ("ClusterIP", "failed to create ClusterIP service", &service.ports),
+        ServiceKind::Clusterip { service } => ("ClusterIP", "failed to create ClusterIP service: ", &service.ports),
         ServiceKind::Externalname { service } => {
-            ("ExternalName", "failed to create ExternalName service", &service.ports)
+            ("ExternalName", "failed to create ExternalName service: ", &service.ports)
         }
-        ServiceKind::Loadbalancer { service } => ("LoadBalancer", "failed to create LoadBalancer service", &**service),
-        ServiceKind::Nodeport { service } => ("NodePort", "failed to create NodePort service", &service.ports),
+        ServiceKind::Loadbalancer { service } => {
+            ("LoadBalancer", "failed to create LoadBalancer service: ", &**service)
+        }
+        ServiceKind::Nodeport { service } => ("NodePort", "failed to create NodePort service: ", &service.ports),
     };
     let mut spec = Map::new();
     let mut needs_port = true;
@@ -81,9 +83,6 @@ pub fn service(kind: &ServiceKind, name: &str) -> Result<Draft, Error> {
     match kind {
         ServiceKind::Clusterip { service } => {
             needs_port = service.clusterip != "None";
-            if !needs_port && !args.tcp.is_empty() {
-                return Err(Error::message("can not map ports with clusterip=None"));
-            }
             if !service.clusterip.is_empty() {
                 spec.insert("clusterIP".to_owned(), service.clusterip.as_str().into());
             }
@@ -215,7 +214,7 @@ impl IngressArgs {
             "spec": spec, "status": {"loadBalancer": {}},
         });
         let resource = ApiResource::namespaced("networking.k8s.io", "v1", "Ingress", "ingresses");
-        Draft::new(resource, "failed to create ingress", object)
+        Draft::new(resource, "failed to create ingress: ", object)
     }
 }
 

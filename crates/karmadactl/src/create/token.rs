@@ -22,7 +22,7 @@ pub struct TokenArgs {
     /// Audience of the token; the API server when empty.
     #[arg(long)]
     audience: Vec<String>,
-    /// Kind of the object to which the token is bound, Pod or Secret.
+    /// Kind of the object to which the token is bound: Node, Pod or Secret.
     #[arg(long, default_value = "")]
     bound_object_kind: String,
     /// Name of the object to which the token is bound; the token expires when the object is deleted.
@@ -64,15 +64,17 @@ impl TokenArgs {
             ("", false, _) => refuse("--bound-object-name can only be set if --bound-object-kind is provided"),
             ("", _, false) => refuse("--bound-object-uid can only be set if --bound-object-kind is provided"),
             ("", ..) => Ok(spec),
-            ("Pod" | "Secret", true, _) => refuse("--bound-object-name is required if --bound-object-kind is provided"),
-            ("Pod" | "Secret", ..) => {
+            ("Node" | "Pod" | "Secret", true, _) => {
+                refuse("--bound-object-name is required if --bound-object-kind is provided")
+            }
+            ("Node" | "Pod" | "Secret", ..) => {
                 spec["boundObjectRef"] = json!({"apiVersion": "v1", "kind": kind, "name": name});
                 if !uid.is_empty() {
                     spec["boundObjectRef"]["uid"] = uid.as_str().into();
                 }
                 Ok(spec)
             }
-            _ => refuse("supported --bound-object-kind values are Pod, Secret"),
+            _ => refuse("supported --bound-object-kind values are Node, Pod, Secret"),
         }
     }
 }
@@ -89,7 +91,7 @@ pub fn run<'a>(context: &'a Context, args: &'a TokenArgs) -> BoxFuture<'a, Resul
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec});
         let body = Some((requests::JSON, request.to_string().into_bytes()));
         let answer = requests::send(context, &client, Method::POST, &path, body).await;
-        let answer = answer.map_err(|error| refused("failed to create token", error))?;
+        let answer = answer.map_err(|error| refused("failed to create token: ", error))?;
         let Some(token) = answer["status"]["token"].as_str().filter(|token| !token.is_empty()) else {
             return Err(Error::message("failed to create token: no token in server response"));
         };

@@ -101,7 +101,7 @@ impl DeploymentArgs {
             },
             "status": {},
         });
-        Draft::new(resources::DEPLOYMENT.clone(), "failed to create deployment", object)
+        Draft::new(resources::DEPLOYMENT.clone(), "failed to create deployment: ", object)
     }
 }
 
@@ -125,7 +125,7 @@ impl JobArgs {
                 of_cron_job(name, &self.cron_job(context).await?)
             };
             let resource = ApiResource::namespaced("batch", "v1", "Job", "jobs");
-            Draft::new(resource, "failed to create job", object)
+            Draft::new(resource, "failed to create job: ", object)
         })
     }
 
@@ -187,6 +187,6 @@ impl CronJobArgs {
             "status": {},
         });
         let resource = ApiResource::namespaced("batch", "v1", "CronJob", "cronjobs");
-        Draft::new(resource, "failed to create cronjob", object)
+        Draft::new(resource, "failed to create cronjob: ", object)
     }
 }
