@@ -134,7 +134,8 @@ fn absorb(resources: &mut Vec<Resource>, mut new: Resource, behavior: &str) -> R
     let id = new.id();
     let old = resources.iter_mut().find(|old| old.is_or_was(&id));
     let old = match (behavior, old) {
-        ("" | "create", _) => return add(resources, new),
+        ("" | "create", None) => return add(resources, new),
+        ("" | "create", Some(_)) => return Err(format!("{id} exists; behavior must be merge or replace")),
         ("merge" | "replace", Some(old)) => old,
         ("merge" | "replace", None) => return Err(format!("{id} does not exist; cannot merge or replace")),
         _ => return Err(format!("{id}: unsupported behavior {behavior:?}: supported values: create, merge, replace")),
@@ -157,7 +158,7 @@ fn absorb(resources: &mut Vec<Resource>, mut new: Resource, behavior: &str) -> R
         }
     }
     old.object = new.object;
-    old.hashed |= new.hashed;
+    old.hashed &= new.hashed;
     Ok(())
 }
 

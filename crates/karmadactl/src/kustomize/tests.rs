@@ -218,3 +218,28 @@ fn references_follow_the_hash_of_generated_names() {
     "#]],
     );
 }
+
+/// A merged config map has a hash only if both were generated with one, as for kubectl.
+#[test]
+fn merged_generators_keep_the_name() {
+    let name = |base: &str, generator: &str| {
+        let over = format!("resources: [b]; configMapGenerator: [{{name: a, literals: [x=y], {generator}}}]");
+        let base = [("/k/b/kustomization.yaml", base), ("/k/b/a.yaml", MAP)];
+        let files: Vec<(&str, &str)> = [("/k/kustomization.yaml", over.as_str())].into_iter().chain(base).collect();
+        match build(&Memory::new(&files), Path::new("/k")) {
+            Ok(objects) => objects[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            Err(error) => error.to_string(),
+        }
+    };
+    let (plain, generated) = ("resources: [a.yaml]", "configMapGenerator: [{name: a, literals: [k=v]}]");
+    let unhashed = "configMapGenerator: [{name: a, literals: [k=v], options: {disableNameSuffixHash: true}}]";
+    for behavior in ["behavior: merge", "behavior: replace"] {
+        assert_eq!(name(plain, behavior), "a");
+        assert_eq!(name(unhashed, behavior), "a");
+        assert!(name(generated, behavior).starts_with("a-"));
+        assert_eq!(name(generated, &format!("{behavior}, options: {{disableNameSuffixHash: true}}")), "a");
+    }
+    // Also under another name, which the base gave it.
+    let prefixed = format!("{generated}; namePrefix: p-");
+    assert!(name(&prefixed, "").ends_with("exists; behavior must be merge or replace"), "{}", name(&prefixed, ""));
+}
