@@ -333,7 +333,7 @@ async fn ensure_works(
         let inputs = Inputs { interpreter, clusters: &clusters, overrides: &overrides, state_injection };
         works::render(binding, Template(&tree), inputs)
     });
-    let rendered = rendered.await;
+    let rendered = work_writes::without_late(context, &clusters, rendered.await);
     for error in rendered.iter().filter_map(|rendered| rendered.as_ref().err()) {
         if let Some(cluster) = error.uncorrected() {
             failures.insert(cluster.clone(), error.to_string());

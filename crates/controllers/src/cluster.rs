@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
-use client::{DeleteOptions, Patch, PatchOptions};
+use client::{DeleteOptions, ListOptions, Patch, PatchOptions};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
@@ -139,14 +139,18 @@ async fn write(context: &Context, cluster: &Cluster, patch: Value) -> Result<()>
     written.map(|_| ()).during(|| format!("writing cluster {key}"))
 }
 
-/// Deletes the Works and their namespace, then waits for the bindings to drop the cluster, then removes the finalizer.
+/// Deletes the Works and their namespace (those of a ready agent first), then waits for the bindings to drop the cluster, then removes the finalizer.
 async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<Next> {
     if !cluster.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::CLUSTER) {
         return Ok(Next::Done);
     }
     let name = cluster.metadata.name.as_str();
-    if cluster.spec.sync_mode == SyncMode::Pull && !cluster.is_ready() {
-        release_works(context, name).await?;
+    if cluster.spec.sync_mode == SyncMode::Pull {
+        match cluster.is_ready() {
+            true if end_works(context, name, object).await? => return Ok(Next::After(FIRST_LEAVE_POLL)),
+            true => {}
+            false => release_works(context, name).await?,
+        }
     }
     let namespace = ObjectKey::cluster(names::execution_namespace(name));
     let reading = || format!("reading namespace {namespace}");
@@ -182,6 +186,28 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
     let patch = json!({"metadata": {"finalizers": left, "resourceVersion": object.resource_version()}});
     write(context, cluster, patch).await?;
     Ok(Next::Done)
+}
+
+/// Deletes the Works of a cluster whose agent works; returns whether any is left. The agent's rights are in the
+/// namespace of the Works: deleted together with the Works, they would leave Works that the agent cannot end.
+async fn end_works(context: &Context, cluster: &str, object: &Object) -> Result<bool> {
+    let (resource, namespace) = (Work::api_resource(), names::execution_namespace(cluster));
+    let listed = context.client.list(&resource, Some(&namespace), &ListOptions::default()).await;
+    let works = listed.during(|| format!("listing works in {namespace}"))?.items;
+    let present: Vec<_> = works.iter().filter(|work| !work.is_deleting()).collect();
+    // As with the namespace: a cluster that has joined under this name since keeps its Works.
+    if !present.is_empty() && !context.live(&Cluster::api_resource(), object).await?.is_some_and(|it| it.is_deleting())
+    {
+        return Ok(true);
+    }
+    for work in present {
+        let (key, options) = (work.key(), DeleteOptions::default().only_uid(work.uid()));
+        match context.client.delete(&resource, &key, &options).await {
+            Err(error) if error.is_not_found() || error.is_conflict() => {}
+            other => other.map(|_| ()).during(|| format!("deleting work {key}"))?,
+        }
+    }
+    Ok(!works.is_empty())
 }
 
 /// Whether any binding still targets the cluster; the scheduler removes a leaving cluster from bindings.

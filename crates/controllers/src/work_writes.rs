@@ -1,13 +1,16 @@
 //! Writes Works: only the differences to the newest known state, and the Works of one binding in one transaction.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey};
 use client::Write;
 use controller_runtime::Overlay;
 use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::identity::ClusterName;
 use karmada_api::work::v1alpha1::Work;
-use propagation::works;
+use propagation::works::{self, Rendered};
 
 use crate::Context;
 use crate::error::{During, Error, Result, decoded};
@@ -27,6 +30,18 @@ impl Pending {
             Self::Create(work) | Self::Update(work) => work,
         }
     }
+}
+
+/// Without new Works of leaving clusters. Present ones may still change, for example to preserve their objects.
+pub(crate) fn without_late<E>(
+    context: &Context,
+    clusters: &BTreeMap<ClusterName, Arc<Cluster>>,
+    mut rendered: Vec<std::result::Result<Rendered, E>>,
+) -> Vec<std::result::Result<Rendered, E>> {
+    let leaves = |name: &ClusterName| clusters.get(name).is_some_and(|it| it.metadata.deletion_timestamp.is_some());
+    let is_new = |it: &Rendered| context.written_works.get(&it.work.key()).is_none();
+    rendered.retain(|it| !it.as_ref().is_ok_and(|it| leaves(&it.cluster) && is_new(it)));
+    rendered
 }
 
 /// Creates a Work, or updates the existing one. Returns whether anything was to be written.

@@ -2,6 +2,7 @@
 //!
 //! The agent is removed last: it deletes the propagated objects in its cluster while their Works go.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use apimachinery::ObjectKey;
@@ -172,19 +173,26 @@ fn timed_out(what: &str) -> Error {
     ))
 }
 
+/// Deletes the Works of now and waits for their end: once the Cluster leaves, the agent may lose its rights to them.
+/// Until then controllers recreate Works of namespaces and bindings, so later ones are left to the removal of the Cluster.
 async fn delete_works(control: &Client, cluster: &str, deadline: tokio::time::Instant) -> Result<(), Error> {
     let namespace = execution_namespace(cluster);
-    loop {
+    let list = async || {
         let works = control.list(&resources::WORK, Some(&namespace), &ListOptions::default()).await;
-        let works = works.map_err(Error::client(format!("list works in {namespace}")))?.items;
-        if works.is_empty() {
+        works.map(|works| works.items).map_err(Error::client(format!("list works in {namespace}")))
+    };
+    let first = list().await?;
+    for work in first.iter().filter(|work| !work.is_deleting()) {
+        delete(control, &resources::WORK, &work.key()).await?;
+    }
+    let first: HashSet<_> = first.iter().map(|work| work.uid()).collect();
+    loop {
+        let left = list().await?.iter().filter(|work| first.contains(work.uid())).count();
+        if left == 0 {
             return Ok(());
         }
-        for work in works.iter().filter(|work| !work.is_deleting()) {
-            delete(control, &resources::WORK, &work.key()).await?;
-        }
         if tokio::time::Instant::now() >= deadline {
-            return Err(timed_out(&format!("{} works are left in {namespace}", works.len())));
+            return Err(timed_out(&format!("{left} works are left in {namespace}")));
         }
         tokio::time::sleep(POLL).await;
     }

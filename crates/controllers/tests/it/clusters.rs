@@ -306,6 +306,38 @@ async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
     plane.shutdown().await;
 }
 
+/// The agent's rights are in the execution namespace: it can finish only Works that are deleted before. No agent runs
+/// here.
+#[tokio::test(start_paused = true)]
+async fn the_works_of_a_leaving_agent_end_before_their_namespace() {
+    let plane = Plane::of(&["m1"], Settings::default()).await;
+    let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster("far"));
+    let object = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "far"},
+        "spec": {"syncMode": "Pull"}});
+    plane.create(resource.clone(), object).await;
+    let healthy = json!({"type": "Ready", "status": "True", "reason": "ClusterReady", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    plane.merge(&resource, &key, json!({"status": {"conditions": [healthy]}}), client::PatchOptions::status()).await;
+    let space = names::execution_namespace("far");
+    let work = ObjectKey::namespaced(space.as_str(), names::work_name("Namespace", "demo", ""));
+    let works = Work::api_resource();
+    plane.until("the Work", async || plane.get(&works, &work).await).await;
+    let finalizers = |names: &[&str]| json!({"metadata": {"finalizers": names}});
+    plane.merge(&works, &work, finalizers(&["karmada.io/execution-controller"]), Default::default()).await;
+
+    plane.client.delete(&resource, &key, &DeleteOptions::background()).await.expect("the deletion");
+    let ending = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
+    plane.until("the Work ends", async || plane.get(&works, &work).await.filter(|it| ending(it))).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let of_works = ObjectKey::cluster(space);
+    assert!(!ending(&plane.get(&namespaces(), &of_works).await.expect("the namespace")));
+    plane.merge(&works, &work, finalizers(&[]), Default::default()).await;
+    let ends = async || plane.get(&namespaces(), &of_works).await.is_none_or(|it| ending(&it)).then_some(());
+    plane.until("the namespace ends", ends).await;
+    assert!(plane.get(&works, &work).await.is_none(), "the Work was created again");
+    plane.shutdown().await;
+}
+
 /// No agent runs here: the test writes an agent's reports.
 #[tokio::test(start_paused = true)]
 async fn a_pull_member_is_unknown_without_heartbeats() {

@@ -195,6 +195,13 @@ async fn a_cluster_registers_works_and_leaves() {
         "--karmada-config",
         &fleet.kubeconfig().display().to_string(),
     ];
+    // Controllers recreate the Works of namespaces and bindings until the Cluster leaves.
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    let (team, named) =
+        (ObjectKey::cluster("team"), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}));
+    control.create(&namespaces, &named).await.expect("a namespace");
+    let there = async || tree(member.client(), &namespaces, &team).await;
+    until("the namespace in the member", there).await;
     let refused = fleet.karmadactl(&[&unregister[..], &["--wait=0s"]].concat()).await;
     assert_eq!(refused.transcript(), "E|error:  --wait 0s  must be a positive duration, e.g. 1m0s \nrc=1\n");
     let preview = fleet.karmadactl(&[&unregister[..], &["--dry-run"]].concat()).await.ok();
@@ -208,6 +215,7 @@ async fn a_cluster_registers_works_and_leaves() {
     for name in ["first", "second", "third"] {
         applied(member.client(), name, false).await;
     }
+    assert!(there().await.is_none_or(|it| it["metadata"]["deletionTimestamp"].is_string()));
     drop(running);
     assert!(tree(&control, &Cluster::api_resource(), &ObjectKey::cluster("m1")).await.is_none());
     for grant in karmada_api::agents::grants("m1", "karmada-cluster") {
