@@ -97,6 +97,24 @@ pub(crate) fn object(attempt: &str, kind: &str, bytes: Bytes) -> Result<Arc<Obje
     Ok(object.shared())
 }
 
+/// The response to a deletion is the object, a list, or a Status. Another document is that of an intermediary which did
+/// not forward the request.
+pub(crate) fn deleted(attempt: &str, bytes: &[u8]) -> Result<(), Error> {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        kind: String,
+        #[serde(default)]
+        status: Value,
+    }
+    let answer: Answer = serde_json::from_slice(bytes).map_err(|e| Error::decode(attempt, e))?;
+    match answer.kind.as_str() {
+        "" => Err(Error::decode(attempt, "it is neither an object nor a Status")),
+        "Status" if answer.status != "Success" => Err(Error::decode(attempt, "a Status without success")),
+        _ => Ok(()),
+    }
+}
+
 fn wrong_kind(attempt: &str, is: &str, required: &str) -> Error {
     Error::decode(attempt, other_kind(is, required))
 }

@@ -323,7 +323,11 @@ impl Client {
     async fn remove(&self, path: &str, options: &DeleteOptions) -> Result<()> {
         let body = serde_json::to_vec(options).map_err(|e| Error::encode(path, e))?;
         let request = codec::request(Method::DELETE, path, body.into(), "application/json")?;
-        self.answer(request, MAX_LIST_BYTES).await.map(|_| ())
+        let attempt = codec::Attempt::of(&request);
+        match self.answer(request, MAX_LIST_BYTES).await? {
+            Answer::Payload(_) => Ok(()),
+            Answer::Bytes(bytes) => codec::deleted(&attempt.to_string(), &bytes),
+        }
     }
 
     /// Checks that a response over a socket is an object of the resource.

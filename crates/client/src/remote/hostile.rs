@@ -142,6 +142,29 @@ async fn malformed_responses_are_errors() {
     }
 }
 
+/// A deletion that no API server confirmed may not have reached one.
+#[tokio::test]
+async fn malformed_responses_confirm_no_deletion() {
+    let confirmed =
+        [r#"{"kind":"Status","status":"Success"}"#, r#"{"kind":"Pod","metadata":{"name":"a"},"status":{}}"#];
+    for (text, expected) in [
+        ("<html>", Some("expected value")),
+        ("", Some("EOF while parsing")),
+        ("{}", Some("neither an object nor a Status")),
+        (r#"{"kind":"Status"}"#, Some("without success")),
+        (confirmed[0], None),
+        (confirmed[1], None),
+    ] {
+        let (address, _) = server(body(text)).await;
+        let (client, key, options) = (client(&address), ObjectKey::namespaced("n", "a"), DeleteOptions::default());
+        let got = client.delete(&pods(), &key, &options).await.map_err(|error| error.to_string());
+        match expected {
+            Some(expected) => assert!(got.clone().is_err_and(|got| got.contains(expected)), "{expected:?} in {got:?}"),
+            None => assert_eq!(got, Ok(()), "{text}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn verbs_do_not_follow_redirects() {
     let (elsewhere, connections) = server(body(r#"{"kind":"Pod","metadata":{"name":"a"}}"#)).await;

@@ -97,7 +97,7 @@ async fn delete(context: &Context, member: &Arc<Member>, manifest: &Manifest, pe
     let labels = [result(&deleted), &resource.api_version(), &resource.kind, &member.name];
     context.metrics.deletes.increment(&labels);
     match deleted {
-        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) if error.is_absence_of(key.name()) => Ok(()),
         other => other.during(|| format!("deleting {} {key}", resource.kind)),
     }
 }
@@ -147,7 +147,7 @@ async fn leave(context: &Context, member: &Arc<Member>, manifest: &Manifest, per
     }
     let mark = Patch::Merge(json!({"metadata": {"annotations": {deletion::HOLDS_PRESERVED: "true"}}}));
     match member.client.patch(&resource, &key, &mark, &PatchOptions::default()).await {
-        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) if error.is_absence_of(key.name()) => Ok(()),
         other => other.map(drop).during(|| format!("marking Namespace {namespace}, which holds {}", manifest.key)),
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn apply(attempt: Attempt<'_>, mode: Mode, contests: &mut Conte
         Some(observed) => Some(observed),
         None => match live(member, resource, key).await {
             Ok(observed) => Some(observed),
-            Err(Error::Api { source, .. }) if source.is_not_found() => None,
+            Err(Error::Api { source, .. }) if source.is_absence_of(key.name()) => None,
             Err(error) => return Err(error),
         },
     };

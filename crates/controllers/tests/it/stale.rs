@@ -273,18 +273,24 @@ async fn a_deleted_work_overwrites_nothing() {
     plane.shutdown().await;
 }
 
-/// A proxy of a member returns 404, which does not concern an object: its Work does not end.
+/// A proxy of a member returns 404, which does not concern an object, or a page: the object's Work does not end.
 #[tokio::test(start_paused = true)]
 async fn a_404_of_a_proxy_completes_no_deletion() {
-    for (path, of) in [("/configmaps/thing", "the object"), ("", "everything")] {
+    for (path, method, code, of) in [
+        ("/configmaps/thing", None, StatusCode::NOT_FOUND, "the object"),
+        ("/configmaps/thing", Some(Method::DELETE), StatusCode::NOT_FOUND, "its deletion"),
+        ("/configmaps/thing", Some(Method::DELETE), StatusCode::OK, "its deletion"),
+        ("", None, StatusCode::NOT_FOUND, "everything"),
+    ] {
         let plane = Plane::start().await;
         bind(&plane, &["m1", "m2"]).await;
         plane.network.set_answers(Some(Arc::new(move |sent: &Sent| {
-            (sent.server == "m1" && sent.path.ends_with(path)).then_some(StatusCode::NOT_FOUND)
+            let is_answered = method.as_ref().is_none_or(|method| sent.method == *method);
+            (sent.server == "m1" && sent.path.ends_with(path) && is_answered).then_some(code)
         })));
         plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2"]), PatchOptions::default()).await;
         tokio::time::sleep(Duration::from_secs(20)).await;
-        assert!(plane.get(&Work::api_resource(), &work_in("m1")).await.is_some(), "404 for {of}");
+        assert!(plane.get(&Work::api_resource(), &work_in("m1")).await.is_some(), "{code} for {of}");
         plane.network.set_answers(None);
         let m1 = plane.member("m1");
         plane
