@@ -105,6 +105,11 @@ impl Error {
         self.is_not_found() && details.is_some_and(|details| details.name == name)
     }
 
+    /// Whether the API server itself returned Forbidden: an intermediary does not report the denied resource.
+    pub fn is_denial(&self) -> bool {
+        self.reason() == Some(StatusReason::Forbidden) && self.status().is_some_and(|status| status.details.is_some())
+    }
+
     /// Whether the server returned Conflict.
     pub fn is_conflict(&self) -> bool {
         self.reason() == Some(StatusReason::Conflict)

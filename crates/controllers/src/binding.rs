@@ -21,6 +21,7 @@ use propagation::template::Template;
 use propagation::works::{self, Inputs, Rendered};
 use serde_json::json;
 
+use crate::absence::certain;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::execution::changes_desired_state;
 use crate::metrics::result;
@@ -274,7 +275,7 @@ async fn delete_obsolete_works(context: &Context, obsolete: &ObsoleteWorks, key:
         return Ok(Next::Done);
     }
     let (resource, label) = (key.resource(), key.scope().binding_id_label());
-    let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
+    let live = certain(&context.client, &resource, key).await?;
     let mut left = Vec::new();
     for (work, id) in found {
         if live.as_ref().is_some_and(|live| live.label(label) == Some(&*id)) {

@@ -19,6 +19,7 @@ use propagation::contest;
 use propagation::status::{self, Contribution, Standing};
 use serde_json::json;
 
+use crate::absence::certain;
 use crate::context::BindingOverlays;
 use crate::error::{During, Error, Result, decoded};
 use crate::execution::SECOND_LOOK;
@@ -135,8 +136,7 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &BindingKey) -
     };
     let unsure = statuses.is_unsure(key);
     let object = if unsure {
-        let live = context.client.get_opt(&Binding::api_resource(scope), key).await;
-        match live.during(|| format!("reading {} {key}", Binding::kind(scope)))? {
+        match certain(&context.client, &Binding::api_resource(scope), key).await? {
             Some(live) => live,
             None => return Ok(Next::Done),
         }

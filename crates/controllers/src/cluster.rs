@@ -17,6 +17,7 @@ use propagation::taints;
 use serde_json::{Value, json};
 
 use crate::Context;
+use crate::absence::certain;
 use crate::error::{During, Result};
 
 /// The interval of checks whether a leaving Cluster can be removed (upstream's period).
@@ -153,9 +154,8 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
         }
     }
     let namespace = ObjectKey::cluster(names::execution_namespace(name));
-    let reading = || format!("reading namespace {namespace}");
     let recorder = context.recorder.for_component("cluster-controller");
-    match context.client.get_opt(&namespaces(), &namespace).await.during(reading)? {
+    match certain(&context.client, &namespaces(), &namespace).await? {
         Some(existing) => {
             if !existing.is_deleting() {
                 // A cluster that has joined under this name since has another namespace: a namespace that was read

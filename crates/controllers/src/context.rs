@@ -18,9 +18,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+use crate::absence::certain;
 use crate::cert_rotation::Rotation;
 use crate::definitions::Definitions;
-use crate::error::{During, Result, decode};
+use crate::error::{Result, decode};
 use crate::execution::Engine;
 use crate::failover::{Brake, Eviction, History};
 use crate::gates::Gates;
@@ -363,7 +364,7 @@ impl Context {
     /// that were deleted, and others of the same name must not be affected.
     pub(crate) async fn live(&self, resource: &ApiResource, cached: &Object) -> Result<Option<Arc<Object>>> {
         let key = cached.key();
-        let live = self.client.get_opt(resource, &key).await.during(|| format!("reading {} {key}", resource.kind))?;
+        let live = certain(&self.client, resource, &key).await?;
         Ok(live.filter(|live| live.uid() == cached.uid()))
     }
 

@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
 use crate::Context;
+use crate::absence::certain;
 use crate::cluster_status;
 use crate::error::{During, Result};
 
@@ -109,9 +110,8 @@ async fn write(context: &Context, cluster: &Cluster) -> Result<()> {
         "spec": {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": now},
     });
     let key = key(name);
-    let reading = || format!("reading lease {key}");
     let writing = || format!("writing lease {key}");
-    let Some(current) = context.client.get_opt(&leases(), &key).await.during(reading)? else {
+    let Some(current) = certain(&context.client, &leases(), &key).await? else {
         return context.client.create(&leases(), &lease).await.map(drop).during(writing);
     };
     let mut renewed = current.to_value().unwrap_or_default();

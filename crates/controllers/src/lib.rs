@@ -3,6 +3,7 @@
 //! A reconciler gets a key, reads caches, calls a pure function of `propagation` that returns the changes, and writes
 //! them. It is independent of transports: the control plane and the members are [`client::Client`]s.
 
+mod absence;
 mod agent_requests;
 mod binding;
 mod binding_status;

@@ -14,6 +14,7 @@ use propagation::rebalance::{self, Expiry, Request, Trigger};
 use serde_json::json;
 
 use crate::Context;
+use crate::absence::certain;
 use crate::error::{During, Error, Result, decoded};
 
 /// Bindings of one rebalancer that are written at once.
@@ -43,7 +44,7 @@ pub(crate) async fn run(context: Context) {
 async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let resource = WorkloadRebalancer::api_resource();
     // From the server: in a cached state workloads may lack results that were written, and would be triggered twice.
-    let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
+    let live = certain(&context.client, &resource, key).await?;
     let Some(object) = live.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
     let rebalancer = decoded(key, WorkloadRebalancer::from_object(&object))?;
     let pass = trigger_all(context, &rebalancer).await;
@@ -105,7 +106,7 @@ async fn trigger(
     let key = ObjectKey::namespaced(workload.namespace.as_str(), names::binding_name(&workload.kind, &workload.name));
     let resource = Binding::api_resource(scope);
     // From the server: a binding that is missing is not tried again.
-    let live = context.client.get_opt(&resource, &key).await.during(|| format!("reading {} {key}", resource.kind))?;
+    let live = certain(&context.client, &resource, &key).await?;
     let Some(object) = live else { return Ok(Triggered::Finished { found: false }) };
     let binding = Binding::decode(&object)?;
     let now = context.now();

@@ -10,7 +10,8 @@ use karmada_api::work::v1alpha2::ObjectReference;
 use propagation::claim;
 
 use crate::Context;
-use crate::error::{During, Error, Result};
+use crate::absence::certain;
+use crate::error::{Error, Result};
 
 /// The resource and key a reference means; `None` when its kind is not served (any more).
 pub(crate) async fn locate(context: &Context, reference: &ObjectReference) -> Result<Option<(ApiResource, ObjectKey)>> {
@@ -45,7 +46,7 @@ pub(crate) async fn fetch(context: &Context, resource: &ApiResource, key: &Objec
     if let Some(object) = informer.and_then(|informer| informer.cache().get(key)) {
         return Ok(Some(object));
     }
-    context.client.get_opt(resource, key).await.during(|| format!("reading {} {key}", resource.kind))
+    certain(&context.client, resource, key).await
 }
 
 /// The template, if a cache of its kind has it.
@@ -105,5 +106,5 @@ async fn newest(
     if let Some(object) = known.filter(|object| object.revision() >= built_from && is_known(object)) {
         return Ok(Some(object));
     }
-    context.client.get_opt(&resource, &key).await.during(|| format!("reading {} {key}", resource.kind))
+    certain(&context.client, &resource, &key).await
 }

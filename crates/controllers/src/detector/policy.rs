@@ -16,6 +16,7 @@ use propagation::{claim, selection};
 use serde_json::json;
 
 use super::{Detector, TemplateKey};
+use crate::absence::certain;
 use crate::error::{During, Result, all, decoded};
 use crate::templates;
 
@@ -216,8 +217,7 @@ impl Detector {
         scope: Scope,
         id: &str,
     ) -> Result<()> {
-        let reading = || format!("reading {} {key}", resource.kind);
-        let Some(object) = self.context.client.get_opt(resource, key).await.during(reading)? else { return Ok(()) };
+        let Some(object) = certain(&self.context.client, resource, key).await? else { return Ok(()) };
         let tree = decoded(&object, object.to_tree())?;
         if !claim::holds(Template(&tree), scope, id) {
             return Ok(());

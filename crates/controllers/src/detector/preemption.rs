@@ -14,7 +14,8 @@ use propagation::{claim, selection};
 
 use super::Detector;
 use super::template::involved;
-use crate::error::{During, Error, Result, all, decoded};
+use crate::absence::certain;
+use crate::error::{Error, Result, all, decoded};
 use crate::metrics::result;
 
 fn always(policy: &Policy) -> bool {
@@ -59,8 +60,7 @@ impl Detector {
             return Ok(());
         }
         let key = ObjectKey::namespaced(selector.namespace.as_str(), selector.name.as_str());
-        let reading = || format!("reading {} {key}", resource.kind);
-        let Some(object) = self.context.client.get_opt(&resource, &key).await.during(reading)? else { return Ok(()) };
+        let Some(object) = certain(&self.context.client, &resource, &key).await? else { return Ok(()) };
         let tree = decoded(&object, object.to_tree())?;
         let template = Template(&tree);
         let Some(held) = claim::claimed_by(template) else { return Ok(()) };

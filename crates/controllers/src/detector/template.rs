@@ -18,6 +18,7 @@ use propagation::template::Template;
 use serde_json::{Value, json};
 
 use super::{Detector, TemplateKey};
+use crate::absence::certain;
 use crate::context::OnCreated;
 use crate::error::{During, Error, Result, decoded};
 use crate::metrics::result;
@@ -144,8 +145,7 @@ impl Detector {
 
     async fn live_policy(&self, key: &PolicyKey) -> Result<Option<Arc<Policy>>> {
         let resource = Policy::api_resource(key.scope());
-        let live = self.context.client.get_opt(&resource, key).await;
-        let live = live.during(|| format!("reading {} {key}", resource.kind))?;
+        let live = certain(&self.context.client, &resource, key).await?;
         Ok(live.map(|live| Policy::decode(&live)).transpose()?.map(Arc::new))
     }
 

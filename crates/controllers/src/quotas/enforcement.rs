@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::status::known_status;
 use super::{WORKERS, informer, write_status};
 use crate::Context;
+use crate::absence::certain;
 use crate::error::{During, Error, Result, decoded};
 
 const COMPONENT: &str = "federated-resource-quota-enforcement-controller";
@@ -82,7 +83,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let resource = FederatedResourceQuota::api_resource();
     // The quota is read first, then the bindings: later changes of bindings through our API server change the quota's
     // version too, and the write then fails.
-    let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
+    let live = certain(&context.client, &resource, key).await?;
     let Some(object) = live.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
     let quota = decoded(key, object.to_value())?;
     let total = count(context, key).await?;

@@ -15,7 +15,8 @@ use karmada_api::work::v1alpha1::Work;
 use propagation::quotas;
 
 use super::{WORKERS, informer, quota_of, works_of};
-use crate::error::{During, Error, Result, all, decode};
+use crate::absence::certain;
+use crate::error::{Error, Result, all, decode};
 use crate::{Context, work_writes};
 
 const COMPONENT: &str = "federated-resource-quota-sync-controller";
@@ -105,7 +106,7 @@ async fn delete_unassigned(context: &Context, key: &ObjectKey, quota: Option<&Fe
         return Ok(false);
     }
     let resource = FederatedResourceQuota::api_resource();
-    let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
+    let live = certain(&context.client, &resource, key).await?;
     let live = live.filter(|it| !it.is_deleting());
     let of = |uid: &str, generation: i64| (uid.to_owned(), generation);
     if live.map(|it| of(it.uid(), it.generation())) != quota.map(|it| of(&it.metadata.uid, it.metadata.generation)) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use apimachinery::status::StatusReason;
 use apimachinery::{ApiResource, Object};
 use client::{Client, ListOptions};
 use controller_runtime::{Backoff, Event, Failures, Selection};
@@ -284,7 +283,7 @@ async fn settle(context: &Context) -> Result<(), Failure> {
         // Before the list is read: a Work observed meanwhile may be newer than the list.
         let highest = resume.highest.load(Ordering::Relaxed);
         let found = match read(&context.client).await {
-            Err(Failure::Api(error)) if error.reason() == Some(StatusReason::Forbidden) => {
+            Err(Failure::Api(error)) if error.is_denial() => {
                 resume.warn_once(|| {
                     tracing::warn!(err = %error, "List of incarnations may not be read; nothing is marked in members");
                 });

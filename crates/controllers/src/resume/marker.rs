@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use apimachinery::status::StatusReason;
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
 use karmada_api::constants::{labels, namespaces};
@@ -81,10 +80,10 @@ pub(super) async fn learn(
         return Ok(read.accepted);
     }
     let key = key(known);
-    let object = match member.client.get_opt(&config_maps(), &key).await {
-        Ok(object) => object,
-        // Without the permission to read it, it was never written.
-        Err(error) if error.reason() == Some(StatusReason::Forbidden) => None,
+    let object = match member.client.get(&config_maps(), &key).await {
+        Ok(object) => Some(object),
+        // Without the permission to read it, it was never written. A refusal of an intermediary proves neither.
+        Err(error) if error.is_absence_of(key.name()) || error.is_denial() => None,
         Err(source) => return Err(MemberError::Unmarked { cluster: member.name.clone(), source }),
     };
     let text = object.and_then(|object| object.decode::<Document>().ok()?.data.remove(FIELD));
@@ -174,7 +173,7 @@ async fn write(member: &Member, known: &Known, marker: Marker) -> Result<()> {
     }
     let is_refused = match written {
         Ok(_) => false,
-        Err(error) if error.reason() == Some(StatusReason::Forbidden) => {
+        Err(error) if error.is_denial() => {
             tracing::warn!(
                 cluster = &*member.name,
                 err = %error,

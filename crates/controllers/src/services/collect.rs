@@ -22,7 +22,8 @@ use propagation::status::is_applied;
 use serde_json::Value;
 
 use super::follow::Followed;
-use super::{WORKERS, certain, slice_works, slices};
+use super::{WORKERS, slice_works, slices};
+use crate::absence::certain;
 use crate::error::{Error, Result, all, decoded};
 use crate::members::Member;
 use crate::{Context, identity};

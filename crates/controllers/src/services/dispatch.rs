@@ -16,8 +16,9 @@ use multicluster::collected::{self, Change, Collectors, Demand};
 use multicluster::dispatched::{self, Input, Plan};
 use parking_lot::Mutex;
 
-use super::{WORKERS, certain, clusters, is_outdated, slice_works, status, together};
+use super::{WORKERS, clusters, is_outdated, slice_works, status, together};
 use crate::Context;
+use crate::absence::certain;
 use crate::error::{Error, Result, all, decoded};
 
 const NAME: &str = "endpointslice-dispatch-controller";

@@ -13,8 +13,9 @@ use multicluster::collected::Collectors;
 use multicluster::imported::{self, Step};
 use serde_json::json;
 
-use super::{WORKERS, certain, slice_works, slices};
+use super::{WORKERS, slice_works, slices};
 use crate::Context;
+use crate::absence::certain;
 use crate::error::{During, Error, Result, all, decoded};
 
 const NAME: &str = "endpointslice-controller";

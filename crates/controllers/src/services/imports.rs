@@ -14,8 +14,9 @@ use multicluster::derived;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{WORKERS, certain, services};
+use super::{WORKERS, services};
 use crate::Context;
+use crate::absence::certain;
 use crate::error::{During, Result, decoded};
 
 const NAME: &str = "service-import-controller";

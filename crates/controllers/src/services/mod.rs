@@ -14,10 +14,7 @@ mod multi_cluster;
 mod slice_works;
 mod status;
 
-use std::sync::Arc;
-
-use apimachinery::{ApiResource, Object, ObjectKey};
-use client::Client;
+use apimachinery::ApiResource;
 
 pub(crate) use collect::{run_collection, run_exports};
 pub(crate) use dispatch::run as run_dispatch;
@@ -25,7 +22,7 @@ pub(crate) use imported::run as run_imported_slices;
 pub(crate) use imports::run as run_imports;
 pub(crate) use multi_cluster::run as run_multi_cluster;
 
-use crate::error::{During, Error, Result, all};
+use crate::error::{Error, Result, all};
 
 /// Concurrent passes of each controller here.
 const WORKERS: usize = 16;
@@ -36,15 +33,6 @@ fn slices() -> ApiResource {
 
 fn services() -> ApiResource {
     ApiResource::namespaced("", "v1", "Service", "services")
-}
-
-/// The server's state of an object; `None` only if the server returned that this object does not exist.
-async fn certain(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
-    match client.get(resource, key).await {
-        Ok(object) => Ok(Some(object)),
-        Err(error) if error.is_absence_of(key.name()) => Ok(None),
-        Err(error) => Err(error).during(|| format!("reading {} {key}", resource.kind)),
-    }
 }
 
 /// `Ok` without errors. A conflict because of an outdated state is returned as such: the next pass decides again.

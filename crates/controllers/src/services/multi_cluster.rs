@@ -20,7 +20,8 @@ use propagation::template::Template;
 use serde_json::{Value, json};
 
 use super::collect::selected_by_manifest;
-use super::{WORKERS, certain, clusters, is_outdated, services, slice_works, status, together};
+use super::{WORKERS, clusters, is_outdated, services, slice_works, status, together};
+use crate::absence::certain;
 use crate::detector::is_change;
 use crate::error::{During, Error, Result, decoded};
 use crate::{Context, templates};

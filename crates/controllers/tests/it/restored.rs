@@ -181,6 +181,32 @@ async fn objects_deleted_after_the_backup_do_not_return() {
     }
 }
 
+/// A proxy in front of the member refuses the marker, which proves neither that it is absent nor that it may not be read.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_a_proxy_hides_no_marker() {
+    for code in [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN] {
+        let mut plane = Plane::start().await;
+        propagate(&plane).await;
+        create(&plane, "thing", "1").await;
+        let backup = plane.backup();
+        delete(&plane, "thing").await;
+        everywhere(&plane, "thing", None).await;
+        plane.network.set_answers(Some(Arc::new(move |sent: &Sent| {
+            let is_marker = sent.server == "m1" && sent.path.contains("/karmada-cluster/configmaps/karmada-");
+            (is_marker && sent.method == Method::GET).then_some(code)
+        })));
+        plane.restore(&backup, false).await;
+        wait().await;
+        assert_eq!(value(&plane, "m1", "thing").await, None, "{code}");
+        plane.network.set_answers(None);
+        wait().await;
+        assert_eq!(value(&plane, "m1", "thing").await, None, "{code}");
+        resume(&plane, "m1").await;
+        assert_eq!(value(&plane, "m1", "thing").await.as_deref(), Some("1"), "{code}");
+        plane.shutdown().await;
+    }
+}
+
 /// The object belongs to another Work.
 #[tokio::test(start_paused = true)]
 async fn a_pending_deletion_spares_a_newer_object() {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::by_hand::{bind, bindings, config_maps, demo, targets, work_in};
 use crate::failures::messages_of;
 use crate::harness::{Plane, get, namespaces};
-use crate::network::{NetworkFaults, Sent};
+use crate::network::{CONTROL, NetworkFaults, Sent};
 
 fn uid(object: &Value) -> &Value {
     &object["metadata"]["uid"]
@@ -301,6 +301,23 @@ async fn a_404_of_a_proxy_completes_no_deletion() {
             .await;
         plane.shutdown().await;
     }
+}
+
+/// The control plane is behind a load balancer that returns 404 for a while: the deletion of a Work is executed later.
+#[tokio::test(start_paused = true)]
+async fn a_404_of_a_load_balancer_postpones_a_deletion() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1", "m2"]).await;
+    plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
+        let is_work = sent.server == CONTROL && sent.path.ends_with(work_in("m1").name());
+        (is_work && sent.method == Method::GET).then_some(StatusCode::NOT_FOUND)
+    })));
+    plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2"]), PatchOptions::default()).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    plane.network.set_answers(None);
+    let m1 = plane.member("m1");
+    plane.until("it is gone", async || get(&m1, &config_maps(), &demo("thing")).await.is_none().then_some(())).await;
+    plane.shutdown().await;
 }
 
 /// An override policy that does not select a template by its labels does not reconcile it: without a policy its copies
