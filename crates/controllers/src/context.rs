@@ -28,6 +28,7 @@ use crate::gates::Gates;
 use crate::interpreting::Interpreting;
 use crate::journal::{self, Journal};
 use crate::lease::{Monitoring, Renewal};
+use crate::lost_works::Awaited;
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
 use crate::resume::Resume;
@@ -167,6 +168,7 @@ pub struct Shared {
     /// Bindings whose Works are to be rendered, where that is done in this process.
     pub(crate) rendering: OnceLock<Arc<WorkQueue<BindingKey>>>,
     pub(crate) unrendered: Unrendered,
+    pub(crate) awaited_works: Awaited,
     first_decisions: OnceLock<DecideFirst>,
     pub(crate) definitions: Definitions,
 }
@@ -246,11 +248,7 @@ impl Context {
         let works = control.selected(&Work::api_resource(), of_works);
         for scope in Scope::ALL {
             works.cache().add_label_index(scope.binding_id_label());
-        }
-        for informer in bindings {
-            for scope in Scope::ALL {
-                informer.cache().add_label_index(scope.policy_id_label());
-            }
+            bindings.iter().for_each(|it| it.cache().add_label_index(scope.policy_id_label()));
         }
         let interpreting = Interpreting::follow(&control, connector.clone(), &world, &settings);
         let agent_of = own.as_ref().map(|(cluster, _)| cluster.clone());
@@ -281,6 +279,7 @@ impl Context {
             backlogs: Mutex::default(),
             rendering: OnceLock::new(),
             unrendered: Unrendered::default(),
+            awaited_works: Awaited::default(),
             first_decisions: OnceLock::new(),
             definitions: Definitions::default(),
             interpreting,

@@ -8,7 +8,7 @@ use client::Write;
 use controller_runtime::Overlay;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::identity::ClusterName;
+use karmada_api::identity::{ClusterName, WorkKey};
 use karmada_api::work::v1alpha1::Work;
 use propagation::works::{self, Rendered};
 
@@ -86,7 +86,13 @@ pub(crate) async fn write_all(context: &Context, rendered: Vec<Work>) -> Vec<Res
 
 /// The pending change of a rendered Work.
 fn pending(context: &Context, rendered: Work) -> Result<Option<Pending>> {
-    match context.written_works.get(&rendered.key()) {
+    let existing = || context.written_works.get(&rendered.key());
+    if existing().is_some_and(|it| it.is_deleting())
+        && let Ok(key) = WorkKey::try_from(rendered.key())
+    {
+        context.awaited_works.note(key);
+    }
+    match existing() {
         None => Ok(Some(Pending::Create(rendered))),
         Some(existing) => Ok(merged(&existing, rendered)?.map(Pending::Update)),
     }

@@ -11,6 +11,7 @@ use karmada_api::ApiType;
 use karmada_api::scope::{Override, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::by_hand::{bind, bindings, config_maps, demo, targets, work_in};
 use crate::failures::messages_of;
@@ -301,6 +302,28 @@ async fn a_404_of_a_proxy_completes_no_deletion() {
             .await;
         plane.shutdown().await;
     }
+}
+
+/// The passes of its binding fail until a deleted Work is gone, and are retried with growing pauses.
+#[tokio::test(start_paused = true)]
+async fn a_work_that_is_required_while_it_ends_is_recreated_at_its_end() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1", "m2"]).await;
+    let work = async || plane.get(&Work::api_resource(), &work_in("m1")).await;
+    let former = work().await.expect("the work");
+    plane.network.cut("m1");
+    plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2"]), PatchOptions::default()).await;
+    let deleted = async || work().await.filter(|it| it["metadata"]["deletionTimestamp"].is_string());
+    plane.until("the work is deleted", deleted).await;
+    plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m1", "m2"]), PatchOptions::default()).await;
+    tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+    assert_eq!(uid(&former), uid(&work().await.expect("it waits for its member")));
+    plane.network.heal("m1");
+    plane.until("its end", async || work().await.is_none_or(|it| uid(&it) != uid(&former)).then_some(())).await;
+    let ended = Instant::now();
+    plane.until("another one", async || work().await.filter(|it| uid(it) != uid(&former))).await;
+    assert!(ended.elapsed() < Duration::from_secs(10), "after {:?}", ended.elapsed());
+    plane.shutdown().await;
 }
 
 /// The control plane is behind a load balancer that returns 404 for a while: the deletion of a Work is executed later.
