@@ -74,9 +74,13 @@ fn suffix(text: &str) -> Result<(Scale, Format), ParseQuantityError> {
     if let Some((_, exponent)) = BINARY.iter().find(|(name, _)| *name == text) {
         return Ok((Scale::Two(*exponent), Format::BinarySi));
     }
-    let exponent = text.strip_prefix(['e', 'E']).ok_or(ParseQuantityError::Suffix)?;
-    let exponent: i32 = exponent.parse().map_err(|_| ParseQuantityError::Suffix)?;
-    Ok((Scale::Ten(exponent.into()), Format::DecimalExponent))
+    if let Some(Ok(exponent)) = text.strip_prefix(['e', 'E']).map(str::parse::<i32>) {
+        return Ok((Scale::Ten(exponent.into()), Format::DecimalExponent));
+    }
+    let number = text.trim_start_matches(|letter| "eEinumkKMGTP".contains(letter));
+    let digits = number.strip_prefix(['+', '-']).unwrap_or(number);
+    let has_form = digits.bytes().all(|digit| digit.is_ascii_digit());
+    Err(if has_form { ParseQuantityError::Suffix } else { ParseQuantityError::Format })
 }
 
 /// Digits of a number that upstream reads as 64-bit integers.
@@ -108,7 +112,7 @@ fn is_left(text: &str) -> bool {
         // Three decimal digits are about ten binary ones.
         Scale::Two(exponent) => {
             let fits = whole.len() + exponent as usize * 3 / 10 < 15;
-            fits && !number.contains('.') && whole.parse::<u64>().is_ok_and(|value| value % 8 != 0)
+            fits && fraction.is_empty() && whole.parse::<u64>().is_ok_and(|value| value % 8 != 0)
         }
     }
 }
@@ -394,6 +398,16 @@ mod tests {
         for text in ["", ".", "1.2.3", "a", "1x", "1 ", "1Kii", "1e", "1e1.5", "--1", "1e99999999999", "é", "1é"] {
             assert!(text.parse::<Quantity>().is_err(), "{text}");
         }
+        for (text, expected) in [
+            ("1ki", ParseQuantityError::Suffix),
+            ("1i", ParseQuantityError::Suffix),
+            ("1e", ParseQuantityError::Suffix),
+        ] {
+            assert_eq!(text.parse::<Quantity>().err(), Some(expected), "{text}");
+        }
+        for text in ["1x", "1e1x", "1 ", "1é"] {
+            assert_eq!(text.parse::<Quantity>().err(), Some(ParseQuantityError::Format), "{text}");
+        }
     }
 
     #[test]
@@ -414,7 +428,9 @@ mod tests {
             ("1024Ki", "1Mi"),
             ("+8Ki", "8Ki"),
             ("01Ei", "1Ei"),
-            ("1.Ki", "1Ki"),
+            ("1.Ki", "1.Ki"),
+            ("8.Mi", "8Mi"),
+            ("1.0Ki", "1Ki"),
             ("5.", "5."),
             ("0", "0"),
             ("-0", "0"),
