@@ -3,6 +3,7 @@
 
 pub mod admission;
 mod columns;
+pub mod connections;
 mod conversion;
 mod cron;
 mod defaults;

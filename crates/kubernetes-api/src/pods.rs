@@ -1,11 +1,11 @@
 //! Changes of pods other than plain writes: binding to a node, QoS class, graceful deletion, resizing. Evictions are in
 //! [`crate::eviction`].
 
+use apimachinery::Status;
 use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::meta::Time;
 use apimachinery::object::ObjectTree as _;
 use apimachinery::quantity::Quantity;
-use apimachinery::{Status, StatusReason};
 use serde_json::{Value, json};
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -165,21 +165,6 @@ pub(crate) fn qos_class(spec: &Value) -> &'static str {
         (_, true) => "BestEffort",
         (true, _) => "Guaranteed",
         _ => "Burstable",
-    }
-}
-
-/// Why logs, `exec` and port forwarding of a pod are not available here.
-pub fn unreachable(pod: &Value, subresource: &str) -> Status {
-    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    match pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
-        None => Status::bad_request(format!("pod {name} does not have a host assigned")),
-        Some(node) => {
-            let text = format!(
-                "pods/{subresource} of {name} is answered by the kubelet of node {node}, and this API server reaches none: \
-                 its pods are kept as objects and run nowhere"
-            );
-            Status::failure(StatusReason::ServiceUnavailable, text)
-        }
     }
 }
 

@@ -254,7 +254,7 @@ impl Call<'_> {
         self.key_of(&self.info.name)
     }
 
-    fn key_of(&self, name: &str) -> ObjectKey {
+    pub(crate) fn key_of(&self, name: &str) -> ObjectKey {
         ObjectKey::namespaced(self.namespace().unwrap_or_default(), name)
     }
 

@@ -1,6 +1,7 @@
 //! The kinds that are not like others: one row each, of hooks that the generic handlers call.
 
 mod certificates;
+mod connections;
 mod events;
 mod namespaces;
 mod pods;
@@ -11,10 +12,12 @@ use crate::handlers::Kind;
 
 static ORDINARY: Kind = Kind::ORDINARY;
 
-static KINDS: [Kind; 9] = [
+static KINDS: [Kind; 11] = [
     namespaces::ROW,
     pods::ROW,
     pods::BINDINGS,
+    connections::NODES,
+    connections::SERVICES,
     certificates::ROW,
     events::ROW,
     events::NEWER_ROW,

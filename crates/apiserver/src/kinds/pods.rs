@@ -1,4 +1,4 @@
-//! Subresources of pods: binding to a node, eviction, and those that only a kubelet can answer.
+//! Subresources of pods: binding to a node and eviction. Those that a kubelet answers are in [`super::connections`].
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use serde_json::Value;
 use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Identity, Response};
 
+use super::connections;
 use crate::cache::keys;
 use crate::errors;
 use crate::errors::method_not_allowed;
@@ -111,11 +112,7 @@ impl Part<'_, '_> {
         match (self.info.verb, self.info.subresource.as_str()) {
             ("create", "binding") => self.bind(body).await,
             ("create", "eviction") => self.evict(body).await,
-            (_, name @ ("log" | "exec" | "attach" | "portforward" | "proxy")) => {
-                self.server.cache.catch_up().await?;
-                let pod = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
-                Err(pods::unreachable(&pod.to_value().map_err(errors::document)?, name))
-            }
+            (_, "log" | "exec" | "attach" | "portforward" | "proxy") => connections::of_pod(self.0).await,
             ("get", _) => self.get().await,
             ("update", _) => self.update(body).await,
             ("patch", _) => self.patch(body).await,
@@ -125,7 +122,7 @@ impl Part<'_, '_> {
 
     async fn bind(&self, body: Body) -> Result<Response, Status> {
         let binding = content::decode(self.headers, &content::read(body).await?)?;
-        self.check_binding(&binding)?;
+        self.check_name("Binding", &binding)?;
         let change = |live: &Live<'_>| pods::bound(&live.tree, &binding, self.now).map(Proposal::from);
         let options = self.write_options(Write::Create)?;
         self.modify(&self.key(), options.dry_run, change).await?;
@@ -133,17 +130,17 @@ impl Part<'_, '_> {
     }
 
     /// The name may be omitted; another one is an error.
-    fn check_binding(&self, binding: &Value) -> Result<(), Status> {
-        let specified = binding["metadata"]["name"].as_str().unwrap_or_default();
+    fn check_name(&self, kind: &str, object: &Value) -> Result<(), Status> {
+        let specified = object["metadata"]["name"].as_str().unwrap_or_default();
         if specified.is_empty() || specified == self.info.name {
             return Ok(());
         }
-        Err(Status::bad_request(format!("name in URL does not match name in {} object", self.info.subresource)))
+        Err(Status::bad_request(format!("name in URL does not match name in {kind} object")))
     }
 
     async fn evict(&self, body: Body) -> Result<Response, Status> {
         let eviction = content::decode(self.headers, &content::read(body).await?)?;
-        self.check_binding(&eviction)?;
+        self.check_name("Eviction", &eviction)?;
         let requested = serde_json::to_vec(&eviction["deleteOptions"]).map_err(Status::internal)?;
         let options = self.delete_options(if eviction["deleteOptions"].is_null() { &[] } else { &requested })?;
         for _ in 0..TRIES {

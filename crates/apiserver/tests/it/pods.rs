@@ -6,6 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::objects::server;
+use crate::parity::send;
 
 fn pods() -> ApiResource {
     ApiResource::namespaced("", "v1", "Pod", "pods")
@@ -54,7 +55,7 @@ async fn only_a_bound_pod_has_a_grace_period() {
     assert!(client.get_opt(&pods(), &key("p")).await.expect("get").is_none());
 
     create_pod(&client, "q").await;
-    let gone = crate::parity::send(&server, "DELETE", "/api/v1/namespaces/default/pods/q", &[], "").await.json();
+    let gone = send(&server, "DELETE", "/api/v1/namespaces/default/pods/q", &[], "").await.json();
     assert_eq!((&gone["kind"], &gone["metadata"]["name"]), (&json!("Pod"), &json!("q")), "the pod is returned: {gone}");
     // As kube-apiserver, which stores the mark before it removes the pod.
     assert_eq!(
@@ -96,13 +97,62 @@ async fn an_eviction_spends_the_budget() {
 }
 
 #[tokio::test]
-async fn logs_name_the_reason_for_their_absence() {
+async fn an_eviction_names_its_pod() {
     let (_server, client) = server().await;
     create_pod(&client, "p").await;
-    let path = "/api/v1/namespaces/default/pods/p/log";
-    let unbound = client.request(Method::GET, path, None).await.expect_err("no node");
-    assert!(unbound.to_string().contains("pod p does not have a host assigned"), "{unbound}");
+    for (subresource, kind) in [("eviction", "Eviction"), ("binding", "Binding")] {
+        let body = json!({"metadata": {"name": "other"}, "target": {"name": "n"}});
+        let refused = post(&client, "p", subresource, &body).await.expect_err("another pod is named");
+        assert!(refused.contains(&format!("name in URL does not match name in {kind} object")), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_without_a_node_has_an_empty_log() {
+    let (server, client) = server().await;
+    create_pod(&client, "p").await;
+    let log = "/api/v1/namespaces/default/pods/p/log";
+    let empty = send(&server, "GET", log, &[], "").await;
+    assert_eq!((empty.code, &empty.body[..]), (200, &b""[..]), "{}", empty.shown());
+    assert_eq!(empty.headers["content-type"], "text/plain");
+    let check = async |query: &str, expected: &str| {
+        let refused = send(&server, "GET", &format!("{log}?{query}"), &[], "").await.shown();
+        assert!(refused.contains(expected), "{query}: {refused}");
+    };
+    check("tailLines=-1", "422 Invalid PodLogOptions \"p\" is invalid: tailLines: Invalid value: -1").await;
+    check("limitBytes=x", "400 BadRequest strconv.ParseInt").await;
+    check("container=x", "400 BadRequest container x is not valid for pod p").await;
     post(&client, "p", "binding", &json!({"target": {"name": "n"}})).await.expect("a free pod");
-    let bound = client.request(Method::GET, path, None).await.expect_err("no kubelet");
-    assert!(bound.to_string().contains("the kubelet of node n"), "{bound}");
+    check("container=c", "the kubelet of node n").await;
+}
+
+#[tokio::test]
+async fn streams_and_proxies_name_the_reason_for_their_absence() {
+    let (server, client) = server().await;
+    create_pod(&client, "p").await;
+    let nodes = ApiResource::cluster("", "v1", "Node", "nodes");
+    client.create(&nodes, &json!({"metadata": {"name": "n"}})).await.expect("a node");
+    let services = ApiResource::namespaced("", "v1", "Service", "services");
+    let service = json!({"metadata": {"name": "s", "namespace": "default"}, "spec": {"ports": [{"port": 443}]}});
+    client.create(&services, &service).await.expect("a service");
+    let check = async |path: &str, expected: &str| {
+        let refused = send(&server, "GET", &format!("/api/v1/{path}"), &[], "").await.shown();
+        assert!(refused.starts_with(expected), "{path}: {refused}");
+    };
+    let core = "namespaces/default";
+    for (path, expected) in [
+        ("pods/p/exec?command=ls", "400 BadRequest pod p does not have a host assigned"),
+        ("pods/p/exec?container=x", "400 BadRequest container x is not valid for pod p"),
+        ("pods/q/attach", "404 NotFound pods \"q\" not found"),
+        ("pods/p:80/proxy/x", "400 BadRequest address not allowed"),
+        ("pods/q:80/proxy", "404 NotFound pods \"q\" not found"),
+        ("pods/ftp:p:80/proxy/", "400 BadRequest invalid pod request \"ftp:p:80\""),
+        ("services/s/proxy/", "503 ServiceUnavailable no endpoints available for service \"s\""),
+        ("services/https:s:80/proxy/", "503 ServiceUnavailable no service port 80 found for service \"s\""),
+        ("services/t/proxy/", "404 NotFound services \"t\" not found"),
+    ] {
+        check(&format!("{core}/{path}"), expected).await;
+    }
+    check("nodes/n/proxy/metrics", "503 ServiceUnavailable node n cannot be reached").await;
+    check("nodes/m:10250/proxy/", "404 NotFound nodes \"m\" not found").await;
 }
