@@ -21,7 +21,7 @@ pub enum Eviction {
 /// Decides about the eviction of a pod; `budgets` are those of its namespace.
 ///
 /// # Errors
-/// 429 if the pod's budget allows no disruption, 500 if two budgets select it.
+/// 429 if the pod's budget allows no disruption, 403 if its status is broken, 500 if two budgets select it.
 pub fn decide<'a>(pod: &Value, budgets: impl Iterator<Item = &'a Value>, now: Time) -> Result<Eviction, Status> {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     let gone = matches!(phase, "Pending" | "Succeeded" | "Failed") || pod["metadata"]["deletionTimestamp"].is_string();
@@ -32,7 +32,7 @@ pub fn decide<'a>(pod: &Value, budgets: impl Iterator<Item = &'a Value>, now: Ti
     let Some(budget) = selecting.next() else { return Ok(Eviction::Delete) };
     if selecting.next().is_some() {
         let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-        return Err(Status::failure(StatusReason::InternalError, text));
+        return Err(Status::unclassified(text));
     }
     let (spec, status) = (&budget["spec"], &budget["status"]);
     let count = |field: &str| status[field].as_i64().unwrap_or(0);
@@ -66,8 +66,14 @@ fn spend(budget: &Value, pod: &Value, now: Time) -> Result<Value, Status> {
         let why = format!("The disruption budget {name} is still being processed by the server.");
         return Err(refused(why, Some(10)));
     }
-    let disrupted = status["disruptedPods"].as_object().map_or(0, serde_json::Map::len);
-    if count("disruptionsAllowed") <= 0 || disrupted > MAX_DISRUPTED {
+    let forbidden = |why| Err(Status::forbidden("policy", "poddisruptionbudget", name, why));
+    if count("disruptionsAllowed") < 0 {
+        return forbidden("pdb disruptions allowed is negative");
+    }
+    if status["disruptedPods"].as_object().is_some_and(|pods| pods.len() > MAX_DISRUPTED) {
+        return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+    }
+    if count("disruptionsAllowed") == 0 {
         let why = format!(
             "The disruption budget {name} needs {} healthy pods and has {} currently",
             count("desiredHealthy"),
@@ -102,8 +108,8 @@ mod tests {
                 format!("{} left, {}", budget["status"]["disruptionsAllowed"], budget["status"]["disruptedPods"])
             }
             Err(status) => match status.details {
-                Some(details) => details.causes[0].message.clone(),
-                None => status.reason,
+                Some(details) if !details.causes.is_empty() => details.causes[0].message.clone(),
+                _ => status.message,
             },
         };
         assert_eq!(found, expected);
@@ -120,7 +126,12 @@ mod tests {
         check(&[budget("c", 0, 1)], "delete");
         check(&[budget("b", 2, 1)], r#"1 left, {"p":"2026-01-01T00:00:00Z"}"#);
         check(&[budget("b", 0, 1)], "The disruption budget x needs 2 healthy pods and has 2 currently");
+        check(
+            &[budget("b", -1, 1)],
+            "poddisruptionbudget.policy \"x\" is forbidden: pdb disruptions allowed is negative",
+        );
         check(&[budget("b", 2, 2)], "The disruption budget x is still being processed by the server.");
-        check(&[budget("b", 2, 1), budget("b", 2, 1)], "InternalError");
+        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        check(&[budget("b", 2, 1), budget("b", 2, 1)], two);
     }
 }
