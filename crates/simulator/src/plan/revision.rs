@@ -50,15 +50,17 @@ pub(crate) fn record(owner: &Meta, kind: &str, template: &Value, known: &[Contro
             let mut data = json!({"spec": {"template": template}});
             // A rollback replaces the whole template.
             data["spec"]["template"]["$patch"] = "replace".into();
-            Some(Action::Create(
-                Kind::ControllerRevision,
-                json!({
-                    "apiVersion": "apps/v1", "kind": "ControllerRevision",
-                    "metadata": {"name": name, "namespace": owner.namespace, "labels": labels,
-                        "ownerReferences": owner.owned_by_this("apps/v1", kind)},
-                    "data": data, "revision": newest + 1,
-                }),
-            ))
+            let mut revision = json!({
+                "apiVersion": "apps/v1", "kind": "ControllerRevision",
+                "metadata": {"name": name, "namespace": owner.namespace, "labels": labels,
+                    "ownerReferences": owner.owned_by_this("apps/v1", kind)},
+                "data": data, "revision": newest + 1,
+            });
+            // `kubectl rollout history` prints the cause of the change.
+            if !owner.annotations.is_empty() {
+                revision["metadata"]["annotations"] = json!(owner.annotations);
+            }
+            Some(Action::Create(Kind::ControllerRevision, revision))
         }
     }
 }
@@ -77,4 +79,22 @@ pub(crate) fn surplus(known: &[ControllerRevision], limit: Option<i64>, in_use: 
         now: false,
     };
     old.iter().take(surplus).map(delete).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_has_the_annotations_of_its_owner() {
+        let template = json!({"metadata": {"labels": {"a": "b"}}});
+        let recorded = |owner: &Meta| match record(owner, "DaemonSet", &template, &[]) {
+            Some(Action::Create(_, revision)) => revision["metadata"]["annotations"].clone(),
+            other => panic!("a new template is recorded: {other:?}"),
+        };
+        let mut owner = Meta { name: "d".into(), ..Meta::default() };
+        assert_eq!(recorded(&owner), Value::Null);
+        owner.annotations.insert("kubernetes.io/change-cause".into(), "kubectl apply".into());
+        assert_eq!(recorded(&owner), json!({"kubernetes.io/change-cause": "kubectl apply"}));
+    }
 }
