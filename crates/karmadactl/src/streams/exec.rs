@@ -12,6 +12,7 @@ use super::session::{self, End, Input, Output};
 use super::{pods, starting, terminal};
 use crate::error::Error;
 use crate::objects::flags::{self, Files};
+use crate::scope::{self, OperationScope};
 use crate::{Context, objects, servers};
 use apimachinery::url::{Query, segment};
 
@@ -112,11 +113,15 @@ async fn pod_of_file(args: &ExecArgs) -> Result<Option<String>, Error> {
 
 async fn run(context: &Context, args: &StreamArgs, named: &str, command: Option<&[String]>) -> Result<(), Error> {
     let limit = flags::duration("--pod-running-timeout", &args.pod_running_timeout)?;
-    let scope = crate::scope::parse(&args.operation_scope)?;
+    let scope = scope::parse(&args.operation_scope)?;
     let control = context.control_plane().await?;
     let client = servers::one(&control, scope, &args.cluster).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| context.namespace());
-    let found = starting::named(context, &client, &namespace, named, limit).await?;
+    let found = match scope {
+        // Pods of a control plane never run; its answer is the reason.
+        OperationScope::Karmada => pods::named(context, &client, &namespace, named).await?,
+        _ => starting::named(context, &client, &namespace, named, limit).await?,
+    };
     let Some(pod) = found.first() else {
         return Err(Error::message(format!("{named} has no pods in namespace {namespace}")));
     };
@@ -158,13 +163,7 @@ fn path(namespace: &str, pod: &str, container: &str, command: Option<&[String]>,
 }
 
 async fn stream(client: &Client, path: &str, mode: Mode) -> Result<(), Error> {
-    let socket = session::open(client, path).await.map_err(|error| match error {
-        client::Error::Status(mut status) => {
-            status.message = format!("unable to upgrade connection: {}", status.message);
-            Error::message(status.message)
-        }
-        other => Error::client("open the stream")(other),
-    })?;
+    let socket = session::open(client, path).await.map_err(Error::client("open the stream"))?;
     let (sender, receiver) = mpsc::channel::<Input>(BACKLOG);
     let raw = mode.tty.then(terminal::Raw::enter).flatten();
     if mode.tty {
