@@ -129,7 +129,7 @@ async fn types_are_explained_and_objects_described() {
         .check(
             "explain deploy --api-version=apps/v9",
             expect![[r#"
-        E|error: couldn't find resource for "apps/v9", Kind=Deployment
+        E|error: couldn't find resource for "apps/v9, Resource=deployments"
         rc=1
     "#]],
         )

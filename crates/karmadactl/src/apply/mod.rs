@@ -287,7 +287,7 @@ impl Apply<'_> {
                 Err(error) if self.args.force && replaceable(&error) => return self.replace(item, modified).await,
                 Err(error) => {
                     let verb = format!("applying patch:\n{patch}\nto:\n{}\nfor:", item.described());
-                    return Err(item.failed(&verb)(error));
+                    return Err(item.failed_step("patching", &verb)(error));
                 }
             }
         }

@@ -95,7 +95,7 @@ fn versioned<'d>(
         .iter()
         .find(|it| it.resource.plural == known.resource.plural && it.resource.api_version() == api_version);
     same.ok_or_else(|| {
-        Error::message(format!("couldn't find resource for {api_version:?}, Kind={}", known.resource.kind))
+        Error::message(format!("couldn't find resource for \"{api_version}, Resource={}\"", known.resource.plural))
     })
 }
 

@@ -66,13 +66,25 @@ impl Item {
         let (source, shown, verb) = (self.source.clone(), self.shown(), verb.to_owned());
         move |error| match error {
             client::Error::Status(mut status) if !source.is_empty() => {
-                status.message = format!("error when {verb} {source:?}: {}", status.message);
+                status.message = attempted(&verb, &source, &status.message);
                 Error::Server(status)
             }
             error @ client::Error::Unnamed if !source.is_empty() => {
-                Error::message(format!("error when {verb} {source:?}: {error}"))
+                Error::message(attempted(&verb, &source, &error.to_string()))
             }
             error => Error::client(format!("{verb} {shown}"))(error),
+        }
+    }
+
+    /// [`Self::failed`] for an attempt that is a step of another one.
+    pub fn failed_step(&self, step: &str, verb: &str) -> impl FnOnce(client::Error) -> Error {
+        let (source, step, outer) = (self.source.clone(), step.to_owned(), self.failed(verb));
+        move |error| match error {
+            client::Error::Status(mut status) if !source.is_empty() => {
+                status.message = attempted(&step, &source, &status.message);
+                outer(client::Error::Status(status))
+            }
+            error => outer(error),
         }
     }
 
@@ -83,6 +95,10 @@ impl Item {
             _ => requests::get(context, client, &self.resource, &self.key, None).await,
         }
     }
+}
+
+fn attempted(verb: &str, source: &str, words: &str) -> String {
+    format!("error when {verb} {source:?}: {words}")
 }
 
 /// The objects of a command line.
