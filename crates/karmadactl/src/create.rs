@@ -11,7 +11,6 @@ mod workloads;
 use clap::Args;
 use futures::future::BoxFuture;
 use http::Method;
-use serde_json::Value;
 
 use crate::apply::annotated;
 use crate::error::Error;
@@ -85,7 +84,7 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
         let mut errors = found.errors;
         let items = match args.edit {
             false => found.items,
-            true => match edit::manifests(found.items, args.windows_line_endings).await? {
+            true => match edit::manifests(found.items, &args.printing.output, args.windows_line_endings).await? {
                 Some(items) => items,
                 None => {
                     context.log("Edit cancelled, no changes made.\n");
@@ -132,10 +131,9 @@ async fn raw(context: &Context, args: &CreateArgs) -> Result<(), Error> {
     if let Some((_, why)) = excluded.iter().find(|(excludes, _)| *excludes) {
         return Err(Error::message(*why));
     }
-    let manifests = objects::files::read_all(&args.files).await?;
-    let body = manifests.into_iter().next().map_or(Value::Null, |manifest| manifest.object);
+    let body = objects::files::content(only).await?;
     let client = context.control_plane().await?;
-    let sent = Some((requests::JSON, body.to_string().into_bytes()));
+    let sent = Some((requests::JSON, body));
     let answer = requests::raw(context, &client, Method::POST, &args.raw, sent).await;
     context.print(&String::from_utf8_lossy(&answer.map_err(Error::client(format!("create {}", args.raw)))?));
     Ok(())

@@ -61,6 +61,10 @@ struct Layout {
 }
 
 impl Layout {
+    fn extension(self) -> &'static str {
+        if self.json { "json" } else { "yaml" }
+    }
+
     fn text(self, objects: &[Value], problem: &str) -> String {
         let document = match objects {
             [only] => only.clone(),
@@ -70,17 +74,27 @@ impl Layout {
             true => crate::get::output::indented(&document),
             false => yaml::to_string(&document),
         };
-        let comments: String = problem.lines().map(|line| format!("# {line}\n")).collect();
-        let separator = if comments.is_empty() { "" } else { "#\n" };
-        let text = format!("{HEADER}{comments}{separator}{body}");
+        // JSON has no comments.
+        let text = if self.json { body } else { format!("{}{body}", header(problem)) };
         if self.windows { text.replace('\n', "\r\n") } else { text }
     }
 }
 
+/// The comments at the head of a file, with the problem of the last attempt.
+fn header(problem: &str) -> String {
+    let comments: String = problem.lines().map(|line| format!("# {line}\n")).collect();
+    let separator = if comments.is_empty() { "" } else { "#\n" };
+    format!("{HEADER}{comments}{separator}")
+}
+
+/// A file without its comments.
+fn bare(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect()
+}
+
 /// The objects of an edited file; `None` when it is empty.
 fn parsed(text: &str) -> Result<Option<Vec<Value>>, String> {
-    let text = text.replace("\r\n", "\n");
-    let bare: String = text.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect();
+    let bare = bare(text);
     if bare.trim().is_empty() {
         return Ok(None);
     }
@@ -94,10 +108,10 @@ fn parsed(text: &str) -> Result<Option<Vec<Value>>, String> {
 ///
 /// # Errors
 /// When the editor fails or the file is malformed.
-pub async fn manifests(items: Vec<Item>, windows: bool) -> Result<Option<Vec<Item>>, Error> {
+pub async fn manifests(items: Vec<Item>, output: &str, windows: bool) -> Result<Option<Vec<Item>>, Error> {
     let objects: Vec<Value> = items.iter().filter_map(|item| item.object.clone()).collect();
-    let layout = Layout { json: false, windows };
-    let file = editor::temporary("create", "yaml", &layout.text(&objects, ""))?;
+    let layout = Layout { json: output == "json", windows };
+    let file = editor::temporary("create", layout.extension(), &layout.text(&objects, ""))?;
     editor::open(&file).await?;
     let failed = |error: std::io::Error| Error::message(format!("{}: {error}", file.display()));
     let text = std::fs::read_to_string(&file).map_err(failed)?;
@@ -170,37 +184,41 @@ impl Session<'_> {
             shown.iter_mut().for_each(hide_managed_fields);
         }
         let first = self.layout.text(&shown, "");
-        let extension = if self.layout.json { "json" } else { "yaml" };
-        let file = editor::temporary("edit", extension, &first)?;
+        let file = editor::temporary("edit", self.layout.extension(), &first)?;
         let failed = |error: std::io::Error| Error::message(format!("{}: {error}", file.display()));
-        let mut before = first;
-        let mut tried = false;
+        let cancelled = |why: &str| {
+            self.context.log(&format!("A copy of your changes has been stored to \"{}\"\n", file.display()));
+            Err(Error::message(why))
+        };
+        // The last text that was refused. Comments do not count: the header contains the last problem.
+        let mut refused = None;
         loop {
             editor::open(&file).await?;
             let text = std::fs::read_to_string(&file).map_err(failed)?;
-            let outcome = parsed(&text).map(|edited| edited.filter(|edited| *edited != shown));
-            if text == before || matches!(outcome, Ok(None)) {
-                if tried {
-                    let copy = file.display();
-                    self.context.log("error: Edit cancelled, no valid changes were saved.\n");
-                    self.context.log(&format!("A copy of your changes has been stored to \"{copy}\"\n"));
-                    return Err(Error::Silent);
-                }
-                self.context.log("Edit cancelled, no changes made.\n");
-                return std::fs::remove_file(&file).map_err(failed);
+            if refused.as_ref() == Some(&bare(&text)) {
+                return cancelled("Edit cancelled, no valid changes were saved.");
             }
-            let problem = match outcome {
-                Ok(Some(edited)) => match self.save(&shown, edited, printer).await {
-                    Ok(()) => return std::fs::remove_file(&file).map_err(failed),
-                    Err(error) => error.render(),
-                },
-                Ok(None) => return Ok(()),
+            let problem = match parsed(&text).map(|edited| edited.filter(|edited| *edited != shown)) {
+                Ok(None) => {
+                    self.context.log("Edit cancelled, no changes made.\n");
+                    return std::fs::remove_file(&file).map_err(failed);
+                }
+                Ok(Some(edited)) => {
+                    if let Err(why) = identity(&shown, &edited) {
+                        return cancelled(&why);
+                    }
+                    match self.save(&shown, edited, printer).await {
+                        Ok(()) => return std::fs::remove_file(&file).map_err(failed),
+                        Err(error) => error.render(),
+                    }
+                }
                 Err(why) => format!("error: {why}\n"),
             };
-            tried = true;
             self.context.log(&problem);
-            before = reopened(&text, &problem);
-            std::fs::write(&file, &before).map_err(failed)?;
+            if !self.layout.json {
+                std::fs::write(&file, reopened(&text, &problem)).map_err(failed)?;
+            }
+            refused = Some(bare(&text));
         }
     }
 
@@ -211,12 +229,7 @@ impl Session<'_> {
         }
         let subresource = Some(self.args.subresource.as_str()).filter(|name| !name.is_empty());
         for ((item, shown), edited) in self.items.iter().zip(shown).zip(edited) {
-            let same = |path: [&str; 2]| edited[path[0]][path[1]] == shown[path[0]][path[1]];
-            if edited["kind"] != shown["kind"] || !same(["metadata", "name"]) || !same(["metadata", "namespace"]) {
-                return Err(Error::message(format!("{}: kind, name and namespace must not be changed", item.shown())));
-            }
-            let annotated_before = !shown["metadata"]["annotations"][LAST_APPLIED].is_null();
-            let edited = if self.args.save_config || annotated_before { recorded(&edited) } else { edited };
+            let edited = if self.args.save_config { recorded(&edited) } else { edited };
             let type_ = kubernetes_api::schema_for(&item.gvk());
             let patch = three_way_patch(Some(shown), &edited, shown, type_.as_ref());
             if patch.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -235,6 +248,26 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// Checks that the edited objects are the shown ones.
+fn identity(shown: &[Value], edited: &[Value]) -> Result<(), String> {
+    for (shown, edited) in shown.iter().zip(edited) {
+        if ["apiVersion", "kind"].iter().any(|field| edited[field] != shown[field])
+            || edited["metadata"]["name"] != shown["metadata"]["name"]
+        {
+            return Err("At least one of apiVersion, kind and name was changed".into());
+        }
+        let namespace = |object: &Value| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let (before, after) = (namespace(shown), namespace(edited));
+        if before != after {
+            return Err(format!(
+                "the namespace from the provided object {after:?} does not match the namespace {before:?}. You must pass \
+                 '--namespace={after}' to perform this operation."
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The object with its manifest recorded for a later apply, without server-populated fields.
@@ -256,9 +289,7 @@ fn recorded(edited: &Value) -> Value {
 
 /// The user's text with the problem in its comments.
 fn reopened(text: &str, problem: &str) -> String {
-    let body: String = text.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect();
-    let comments: String = problem.lines().map(|line| format!("# {line}\n")).collect();
-    format!("{HEADER}{comments}#\n{body}")
+    format!("{}{}", header(problem), bare(text))
 }
 
 #[cfg(test)]
@@ -271,12 +302,31 @@ mod tests {
         for layout in [Layout { json: false, windows: false }, Layout { json: true, windows: true }] {
             for objects in [&objects[..1], &objects[..]] {
                 let text = layout.text(objects, "wrong\nvery");
-                assert!(text.replace('\r', "").contains("# wrong\n# very\n#\n"), "{text}");
+                assert_eq!(text.contains("# wrong\n# very\n#\n"), !layout.json, "{text}");
                 assert_eq!(parsed(&text).expect("valid").as_deref(), Some(objects));
             }
         }
         assert_eq!(parsed("# a\n\n"), Ok(None));
         assert!(parsed("a: [").is_err());
         assert_eq!(reopened("# old\na: 1\n", "wrong\n"), format!("{HEADER}# wrong\n#\na: 1\n"));
+    }
+
+    #[test]
+    fn an_edited_object_remains_itself() {
+        let object = |version: &str, kind: &str, name: &str, namespace: &str| {
+            [json!({"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}})]
+        };
+        let shown = object("v1", "ConfigMap", "a", "x");
+        let check = |edited: &[Value], expected: &str| {
+            let found = identity(&shown, edited).err().unwrap_or_default();
+            assert!(found.starts_with(expected) && found.is_empty() == expected.is_empty(), "{found}");
+        };
+        check(&shown, "");
+        let changed = "At least one of apiVersion, kind and name was changed";
+        check(&object("v2", "ConfigMap", "a", "x"), changed);
+        check(&object("v1", "Secret", "a", "x"), changed);
+        check(&object("v1", "ConfigMap", "b", "x"), changed);
+        let moved = r#"the namespace from the provided object "y" does not match the namespace "x"."#;
+        check(&object("v1", "ConfigMap", "a", "y"), moved);
     }
 }

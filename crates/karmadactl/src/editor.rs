@@ -37,7 +37,7 @@ pub async fn open(file: &Path) -> Result<(), Error> {
     let ended = tokio::task::spawn_blocking(move || command.status()).await;
     match ended {
         Ok(Ok(status)) if status.success() => Ok(()),
-        Ok(Ok(status)) => Err(Error::message(format!("the editor {editor:?} ended with {status}"))),
+        Ok(Ok(_)) => Err(Error::message(format!("there was a problem with the editor {editor:?}"))),
         Ok(Err(error)) => Err(Error::message(format!("the editor {editor:?} cannot be started: {error}"))),
         Err(error) => Err(Error::message(format!("waiting for the editor: {error}"))),
     }

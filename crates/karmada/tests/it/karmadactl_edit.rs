@@ -28,13 +28,22 @@ async fn objects_are_edited_until_the_server_accepts_them() {
         rc=0
     "#]]
     .assert_eq(&edit("edit cm/a", "true").await);
+    let stored = async |editor: &str| {
+        let shown = edit("edit cm/a", editor).await;
+        shown.lines().map(|line| line.split(" \"D/").next().unwrap_or(line).to_owned()).collect::<Vec<_>>().join("\n")
+    };
     expect![[r#"
-        E|error: configmap/a: kind, name and namespace must not be changed
+        E|A copy of your changes has been stored to
+        E|error: At least one of apiVersion, kind and name was changed
+        rc=1"#]]
+    .assert_eq(&stored("sed -i s/^kind.*/kind:\\ Other/").await);
+    // The editor also changes the comments, which contain the problem.
+    expect![[r#"
+        E|The ConfigMap "a" is invalid: data[k~]: Invalid value: "k~": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')
+        E|A copy of your changes has been stored to
         E|error: Edit cancelled, no valid changes were saved.
-        E|A copy of your changes has been stored to "D/"#]]
-    .assert_eq(
-        edit("edit cm/a", "sed -i s/^kind.*/kind:\\ Other/").await.split("karmadactl-edit-").next().unwrap_or_default(),
-    );
+        rc=1"#]]
+    .assert_eq(&stored("sed -i -e s/invalid/wrong/ -e s/^..k:/\\ \\ k~:/").await);
     expect![[r#"
         E|Error from server (NotFound): configmaps "nosuch" not found
         rc=1
@@ -48,7 +57,7 @@ async fn objects_are_edited_until_the_server_accepts_them() {
     "#]]
     .assert_eq(&edit("edit", "true").await);
     expect![[r#"
-        E|error: the editor "false" ended with exit status: 1
+        E|error: there was a problem with the editor "false"
         rc=1
     "#]]
     .assert_eq(&edit("edit cm/a", "false").await);
@@ -60,6 +69,29 @@ async fn objects_are_edited_until_the_server_accepts_them() {
     "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn an_edit_keeps_the_last_applied_manifest() {
+    let desk = Desk::new(&[]).await;
+    desk.write("a.yaml", CONFIG_MAP);
+    let run = async |line: &str, editor: &str| desk.run_with(line, &[("KUBE_EDITOR", editor)]).await;
+    let last = "get cm a -o jsonpath={.metadata.annotations}";
+    run("apply -f D/a.yaml", "true").await;
+    let applied = run(last, "true").await;
+    assert!(applied.contains("last-applied-configuration"), "{applied}");
+    run("edit cm/a", "sed -i s/^..k:.v/\\ \\ k:\\ w/").await;
+    assert_eq!(run(last, "true").await, applied);
+    run("edit cm/a --save-config", "sed -i s/^..k:.w/\\ \\ k:\\ x/").await;
+    let saved = run(last, "true").await;
+    assert!(saved.contains(r#"\"k\":\"x\""#), "{saved}");
+    // JSON has no comments.
+    expect![[r#"
+        E|Edit cancelled, no changes made.
+        rc=0
+    "#]]
+    .assert_eq(&run("edit cm/a -o json", "python3 -m json.tool --no-ensure-ascii --indent 4 >/dev/null").await);
+    assert_eq!(run("create -f D/a.yaml --edit -o json", "head -c 1").await.lines().next(), Some("O|{"));
 }
 
 #[tokio::test]

@@ -69,6 +69,15 @@ pub async fn read_all(files: &Files) -> Result<Vec<Manifest>, Error> {
     read(files, Check::Readable).await?.into_iter().collect()
 }
 
+/// The unchanged content of a file; `-` is the standard input.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn content(name: &str) -> Result<Vec<u8>, Error> {
+    let source = if name == "-" { Source::Input } else { Source::File(PathBuf::from(name)) };
+    Ok(source.read().await?.1)
+}
+
 /// Where a stream of documents is.
 enum Source<'a> {
     Input,
