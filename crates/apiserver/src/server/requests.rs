@@ -66,6 +66,7 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
         }
     };
     let elapsed = outcome.is_err();
+    let refused = matches!(outcome, Ok(Ok(Err(_))));
     let mut response = match outcome {
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(status))) => respond::failure_as(&status, encoding),
@@ -97,7 +98,8 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     let headers = response.headers_mut();
     flow::mark(headers, &classified);
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-    if !long {
+    // A stream passes unchanged, its refusal is a document as any other.
+    if !long || refused {
         response = crate::wire::finish::finish(response, preferences).await;
     }
     if known && !long && !shared {

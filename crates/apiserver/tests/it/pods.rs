@@ -122,6 +122,8 @@ async fn a_pod_without_a_node_has_an_empty_log() {
     check("tailLines=-1", "422 Invalid PodLogOptions \"p\" is invalid: tailLines: Invalid value: -1").await;
     check("limitBytes=x", "400 BadRequest strconv.ParseInt").await;
     check("container=x", "400 BadRequest container x is not valid for pod p").await;
+    let by_hand = send(&server, "GET", &format!("{log}?container=x"), &[("user-agent", "curl/8")], "").await;
+    assert!(by_hand.body.starts_with(b"{\n  \"kind\": \"Status\""), "{}", by_hand.shown());
     post(&client, "p", "binding", &json!({"target": {"name": "n"}})).await.expect("a free pod");
     check("container=c", "the kubelet of node n").await;
 }
