@@ -191,8 +191,10 @@ fn split(subject: Subject, args: &[String]) -> Result<(Vec<String>, Changes), Er
 fn check(subject: Subject, args: &MetadataArgs, resources: &[String], changes: &Changes) -> Result<(), Error> {
     let refused = |text: String| Err(Error::message(text));
     let word = subject.word();
-    if args.all && !(args.selector.is_empty() && args.field_selector.is_empty()) {
-        return refused("cannot set --all and --selector at the same time".into());
+    for (selector, flag) in [(&args.selector, "--selector"), (&args.field_selector, "--field-selector")] {
+        if args.all && !selector.is_empty() {
+            return refused(format!("cannot set --all and {flag} at the same time"));
+        }
     }
     if resources.is_empty() && args.files.is_empty() {
         return refused("one or more resources must be specified as <resource> <name> or <resource>/<name>".into());

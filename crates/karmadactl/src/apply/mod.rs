@@ -193,6 +193,8 @@ fn check(args: &ApplyArgs) -> Result<DryRun, Error> {
     if args.all && !args.selector.is_empty() {
         return refused("cannot set --all and --selector at the same time");
     }
+    // A mistake in the list must not be found after the objects are applied.
+    prune::kinds(&args.prune_allowlist)?;
     flags::duration("--timeout", &args.timeout)?;
     Ok(dry_run)
 }

@@ -57,7 +57,7 @@ pub async fn run(
 ) -> Result<Vec<Item>, Error> {
     let discovery = objects::discovery(client).await?;
     let mut pruned = Vec::new();
-    for gvk in kinds(pruning)? {
+    for gvk in kinds(&pruning.allowlist)? {
         for item in candidates(context, client, &discovery, &gvk, pruning, namespaces).await? {
             let live = item.object.as_ref().unwrap_or(&Value::Null);
             let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
@@ -80,8 +80,12 @@ pub async fn run(
     Ok(pruned)
 }
 
-fn kinds(pruning: &Pruning) -> Result<Vec<GroupVersionKind>, Error> {
-    if pruning.allowlist.is_empty() {
+/// The kinds of `--prune-allowlist`, by default those of kubectl.
+///
+/// # Errors
+/// Naming an entry that is not GROUP/VERSION/KIND.
+pub fn kinds(allowlist: &[String]) -> Result<Vec<GroupVersionKind>, Error> {
+    if allowlist.is_empty() {
         return Ok(DEFAULT
             .iter()
             .map(|(group, version, kind)| GroupVersionKind::new(*group, *version, *kind))
@@ -96,7 +100,7 @@ fn kinds(pruning: &Pruning) -> Result<Vec<GroupVersionKind>, Error> {
             Err(Error::message(format!("invalid GroupVersionKind format: {text}, please follow <group/version/kind>")))
         }
     };
-    pruning.allowlist.iter().map(parse).collect()
+    allowlist.iter().map(parse).collect()
 }
 
 /// The objects of a kind in the namespaces of the files; cluster-scoped ones only without `-n`.
