@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::fleet::{Fleet, Ran, proxied, until};
 
-const OBJECTS: [&str; 39] = [
+const OBJECTS: [&str; 51] = [
     "ns/shop",
     "ns/default",
     "cm/c",
@@ -46,6 +46,18 @@ const OBJECTS: [&str; 39] = [
     "pv/driver",
     "pv/lun",
     "pod/volumes",
+    "rc/idle",
+    "endpoints/manual",
+    "endpoints/nobody",
+    "endpointslice/manual",
+    "endpointslice/nobody",
+    "ingressclass/default",
+    "ingressclass/plain",
+    "ingressclass/own",
+    "csinode/drivers",
+    "csinode/none",
+    "csr/names",
+    "csr/long",
 ];
 
 /// The real kubectl against the member, through the control plane.

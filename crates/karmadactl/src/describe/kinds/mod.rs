@@ -1,9 +1,11 @@
 //! The pages of built-in kinds with a special layout in kubectl. Pure: other data of a page is in [`Related`].
 
 mod access;
+mod certificates;
 mod core;
 mod ingress;
 mod limits;
+mod network;
 mod network_policy;
 mod node;
 mod pods;
@@ -48,19 +50,24 @@ pub enum Need {
 pub fn needs(group: &str, kind: &str) -> Option<&'static [Need]> {
     Some(match (group, kind) {
         ("apps", "Deployment") => &[Need::ReplicaSets],
-        ("apps", "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("", "PersistentVolumeClaim") => &[Need::Pods],
+        ("apps", "StatefulSet" | "DaemonSet" | "ReplicaSet")
+        | ("", "PersistentVolumeClaim" | "ReplicationController") => &[Need::Pods],
         ("", "Node") => &[Need::Pods, Need::Lease],
         ("", "Service") => &[Need::Slices],
         ("", "Namespace") => &[Need::Quotas, Need::Limits],
         ("", "ServiceAccount") => &[Need::Secrets],
         ("networking.k8s.io", "Ingress") => &[Need::Services, Need::Slices],
         ("batch", "Job" | "CronJob")
-        | ("", "Pod" | "ConfigMap" | "Secret" | "ResourceQuota" | "LimitRange" | "PersistentVolume") => &[],
+        | ("", "Pod" | "ConfigMap" | "Secret" | "ResourceQuota" | "LimitRange" | "PersistentVolume" | "Endpoints") => {
+            &[]
+        }
         ("rbac.authorization.k8s.io", _)
         | ("policy", "PodDisruptionBudget")
         | ("scheduling.k8s.io", "PriorityClass")
-        | ("storage.k8s.io", "StorageClass")
-        | ("networking.k8s.io", "NetworkPolicy") => &[],
+        | ("storage.k8s.io", "StorageClass" | "CSINode")
+        | ("discovery.k8s.io", "EndpointSlice")
+        | ("certificates.k8s.io", "CertificateSigningRequest")
+        | ("networking.k8s.io", "NetworkPolicy" | "IngressClass" | "ServiceCIDR") => &[],
         ("autoscaling", "HorizontalPodAutoscaler") => &[],
         _ => return None,
     })
@@ -74,6 +81,7 @@ pub fn page(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp
         "StatefulSet" => workloads::stateful_set(lines, object, related),
         "DaemonSet" => workloads::daemon_set(lines, object, related),
         "ReplicaSet" => workloads::replica_set(lines, object, related),
+        "ReplicationController" => workloads::replication_controller(lines, object, related),
         "Job" => workloads::job(lines, object),
         "CronJob" => workloads::cron_job(lines, object),
         "Role" | "ClusterRole" => access::role(lines, object),
@@ -87,12 +95,18 @@ pub fn page(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp
         "HorizontalPodAutoscaler" => scaling::autoscaler(lines, object),
         "Ingress" => ingress::ingress(lines, object, related),
         "NetworkPolicy" => network_policy::network_policy(lines, object),
+        "Endpoints" => network::endpoints(lines, object),
+        "EndpointSlice" => network::slice(lines, object),
+        "IngressClass" => network::ingress_class(lines, object),
+        "ServiceCIDR" => network::service_cidr(lines, object),
+        "CertificateSigningRequest" => certificates::request(lines, object),
         "Node" => node::node(lines, object, related, now),
         "Pod" => pods::pod(lines, object),
         "Service" => core::service(lines, object, related),
         "Namespace" => core::namespace(lines, object, related),
         "PersistentVolumeClaim" => core::claim(lines, object, related),
         "PersistentVolume" => volumes::persistent_volume(lines, object),
+        "CSINode" => volumes::csi_node(lines, object),
         "ConfigMap" => core::config_map(lines, object),
         _ => core::secret(lines, object),
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::lines::Lines;
-use super::{entries, items, text, values};
+use super::{entries, items, rfc1123, text, values};
 
 /// How a field is printed.
 #[derive(Clone, Copy)]
@@ -226,5 +226,27 @@ pub fn attributes(lines: &mut Lines, label: &str, map: &Value) {
             None => line,
         };
         lines.text(2, &format!("{}\t    {line}", if position == 0 { label } else { "    " }));
+    }
+}
+
+pub fn csi_node(lines: &mut Lines, object: &Value) {
+    let metadata = &object["metadata"];
+    lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
+    lines.map(0, "Labels:", &metadata["labels"], "=");
+    lines.map(0, "Annotations:", &metadata["annotations"], ": ");
+    lines.text(0, &format!("CreationTimestamp:\t{}", rfc1123(&text(&metadata["creationTimestamp"]))));
+    lines.text(0, "Spec:");
+    lines.text(1, "Drivers:");
+    for driver in items(&object["spec"]["drivers"]) {
+        lines.text(2, &format!("{}:", text(&driver["name"])));
+        lines.text(3, &format!("Node ID:\t{}", text(&driver["nodeID"])));
+        if let Some(count) = driver["allocatable"]["count"].as_i64() {
+            lines.text(3, "Allocatables:");
+            lines.text(4, &format!("Count:\t{count}"));
+        }
+        if driver["topologyKeys"].is_array() {
+            let keys: Vec<String> = items(&driver["topologyKeys"]).map(text).collect();
+            lines.text(3, &format!("Topology Keys:\t[{}]", keys.join(" ")));
+        }
     }
 }

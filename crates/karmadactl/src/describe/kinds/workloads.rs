@@ -1,9 +1,9 @@
-//! Deployments, StatefulSets, DaemonSets and Jobs.
+//! Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets and Jobs.
 
 use serde_json::Value;
 
 use super::super::lines::Lines;
-use super::{Related, items, number, pods, rfc1123, seconds, selector, text};
+use super::{Related, items, number, pairs, pods, rfc1123, seconds, selector, text};
 
 pub fn deployment(lines: &mut Lines, object: &Value, related: &Related) {
     let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
@@ -95,19 +95,28 @@ fn controller(lines: &mut Lines, metadata: &Value) {
     }
 }
 
-/// What a ReplicaSet and a Job begin with.
-fn selecting(lines: &mut Lines, metadata: &Value, spec: &Value) {
+/// What a ReplicaSet, a ReplicationController and a Job begin with.
+fn selecting(lines: &mut Lines, metadata: &Value, selector: &str) {
     lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
     lines.text(0, &format!("Namespace:\t{}", text(&metadata["namespace"])));
-    lines.text(0, &format!("Selector:\t{}", selector(&spec["selector"])));
+    lines.text(0, &format!("Selector:\t{selector}"));
     lines.map(0, "Labels:", &metadata["labels"], "=");
     lines.map(0, "Annotations:", &metadata["annotations"], ": ");
     controller(lines, metadata);
 }
 
 pub fn replica_set(lines: &mut Lines, object: &Value, related: &Related) {
-    let (metadata, spec) = (&object["metadata"], &object["spec"]);
-    selecting(lines, metadata, spec);
+    selecting(lines, &object["metadata"], &selector(&object["spec"]["selector"]));
+    replicas(lines, object, related);
+}
+
+pub fn replication_controller(lines: &mut Lines, object: &Value, related: &Related) {
+    selecting(lines, &object["metadata"], &pairs(&object["spec"]["selector"]));
+    replicas(lines, object, related);
+}
+
+fn replicas(lines: &mut Lines, object: &Value, related: &Related) {
+    let spec = &object["spec"];
     let (now, desired) = (number(&object["status"]["replicas"]), spec["replicas"].as_i64().unwrap_or(1));
     lines.text(0, &format!("Replicas:\t{now} current / {desired} desired"));
     pods_status(lines, object, related);
@@ -201,7 +210,7 @@ pub fn daemon_set(lines: &mut Lines, object: &Value, related: &Related) {
 
 pub fn job(lines: &mut Lines, object: &Value) {
     let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
-    selecting(lines, metadata, spec);
+    selecting(lines, metadata, &selector(&spec["selector"]));
     lines.text(0, &format!("Parallelism:\t{}", number(&spec["parallelism"])));
     let completions = spec["completions"].as_i64().map_or_else(|| "<unset>".to_owned(), |it| it.to_string());
     lines.text(0, &format!("Completions:\t{completions}"));
