@@ -28,6 +28,7 @@ use crate::request::peer::Peer;
 use crate::request::spans;
 use crate::state::Shared;
 use crate::state::ending;
+use crate::wire::finish::{Preferences, finish};
 use crate::wire::{respond, warnings};
 
 pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
@@ -52,8 +53,7 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     let underway = (!long).then(|| server.counted.begin(&info));
     // A caller in this process takes the objects themselves.
     let shared = request.extensions().get::<transport::AcceptPayload>().is_some();
-    let preferences =
-        if shared { Default::default() } else { crate::wire::finish::Preferences::of(request.headers(), &info.query) };
+    let preferences = if shared { Default::default() } else { Preferences::of(request.headers(), &info.query) };
     let encoding = crate::wire::negotiate::error_encoding(request.headers());
     let (classified, span, queued) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
     let outcome = match time_limit(server, &info) {
@@ -66,7 +66,7 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
         }
     };
     let elapsed = outcome.is_err();
-    let refused = matches!(outcome, Ok(Ok(Err(_))));
+    let streams = long && !matches!(outcome, Ok(Ok(Err(_))));
     let mut response = match outcome {
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(status))) => respond::failure_as(&status, encoding),
@@ -98,10 +98,7 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
     let headers = response.headers_mut();
     flow::mark(headers, &classified);
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-    // A stream passes unchanged, its refusal is a document as any other.
-    if !long || refused {
-        response = crate::wire::finish::finish(response, preferences).await;
-    }
+    response = presented(response, preferences, streams).await;
     if known && !long && !shared {
         response = server.counted.bodies.responded(&info, response);
     }
@@ -116,6 +113,11 @@ pub(super) async fn respond_to(server: &Shared, request: Request) -> Response {
         spans::end(span, &response);
     }
     response
+}
+
+/// The response as its client prefers it. A stream passes unchanged; its refusal is a document as any other.
+async fn presented(response: Response, preferences: Preferences, streams: bool) -> Response {
+    if streams { response } else { finish(response, preferences).await }
 }
 
 /// The time limit of a request: its `timeout`, at most the server's limit. Watches have other parameters.
