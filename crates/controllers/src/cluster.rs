@@ -140,7 +140,8 @@ async fn write(context: &Context, cluster: &Cluster, patch: Value) -> Result<()>
     written.map(|_| ()).during(|| format!("writing cluster {key}"))
 }
 
-/// Deletes the Works and their namespace (those of a ready agent first), then waits for the bindings to drop the cluster, then removes the finalizer.
+/// Deletes the Works and their namespace (for a ready agent one after the other), then waits for the bindings to drop the
+/// cluster, then removes the finalizer.
 async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<Next> {
     if !cluster.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::CLUSTER) {
         return Ok(Next::Done);
