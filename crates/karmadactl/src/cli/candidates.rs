@@ -8,7 +8,7 @@ use client::Client;
 use futures::future::BoxFuture;
 use http::Method;
 
-use super::help;
+use super::{help, log_flags};
 use crate::get::targets;
 use crate::scope::OperationScope;
 use crate::{Context, requests, resources, servers};
@@ -70,7 +70,8 @@ pub fn lines(tree: &clap::Command, words: Vec<String>) -> BoxFuture<'static, Str
 fn question_of(tree: &clap::Command, words: Vec<String>) -> Completion {
     let (mut words, bash) = joined(words);
     let current = words.pop().unwrap_or_default();
-    let mut read = Read { command: tree, path: Vec::new(), arguments: Vec::new(), flags: Vec::new(), pending: None };
+    let mut read =
+        Read { tree, command: tree, path: Vec::new(), arguments: Vec::new(), flags: Vec::new(), pending: None };
     words.iter().for_each(|word| read.word(word));
     let flag = |name: &str| read.flags.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     let mut completion = Completion {
@@ -88,14 +89,14 @@ fn question_of(tree: &clap::Command, words: Vec<String>) -> Completion {
     };
     let assigned = current.strip_prefix("--").and_then(|rest| rest.split_once('='));
     if let Some(name) = read.pending.clone() {
-        completion.value(tree, &read, &name, &current);
+        completion.value(&read, &name, &current);
     } else if let Some((name, value)) = assigned {
-        completion.value(tree, &read, name, value);
+        completion.value(&read, name, value);
         if !bash {
             completion.before = format!("--{name}={}", completion.before);
         }
     } else if current.starts_with('-') {
-        completion.kind = CompletionKind::Words(read.flag_words(tree));
+        completion.kind = CompletionKind::Words(read.flag_words());
     } else {
         read.argument(&mut completion, &current);
     }
@@ -125,6 +126,7 @@ fn joined(words: Vec<String>) -> (Vec<String>, bool) {
 
 /// The command line up to the cursor.
 struct Read<'t> {
+    tree: &'t clap::Command,
     command: &'t clap::Command,
     path: Vec<&'t str>,
     arguments: Vec<String>,
@@ -174,16 +176,17 @@ impl<'t> Read<'t> {
         self.command.get_arguments().find(|arg| is(arg))
     }
 
-    /// The flags of every command have values, too.
+    /// An unknown flag is assumed to have a value.
     fn takes_value(&self, is: impl Fn(&clap::Arg) -> bool) -> bool {
-        match self.find(&is) {
-            Some(arg) => !arg.is_require_equals_set() && arg.get_action().takes_values(),
-            None => true,
-        }
+        let known = self.find(&is).or_else(|| self.tree.get_arguments().find(|arg| is(arg)));
+        known.is_none_or(|arg| !arg.is_require_equals_set() && arg.get_action().takes_values())
     }
 
-    fn flag_words(&self, tree: &clap::Command) -> Vec<(String, String)> {
-        let global = tree.get_arguments().filter(|arg| arg.is_global_set() && !arg.is_hide_set());
+    /// Flags without effect are not offered.
+    fn flag_words(&self) -> Vec<(String, String)> {
+        let has_effect = |arg: &&clap::Arg| arg.get_long().is_some_and(|name| !log_flags::is_one(name));
+        let global = self.tree.get_arguments().filter(|arg| arg.is_global_set() && !arg.is_hide_set());
+        let global = global.filter(has_effect);
         let own = help::own_flags(self.command).into_iter();
         own.chain(global).map(|arg| (format!("--{}", arg.get_long().unwrap_or_default()), help::meaning(arg))).collect()
     }
@@ -237,7 +240,7 @@ impl<'t> Read<'t> {
 
 impl Completion {
     /// The value of a flag.
-    fn value(&mut self, tree: &clap::Command, read: &Read<'_>, name: &str, value: &str) {
+    fn value(&mut self, read: &Read<'_>, name: &str, value: &str) {
         // The last item of a comma-separated list.
         let (done, part) = value.rsplit_once(',').map_or(("", value), |(done, part)| (&value[..=done.len()], part));
         (self.before, self.prefix) = (done.to_owned(), part.to_owned());
@@ -245,7 +248,7 @@ impl Completion {
             CompletionKind::Words(words.iter().map(|word| ((*word).to_owned(), String::new())).collect())
         };
         let known = read.find(|arg| arg.get_long() == Some(name));
-        let known = known.or_else(|| tree.get_arguments().find(|arg| arg.get_long() == Some(name)));
+        let known = known.or_else(|| read.tree.get_arguments().find(|arg| arg.get_long() == Some(name)));
         self.kind = match name {
             "cluster" | "clusters" | "without-cluster" => CompletionKind::Clusters,
             "namespace" => CompletionKind::Namespaces,
@@ -374,6 +377,9 @@ mod tests {
         check("get deploy/we", "Names(\"deploy\") deploy/|we");
         check("get pods -s members -C m1 ", "Names(\"pods\") | of m1");
         check("get pods --operation-scope m", "members |m");
+        check("--logtostderr get pods -n shop we", "Names(\"pods\") |we");
+        check("get --skip-headers po", "Types |po");
+        check("get --lo", " |--lo");
         check("get --clusters m1,m", "Clusters m1,|m");
         check("get --clusters=m1,m", "Clusters --clusters=m1,|m");
         check("get --clusters = m1,m", "Clusters m1,|m");

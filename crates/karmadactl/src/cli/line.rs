@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, FromArgMatches};
 
 use super::help::own_flags;
-use super::{Cli, help, pages, refusal};
+use super::{Cli, help, log_flags, pages, refusal};
 
 /// The request of a command line.
 pub enum Request {
@@ -23,7 +23,7 @@ pub enum Request {
 /// Parses a command line; `program` is the name by which the user calls it.
 pub fn read(program: &str, args: Vec<OsString>) -> Request {
     let tree = tree();
-    let mut args = command_first(args);
+    let mut args = command_first(args, &tree);
     if args.get(1).is_some_and(|word| word == "--version") {
         args[1] = "version".into();
     }
@@ -92,7 +92,7 @@ fn next_word(args: &[OsString], from: usize, tree: &clap::Command, command: &cla
         |is_it: &dyn Fn(&clap::Arg) -> bool| command.get_arguments().chain(tree.get_arguments()).find(|arg| is_it(arg));
     let mut at = from;
     while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
-        if matches!(word, "--" | "-h" | "--help") {
+        if matches!(word, "--" | "-h" | "--help" | "-V" | "--version") {
             return None;
         }
         let known = match (word.strip_prefix("--"), word.strip_prefix('-')) {
@@ -140,26 +140,13 @@ pub fn tree() -> clap::Command {
         // As deep as the tree of commands, which is three.
         command.mut_args(with_value).mut_subcommands(with_values)
     }
-    with_values(Cli::command())
+    with_values(Cli::command().args(log_flags::args()))
 }
 
-/// Moves the command before its leading flags, because users of kubectl write `karmadactl -n web get pods`. Whether a
-/// flag takes the next word as its value is unknown before the command is; as cobra does, long flags without `=` and
-/// all short flags are assumed to take one.
-pub fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
-    let first = 1;
-    let mut at = first;
-    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
-        if !word.starts_with('-') {
-            args[first..=at].rotate_right(1);
-            break;
-        }
-        // These need no command.
-        if matches!(word, "--" | "-h" | "--help" | "-V" | "--version") {
-            break;
-        }
-        let has_value = !word.contains('=') && (word.starts_with("--") || word.len() == 2);
-        at += if has_value { 2 } else { 1 };
+/// Moves the command before its leading flags, because users of kubectl write `karmadactl -n web get pods`.
+pub fn command_first(mut args: Vec<OsString>, tree: &clap::Command) -> Vec<OsString> {
+    if let Some(at) = next_word(&args, 1, tree, tree) {
+        args[1..=at].rotate_right(1);
     }
     args
 }

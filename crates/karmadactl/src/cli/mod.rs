@@ -4,6 +4,7 @@ mod candidates;
 mod completion;
 mod help;
 mod line;
+mod log_flags;
 mod pages;
 mod reference;
 mod refusal;

@@ -1,5 +1,7 @@
 //! Flags of every command.
 
+use expect_test::expect;
+
 use super::super::line::{dashed, find};
 use super::*;
 
@@ -69,4 +71,78 @@ fn underscores_in_the_names_of_flags_are_dashes() {
     };
     let Request::Refuse(text) = read("karmadactl", words("get --no_such")) else { panic!("it is accepted") };
     assert!(text.starts_with("error: unknown flag: --no_such\n"), "{text}");
+}
+
+/// Scripts and upstream's documentation use them with every command.
+#[test]
+fn klogs_flags_are_accepted_and_listed() {
+    for line in [
+        "get pods --add-dir-header --alsologtostderr --one-output --skip-headers --skip-log-headers",
+        "get pods --logtostderr=false --log-dir=/tmp --log-file x --log-file-max-size 100",
+        "--logtostderr --add_dir_header=true get pods --log-backtrace-at=a.go:7",
+        "--stderrthreshold WARNING token --alsologtostderr list --vmodule=a=4",
+        "version --alsologtostderrthreshold=1 --legacy-stderr-threshold-behavior=false",
+    ] {
+        let request = read("karmadactl", words(line));
+        assert!(matches!(request, Request::Execute { .. }), "{line}");
+    }
+    let Request::Refuse(text) = read("karmadactl", words("get --log-file-max-size=a")) else {
+        panic!("it is accepted")
+    };
+    assert!(text.starts_with("error: invalid argument \"a\" for \"--log-file-max-size\" flag: "), "{text}");
+    expect![[r#"
+        The following options can be passed to any command:
+
+            --kubeconfig='':
+        	Path to the kubeconfig file of the control plane; $KUBECONFIG or ~/.kube/config when empty
+
+            --karmada-context='':
+        	Name of the control plane's context in the kubeconfig file; its current one when empty
+
+            -v, --v=0:
+        	Number for the log level verbosity; from 6 on, each request is logged
+
+            --add-dir-header=false:
+        	Name the directory of the source file in each log line (no effect)
+
+            --alsologtostderr=false:
+        	Log to standard error as well as to files (no effect)
+
+            --alsologtostderrthreshold='':
+        	With --alsologtostderr, the least severity that goes to standard error (no effect)
+
+            --legacy-stderr-threshold-behavior=true:
+        	With --logtostderr, do not apply --stderrthreshold (no effect)
+
+            --log-backtrace-at=':0':
+        	Write a stack trace where a line is logged from FILE:LINE (no effect)
+
+            --log-dir='':
+        	Directory of log files, without --logtostderr (no effect)
+
+            --log-file='':
+        	Log file, without --logtostderr (no effect)
+
+            --log-file-max-size=1800:
+        	Maximum size of a log file in megabytes; 0 is no limit (no effect)
+
+            --logtostderr=true:
+        	Log to standard error instead of files (no effect)
+
+            --one-output=false:
+        	Write a line to the file of its own severity only (no effect)
+
+            --skip-headers=false:
+        	Leave out the header of each log line (no effect)
+
+            --skip-log-headers=false:
+        	Leave out the header of each log file (no effect)
+
+            --stderrthreshold='2':
+        	Least severity that goes to standard error when logs go to files (no effect)
+
+            --vmodule='':
+        	Values of -v by source file: pattern=N, comma-separated (no effect)
+    "#]]
+    .assert_eq(&help::options(&tree()));
 }
