@@ -310,7 +310,28 @@ async fn the_shell_completes_live_names() {
         .check(
             "__complete get propagat",
             expect![[r#"
-        O|propagationpolicies
+        O|propagationpolicies.policy.karmada.io
+        rc=0
+    "#]],
+        )
+        .await;
+    // Types of equal names are different candidates, and each completes its own objects.
+    fleet
+        .check(
+            "__complete get pods",
+            expect![[r#"
+        O|pods
+        O|pods.metrics.k8s.io
+        rc=0
+    "#]],
+        )
+        .await;
+    fleet
+        .check(
+            "__complete get clusters.cluster.karmada.io m",
+            expect![[r#"
+        O|member1
+        O|member2
         rc=0
     "#]],
         )

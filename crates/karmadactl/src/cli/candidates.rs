@@ -253,7 +253,10 @@ impl Completion {
             "cluster" | "clusters" | "without-cluster" => CompletionKind::Clusters,
             "namespace" => CompletionKind::Namespaces,
             "karmada-context" => CompletionKind::Contexts,
-            "operation-scope" => words(&["karmada", "members", "all"]),
+            "operation-scope" => words(match read.path.first() {
+                Some(&"get" | &"wait" | &"rollout") => &["karmada", "members", "all"],
+                _ => &["karmada", "members"],
+            }),
             "for" => words(&["create", "delete", "propagated", "condition=", "jsonpath="]),
             "dry-run" => words(&["none", "client", "server"]),
             "cascade" => words(&["background", "foreground", "orphan"]),
@@ -309,14 +312,9 @@ async fn live(context: &Context, completion: &Completion, kind: &CompletionKind)
         CompletionKind::Namespaces => names(context, &client, &resources::NAMESPACE, None).await,
         CompletionKind::Types => {
             let discovery = client.discovery().await.ok()?;
-            let mut types: Vec<String> = discovery
-                .preferred()
-                .into_iter()
-                .filter(|it| it.can("list"))
-                .map(|it| it.resource.plural.clone())
-                .collect();
+            let listed = discovery.preferred().into_iter().filter(|it| it.can("list"));
+            let mut types: Vec<String> = listed.map(|it| type_name(&it.resource)).collect();
             types.sort();
-            types.dedup();
             Some(types)
         }
         CompletionKind::Names(type_) => {
@@ -326,6 +324,14 @@ async fn live(context: &Context, completion: &Completion, kind: &CompletionKind)
             names(context, &client, &resource, Some(&namespace)).await
         }
         _ => None,
+    }
+}
+
+/// As kubectl's, with the group, because groups share names.
+fn type_name(resource: &apimachinery::ApiResource) -> String {
+    match resource.group.as_str() {
+        "" => resource.plural.clone(),
+        group => format!("{}.{group}", resource.plural),
     }
 }
 
@@ -377,6 +383,8 @@ mod tests {
         check("get deploy/we", "Names(\"deploy\") deploy/|we");
         check("get pods -s members -C m1 ", "Names(\"pods\") | of m1");
         check("get pods --operation-scope m", "members |m");
+        check("get --operation-scope ", "karmada members all |");
+        check("exec --operation-scope ", "karmada members |");
         check("--logtostderr get pods -n shop we", "Names(\"pods\") |we");
         check("get --skip-headers po", "Types |po");
         check("get --lo", " |--lo");
