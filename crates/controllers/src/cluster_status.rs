@@ -30,9 +30,15 @@ use crate::{Context, MemberError};
 #[derive(Default)]
 struct Remembered {
     observation: Option<Observation>,
-    /// The states of the caches of nodes and pods that were summed up last.
-    summed: Option<[u64; 2]>,
+    summed: Option<Summed>,
     pods: Pods,
+}
+
+/// What was summed up last.
+struct Summed {
+    /// The states of the caches of nodes and pods.
+    caches: [u64; 2],
+    models: Vec<ResourceModel>,
 }
 
 type Observations = Mutex<HashMap<ClusterName, Remembered>>;
@@ -210,7 +216,7 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
 /// How long the first pass waits for complete caches; a partial count is worse than none.
 const CACHE_WAIT: Duration = Duration::from_secs(2);
 
-/// Counts nodes and sums up the requests of pods, when any of them changed.
+/// Counts nodes and sums up the requests of pods, when any of them or the models changed.
 async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterStatus, observations: &Observations) {
     let nodes = member.informers.informer(&ApiResource::cluster("", "v1", "Node", "nodes"));
     let pods = member.informers.informer(&ApiResource::namespaced("", "v1", "Pod", "pods"));
@@ -218,10 +224,14 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
     if tokio::time::timeout(CACHE_WAIT, both).await != Ok(true) {
         return;
     }
-    let state = [nodes.cache().changes(), pods.cache().changes()];
+    let caches = [nodes.cache().changes(), pods.cache().changes()];
     let name = &member.name;
-    let known = observations.lock().get(name).and_then(|remembered| remembered.summed);
-    if known == Some(state) && status.resource_summary.is_some() {
+    let is_known = observations
+        .lock()
+        .get(name)
+        .and_then(|remembered| remembered.summed.as_ref())
+        .is_some_and(|summed| summed.caches == caches && summed.models == models);
+    if is_known && status.resource_summary.is_some() {
         return;
     }
     let nodes: Vec<Value> = nodes.cache().list(None).iter().filter_map(|object| object.to_tree().ok()).collect();
@@ -235,7 +245,7 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
         Err(err) => tracing::warn!(cluster = &**name, err, "Resource summary cannot be computed; the last one stands"),
     }
     if let Some(remembered) = observations.lock().get_mut(name) {
-        remembered.summed = Some(state);
+        remembered.summed = Some(Summed { caches, models: models.to_vec() });
         remembered.pods = std::mem::take(known);
     }
 }

@@ -89,6 +89,34 @@ async fn an_unreachable_push_member_turns_not_ready_and_ready_after_the_threshol
 }
 
 #[tokio::test(start_paused = true)]
+async fn nodes_are_counted_by_new_resource_models_without_a_change_of_the_member() {
+    let plane = Plane::start().await;
+    let nodes = ApiResource::cluster("", "v1", "Node", "nodes");
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
+        "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}}});
+    plane.member("m1").create(&nodes, &node).await.expect("a node");
+    let counted = async |counts: Value| {
+        let what = format!("{counts} are the counts");
+        plane
+            .until(&what, async || {
+                let modelings = cluster(&plane).await["status"]["resourceSummary"]["allocatableModelings"].take();
+                let found: Vec<Value> = modelings.as_array()?.iter().map(|it| it["count"].clone()).collect();
+                (json!(found) == counts).then_some(())
+            })
+            .await;
+    };
+    counted(json!([0, 0, 1, 0, 0, 0, 0, 0, 0])).await;
+
+    let range = |min: &str, max: &str| json!([{"name": "cpu", "min": min, "max": max}]);
+    let models =
+        json!([{"grade": 0, "ranges": range("0", "8")}, {"grade": 1, "ranges": range("8", "9223372036854775807")}]);
+    let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster("m1"));
+    plane.merge(&resource, &key, json!({"spec": {"resourceModels": models}}), client::PatchOptions::default()).await;
+    counted(json!([1, 0])).await;
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn namespaces_are_propagated_to_every_member() {
     let plane = Plane::of(&MEMBERS, Settings::default()).await;
     plane.join("m1").await;
