@@ -455,7 +455,7 @@ clusters:
             "D/malformed",
             &[],
             "",
-            "kubeconfig D/malformed of --kubeconfig is malformed: line 2 column 9: expected string scalar",
+            "kubeconfig D/malformed of --kubeconfig is malformed: error converting YAML to JSON: yaml: line 2: unclosed bracket '['",
         );
         files.check("D/empty", &[], "", "kubeconfig D/empty has no current context; it has no contexts");
         files.check("D/first", &[], "", "kubeconfig D/first has no current context; its contexts: shared");

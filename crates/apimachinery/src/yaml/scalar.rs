@@ -51,7 +51,7 @@ pub(super) enum Scalar<'t> {
 
 impl<'t> Scalar<'t> {
     /// # Errors
-    /// When the text is not of the type that the tag asks for.
+    /// When the text is not of the type of the tag.
     pub(super) fn of(text: &'t str, is_plain: bool, type_: Type, booleans: Booleans) -> Result<Self, String> {
         match type_ {
             Type::Unset if is_plain => return Ok(Self::resolve(text, booleans)),

@@ -152,6 +152,15 @@ pub(crate) enum DocumentError {
     Malformed(String),
 }
 
+/// The error of a document whose fields have other types, without the text that was found: it may be a token.
+pub(crate) fn without_value(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match (text.find(" string \""), text.rfind("\", expected")) {
+        (Some(start), Some(end)) if start < end => format!("{} string{}", &text[..start], &text[end + 1..]),
+        _ => text,
+    }
+}
+
 impl Document {
     /// Reads a file. Relative paths in it are relative to its folder.
     pub(crate) fn read(file: &Path) -> Result<Self, DocumentError> {
@@ -168,7 +177,7 @@ impl Document {
         let documents =
             yaml::documents(text.as_bytes()).map_err(|error| DocumentError::Malformed(error.to_string()))?;
         documents.into_iter().try_fold(Self::default(), |all, document| {
-            let next = Self::deserialize(document).map_err(|error| DocumentError::Malformed(error.to_string()))?;
+            let next = Self::deserialize(document).map_err(|error| DocumentError::Malformed(without_value(&error)))?;
             Ok(all.merge(next))
         })
     }

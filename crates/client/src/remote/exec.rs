@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::config::Plugin;
-use crate::config::document::InteractiveMode;
+use crate::config::document::{InteractiveMode, without_value};
 
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
@@ -126,7 +126,7 @@ impl Plugin {
 fn issued(version: &str, stdout: &[u8]) -> Result<Issued, PluginError> {
     // client-go reads YAML, too.
     let document = yaml::to_json_value(stdout).map_err(|error| PluginError::Decode(error.to_string()))?;
-    let credential = Credential::deserialize(document).map_err(|error| PluginError::Decode(error.to_string()))?;
+    let credential = Credential::deserialize(document).map_err(|error| PluginError::Decode(without_value(&error)))?;
     let returned = credential.api_version.unwrap_or_default();
     if returned != version {
         return Err(PluginError::OtherVersion { configured: version.to_owned(), returned });

@@ -234,13 +234,13 @@ async fn failures_of_exec_plugins_fail_the_request() {
         (exec("command: /nonexistent/plugin"), "executable /nonexistent/plugin not found"),
         (exec("command: /"), "exec: executable /: Permission denied"),
         (exec("command: /bin/sh, args: ['-c', 'exit 3']"), "failed with exit code 3"),
-        (prints("nonsense"), "decoding stdout"),
+        (prints("nonsense"), "decoding stdout: invalid type: string, expected struct Credential"),
         (prints("{}"), "is configured to use API version client.authentication.k8s.io/v1, plugin returned version "),
         (prints("{apiVersion: client.authentication.k8s.io/v1}"), "didn't return a status field"),
         (credential("{}"), "didn't return a token or cert/key pair"),
         (credential("{clientKeyData: x}"), "only certificate or key"),
         (credential("{token: x, expirationTimestamp: soon}"), "expirationTimestamp"),
-        (credential("{clientKeyData: x, clientCertificateData: y}"), "client certificate: holds no certificate"),
+        (credential("{clientKeyData: x, clientCertificateData: z}"), "client certificate: holds no certificate"),
     ] {
         let client = server.client(&user).await.expect("a client");
         let error = client.request(http::Method::GET, "/version", None).await.expect_err("no credentials").to_string();

@@ -271,7 +271,7 @@ async fn kubeconfigs_that_cannot_be_used_are_named() {
         .check(
             "get clusters --kubeconfig D/malformed",
             expect![[r#"
-        error: kubeconfig D/malformed of --kubeconfig is malformed: line 2 column 9: expected string scalar
+        error: kubeconfig D/malformed of --kubeconfig is malformed: error converting YAML to JSON: yaml: line 2: unclosed bracket '['
         rc=1
     "#]],
         )

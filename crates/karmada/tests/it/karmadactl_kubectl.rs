@@ -160,15 +160,7 @@ async fn karmadactl_and_kubectl_print_the_same() {
         std::fs::write(directory.path().join(name), text).expect("written");
     }
     for namespace in ["aaa-ours", "aaa-real"] {
-        fleet
-            .karmadactl(&["create", "--raw", "/api/v1/namespaces", "-f", &{
-                let file = directory.path().join(format!("{namespace}.yaml"));
-                std::fs::write(&file, format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n"))
-                    .expect("written");
-                file.display().to_string()
-            }])
-            .await
-            .ok();
+        fleet.karmadactl(&["create", "namespace", namespace]).await.ok();
     }
     let mut differences = String::new();
     for line in LINES {
