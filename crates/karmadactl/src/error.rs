@@ -2,6 +2,16 @@
 
 use apimachinery::Status;
 
+/// Why a file cannot be read, in Go's words.
+pub fn of_file(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Printed as `error: MESSAGE`.

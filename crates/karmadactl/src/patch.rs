@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Context;
 use crate::apply::locally;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::objects::flags::{DryRun, Files, Printing};
 use crate::objects::{self, Item, ObjectSelection};
 use crate::printing::Printer;
@@ -101,22 +101,15 @@ fn shown(item: &Item, object: &Value) -> String {
     format!("{}{group}/{}", kind.to_lowercase(), item.key.name())
 }
 
-/// Go's words for a file that cannot be read.
-fn opening(file: &str, error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => format!("open {file}: no such file or directory"),
-        _ => format!("open {file}: {error}"),
-    }
-}
-
 /// The patch of the flags.
 fn document(args: &PatchArgs) -> Result<Value, Error> {
     let text = match (args.patch.as_str(), args.patch_file.as_str()) {
         ("", "") => {
             return Err(Error::message("must specify --patch or --patch-file containing the contents of the patch"));
         }
-        ("", file) => std::fs::read_to_string(file)
-            .map_err(|error| Error::message(format!("unable to read patch file: {}", opening(file, &error))))?,
+        ("", file) => std::fs::read_to_string(file).map_err(|error| {
+            Error::message(format!("unable to read patch file: open {file}: {}", error::of_file(&error)))
+        })?,
         (text, "") => text.to_owned(),
         _ => return Err(Error::message("cannot specify --patch and --patch-file together")),
     };

@@ -11,7 +11,7 @@ use kubernetes_api::is_config_key;
 use serde_json::{Map, Value, json};
 
 use super::kinds::{Common, Draft};
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::{kustomize, resources};
 
 #[derive(Args)]
@@ -117,16 +117,7 @@ impl Sources {
 }
 
 fn unreadable(path: &str, error: &std::io::Error) -> Error {
-    Error::message(format!("error reading {path}: {}", go_text(error)))
-}
-
-/// As Go prints the errors of files that users cause.
-fn go_text(error: &std::io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => "no such file or directory".to_owned(),
-        ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    }
+    Error::message(format!("error reading {path}: {}", error::of_file(error)))
 }
 
 /// `FILE`, `KEY=FILE` or `DIRECTORY`
@@ -316,8 +307,9 @@ impl TlsArgs {
             return Err(Error::message("key and cert must be specified"));
         }
         let read = |path: &str| {
-            std::fs::read(path)
-                .map_err(|error| Error::message(format!("Cannot read file {path}, open {path}: {}", go_text(&error))))
+            std::fs::read(path).map_err(|error| {
+                Error::message(format!("Cannot read file {path}, open {path}: {}", error::of_file(&error)))
+            })
         };
         let (certificate, key) = (read(&self.cert)?, read(&self.key)?);
         client::check_key_pair(&certificate, &key).map_err(|why| Error::message(format!("tls: {why}")))?;

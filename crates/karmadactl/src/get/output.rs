@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::go_template::{self, text};
 use crate::table::{Layout, printable};
 use apimachinery::go_json::json_number;
@@ -171,11 +171,7 @@ fn go(template: &str) -> Result<Output, Error> {
 
 fn contents(file: &str) -> Result<String, Error> {
     std::fs::read_to_string(file).map_err(|error| {
-        let why = match error.kind() {
-            std::io::ErrorKind::NotFound => format!("open {file}: no such file or directory"),
-            _ => error.to_string(),
-        };
-        Error::message(format!("error reading template {file}, {why}"))
+        Error::message(format!("error reading template {file}, open {file}: {}", error::of_file(&error)))
     })
 }
 
