@@ -314,9 +314,9 @@ async fn kubeconfigs_that_cannot_be_used_are_named() {
             "D/good:D/malformed",
             "get clusters",
             expect![[r#"
-        error: kubeconfig D/malformed of $KUBECONFIG is malformed: line 2 column 9: expected string scalar
-        rc=1
-    "#]],
+                error: kubeconfig D/malformed of $KUBECONFIG is malformed: error converting YAML to JSON: yaml: line 2: unclosed bracket '['
+                rc=1
+            "#]],
         )
         .await;
     // The flag is one file and overrides the variable.
