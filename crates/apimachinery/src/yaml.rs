@@ -4,7 +4,7 @@ mod print;
 mod read;
 mod scalar;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::go_json;
 use scalar::Booleans;
@@ -100,12 +100,17 @@ fn is_blank(text: &str) -> bool {
     })
 }
 
+/// What a float without a fraction is when Go reads its JSON again, if that fits into 64 bits with a sign.
+fn whole(float: f64) -> Option<Number> {
+    go_json::whole(float).filter(Number::is_i64)
+}
+
 /// Replaces floats without a fraction by integers, because Go sends `1000.0` to a server as `1000`. What does not fit
 /// into 64 bits with a sign stays a float, as when Go reads it again.
 pub fn whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            if let Some(whole) = number.as_f64().and_then(go_json::whole).filter(serde_json::Number::is_i64) {
+            if let Some(whole) = number.as_f64().and_then(whole) {
                 *value = Value::Number(whole);
             }
         }

@@ -206,7 +206,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Keeps a value for the aliases of its anchor; 0 is none.
+    /// Keeps a value for the aliases of its anchor; a node without an anchor has 0.
     fn keep(&mut self, anchor: usize, value: &Value, line: usize) -> Result<(), YamlError> {
         if anchor == 0 {
             return Ok(());
@@ -254,9 +254,8 @@ impl Members {
     /// ones take precedence.
     fn merge(&mut self, value: Value) -> Result<(), YamlError> {
         let maps = match value {
-            Value::Object(map) => vec![Value::Object(map)],
             Value::Array(maps) => maps,
-            _ => Vec::from([Value::Null]),
+            one => vec![one],
         };
         for map in maps.into_iter().rev() {
             let Value::Object(map) = map else {

@@ -108,10 +108,7 @@ impl<'t> Scalar<'t> {
             Self::Bool(value) => value.into(),
             Self::Int(value) => value.into(),
             Self::Uint(value) => Value::from(value as f64),
-            Self::Float(float) if float.is_finite() => {
-                let whole = go_json::whole(float).filter(serde_json::Number::is_i64);
-                whole.map_or_else(|| float.into(), Value::Number)
-            }
+            Self::Float(float) if float.is_finite() => super::whole(float).map_or_else(|| float.into(), Value::Number),
             Self::Float(float) => {
                 return Err(format!("json: unsupported value: {}", infinite(float, "+Inf", "-Inf", "NaN")));
             }
@@ -201,7 +198,7 @@ fn all(text: &str, test: impl Fn(u8) -> bool) -> bool {
 /// A number that begins with a sign or a digit; underscores may be anywhere in it.
 fn number(text: &str) -> Option<Scalar<'static>> {
     let plain = text.replace('_', "");
-    integer(&plain).or_else(|| is_float(&plain).then(|| float(&plain)).flatten())
+    integer(&plain).or_else(|| float(&plain))
 }
 
 /// As Go parses integers: `0x`, `0o` or `0`, and `0b` are their bases.
@@ -238,13 +235,13 @@ fn fraction(text: &str) -> Option<Scalar<'static>> {
     if !underscores.all(|at| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1))) {
         return None;
     }
-    let plain = text.replace('_', "");
-    is_float(&plain).then(|| float(&plain)).flatten()
+    float(&text.replace('_', ""))
 }
 
 /// A float that is too large is a string.
 fn float(plain: &str) -> Option<Scalar<'static>> {
-    plain.parse().ok().filter(|float: &f64| float.is_finite()).map(Scalar::Float)
+    let float: f64 = plain.parse().ok().filter(|_| is_float(plain))?;
+    float.is_finite().then_some(Scalar::Float(float))
 }
 
 /// `1`, `-1.`, `.5`, `1.5e3`, `1e+3`.
