@@ -12,6 +12,7 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 use storage::Store;
+use storage::memory::MemoryStore;
 use tokio_util::sync::CancellationToken;
 
 use crate::by_hand::{bindings, config_maps, demo, work_in};
@@ -162,15 +163,21 @@ async fn a_new_object_without_a_binding_leaves_a_held_member() {
     plane.shutdown().await;
 }
 
+/// A plane whose object `thing` was deleted, and the store from before.
+async fn deleted_after_the_backup() -> (Plane, MemoryStore) {
+    let plane = Plane::start().await;
+    propagate(&plane).await;
+    create(&plane, "thing", "1").await;
+    let backup = plane.backup();
+    delete(&plane, "thing").await;
+    everywhere(&plane, "thing", None).await;
+    (plane, backup)
+}
+
 #[tokio::test(start_paused = true)]
 async fn objects_deleted_after_the_backup_do_not_return() {
     for raised in [false, true] {
-        let mut plane = Plane::start().await;
-        propagate(&plane).await;
-        create(&plane, "thing", "1").await;
-        let backup = plane.backup();
-        delete(&plane, "thing").await;
-        everywhere(&plane, "thing", None).await;
+        let (mut plane, backup) = deleted_after_the_backup().await;
         plane.restore(&backup, raised).await;
         wait().await;
         assert_eq!(value(&plane, "m1", "thing").await, None, "raised: {raised}");
@@ -185,12 +192,7 @@ async fn objects_deleted_after_the_backup_do_not_return() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_a_proxy_hides_no_marker() {
     for code in [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN] {
-        let mut plane = Plane::start().await;
-        propagate(&plane).await;
-        create(&plane, "thing", "1").await;
-        let backup = plane.backup();
-        delete(&plane, "thing").await;
-        everywhere(&plane, "thing", None).await;
+        let (mut plane, backup) = deleted_after_the_backup().await;
         plane.network.set_answers(Some(Arc::new(move |sent: &Sent| {
             let is_marker = sent.server == "m1" && sent.path.contains("/karmada-cluster/configmaps/karmada-");
             (is_marker && sent.method == Method::GET).then_some(code)

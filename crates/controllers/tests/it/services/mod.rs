@@ -159,6 +159,12 @@ async fn found(client: &Client, service: &str) -> String {
     shown.into_iter().collect::<Vec<_>>().join(" ")
 }
 
+/// Waits until a MultiClusterService is gone.
+async fn until_ended(plane: &Plane, name: &str) {
+    let ended = async || plane.get(&MultiClusterService::api_resource(), &key(name)).await.is_none().then_some(());
+    plane.until("the end", ended).await;
+}
+
 /// Waits until a server has exactly these slices of a Service.
 async fn until(plane: &Plane, client: &Client, service: &str, expected: &str) {
     let last = parking_lot::Mutex::new(String::new());

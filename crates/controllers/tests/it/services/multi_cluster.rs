@@ -158,11 +158,7 @@ async fn deletion_leaves_no_objects() {
     delete(&plane.client, &MultiClusterService::api_resource(), "web").await;
     until(&plane, &m2, "web", "").await;
     plane.until("the Service leaves m2", async || service_in_m2().await.is_none().then_some(())).await;
-    plane
-        .until("the end", async || {
-            plane.get(&MultiClusterService::api_resource(), &key("web")).await.is_none().then_some(())
-        })
-        .await;
+    until_ended(&plane, "web").await;
     plane
         .until("the policy's binding", async || {
             let binding = plane.get(&bindings(), &key("web-service")).await?;
@@ -192,11 +188,7 @@ async fn a_service_without_a_policy_stays_in_its_clusters() {
     plane.until("the Service in m1", async || get(&m1, &services(), &key("web")).await).await;
     delete(&plane.client, &MultiClusterService::api_resource(), "web").await;
     until(&plane, &m2, "web", "").await;
-    plane
-        .until("the end", async || {
-            plane.get(&MultiClusterService::api_resource(), &key("web")).await.is_none().then_some(())
-        })
-        .await;
+    until_ended(&plane, "web").await;
     plane.settle().await;
     for member in [&m1, &m2] {
         assert!(get(member, &services(), &key("web")).await.is_some());

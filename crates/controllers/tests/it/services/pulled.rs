@@ -41,11 +41,7 @@ async fn an_agent_collects_for_both_mechanisms() {
     assert_eq!(found(&m2, "web").await, "m1-web-1=10.1.0.2");
     delete(&plane.client, &MultiClusterService::api_resource(), "web").await;
     until(&plane, &m2, "web", "").await;
-    plane
-        .until("the end", async || {
-            plane.get(&MultiClusterService::api_resource(), &key("web")).await.is_none().then_some(())
-        })
-        .await;
+    until_ended(&plane, "web").await;
     plane
         .until("the export stays", async || {
             (works(&plane).await == BTreeSet::from(["m1/web-1 by ServiceExport".to_owned()])).then_some(())
