@@ -14,10 +14,10 @@ use http::Method;
 
 use crate::apply::annotated;
 use crate::error::Error;
-use crate::objects::flags::{self, DryRun, Files, Printing};
+use crate::objects::flags::{Creation, DryRun, Files};
 use crate::objects::{self, ObjectSelection};
 use crate::printing::Printer;
-use crate::requests::{self, WriteOptions};
+use crate::requests;
 use crate::{Context, edit};
 
 #[derive(Args)]
@@ -27,31 +27,16 @@ pub struct CreateArgs {
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
-    printing: Printing,
-    /// Must be "none", "server", or "client". With client no request is sent, with server no object is stored.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
-    dry_run: String,
+    creation: Creation,
     /// Edit the manifests before the objects are created.
     #[arg(long)]
     edit: bool,
-    /// Name of the manager that owns the fields.
-    #[arg(long, default_value = "kubectl-create")]
-    field_manager: String,
-    /// Namespace of the objects; that of the kubeconfig's context when empty.
-    #[arg(short = 'n', long)]
-    namespace: Option<String>,
     /// Send the POST to this path of the server.
     #[arg(long, default_value = "")]
     raw: String,
-    /// Record the manifest in the object's annotation, for a later apply.
-    #[arg(long)]
-    save_config: bool,
     /// Filter by labels, with '=', '==', '!=', 'in' and 'notin' (e.g. -l key1=value1,key2=value2).
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
-    /// Validate fields. One of: (strict, warn, ignore).
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
-    validate: String,
     /// Edit with the line endings of Windows.
     #[arg(long)]
     windows_line_endings: bool,
@@ -62,20 +47,16 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
         if let Some(kind) = &args.kind {
             return kinds::run(context, kind).await;
         }
-        let dry_run = DryRun::parse(&args.dry_run)?;
+        let dry_run = args.creation.dry_run()?;
         args.files.required()?;
         if !args.raw.is_empty() {
             return raw(context, args).await;
         }
-        let mut printer = Printer::new(&args.printing, dry_run)?;
-        let options = WriteOptions {
-            field_manager: args.field_manager.clone(),
-            dry_run: dry_run == DryRun::Server,
-            validation: flags::validation(&args.validate)?,
-        };
+        let mut printer = Printer::new(&args.creation.printing, dry_run)?;
+        let options = args.creation.options(dry_run)?;
         let client = context.control_plane().await?;
         let validates = options.validation != Some("Ignore");
-        let files = ObjectSelection::files(&args.files, args.namespace.as_deref(), Some(&args.selector));
+        let files = ObjectSelection::files(&args.files, args.creation.namespace.as_deref(), Some(&args.selector));
         let selection = ObjectSelection { validates, ..files };
         let found = objects::find(context, &client, selection).await?;
         if found.is_empty() {
@@ -84,17 +65,19 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
         let mut errors = found.errors;
         let items = match args.edit {
             false => found.items,
-            true => match edit::manifests(found.items, &args.printing.output, args.windows_line_endings).await? {
-                Some(items) => items,
-                None => {
-                    context.log("Edit cancelled, no changes made.\n");
-                    return Ok(());
+            true => {
+                match edit::manifests(found.items, &args.creation.printing.output, args.windows_line_endings).await? {
+                    Some(items) => items,
+                    None => {
+                        context.log("Edit cancelled, no changes made.\n");
+                        return Ok(());
+                    }
                 }
-            },
+            }
         };
         for mut item in items {
             let mut manifest = item.object.take().unwrap_or_default();
-            if args.save_config {
+            if args.creation.save_config {
                 manifest = annotated(&manifest);
             }
             let created = match dry_run {
@@ -126,7 +109,7 @@ async fn raw(context: &Context, args: &CreateArgs) -> Result<(), Error> {
         (only.starts_with("http://") || only.starts_with("https://"), "--raw cannot read from a url"),
         (args.files.recursive, "--raw and --recursive are mutually exclusive"),
         (!args.selector.is_empty(), "--raw and --selector (-l) are mutually exclusive"),
-        (!args.printing.output.is_empty(), "--raw and --output are mutually exclusive"),
+        (!args.creation.printing.output.is_empty(), "--raw and --output are mutually exclusive"),
     ];
     if let Some((_, why)) = excluded.iter().find(|(excludes, _)| *excludes) {
         return Err(Error::message(*why));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::kinds::{Common, Draft, required};
 use crate::error::Error;
 use crate::get::targets;
-use crate::{Context, resources};
+use crate::{Context, objects, resources};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const VERBS: [&str; 14] = [
@@ -101,12 +101,7 @@ pub struct BindingArgs {
 #[derive(Args)]
 pub struct RoleBindingArgs {
     #[command(flatten)]
-    pub(super) common: Common,
-    #[command(flatten)]
-    subjects: Subjects,
-    /// Cluster role of the binding.
-    #[arg(long, default_value = "")]
-    clusterrole: String,
+    pub(super) binding: BindingArgs,
     /// Role of the binding.
     #[arg(long, default_value = "")]
     role: String,
@@ -222,8 +217,7 @@ fn served(context: &Context, is_needed: bool) -> BoxFuture<'_, Result<Vec<Discov
             return Ok(Vec::new());
         }
         let client = context.control_plane().await?;
-        let discovery = client.discovery().await.map_err(Error::client("discovery"))?;
-        Ok(discovery.resources.clone())
+        Ok(objects::discovery(&client).await?.resources)
     })
 }
 
@@ -242,7 +236,7 @@ impl RoleArgs {
                 "apiVersion": format!("{GROUP}/v1"), "kind": "Role", "metadata": {"name": name},
                 "rules": self.rule.rules(&served)?,
             });
-            Draft::new(ApiResource::namespaced(GROUP, "v1", "Role", "roles"), "", object)
+            Ok(Draft::new(ApiResource::namespaced(GROUP, "v1", "Role", "roles"), "", object))
         })
     }
 }
@@ -264,7 +258,7 @@ impl ClusterRoleArgs {
             } else {
                 object["aggregationRule"] = self.aggregation()?;
             }
-            Draft::new(resources::CLUSTER_ROLE.clone(), "", object)
+            Ok(Draft::new(resources::CLUSTER_ROLE.clone(), "", object))
         })
     }
 
@@ -352,19 +346,19 @@ impl BindingArgs {
     pub(super) fn draft(&self, name: &str) -> Result<Draft, Error> {
         required(&[("clusterrole", !self.clusterrole.is_empty())])?;
         let object = self.subjects.binding("ClusterRoleBinding", name, ("ClusterRole", &self.clusterrole))?;
-        Draft::new(resources::CLUSTER_ROLE_BINDING.clone(), "failed to create clusterrolebinding: ", object)
+        Ok(Draft::new(resources::CLUSTER_ROLE_BINDING.clone(), "failed to create clusterrolebinding: ", object))
     }
 }
 
 impl RoleBindingArgs {
     pub(super) fn draft(&self, name: &str) -> Result<Draft, Error> {
-        let role = match (self.clusterrole.as_str(), self.role.as_str()) {
+        let role = match (self.binding.clusterrole.as_str(), self.role.as_str()) {
             ("", role) if !role.is_empty() => ("Role", role),
             (role, "") if !role.is_empty() => ("ClusterRole", role),
             _ => return Err(Error::message("exactly one of clusterrole or role must be specified")),
         };
-        let object = self.subjects.binding("RoleBinding", name, role)?;
+        let object = self.binding.subjects.binding("RoleBinding", name, role)?;
         let resource = ApiResource::namespaced(GROUP, "v1", "RoleBinding", "rolebindings");
-        Draft::new(resource, "failed to create rolebinding: ", object)
+        Ok(Draft::new(resource, "failed to create rolebinding: ", object))
     }
 }

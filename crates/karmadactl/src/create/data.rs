@@ -195,14 +195,19 @@ fn variable_name(text: &str) -> Option<&'static str> {
     }
 }
 
+fn check_key(key: &str, refusal: &str) -> Result<(), Error> {
+    let complaints = is_config_key(key);
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    Err(Error::message(format!("{key:?} {refusal} {}", complaints.join(","))))
+}
+
 impl ConfigMapArgs {
     pub(super) fn draft(&self, name: &str) -> Result<Draft, Error> {
         let (mut data, mut binary) = (Map::new(), Map::new());
         for (key, content) in self.sources.read()? {
-            if let Some(complaints) = Some(is_config_key(&key)).filter(|complaints| !complaints.is_empty()) {
-                let complaints = complaints.join(",");
-                return Err(Error::message(format!("{key:?} is not a valid key name for a ConfigMap: {complaints}")));
-            }
+            check_key(&key, "is not a valid key name for a ConfigMap:")?;
             for (field, known) in [("Data", &data), ("BinaryData", &binary)] {
                 if known.contains_key(&key) {
                     return Err(Error::message(format!(
@@ -226,7 +231,7 @@ impl ConfigMapArgs {
             }
         }
         append_hash(self.sources.append_hash, &mut object, &hashed);
-        Draft::new(resources::CONFIG_MAP.clone(), "failed to create configmap: ", object)
+        Ok(Draft::new(resources::CONFIG_MAP.clone(), "failed to create configmap: ", object))
     }
 }
 
@@ -240,10 +245,7 @@ fn append_hash(appends: bool, object: &mut Value, hashed: &Value) {
 fn secret(name: &str, type_: &str, contents: Contents, appends_hash: bool) -> Result<Draft, Error> {
     let mut data = BTreeMap::new();
     for (key, content) in contents {
-        if let Some(complaints) = Some(is_config_key(&key)).filter(|complaints| !complaints.is_empty()) {
-            let complaints = complaints.join(",");
-            return Err(Error::message(format!("{key:?} is not valid key name for a Secret {complaints}")));
-        }
+        check_key(&key, "is not valid key name for a Secret")?;
         if data.insert(key.clone(), STANDARD.encode(content)).is_some() {
             return Err(Error::message(format!("cannot add key {key}, another key by that name already exists")));
         }
@@ -257,7 +259,7 @@ fn secret(name: &str, type_: &str, contents: Contents, appends_hash: bool) -> Re
         object["type"] = type_.into();
     }
     append_hash(appends_hash, &mut object, &hashed);
-    Draft::new(resources::SECRET.clone(), "failed to create secret ", object)
+    Ok(Draft::new(resources::SECRET.clone(), "failed to create secret ", object))
 }
 
 impl GenericArgs {

@@ -15,31 +15,17 @@ use super::{limits, network, token};
 use crate::Context;
 use crate::apply::annotated;
 use crate::error::Error;
-use crate::objects::flags::{self, DryRun, Printing};
+use crate::objects::flags::{Creation, DryRun};
+use crate::objects::kind_shown;
 use crate::printing::Printer;
-use crate::requests::{self, WriteOptions};
+use crate::requests;
 
 /// The flags of every kind but `token`.
 #[derive(Args)]
 pub struct Common {
     names: Vec<String>,
     #[command(flatten)]
-    printing: Printing,
-    /// Must be "none", "server", or "client". With client no request is sent, with server no object is stored.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
-    dry_run: String,
-    /// Name of the manager that owns the fields.
-    #[arg(long, default_value = "kubectl-create")]
-    field_manager: String,
-    /// Namespace of the object; that of the kubeconfig's context when empty.
-    #[arg(short = 'n', long)]
-    pub(super) namespace: Option<String>,
-    /// Record the object in its annotation, for a later apply.
-    #[arg(long)]
-    save_config: bool,
-    /// Validate fields. One of: (strict, warn, ignore).
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
-    validate: String,
+    pub(super) creation: Creation,
 }
 
 /// A kind without flags of its own.
@@ -51,6 +37,17 @@ pub struct PlainArgs {
 
 #[derive(Subcommand)]
 pub enum Kind {
+    #[command(flatten)]
+    Object(ObjectKind),
+    /// Request a service account token.
+    Token {
+        #[command(flatten)]
+        token: Box<TokenArgs>,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum ObjectKind {
     /// Create a cluster role.
     Clusterrole {
         #[command(flatten)]
@@ -136,11 +133,6 @@ pub enum Kind {
         #[command(flatten)]
         account: Box<PlainArgs>,
     },
-    /// Request a service account token.
-    Token {
-        #[command(flatten)]
-        token: Box<TokenArgs>,
-    },
 }
 
 #[derive(Subcommand)]
@@ -195,45 +187,44 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub fn new(resource: ApiResource, failed: &'static str, object: Value) -> Result<Self, Error> {
-        Ok(Self { resource, object, failed })
+    pub fn new(resource: ApiResource, failed: &'static str, object: Value) -> Self {
+        Self { resource, object, failed }
     }
 }
 
 /// The object of a kind, whose name is known.
-fn draft<'a>(context: &'a Context, kind: &'a Kind, name: &'a str) -> BoxFuture<'a, Result<Draft, Error>> {
+fn draft<'a>(context: &'a Context, kind: &'a ObjectKind, name: &'a str) -> BoxFuture<'a, Result<Draft, Error>> {
     Box::pin(async move {
         match kind {
-            Kind::Clusterrole { role } => role.draft(context, name).await,
-            Kind::Clusterrolebinding { binding } => binding.draft(name),
-            Kind::Configmap { map } => map.draft(name),
-            Kind::Cronjob { job } => job.draft(name),
-            Kind::Deployment { deployment } => deployment.draft(name, &world::World::system()),
-            Kind::Ingress { ingress } => ingress.draft(name),
-            Kind::Job { job } => job.draft(context, name).await,
-            Kind::Namespace { .. } => limits::namespace(name),
-            Kind::Poddisruptionbudget { budget } => budget.draft(name),
-            Kind::Priorityclass { class } => class.draft(name),
-            Kind::Quota { quota } => quota.draft(name),
-            Kind::Role { role } => role.draft(context, name).await,
-            Kind::Rolebinding { binding } => binding.draft(name),
-            Kind::Secret(SecretKind::DockerRegistry { registry }) => registry.draft(name),
-            Kind::Secret(SecretKind::Generic { generic }) => generic.draft(name),
-            Kind::Secret(SecretKind::Tls { tls }) => tls.draft(name),
-            Kind::Service(service) => network::service(service, name),
-            Kind::Serviceaccount { .. } => Draft::new(
+            ObjectKind::Clusterrole { role } => role.draft(context, name).await,
+            ObjectKind::Clusterrolebinding { binding } => binding.draft(name),
+            ObjectKind::Configmap { map } => map.draft(name),
+            ObjectKind::Cronjob { job } => job.draft(name),
+            ObjectKind::Deployment { deployment } => deployment.draft(name, &world::World::system()),
+            ObjectKind::Ingress { ingress } => ingress.draft(name),
+            ObjectKind::Job { job } => job.draft(context, name).await,
+            ObjectKind::Namespace { .. } => Ok(limits::namespace(name)),
+            ObjectKind::Poddisruptionbudget { budget } => budget.draft(name),
+            ObjectKind::Priorityclass { class } => Ok(class.draft(name)),
+            ObjectKind::Quota { quota } => quota.draft(name),
+            ObjectKind::Role { role } => role.draft(context, name).await,
+            ObjectKind::Rolebinding { binding } => binding.draft(name),
+            ObjectKind::Secret(SecretKind::DockerRegistry { registry }) => registry.draft(name),
+            ObjectKind::Secret(SecretKind::Generic { generic }) => generic.draft(name),
+            ObjectKind::Secret(SecretKind::Tls { tls }) => tls.draft(name),
+            ObjectKind::Service(service) => network::service(service, name),
+            ObjectKind::Serviceaccount { .. } => Ok(Draft::new(
                 crate::resources::SERVICE_ACCOUNT.clone(),
                 "failed to create serviceaccount: ",
                 json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
-            ),
-            Kind::Token { .. } => Err(Error::message("a token is requested, not created")),
+            )),
         }
     })
 }
 
-impl Kind {
-    fn common(&self) -> Option<&Common> {
-        Some(match self {
+impl ObjectKind {
+    fn common(&self) -> &Common {
+        match self {
             Self::Clusterrole { role } => &role.common,
             Self::Clusterrolebinding { binding } => &binding.common,
             Self::Configmap { map } => &map.common,
@@ -246,7 +237,7 @@ impl Kind {
             Self::Priorityclass { class } => &class.common,
             Self::Quota { quota } => &quota.common,
             Self::Role { role } => &role.common,
-            Self::Rolebinding { binding } => &binding.common,
+            Self::Rolebinding { binding } => &binding.binding.common,
             Self::Secret(SecretKind::DockerRegistry { registry }) => &registry.common,
             Self::Secret(SecretKind::Generic { generic }) => &generic.common,
             Self::Secret(SecretKind::Tls { tls }) => &tls.common,
@@ -254,8 +245,7 @@ impl Kind {
             Self::Service(ServiceKind::Externalname { service }) => &service.ports.common,
             Self::Service(ServiceKind::Loadbalancer { service }) => &service.common,
             Self::Service(ServiceKind::Nodeport { service }) => &service.ports.common,
-            Self::Token { .. } => return None,
-        })
+        }
     }
 }
 
@@ -283,43 +273,42 @@ pub fn required(flags: &[(&str, bool)]) -> Result<(), Error> {
     Err(Error::message(format!("required flag(s) {} not set", missing.join(", "))))
 }
 
-/// Creates the object of a kind; `namespace` is that before the kind.
+/// Creates the object of a kind, or requests a token.
 pub fn run<'a>(context: &'a Context, kind: &'a Kind) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let common = match (kind, kind.common()) {
-            (Kind::Token { token }, _) => return token::run(context, token).await,
-            (_, Some(common)) => common,
-            (_, None) => return Ok(()),
-        };
-        let dry_run = DryRun::parse(&common.dry_run)?;
-        let name = only_name(&common.names)?;
-        let mut printer = Printer::new(&common.printing, dry_run)?;
-        let options = WriteOptions {
-            field_manager: common.field_manager.clone(),
-            dry_run: dry_run == DryRun::Server,
-            validation: flags::validation(&common.validate)?,
-        };
+        match kind {
+            Kind::Object(kind) => create(context, kind).await,
+            Kind::Token { token } => token::run(context, token).await,
+        }
+    })
+}
+
+fn create<'a>(context: &'a Context, kind: &'a ObjectKind) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let Common { names, creation } = kind.common();
+        let dry_run = creation.dry_run()?;
+        let name = only_name(names)?;
+        let mut printer = Printer::new(&creation.printing, dry_run)?;
+        let options = creation.options(dry_run)?;
         let Draft { resource, mut object, failed } = draft(context, kind, name).await?;
         if resource.namespaced
-            && let Some(namespace) = &common.namespace
+            && let Some(namespace) = &creation.namespace
         {
             object["metadata"]["namespace"] = namespace.as_str().into();
         }
-        if common.save_config {
+        if creation.save_config {
             object = annotated(&object);
         }
         if dry_run != DryRun::Client {
             let client = context.control_plane().await?;
-            let namespace = common.namespace.clone().unwrap_or_else(|| context.namespace());
+            let namespace = creation.namespace.clone().unwrap_or_else(|| context.namespace());
             let key =
                 if resource.namespaced { ObjectKey::namespaced(namespace, name) } else { ObjectKey::cluster(name) };
             let created = requests::create(context, &client, &resource, &key, &object, &options).await;
             object = created.map_err(|error| refused(failed, error))?;
         }
-        let kind = resource.kind.to_lowercase();
-        let kind = if resource.group.is_empty() { kind } else { format!("{kind}.{}", resource.group) };
         let name = object["metadata"]["name"].as_str().unwrap_or(name);
-        printer.done(context, &format!("{kind}/{name}"), "created", &object)
+        printer.done(context, &format!("{}/{name}", kind_shown(&resource)), "created", &object)
     })
 }
 

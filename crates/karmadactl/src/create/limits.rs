@@ -54,7 +54,7 @@ pub struct PriorityArgs {
     value: i32,
 }
 
-pub fn namespace(name: &str) -> Result<Draft, Error> {
+pub fn namespace(name: &str) -> Draft {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {}, "status": {}});
     Draft::new(resources::NAMESPACE.clone(), "", object)
 }
@@ -72,7 +72,7 @@ impl QuotaArgs {
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec, "status": {},
         });
         let resource = ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas");
-        Draft::new(resource, "failed to create quota: ", object)
+        Ok(Draft::new(resource, "failed to create quota: ", object))
     }
 }
 
@@ -120,7 +120,7 @@ impl BudgetArgs {
             "spec": spec, "status": status,
         });
         let resource = ApiResource::namespaced("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets");
-        Draft::new(resource, "failed to create poddisruptionbudgets: ", object)
+        Ok(Draft::new(resource, "failed to create poddisruptionbudgets: ", object))
     }
 }
 
@@ -159,7 +159,7 @@ fn label_selector(selector: &Selector) -> Value {
 }
 
 impl PriorityArgs {
-    pub(super) fn draft(&self, name: &str) -> Result<Draft, Error> {
+    pub(super) fn draft(&self, name: &str) -> Draft {
         let mut object = json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
             "preemptionPolicy": self.preemption_policy, "value": self.value,

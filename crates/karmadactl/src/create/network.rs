@@ -111,7 +111,7 @@ pub fn service(kind: &ServiceKind, name: &str) -> Result<Draft, Error> {
         "apiVersion": "v1", "kind": "Service", "metadata": {"labels": {"app": name}, "name": name},
         "spec": spec, "status": {"loadBalancer": {}},
     });
-    Draft::new(ApiResource::namespaced("", "v1", "Service", "services"), failed, object)
+    Ok(Draft::new(ApiResource::namespaced("", "v1", "Service", "services"), failed, object))
 }
 
 /// `80`, `80:8080` or `80:http`
@@ -214,7 +214,7 @@ impl IngressArgs {
             "spec": spec, "status": {"loadBalancer": {}},
         });
         let resource = ApiResource::namespaced("networking.k8s.io", "v1", "Ingress", "ingresses");
-        Draft::new(resource, "failed to create ingress: ", object)
+        Ok(Draft::new(resource, "failed to create ingress: ", object))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `create deployment|job|cronjob`
 
-use apimachinery::{ApiResource, ObjectKey};
+use apimachinery::ApiResource;
 use clap::Args;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -8,8 +8,9 @@ use world::World;
 
 use super::kinds::{Common, Draft, required};
 use crate::error::Error;
-use crate::get::targets;
-use crate::{Context, requests, resources};
+use crate::objects::flags::Files;
+use crate::objects::{self, ObjectSelection};
+use crate::{Context, resources};
 
 #[derive(Args)]
 pub struct DeploymentArgs {
@@ -101,7 +102,7 @@ impl DeploymentArgs {
             },
             "status": {},
         });
-        Draft::new(resources::DEPLOYMENT.clone(), "failed to create deployment: ", object)
+        Ok(Draft::new(resources::DEPLOYMENT.clone(), "failed to create deployment: ", object))
     }
 }
 
@@ -125,26 +126,22 @@ impl JobArgs {
                 of_cron_job(name, &self.cron_job(context).await?)
             };
             let resource = ApiResource::namespaced("batch", "v1", "Job", "jobs");
-            Draft::new(resource, "failed to create job: ", object)
+            Ok(Draft::new(resource, "failed to create job: ", object))
         })
     }
 
     /// The cron job of `--from`.
     fn cron_job<'a>(&'a self, context: &'a Context) -> BoxFuture<'a, Result<Value, Error>> {
         Box::pin(async move {
-            let Some((type_, name)) = self.from.split_once('/').filter(|(_, name)| !name.is_empty()) else {
+            let client = context.control_plane().await?;
+            let (files, args) = (Files::default(), [self.from.clone()]);
+            let named = ObjectSelection::files(&files, self.common.creation.namespace.as_deref(), None);
+            let found = objects::find(context, &client, ObjectSelection { args: &args, ..named }).await?.all()?;
+            let [item] = found.as_slice() else {
                 return Err(Error::message("from must be an existing cronjob"));
             };
-            let client = context.control_plane().await?;
-            let discovery = client.discovery().await.map_err(Error::client("discovery"))?;
-            let Some(found) = targets::resolve(type_, &discovery.resources).first().copied() else {
-                return Err(Error::UnknownType(format!("the server doesn't have a resource type {type_:?}")));
-            };
-            let namespace = self.common.namespace.clone().unwrap_or_else(|| context.namespace());
-            let resource = &found.resource;
-            let key =
-                if resource.namespaced { ObjectKey::namespaced(namespace, name) } else { ObjectKey::cluster(name) };
-            let object = requests::get(context, &client, resource, &key, None).await.map_err(Error::client("get"))?;
+            let resource = &item.resource;
+            let object = item.live(context, &client).await.map_err(Error::client("get"))?;
             if (resource.group.as_str(), resource.kind.as_str()) == ("batch", "CronJob") {
                 return Ok(object);
             }
@@ -187,6 +184,6 @@ impl CronJobArgs {
             "status": {},
         });
         let resource = ApiResource::namespaced("batch", "v1", "CronJob", "cronjobs");
-        Draft::new(resource, "failed to create cronjob: ", object)
+        Ok(Draft::new(resource, "failed to create cronjob: ", object))
     }
 }

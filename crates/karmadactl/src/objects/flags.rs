@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::Context;
 use crate::error::Error;
+use crate::requests::WriteOptions;
 
 /// The sources of manifests.
 #[derive(Args, Clone, Debug, Default)]
@@ -49,6 +50,46 @@ pub struct Printing {
     /// Keep metadata.managedFields in JSON and YAML.
     #[arg(long)]
     pub show_managed_fields: bool,
+}
+
+/// How objects are created.
+#[derive(Args, Clone, Debug)]
+pub struct Creation {
+    #[command(flatten)]
+    pub printing: Printing,
+    /// Must be "none", "server", or "client". With client no request is sent, with server no object is stored.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
+    dry_run: String,
+    /// Name of the manager that owns the fields.
+    #[arg(long, default_value = "kubectl-create")]
+    field_manager: String,
+    /// Namespace of the objects; that of the kubeconfig's context when empty.
+    #[arg(short = 'n', long)]
+    pub namespace: Option<String>,
+    /// Record the manifest in the object's annotation, for a later apply.
+    #[arg(long)]
+    pub save_config: bool,
+    /// Validate fields. One of: (strict, warn, ignore).
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
+    validate: String,
+}
+
+impl Creation {
+    /// # Errors
+    /// As [`DryRun::parse`].
+    pub fn dry_run(&self) -> Result<DryRun, Error> {
+        DryRun::parse(&self.dry_run)
+    }
+
+    /// # Errors
+    /// As [`validation`].
+    pub fn options(&self, dry_run: DryRun) -> Result<WriteOptions, Error> {
+        Ok(WriteOptions {
+            field_manager: self.field_manager.clone(),
+            dry_run: dry_run == DryRun::Server,
+            validation: validation(&self.validate)?,
+        })
+    }
 }
 
 /// `--dry-run`.

@@ -43,8 +43,7 @@ impl Item {
 
     /// `deployment.apps`
     pub fn kind_shown(&self) -> String {
-        let kind = self.resource.kind.to_lowercase();
-        if self.resource.group.is_empty() { kind } else { format!("{kind}.{}", self.resource.group) }
+        kind_shown(&self.resource)
     }
 
     /// The resource and the name on two lines, as in kubectl's messages.
@@ -95,6 +94,12 @@ impl Item {
             _ => requests::get(context, client, &self.resource, &self.key, None).await,
         }
     }
+}
+
+/// `deployment.apps`
+pub fn kind_shown(resource: &ApiResource) -> String {
+    let kind = resource.kind.to_lowercase();
+    if resource.group.is_empty() { kind } else { format!("{kind}.{}", resource.group) }
 }
 
 fn attempted(verb: &str, source: &str, words: &str) -> String {
