@@ -144,8 +144,11 @@ fn workloads_follow_load_and_schedules() {
 
     fleet.has("as2", "nginx", "5/5", [3, 2]);
     let history = "jsonpath={range .status.executionHistories[*]}{.ruleName} {.successfulExecutions[0].appliedReplicas} {.nextExecutionTime};{end}";
-    let history = fleet.plane.ok(&["-n", "as2", "get", "cronfhpa", "nginx-cronfhpa", "-o", history]);
-    assert!(history.starts_with("scale-up 5 20") && history.ends_with(":00Z;scale-down  ;"), "{history}");
+    eventually("the executions are recorded", || {
+        let history = fleet.plane.ok(&["-n", "as2", "get", "cronfhpa", "nginx-cronfhpa", "-o", history]);
+        let is_recorded = history.starts_with("scale-up 5 20") && history.ends_with(":00Z;scale-down  ;");
+        if is_recorded { Ok(()) } else { Err(history) }
+    });
     let header = fleet.plane.ok(&["-n", "as2", "get", "cronfhpa"]);
     let header: Vec<&str> = header.lines().next().unwrap_or_default().split_whitespace().collect();
     assert_eq!(header, ["NAME", "REFERENCE-KIND", "REFERENCE-NAME", "AGE"]);
@@ -198,7 +201,10 @@ fn by_cpu_and_by_a_custom_metric(fleet: &Fleet) {
         ("as1", "nginx", "New size: 1; reason: All metrics below target"),
         ("as4", "sample-app", "New size: 10; reason: pods metric http_requests above target"),
     ] {
-        let events = fleet.events(namespace, name, "SuccessfulRescale");
-        assert!(events.contains(reason), "{reason}: {events}");
+        // Events are written in the background, so the last one follows what the members show.
+        eventually(reason, || {
+            let events = fleet.events(namespace, name, "SuccessfulRescale");
+            if events.contains(reason) { Ok(()) } else { Err(events) }
+        });
     }
 }
