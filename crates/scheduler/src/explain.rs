@@ -3,9 +3,8 @@
 use apimachinery::Object;
 use karmada_api::identity::BindingKey;
 use karmada_api::scope::Binding;
-use scheduling::{Decision, Estimates, Problem, ScheduleType, Snapshot, Verdict};
+use scheduling::{Decision, Problem, ScheduleType, Snapshot, Verdict};
 
-use crate::peers::Neighbours;
 use crate::queue::KeyState;
 use crate::shared::Options;
 use crate::triggers::{self, IgnoreReason};
@@ -30,22 +29,20 @@ pub struct Findings {
     pub clusters: Vec<Verdict>,
 }
 
+/// `problem` is that of the binding; `None` without a placement.
 pub(crate) fn explain(
     object: &Object,
     binding: &Binding,
     key_state: KeyState,
-    neighbours: &Neighbours,
-    estimates: &dyn Estimates,
+    problem: Option<&Problem<'_>>,
     snapshot: &Snapshot,
     options: &Options,
 ) -> Explanation {
-    let peers = neighbours.peers();
     let findings = match triggers::ignore_reason(object, binding, &options.name) {
         Some(why) => Err(why),
-        None => Problem::of(binding).ok_or(IgnoreReason::Unplaced).map(|problem| {
-            let problem = Problem { peers: Some(&peers), estimates, ..problem };
+        None => problem.ok_or(IgnoreReason::Unplaced).map(|problem| {
             let needed = scheduling::needed(binding, snapshot, &options.gates);
-            let (decision, clusters) = scheduling::explain(&problem, snapshot, &options.gates);
+            let (decision, clusters) = scheduling::explain(problem, snapshot, &options.gates);
             let again = writes::failed(binding).then_some(ScheduleType::Reconcile);
             Findings { needed: needed.or(again), decision, clusters }
         }),

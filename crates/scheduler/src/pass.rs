@@ -223,7 +223,7 @@ pub(crate) fn plan(
 ) -> Plan {
     let peers = neighbours.peers();
     let Some(problem) = Problem::of(binding) else { return Plan::Nothing };
-    let problem = Problem { peers: Some(&peers), estimates, ..problem };
+    let problem = Problem { peers: Some(&peers), estimates, now: Some(now), ..problem };
     let needed = scheduling::needed(binding, snapshot, gates);
     if needed.is_none() && !writes::failed(binding) {
         return writes::observed(binding).map_or(Plan::Nothing, Plan::Observed);

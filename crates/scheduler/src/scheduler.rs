@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use apimachinery::meta::Time;
 use client::Client;
 use controller_runtime::metrics::Steps;
 use controller_runtime::{Event, EventRecorder, InformerSet, Origin, Overlay};
@@ -15,6 +16,7 @@ use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ResourceHealth;
 use parking_lot::Mutex;
+use scheduling::Problem;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -117,7 +119,11 @@ impl Scheduler {
         let binding = Binding::decode(&object).ok()?;
         let (key_state, neighbours) = (self.0.queue.key_state(key), self.0.neighbours(&binding));
         let others = self.0.assumptions.lock().others(key, self.0.queue.now());
-        Some(explain::explain(&object, &binding, key_state, &neighbours, &others, &self.0.snapshot(), &self.0.options))
+        let (peers, now) = (neighbours.peers(), Some(Time::new(self.0.world.now())));
+        let problem = Problem::of(&binding);
+        let problem = problem.map(|problem| Problem { peers: Some(&peers), estimates: &others, now, ..problem });
+        let (snapshot, options) = (self.0.snapshot(), &self.0.options);
+        Some(explain::explain(&object, &binding, key_state, problem.as_ref(), &snapshot, options))
     }
 
     /// How many bindings wait where.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use karmada_api::constants::taints;
+use karmada_api::kubernetes::Taint;
 use karmada_api::policy::v1alpha1::{Placement, SpreadField};
 use karmada_api::work::v1alpha2::TargetCluster;
 use propagation::cluster::Affinity;
+use propagation::failover::by_taint::{self, Verdict};
 use smallvec::SmallVec;
 
 use crate::matcher::Matcher;
@@ -234,7 +237,15 @@ impl<'a, 'b> Filter<'a, 'b> {
 
     fn taints(&self, member: &Member) -> Result<(), Rejection> {
         let tolerations = &self.problem.placement.cluster_tolerations;
-        let mut untolerated = member.repelling().filter(|(_, taint)| !tolerations.iter().any(|it| it.tolerates(taint)));
+        let now = self.problem.now.filter(|_| self.gates.tolerations_expire);
+        let is_tolerated = |taint: &Taint| match now {
+            Some(now) if taint.effect == taints::NO_EXECUTE => {
+                let taints = std::slice::from_ref(taint);
+                !matches!(by_taint::verdict(taints, tolerations, now.timestamp()), Verdict::Leaves(_))
+            }
+            _ => tolerations.iter().any(|it| it.tolerates(taint)),
+        };
+        let mut untolerated = member.repelling().filter(|(_, taint)| !is_tolerated(taint));
         untolerated.next().map_or(Ok(()), |(place, _)| Err(Rejection::Tainted(place)))
     }
 

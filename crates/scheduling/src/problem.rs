@@ -28,6 +28,9 @@ pub struct Gates {
     pub spread_by_all: bool,
     /// A constraint without `maxGroups` has no upper limit. Upstream selects no cluster then, and fails.
     pub unlimited_groups: bool,
+    /// NoExecute taints evict once `tolerationSeconds` have passed, so a cluster whose taint is tolerated no longer is
+    /// not feasible. Upstream assigns the binding to it again, and evicts it again at once.
+    pub tolerations_expire: bool,
     /// `--plugins`.
     pub plugins: Plugins,
 }
@@ -42,6 +45,7 @@ impl Default for Gates {
             repair_regions: true,
             spread_by_all: true,
             unlimited_groups: true,
+            tolerations_expire: false,
             plugins: Plugins::ALL,
         }
     }
@@ -149,6 +153,8 @@ pub struct Problem<'a> {
     pub affinity_name: &'a str,
     /// `status.lastScheduledTime`.
     pub last_scheduled: Option<Time>,
+    /// The time of the decision. Without it, no toleration has expired.
+    pub now: Option<Time>,
     /// The bindings of the same affinity groups, with the gate `WorkloadAffinity`.
     pub peers: Option<&'a Peers<'a>>,
     /// Estimates from other sources.
@@ -172,6 +178,7 @@ impl<'a> Problem<'a> {
             placement: binding.spec.placement.as_ref()?,
             affinity_name: &binding.status.scheduler_observing_affinity_name,
             last_scheduled: binding.status.last_scheduled_time,
+            now: None,
             peers: None,
             estimates: &NoEstimates,
             steps: None,

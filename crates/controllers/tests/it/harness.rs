@@ -218,7 +218,7 @@ impl Plane {
         client.create(&namespaces(), &system).await.expect("the namespace");
         controllers::record_opening(&client, &world, 0, &[]).await.expect("the opening is recorded");
         let context = context(&controlled, &world, &members, &network, &settings, &stop);
-        let running = controllers(&context, &controlled, &world, &stop);
+        let running = controllers(&context, &settings, &controlled, &world, &stop);
         let former = Vec::new();
         let plane = Self {
             client,
@@ -278,7 +278,7 @@ impl Plane {
 
     fn start_controllers(&mut self) {
         let context = self.new_context();
-        self.running = controllers(&context, &self.controlled, &self.world, &self.stop);
+        self.running = controllers(&context, &self.settings, &self.controlled, &self.world, &self.stop);
     }
 
     /// A copy of the control plane's store.
@@ -480,9 +480,17 @@ fn context(
     Context::new(client.clone(), world.clone(), connector, settings.clone(), stop.clone())
 }
 
-fn controllers(context: &Context, client: &Client, world: &World, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
+fn controllers(
+    context: &Context,
+    settings: &Settings,
+    client: &Client,
+    world: &World,
+    stop: &CancellationToken,
+) -> Vec<JoinHandle<()>> {
     let running = controllers::start(context, &[]).expect("the controllers start");
-    let options = scheduler::Options::default();
+    let tolerations_expire = settings.gates.failover && settings.eviction.by_taints;
+    let gates = scheduler::Gates { tolerations_expire, ..scheduler::Gates::default() };
+    let options = scheduler::Options { gates, ..scheduler::Options::default() };
     let (scheduler, _) = scheduler::start(context.informers(), client, world.clone(), options, stop.clone());
     context.decide_first_with(Arc::new(move |binding| {
         let first = scheduler.decide_first(binding)?;

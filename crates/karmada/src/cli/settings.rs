@@ -20,7 +20,7 @@ pub(super) fn admission(flags: &FlagValues<'_>) -> anyhow::Result<karmada_api::a
         preemption: flags.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
         workload_affinity: flags.gates.is_open(gates::WORKLOAD_AFFINITY),
         failover: flags.gates.is_open(gates::FAILOVER),
-        no_execute_eviction: flags.gates.is_open(gates::FAILOVER) && evicts_by_taints(flags)?,
+        no_execute_eviction: flags.gates.is_open(gates::FAILOVER) && components::evicts_by_taints(flags)?,
         stateful_failover: flags.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
         multi_cluster_service: flags.gates.is_open(gates::MULTI_CLUSTER_SERVICE),
         scale_to_zero: flags.gates.is_open(gates::HPA_SCALE_TO_ZERO),
@@ -120,7 +120,7 @@ fn of_members(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Settings> {
 }
 
 fn eviction(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Eviction> {
-    let by_taints = evicts_by_taints(flags)?;
+    let by_taints = components::evicts_by_taints(flags)?;
     let purge_mode = match flags.text("no-execute-taint-eviction-purge-mode") {
         "Directly" => ClusterPurgeMode::Directly,
         "Gracefully" => ClusterPurgeMode::Gracefully,
@@ -136,12 +136,6 @@ fn eviction(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Eviction> {
     anyhow::ensure!(rate.is_none_or(|rate| rate >= 0.0), "--resource-eviction-rate must be greater than or equal to 0");
     let grace = flags.duration("graceful-eviction-timeout")?;
     Ok(controllers::Eviction { by_taints, purge_mode, rate, grace, ..Default::default() })
-}
-
-/// Whether the flags allow eviction by NoExecute taints. In commands without these flags the gate decides.
-fn evicts_by_taints(flags: &FlagValues<'_>) -> anyhow::Result<bool> {
-    let is_known = !flags.text("enable-taint-manager").is_empty();
-    Ok(!is_known || (flags.is_true("enable-taint-manager")? && flags.is_true("enable-no-execute-taint-eviction")?))
 }
 
 fn seconds(flags: &FlagValues<'_>, name: &str) -> anyhow::Result<i64> {

@@ -31,6 +31,12 @@ pub(super) fn plain_address(flags: &FlagValues<'_>, name: &str) -> anyhow::Resul
         .with_context(|| format!("--{name}: {text:?} is not an address such as 127.0.0.1:8080, or :8080 for all"))
 }
 
+/// Whether the flags allow eviction by NoExecute taints. In commands without these flags the gate decides.
+pub fn evicts_by_taints(flags: &FlagValues<'_>) -> anyhow::Result<bool> {
+    let is_known = !flags.text("enable-taint-manager").is_empty();
+    Ok(!is_known || (flags.is_true("enable-taint-manager")? && flags.is_true("enable-no-execute-taint-eviction")?))
+}
+
 pub fn scheduler_options(flags: &FlagValues<'_>) -> anyhow::Result<Options> {
     let mut options = Options { name: flags.text("scheduler-name").to_owned(), ..Default::default() };
     anyhow::ensure!(!options.name.is_empty(), "--scheduler-name must not be empty");
@@ -40,6 +46,7 @@ pub fn scheduler_options(flags: &FlagValues<'_>) -> anyhow::Result<Options> {
     options.gates.multiple_pod_templates = open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING);
     options.gates.workload_affinity = open(gates::WORKLOAD_AFFINITY);
     options.gates.resource_models = open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+    options.gates.tolerations_expire = open(gates::FAILOVER) && evicts_by_taints(flags)?;
     options.by_priority = open(gates::PRIORITY_BASED_SCHEDULING);
     if !options.by_priority {
         options.pacing = pacing(flags)?;

@@ -62,3 +62,23 @@ fn each_cluster_has_a_verdict() {
         ]
     );
 }
+
+#[test]
+fn expired_tolerations_admit_no_cluster_where_taints_evict() {
+    let taint = json!({"key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
+    let clusters = snapshot(vec![cluster("tainted", "9", json!({"spec": {"taints": [taint]}}))]);
+    let tolerates = |seconds: serde_json::Value| json!({"placement": {"clusterTolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}]}});
+    let evicting = Gates { tolerations_expire: true, ..Gates::default() };
+    for (seconds, now, gates, is_feasible) in [
+        (json!(30), "2026-01-01T00:00:29Z", evicting, true),
+        (json!(30), "2026-01-01T00:00:30Z", evicting, false),
+        (json!(30), "2026-01-01T00:00:30Z", Gates::default(), true),
+        (json!(null), "2026-01-02T00:00:00Z", evicting, true),
+        (json!(0), "2026-01-01T00:00:00Z", evicting, false),
+    ] {
+        let binding = binding(&tolerates(seconds), &json!({}));
+        let now = Some(serde_json::from_value(json!(now)).expect("a time"));
+        let problem = Problem { now, ..Problem::of(&binding).expect("a placement") };
+        assert_eq!(decide(&problem, &clusters, &gates).clusters.is_ok(), is_feasible, "{now:?} {gates:?}");
+    }
+}

@@ -51,12 +51,17 @@ async fn plane_of(members: &[&str], settings: Settings) -> Plane {
 
 /// A Deployment with three replicas in one cluster at a time; it tolerates the taint `down` for 30 s.
 async fn create(plane: &Plane, name: &str, failover: Value) {
+    let one_cluster = json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+    create_spread(plane, name, failover, one_cluster).await;
+}
+
+async fn create_spread(plane: &Plane, name: &str, failover: Value, spread: Value) {
     let template =
         json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "demo"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": name}}, "template": template}});
     plane.create(deployments(), deployment).await;
-    let placement = json!({"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+    let placement = json!({"spreadConstraints": spread,
         "clusterTolerations": [{"key": "down", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]});
     let selector = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",

@@ -8,8 +8,8 @@ use karmada_api::scope::{Binding, Policy, Scope};
 use serde_json::json;
 
 use super::{
-    binding, clusters, copy, create, demo, deployments, evicting, plane, plane_of, report, running, taint, taint_down,
-    tasks, until_gone, until_scheduled,
+    binding, clusters, copy, create, create_spread, demo, deployments, evicting, plane, plane_of, report, running,
+    taint, taint_down, tasks, until_gone, until_health, until_scheduled,
 };
 use crate::harness::{Plane, get};
 
@@ -52,6 +52,34 @@ async fn a_workload_is_evicted_after_its_toleration_and_not_moved_back() {
         let about = |it: &&serde_json::Value| it["involvedObject"]["kind"] == kind && it["message"] == message.as_str();
         assert_eq!(ended.iter().filter(about).count(), 1, "{ended:?}");
     }
+    plane.shutdown().await;
+}
+
+/// A toleration that has expired keeps the scheduler from assigning the binding to the cluster again, where it would be
+/// evicted again.
+#[tokio::test(start_paused = true)]
+async fn a_workload_of_all_clusters_stays_away_until_the_taint_is_removed() {
+    let plane = plane(evicting()).await;
+    create_spread(&plane, "web", json!(null), json!([])).await;
+    for member in ["m1", "m2"] {
+        report(&plane, member, "web", 3).await;
+        until_health(&plane, member, "web", "Healthy").await;
+    }
+    taint_down(&plane, "m1").await;
+    until_gone(&plane, "m1", "web").await;
+    plane.settle().await;
+    let before = binding(&plane, "web").await;
+    assert_eq!((clusters(&before), tasks(&before).len()), (vec!["m2".to_owned()], 0));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(binding(&plane, "web").await["metadata"]["generation"], before["metadata"]["generation"]);
+    assert_eq!(
+        super::events(&plane, "EvictWorkloadFromClusterSucceed").await.len(),
+        2,
+        "of the binding and of the template"
+    );
+
+    taint(&plane, "m1", json!([])).await;
+    plane.until("it returns", async || (clusters(&binding(&plane, "web").await).len() == 2).then_some(())).await;
     plane.shutdown().await;
 }
 
