@@ -1,8 +1,10 @@
 //! `karmadactl doctor` with a healthy control plane, and with a member that does not respond.
 
-use apimachinery::ApiResource;
+use apimachinery::{ApiResource, ObjectKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use client::DeleteOptions;
+use karmada_api::scope::{Binding, Policy, Scope};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, until};
@@ -60,6 +62,33 @@ async fn a_healthy_control_plane_has_no_findings_and_a_dead_member_has() {
     );
 }
 
+/// A Job that is deleted without a propagation policy is deleted alone, so its binding and its copies stay.
+#[tokio::test]
+async fn a_binding_without_its_template_is_found() {
+    let fleet = Fleet::start(&["member1"]).await;
+    let policies = Policy::api_resource(Scope::Namespaced);
+    create(
+        &fleet,
+        &policies,
+        json!({"apiVersion": policies.api_version(), "kind": policies.kind, "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "batch/v1", "kind": "Job"}]}}),
+    )
+    .await;
+    let (jobs, key) = (ApiResource::namespaced("batch", "v1", "Job", "jobs"), ObjectKey::namespaced("default", "j"));
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"},
+        "spec": {"template": template}});
+    create(&fleet, &jobs, job).await;
+    let (client, bindings) = (fleet.plane.client(), Binding::api_resource(Scope::Namespaced));
+    let binding = ObjectKey::namespaced("default", "j-job");
+    until("the binding exists", async || client.get(&bindings, &binding).await.ok().map(drop)).await;
+    client.delete(&jobs, &key, &DeleteOptions::default()).await.expect("deleted");
+    let found =
+        "warning: job default/j (resourcebinding default/j-job): its template was deleted and its copies were kept\n";
+    until("the binding is named", async || fleet.karmadactl(&["doctor"]).await.out.contains(found).then_some(())).await;
+    client.get(&bindings, &binding).await.expect("the binding is kept");
+}
+
 /// The Secret of an agent whose certificate was issued at the time of `world`.
 fn agent_secret(world: &world::World) -> Value {
     let (authority, _) = pki::Authority::generate("ca", world).expect("an authority");
@@ -78,7 +107,7 @@ async fn agents_certificates_and_tunnels_are_checked() {
     let admin = fleet.admin().await;
     let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
     let pull = json!({"spec": {"syncMode": "Pull"}});
-    let key = apimachinery::ObjectKey::cluster("member1");
+    let key = ObjectKey::cluster("member1");
     admin.patch(&clusters, &key, &client::Patch::Merge(pull), &Default::default()).await.expect("patched");
     create(
         &fleet,
@@ -116,7 +145,7 @@ async fn a_lost_right_of_an_agent_is_restored_by_the_printed_object() {
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     let secrets = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-cluster"}});
     create(&fleet, &namespaces, secrets).await;
-    let key = apimachinery::ObjectKey::cluster("karmada-es-m1");
+    let key = ObjectKey::cluster("karmada-es-m1");
     until("the execution namespace exists", async || admin.get(&namespaces, &key).await.ok().map(drop)).await;
     let found = async || {
         let ran = fleet.karmadactl(&["doctor", "-o", "json"]).await;

@@ -113,6 +113,8 @@ pub enum Problem {
     /// The scheduler has not processed it.
     #[default]
     Unseen,
+    /// No object owns the binding: its template was deleted alone.
+    Orphaned,
     /// No attempt to apply it has ended.
     NotAttempted,
     /// The member's error.

@@ -318,6 +318,11 @@ fn of_binding(kind: &str, binding: &Value) -> Option<Stuck> {
     if let Some(found) = deleting(kind, binding) {
         return Some(found);
     }
+    if is_orphaned(binding) {
+        let subject = subject_of(&binding["spec"]["resource"], "");
+        let since = seconds(&binding["metadata"]["creationTimestamp"]);
+        return stuck(kind, binding, Problem::Orphaned, since).map(|it| Stuck { subject, ..it });
+    }
     if binding["spec"]["suspension"]["scheduling"] == true || !is_claimed(binding) {
         return None;
     }
@@ -331,6 +336,14 @@ fn of_binding(kind: &str, binding: &Value) -> Option<Stuck> {
         }
         Some(_) => None,
     }
+}
+
+/// Whether no template owns a binding: bindings are created with their owner, which the garbage collector removes when
+/// the template is deleted with `propagationPolicy=Orphan`.
+fn is_orphaned(binding: &Value) -> bool {
+    let owners = binding["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+    let template = &binding["spec"]["resource"];
+    !owners.iter().any(|owner| owner["kind"] == template["kind"] && owner["name"] == template["name"])
 }
 
 /// The template named by a reference, or by the metadata of a manifest.
@@ -410,8 +423,9 @@ mod tests {
     #[test]
     fn objects_with_something_wrong() {
         let metadata = json!({"name": "x", "namespace": "n", "creationTimestamp": "1970-01-01T00:00:10Z",
-            "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}});
-        let of = |conditions: Value| json!({"metadata": metadata, "status": {"conditions": conditions}});
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}, "ownerReferences": [{"kind": "K", "name": "x"}]});
+        let spec = json!({"resource": {"kind": "K", "namespace": "n", "name": "x"}});
+        let of = |conditions: Value| json!({"metadata": metadata, "spec": spec, "status": {"conditions": conditions}});
         let with = |type_: &str, status: &str| {
             of(
                 json!([{"type": type_, "status": status, "reason": "R", "message": "why", "lastTransitionTime": "1970-01-01T00:00:20Z"}]),
@@ -420,6 +434,11 @@ mod tests {
         check(of_binding("b", &with("Scheduled", "True")), "-");
         check(of_binding("b", &with("Scheduled", "False")), "b Unscheduled { reason: \"R\", message: \"why\" } 20");
         check(of_binding("b", &of(json!([]))), "b Unseen 10");
+        for owners in [json!(null), json!([{"kind": "K", "name": "y"}])] {
+            let mut orphaned = with("Scheduled", "True");
+            orphaned["metadata"]["ownerReferences"] = owners;
+            check(of_binding("b", &orphaned), "b Orphaned 10");
+        }
         for unclaimed in [of(json!([])), with("Scheduled", "False")] {
             let mut unclaimed = unclaimed;
             unclaimed["metadata"]["labels"] = json!({"resourcebinding.karmada.io/depended-by-x": "p"});
