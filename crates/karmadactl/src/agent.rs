@@ -9,10 +9,11 @@ use client::{Client, ListOptions, Patch, PatchOptions};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::answers::text;
 use crate::error::Error;
 use crate::join::{
     account_objects, account_secret, cluster_id, create_if_absent, decoded, impersonator_objects, impersonator_secret,
-    namespace, own_id, text,
+    namespace, own_id,
 };
 use crate::member_secrets::{goes_with, put_secret};
 use crate::resources;

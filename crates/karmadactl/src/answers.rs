@@ -27,6 +27,11 @@ pub fn check(answer: &Value) -> Result<(), String> {
     each.try_for_each(|(at, part)| object(part, &format!("{parts}[{at}]")))
 }
 
+/// The text of a field; empty where it is absent or no text.
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 /// Labels and annotations may be anything that [`Value::get_mut`] can look at; metadata are written to.
 fn object(value: &Value, name: &str) -> Result<(), String> {
     match (value, &value["metadata"]) {

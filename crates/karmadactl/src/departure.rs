@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::join::text;
+use crate::answers::text;
 
 /// Names of a kind that a preview shows.
 pub const SHOWN: usize = 10;

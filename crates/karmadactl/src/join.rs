@@ -11,6 +11,7 @@ use client::Client;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::answers::text;
 use crate::error::Error;
 use crate::member_secrets::{Credentials, goes_with, put_secrets};
 use crate::{Context, resources};
@@ -383,10 +384,6 @@ pub(crate) async fn create_if_absent(client: &Client, resource: &ApiResource, ob
 
 pub(crate) fn decoded(object: &Object) -> Result<Value, Error> {
     object.to_value().map_err(|e| Error::message(format!("{} {} cannot be decoded: {e}", object.kind(), object.key())))
-}
-
-pub(crate) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// The command: reads the member's kubeconfig, joins, reports.

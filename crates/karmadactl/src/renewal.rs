@@ -5,8 +5,9 @@ use client::{Client, Patch, PatchOptions};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::answers::text;
 use crate::error::Error;
-use crate::join::{JoinOptions, Member, cluster_id, cluster_object, decoded, prepare_member, text};
+use crate::join::{JoinOptions, Member, cluster_id, cluster_object, decoded, prepare_member};
 use crate::member_secrets::put_secrets;
 use crate::resources;
 

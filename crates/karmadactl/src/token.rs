@@ -12,8 +12,8 @@ use karmada_api::agents;
 use pki::bootstrap::{SECRET_NAME_PREFIX, SECRET_NAMESPACE, SECRET_TYPE};
 use serde_json::{Value, json};
 
+use crate::answers::text;
 use crate::error::Error;
-use crate::join::text;
 use crate::register::{discovery, duration};
 use crate::table::Layout;
 use crate::{Context, resources};

@@ -10,9 +10,10 @@ use client::Client;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::answers::text;
 use crate::departure::{Departure, Objects, SHOWN_LEFT};
 use crate::error::Error;
-use crate::join::{decoded, own_id, text};
+use crate::join::{decoded, own_id};
 use crate::removal::{POLL, is_gone_by};
 use crate::{Context, resources};
 

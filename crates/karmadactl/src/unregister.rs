@@ -17,9 +17,10 @@ use karmada_api::constants::namespaces;
 use karmada_api::names::execution_namespace;
 use serde_json::Value;
 
+use crate::answers::text;
 use crate::departure::Departure;
 use crate::error::Error;
-use crate::join::{cluster_id, decoded, text};
+use crate::join::{cluster_id, decoded};
 use crate::register::{delete, duration, key_of, member as agent, revoke};
 use crate::removal::{POLL, is_gone_by};
 use crate::unjoin::works;

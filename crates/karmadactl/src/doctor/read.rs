@@ -16,6 +16,7 @@ use world::World;
 
 use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, Subject, Validity, seconds};
 use super::grants::{self, Present};
+use crate::answers::text;
 use crate::placement::failing::{self, failing};
 use crate::progress::Progress;
 use crate::register::key_of;
@@ -241,7 +242,6 @@ async fn objects(control: &Client, facts: &mut Facts) {
 }
 
 fn stuck(kind: &str, object: &Value, problem: Problem, since: Option<i64>) -> Option<Stuck> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];
     let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
     Some(Stuck { kind: kind.to_owned(), namespace, name, subject: None, problem, since: since? })
@@ -252,7 +252,6 @@ async fn failures(control: &Client, facts: &mut Facts) {
     let events = ApiResource::namespaced("", "v1", "Event", "events");
     let mut about: BTreeMap<(String, String, String), Vec<Value>> = BTreeMap::new();
     each(control, &events, None, facts, &mut |event, _| {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let object = &event["involvedObject"];
         let (kind, namespace, name) = (text(&object["kind"]), text(&object["namespace"]), text(&object["name"]));
         let is_template = Scope::ALL.iter().all(|scope| kind != Binding::kind(*scope)) && kind != resources::WORK.kind;
@@ -350,7 +349,6 @@ fn is_orphaned(binding: &Value) -> bool {
 fn subject_of(named: &Value, cluster: &str) -> Option<Subject> {
     let kind = named["kind"].as_str()?.to_lowercase();
     let named = named.get("metadata").unwrap_or(named);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (namespace, name) = (text(&named["namespace"]), named["name"].as_str()?.to_owned());
     Some(Subject { kind, namespace, name, cluster: cluster.to_owned() })
 }
@@ -400,7 +398,6 @@ async fn requests(control: &Client, facts: &mut Facts) {
 
 fn pending(request: &Value) -> Option<Request> {
     let conditions = request["status"]["conditions"].as_array().map_or(0, Vec::len);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let since = seconds(&request["metadata"]["creationTimestamp"])?;
     (conditions == 0).then(|| Request {
         name: text(&request["metadata"]["name"]),

@@ -14,6 +14,7 @@ use http::Method;
 use serde_json::Value;
 
 use crate::Context;
+use crate::answers::text;
 use crate::error::Error;
 use crate::get::targets::{self, Target};
 use crate::{answers, requests};
@@ -231,10 +232,6 @@ async fn of_files(context: &Context, client: &Client, selection: ObjectSelection
 /// The error in the selector.
 pub fn selector(text: &str) -> Result<Selector, Error> {
     Selector::parse(text).map_err(|error| Error::message(error.to_string()))
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// The resource of a manifest's kind.

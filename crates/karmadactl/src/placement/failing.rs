@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::answers::text;
+
 /// Prefixes of the reasons, in the order of the pipeline. Failures to schedule and to apply are conditions of the
 /// binding and the Works.
 const ATTEMPTS: [&str; 6] =
@@ -29,7 +31,6 @@ pub fn outcome(reason: &str) -> Option<(&'static str, bool)> {
 /// The first attempt of the pipeline that fails, of all events about one template. Times count seconds, so a success
 /// in the second of a failure is the later one.
 pub fn failing(events: &[Value]) -> Option<Failing> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let of = |attempt: &'static str, is_success: bool| {
         events
             .iter()

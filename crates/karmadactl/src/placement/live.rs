@@ -16,6 +16,7 @@ use super::failing::{self, Failing};
 use super::source::{bindings, clusters, list, matching};
 use super::subject::{Subject, near};
 use crate::Context;
+use crate::answers::text;
 use crate::error::Error;
 use crate::get::targets;
 
@@ -315,7 +316,6 @@ pub async fn events(client: &Client, workload: &ObjectReference) -> Vec<Value> {
 
 /// The newest warnings.
 pub fn warnings(events: &[Value]) -> Vec<String> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut shown: Vec<(String, String)> = events
         .iter()
         .filter(|event| event["type"] == "Warning")

@@ -11,8 +11,9 @@ use karmada_api::constants::labels;
 use pki::KeyPairPem;
 use serde_json::json;
 
+use crate::answers::text;
 use crate::error::Error;
-use crate::join::{decoded, text};
+use crate::join::decoded;
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const POLL: Duration = Duration::from_secs(1);

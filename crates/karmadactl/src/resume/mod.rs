@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Context;
+use crate::answers::text;
 use crate::error::Error;
 use crate::resources;
 use plan::Plan;
@@ -56,7 +57,6 @@ pub struct HeldMember {
 
 /// Whether a Cluster is held.
 fn held(cluster: &Value) -> Option<HeldMember> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let conditions = cluster["status"]["conditions"].as_array()?;
     let condition = conditions.iter().find(|it| it["type"] == RESUME_PENDING && it["status"] == "True")?;
     let since = text(&condition["lastTransitionTime"]);

@@ -12,6 +12,8 @@ use propagation::template::Template;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::answers::text;
+
 /// An object in a member, in any version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Id {
@@ -25,7 +27,6 @@ pub struct Id {
 
 impl Id {
     pub fn of(object: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let api_version = text(&object["apiVersion"]);
         let group = api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
         let metadata = &object["metadata"];

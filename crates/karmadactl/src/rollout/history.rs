@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{HistoryArgs, kinds};
 use crate::Context;
+use crate::answers::text;
 use crate::error::Error;
 use crate::objects::Item;
 use crate::objects::flags::DryRun;
@@ -153,7 +154,6 @@ fn revisions(resource: &ApiResource, owner: &Value, objects: Vec<Value>) -> Vec<
 
 /// `replicaset.apps/web-5d8f`
 fn named(object: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     format!("{}.apps/{}", text(&object["kind"]).to_lowercase(), text(&object["metadata"]["name"]))
 }
 

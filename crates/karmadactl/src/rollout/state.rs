@@ -8,6 +8,7 @@ use karmada_api::work::v1alpha2::{AggregatedStatusItem, ResourceHealth, TargetCl
 use serde_json::{Value, json};
 
 use super::kinds::{self, Step};
+use crate::answers::text;
 use crate::servers::KARMADA;
 
 /// The state to wait for.
@@ -45,7 +46,6 @@ pub type Report = Vec<(String, Step)>;
 
 /// `deployment "web"`
 fn shown(template: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     format!("{} {:?}", text(&template["kind"]).to_lowercase(), text(&template["metadata"]["name"]))
 }
 

@@ -5,11 +5,11 @@ use std::io::Write as _;
 use clap::Args;
 use client::Client;
 use futures::future::BoxFuture;
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::session::{self, End, Input, Output};
 use super::{pods, starting, terminal};
+use crate::answers::text;
 use crate::error::Error;
 use crate::objects::flags::{self, Files};
 use crate::scope::{self, OperationScope};
@@ -107,7 +107,6 @@ async fn pod_of_file(args: &ExecArgs) -> Result<Option<String>, Error> {
     let [only] = manifests.as_slice() else {
         return Err(Error::message("the file must describe one object"));
     };
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     Ok(Some(format!("{}/{}", text(&only.object["kind"]).to_lowercase(), text(&only.object["metadata"]["name"]))))
 }
 

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
+use crate::answers::text;
 use crate::error::Error;
 
 const MEBIBYTE: i64 = 1 << 20;
@@ -73,7 +74,6 @@ pub struct PodRow {
 
 impl PodRow {
     pub fn new(cluster: &str, metrics: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let list = metrics["containers"].as_array().map_or(&[][..], Vec::as_slice);
         let containers: Vec<(String, Usage)> =
             list.iter().map(|it| (text(&it["name"]), Usage::of(&it["usage"]))).collect();
