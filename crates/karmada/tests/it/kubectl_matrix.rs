@@ -48,7 +48,8 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn minor_of(program: &Path) -> Option<u32> {
+/// The minor version of a kubectl.
+pub fn minor_of(program: &Path) -> Option<u32> {
     let output = Command::new(program).args(["version", "--client", "-o", "json"]).output().ok()?;
     let version: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
     version["clientVersion"]["minor"].as_str()?.trim_end_matches('+').parse().ok()

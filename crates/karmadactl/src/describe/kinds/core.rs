@@ -2,11 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::lines::Lines;
 use super::volumes::access_modes;
-use super::{Related, entries, items, limits, pairs, text, values};
+use super::{Related, entries, items, limits, pairs, rfc1123, terminating, text, values};
 
 fn head(lines: &mut Lines, metadata: &Value) {
     lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
@@ -78,9 +79,10 @@ pub fn service(lines: &mut Lines, object: &Value, related: &Related) {
             lines.text(0, &format!("{label}\t{value}"));
         }
     }
-    let ingress = items(&status["loadBalancer"]["ingress"]).map(|it| match text(&it["ip"]) {
-        address if address.is_empty() => text(&it["hostname"]),
-        address => address,
+    let ingress = items(&status["loadBalancer"]["ingress"]).map(|it| match (text(&it["ip"]), it["ipMode"].as_str()) {
+        (address, _) if address.is_empty() => text(&it["hostname"]),
+        (address, Some(mode)) => format!("{address} ({mode})"),
+        (address, None) => address,
     });
     let ingress: Vec<String> = ingress.collect();
     if !ingress.is_empty() {
@@ -94,6 +96,12 @@ pub fn service(lines: &mut Lines, object: &Value, related: &Related) {
         if let Some(value) = spec[field].as_str().filter(|it| !it.is_empty()) {
             lines.text(0, &format!("{label}\t{value}"));
         }
+    }
+    if let Some(port) = spec["healthCheckNodePort"].as_i64().filter(|port| *port > 0) {
+        lines.text(0, &format!("HealthCheck NodePort:\t{port}"));
+    }
+    if items(&spec["loadBalancerSourceRanges"]).next().is_some() {
+        lines.text(0, &format!("LoadBalancer Source Ranges:\t{}", joined(&spec["loadBalancerSourceRanges"])));
     }
 }
 
@@ -165,25 +173,19 @@ pub fn namespace(lines: &mut Lines, object: &Value, related: &Related) {
     limits::table(lines, " ", &related.limits);
 }
 
-pub fn claim(lines: &mut Lines, object: &Value, related: &Related) {
+pub fn claim(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp) {
     let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
     lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
     lines.text(0, &format!("Namespace:\t{}", text(&metadata["namespace"])));
     lines.text(0, &format!("StorageClass:\t{}", text(&spec["storageClassName"])));
-    match metadata["deletionTimestamp"].is_string() {
-        true => lines.text(0, "Status:\tTerminating"),
-        false => lines.text(0, &format!("Status:\t{}", text(&status["phase"]))),
-    }
+    let shown = terminating(metadata, now).unwrap_or_else(|| text(&status["phase"]));
+    lines.text(0, &format!("Status:\t{shown}"));
     lines.text(0, &format!("Volume:\t{}", text(&spec["volumeName"])));
     lines.map(0, "Labels:", &metadata["labels"], "=");
     lines.map(0, "Annotations:", &metadata["annotations"], ": ");
     let finalizers: Vec<String> = items(&metadata["finalizers"]).map(text).collect();
     lines.text(0, &format!("Finalizers:\t[{}]", finalizers.join(" ")));
-    // Capacity and access modes of a claim are those of its volume.
-    let bound = if text(&spec["volumeName"]).is_empty() { &Value::Null } else { status };
-    lines.text(0, &format!("Capacity:\t{}", text(&bound["capacity"]["storage"])));
-    lines.text(0, &format!("Access Modes:\t{}", access_modes(&bound["accessModes"])));
-    lines.text(0, &format!("VolumeMode:\t{}", text(&spec["volumeMode"])));
+    claimed(lines, 0, spec, status);
     let uses = |pod: &&Value| {
         let name = &metadata["name"];
         items(&pod["spec"]["volumes"]).any(|it| it["persistentVolumeClaim"]["claimName"] == *name)
@@ -195,5 +197,41 @@ pub fn claim(lines: &mut Lines, object: &Value, related: &Related) {
     for (position, user) in users.iter().enumerate() {
         let label = if position == 0 { "Used By:" } else { "" };
         lines.text(0, &format!("{label}\t{user}"));
+    }
+    if items(&status["conditions"]).next().is_some() {
+        lines.text(0, "Conditions:");
+        lines.text(1, "Type\tStatus\tLastProbeTime\tLastTransitionTime\tReason\tMessage");
+        lines.text(1, "----\t------\t-----------------\t------------------\t------\t-------");
+        for it in items(&status["conditions"]) {
+            let [type_, state, reason, message] = ["type", "status", "reason", "message"].map(|field| text(&it[field]));
+            // A time that is absent is Go's zero.
+            let time = |field: &str| rfc1123(it[field].as_str().unwrap_or("0001-01-01T00:00:00Z"));
+            let (probed, changed) = (time("lastProbeTime"), time("lastTransitionTime"));
+            lines.text(1, &format!("{type_} \t{state} \t{probed} \t{changed} \t{reason} \t{message}"));
+        }
+    }
+}
+
+/// What a claim asks for, also in the template of one. Capacity and access modes are those of its volume.
+pub fn claimed(lines: &mut Lines, level: usize, spec: &Value, status: &Value) {
+    let (capacity, modes) = match text(&spec["volumeName"]).is_empty() {
+        true => (String::new(), String::new()),
+        false => {
+            (status["capacity"]["storage"].as_str().unwrap_or("0").to_owned(), access_modes(&status["accessModes"]))
+        }
+    };
+    lines.text(level, &format!("Capacity:\t{capacity}"));
+    lines.text(level, &format!("Access Modes:\t{modes}"));
+    if spec["volumeMode"].is_string() {
+        lines.text(level, &format!("VolumeMode:\t{}", text(&spec["volumeMode"])));
+    }
+    let source = &spec["dataSource"];
+    if source.is_object() {
+        lines.text(level, "DataSource:");
+        for (label, field) in [("APIGroup:", "apiGroup"), ("Kind:", "kind"), ("Name:", "name")] {
+            if field != "apiGroup" || source[field].is_string() {
+                lines.text(level + 1, &format!("{label}\t{}", text(&source[field])));
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod certificates;
+mod containers;
 mod core;
 mod ingress;
 mod limits;
@@ -101,11 +102,11 @@ pub fn page(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp
         "ServiceCIDR" => network::service_cidr(lines, object),
         "CertificateSigningRequest" => certificates::request(lines, object),
         "Node" => node::node(lines, object, related, now),
-        "Pod" => pods::pod(lines, object),
+        "Pod" => pods::pod(lines, object, now),
         "Service" => core::service(lines, object, related),
         "Namespace" => core::namespace(lines, object, related),
-        "PersistentVolumeClaim" => core::claim(lines, object, related),
-        "PersistentVolume" => volumes::persistent_volume(lines, object),
+        "PersistentVolumeClaim" => core::claim(lines, object, related, now),
+        "PersistentVolume" => volumes::persistent_volume(lines, object, now),
         "CSINode" => volumes::csi_node(lines, object),
         "ConfigMap" => core::config_map(lines, object),
         _ => core::secret(lines, object),
@@ -150,6 +151,12 @@ fn selector(selector: &Value) -> String {
     let parsed = serde_json::from_value(selector.clone()).ok();
     let parsed = parsed.and_then(|it| Selector::from_label_selector(&it).ok());
     parsed.map(|it| it.to_string()).filter(|it| !it.is_empty()).unwrap_or_else(|| "<none>".to_owned())
+}
+
+/// `Terminating (lasts 5s)`, for an object in deletion.
+fn terminating(metadata: &Value, now: Timestamp) -> Option<String> {
+    let since = seconds(&metadata["deletionTimestamp"])?;
+    Some(format!("Terminating (lasts {})", apimachinery::age::human_duration(now.as_second() - since)))
 }
 
 fn seconds(time: &Value) -> Option<i64> {

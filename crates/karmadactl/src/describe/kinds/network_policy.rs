@@ -59,7 +59,8 @@ fn rule(lines: &mut Lines, direction: &Direction, rule: &Value) {
         lines.text(2, "To Port: <any> (traffic allowed to all ports)");
     }
     for port in items(&rule["ports"]) {
-        let (number, protocol) = (values(&port["port"]), port["protocol"].as_str().unwrap_or("TCP"));
+        let number = if port["port"].is_null() { "<nil>".to_owned() } else { values(&port["port"]) };
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
         match port["endPort"].as_i64() {
             Some(end) => lines.text(2, &format!("To Port Range: {number}-{end}/{protocol}")),
             None => lines.text(2, &format!("To Port: {number}/{protocol}")),

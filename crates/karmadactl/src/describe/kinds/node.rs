@@ -31,9 +31,10 @@ pub fn node(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp
         lines.text(1, &format!("{}:\t{}", text(&address["type"]), text(&address["address"])));
     }
     for (label, field) in [("Capacity:", "capacity"), ("Allocatable:", "allocatable")] {
-        lines.text(0, label);
-        for (name, amount) in entries(&status[field]) {
-            lines.text(1, &format!("{name}:\t{amount}"));
+        let amounts = entries(&status[field]);
+        if !amounts.is_empty() {
+            lines.text(0, label);
+            amounts.iter().for_each(|(name, amount)| lines.text(1, &format!("{name}:\t{amount}")));
         }
     }
     system(lines, &status["nodeInfo"]);

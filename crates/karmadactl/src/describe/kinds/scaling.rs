@@ -74,7 +74,9 @@ fn metric(spec: &Value, current: &Value) -> (String, String) {
     };
     let (source, now) = (&spec[field], &current[field]["current"]);
     let name = || format!("\"{}\"", text(&source["metric"]["name"]));
+    // A value that a known metric lacks is a nil pointer to Go.
     let known = |value: &str| match &now[value] {
+        Value::Null if current[field].is_object() => "<nil>".to_owned(),
         Value::Null => "<unknown>".to_owned(),
         value => values(value),
     };

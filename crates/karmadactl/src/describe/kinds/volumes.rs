@@ -1,9 +1,10 @@
 //! PersistentVolumes, and the sources of volumes of pods and PersistentVolumes.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::lines::Lines;
-use super::{entries, items, rfc1123, text, values};
+use super::{entries, items, rfc1123, terminating, text, values};
 
 /// How a field is printed.
 #[derive(Clone, Copy)]
@@ -49,7 +50,7 @@ const SOURCES: &[SourceType] = &[
     ("secret", "Secret (a volume populated by a Secret)", &[("SecretName", "secretName", TEXT), ("Optional", "optional", FLAG)]),
     ("emptyDir", "EmptyDir (a temporary directory that shares a pod's lifetime)",
         &[("Medium", "medium", TEXT), ("SizeLimit", "sizeLimit", Or("<unset>"))]),
-    ("hostPath", "HostPath (bare host directory volume)", &[("Path", "path", TEXT), ("HostPathType", "type", TEXT)]),
+    ("hostPath", "HostPath (bare host directory volume)", &[("Path", "path", TEXT), ("HostPathType", "type", Or("<none>"))]),
     ("persistentVolumeClaim", "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
         &[("ClaimName", "claimName", TEXT), READ_ONLY]),
     ("nfs", "NFS (an NFS mount that lasts the lifetime of a pod)", &[("Server", "server", TEXT), ("Path", "path", TEXT), READ_ONLY]),
@@ -97,17 +98,15 @@ const SOURCES: &[SourceType] = &[
         &[VOLUME_NAME, ("VolumeNamespace", "volumeNamespace", TEXT), FS, READ_ONLY]),
 ];
 
-pub fn persistent_volume(lines: &mut Lines, object: &Value) {
+pub fn persistent_volume(lines: &mut Lines, object: &Value, now: Timestamp) {
     let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
     lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
     lines.map(0, "Labels:", &metadata["labels"], "=");
     lines.map(0, "Annotations:", &metadata["annotations"], ": ");
     lines.text(0, &format!("Finalizers:\t{}", list(&metadata["finalizers"], " ")));
     lines.text(0, &format!("StorageClass:\t{}", text(&spec["storageClassName"])));
-    match metadata["deletionTimestamp"].is_string() {
-        true => lines.text(0, "Status:\tTerminating"),
-        false => lines.text(0, &format!("Status:\t{}", text(&status["phase"]))),
-    }
+    let shown = terminating(metadata, now).unwrap_or_else(|| text(&status["phase"]));
+    lines.text(0, &format!("Status:\t{shown}"));
     let claim = &spec["claimRef"];
     let claim = match claim.is_object() {
         true => format!("{}/{}", text(&claim["namespace"]), text(&claim["name"])),
@@ -124,7 +123,7 @@ pub fn persistent_volume(lines: &mut Lines, object: &Value) {
     lines.text(0, &format!("Message:\t{}", text(&status["message"])));
     lines.text(0, "Source:");
     if !source(lines, spec, true) {
-        lines.text(2, "Type:\t<unknown>");
+        lines.text(1, "<unknown>");
     }
 }
 

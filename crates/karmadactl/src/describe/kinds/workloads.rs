@@ -31,15 +31,7 @@ pub fn deployment(lines: &mut Lines, object: &Value, related: &Related) {
         lines.text(0, &format!("RollingUpdateStrategy:\t{unavailable} max unavailable, {surge} max surge"));
     }
     pods::template(lines, &spec["template"]);
-    if items(&status["conditions"]).next().is_some() {
-        lines.text(0, "Conditions:");
-        lines.text(1, "Type\tStatus\tReason");
-        lines.text(1, "----\t------\t------");
-        for condition in items(&status["conditions"]) {
-            let [type_, state, reason] = ["type", "status", "reason"].map(|it| text(&condition[it]));
-            lines.text(1, &format!("{type_} \t{state}\t{reason}"));
-        }
-    }
+    conditions(lines, status);
     let (old, new) = replica_sets(object, &related.replica_sets);
     let shown = |sets: Vec<&Value>| {
         let one = |set: &&Value| {
@@ -121,6 +113,19 @@ fn replicas(lines: &mut Lines, object: &Value, related: &Related) {
     lines.text(0, &format!("Replicas:\t{now} current / {desired} desired"));
     pods_status(lines, object, related);
     pods::template(lines, &spec["template"]);
+    conditions(lines, &object["status"]);
+}
+
+fn conditions(lines: &mut Lines, status: &Value) {
+    if items(&status["conditions"]).next().is_some() {
+        lines.text(0, "Conditions:");
+        lines.text(1, "Type\tStatus\tReason");
+        lines.text(1, "----\t------\t------");
+        for condition in items(&status["conditions"]) {
+            let [type_, state, reason] = ["type", "status", "reason"].map(|it| text(&condition[it]));
+            lines.text(1, &format!("{type_} \t{state}\t{reason}"));
+        }
+    }
 }
 
 pub fn cron_job(lines: &mut Lines, object: &Value) {
@@ -180,7 +185,7 @@ pub fn stateful_set(lines: &mut Lines, object: &Value, related: &Related) {
         lines.text(1, &format!("Name:\t{}", text(&claim["metadata"]["name"])));
         lines.text(1, &format!("StorageClass:\t{}", text(&claim["spec"]["storageClassName"])));
         lines.map(1, "Labels:", &claim["metadata"]["labels"], "=");
-        lines.map(1, "Annotations:", &claim["metadata"]["annotations"], ": ");
+        lines.map(1, "Annotations:", &claim["metadata"]["annotations"], "=");
         let storage = &claim["spec"]["resources"]["requests"]["storage"];
         lines.text(1, &format!("Capacity:\t{}", storage.as_str().unwrap_or("<default>")));
         let modes: Vec<String> = items(&claim["spec"]["accessModes"]).map(text).collect();
@@ -191,8 +196,9 @@ pub fn stateful_set(lines: &mut Lines, object: &Value, related: &Related) {
 pub fn daemon_set(lines: &mut Lines, object: &Value, related: &Related) {
     let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
     lines.text(0, &format!("Name:\t{}", text(&metadata["name"])));
+    lines.text(0, &format!("Namespace:\t{}", text(&metadata["namespace"])));
     lines.text(0, &format!("Selector:\t{}", selector(&spec["selector"])));
-    lines.map(0, "Node-Selector:", &spec["template"]["spec"]["nodeSelector"], "=");
+    lines.text(0, &format!("Node-Selector:\t{}", pairs(&spec["template"]["spec"]["nodeSelector"])));
     lines.map(0, "Labels:", &metadata["labels"], "=");
     lines.map(0, "Annotations:", &metadata["annotations"], ": ");
     for (label, field) in [
@@ -238,5 +244,18 @@ pub fn job(lines: &mut Lines, object: &Value) {
     let [active, succeeded, failed] = ["active", "succeeded", "failed"].map(|it| number(&status[it]));
     let ready = status["ready"].as_i64().map(|ready| format!(" ({ready} Ready)")).unwrap_or_default();
     lines.text(0, &format!("Pods Statuses:\t{active} Active{ready} / {succeeded} Succeeded / {failed} Failed"));
+    if spec["completionMode"] == "Indexed" {
+        lines.text(0, &format!("Completed Indexes:\t{}", indexes(&text(&status["completedIndexes"]))));
+    }
     pods::template(lines, &spec["template"]);
+}
+
+/// As many of the ranges as kubectl shows.
+fn indexes(all: &str) -> String {
+    const SHOWN: usize = 50;
+    match all.get(SHOWN..).and_then(|rest| rest.find(',')) {
+        Some(end) => format!("{},...", &all[..SHOWN + end]),
+        None if all.is_empty() => "<none>".to_owned(),
+        None => all.to_owned(),
+    }
 }
