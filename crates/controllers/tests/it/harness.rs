@@ -488,9 +488,8 @@ fn controllers(
     stop: &CancellationToken,
 ) -> Vec<JoinHandle<()>> {
     let running = controllers::start(context, &[]).expect("the controllers start");
-    let tolerations_expire = settings.gates.failover && settings.eviction.by_taints;
-    let gates = scheduler::Gates { tolerations_expire, ..scheduler::Gates::default() };
-    let options = scheduler::Options { gates, ..scheduler::Options::default() };
+    let mut options = scheduler::Options::default();
+    options.gates.tolerations_expire = settings.gates.failover && settings.eviction.by_taints;
     let (scheduler, _) = scheduler::start(context.informers(), client, world.clone(), options, stop.clone());
     context.decide_first_with(Arc::new(move |binding| {
         let first = scheduler.decide_first(binding)?;

@@ -52,17 +52,7 @@ pub fn stuck(it: &Stuck, now: i64, program: &str) -> Option<Finding> {
             let next = "Check that the scheduler runs: kubectl get lease -A | grep karmada-scheduler";
             (PATIENCE, finding(Severity::Error, &object, "the scheduler has not processed it", since, next))
         }
-        Problem::Orphaned => {
-            let evidence = "it has no owner; Jobs are deleted alone unless the request has a propagationPolicy";
-            let next = format!(
-                "Create the template again, or delete the copies in its clusters too: kubectl delete {} {}{} (preview: --dry-run=server)",
-                it.kind,
-                it.name,
-                within(&it.namespace)
-            );
-            let problem = "its template was deleted and its copies were kept";
-            (0, finding(Severity::Warning, &object, problem, evidence.to_owned(), next))
-        }
+        Problem::Orphaned => (0, orphaned(it, &object)),
         Problem::NotAttempted => {
             (PATIENCE, finding(Severity::Error, &object, "no attempt to apply it has ended", since, why))
         }
@@ -87,6 +77,17 @@ pub fn stuck(it: &Stuck, now: i64, program: &str) -> Option<Finding> {
         }
     };
     (age >= least).then_some(found)
+}
+
+fn orphaned(it: &Stuck, object: &str) -> Finding {
+    let evidence = "it has no owner; Jobs are deleted alone unless the request has a propagationPolicy".to_owned();
+    let next = format!(
+        "Create the template again, or delete the copies in its clusters too: kubectl delete {} {}{} (preview: --dry-run=server)",
+        it.kind,
+        it.name,
+        within(&it.namespace)
+    );
+    finding(Severity::Warning, object, "its template was deleted and its copies were kept", evidence, next)
 }
 
 /// `deployment shop/web in cluster m1`
