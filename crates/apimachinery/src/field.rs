@@ -241,9 +241,13 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// JSON as encoded by Go, which escapes characters that could end a script in a web page.
+/// JSON as encoded by Go.
 pub fn json_of_go(value: &Value) -> String {
-    let text = value.to_string();
+    escaped_as_by_go(value.to_string())
+}
+
+/// Compact JSON with the escapes of Go's encoder for characters that could end a script in a web page.
+pub fn escaped_as_by_go(text: String) -> String {
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
         return text;
     }

@@ -10,6 +10,7 @@ mod unquote;
 
 use serde_json::Value;
 
+use crate::field::json_of_go;
 use eval::Mode;
 
 /// Ranges within ranges, which are evaluated recursively.
@@ -214,7 +215,7 @@ pub fn shown(value: &Value) -> String {
             Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21 => format!("{float:.0}"),
             _ => number.to_string(),
         },
-        other => other.to_string(),
+        other => json_of_go(other),
     }
 }
 
@@ -226,7 +227,7 @@ mod tests {
 
     fn check(template: &str, expected: &str) {
         let list = json!({"kind": "List", "items": [
-            {"metadata": {"name": "a", "labels": {"x/y": "1", "a.b": "2"}}, "spec": {"n": 3, "list": [1, {"k": "v"}]}},
+            {"metadata": {"name": "a", "labels": {"x/y": "1", "a.b": "2"}, "annotations": {"k": "<a>&"}}, "spec": {"n": 3, "list": [1, {"k": "v"}]}},
             {"metadata": {"name": "b"}, "spec": {"n": 4, "ports": [{"name": "p"}]}}]});
         let rendered = Template::parse(template).map(|template| template.render(&list));
         assert_eq!(rendered.unwrap_or_else(|why| why.to_string()), expected, "{template}");
@@ -235,6 +236,7 @@ mod tests {
     #[test]
     fn templates_match_kubectls() {
         check("{.kind}", "List");
+        check("{.items[0].metadata.annotations}", r#"{"k":"\u003ca\u003e\u0026"}"#);
         check("{$.kind}", "List");
         check("{.items[*].metadata.name}", "a b");
         check("n: {.items[0].spec.n}!", "n: 3!");

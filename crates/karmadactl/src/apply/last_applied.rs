@@ -1,5 +1,6 @@
 //! The annotation in which client-side apply stores the last manifest, with kubectl's encoding.
 
+use apimachinery::field::json_of_go;
 use serde_json::{Map, Value};
 
 pub const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -7,7 +8,7 @@ pub const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The manifest with the annotation that holds it.
 pub fn annotated(manifest: &Value) -> Value {
     let mut object = without(manifest);
-    let text = format!("{}\n", go_encoded(&object));
+    let text = format!("{}\n", json_of_go(&object));
     object["metadata"]["annotations"][ANNOTATION] = text.into();
     object
 }
@@ -29,12 +30,6 @@ fn without(manifest: &Value) -> Value {
 pub fn of(live: &Value) -> Option<Value> {
     let text = live["metadata"]["annotations"][ANNOTATION].as_str().filter(|text| !text.is_empty())?;
     serde_json::from_str(text).ok()
-}
-
-/// Go's encoder escapes HTML markup.
-fn go_encoded(value: &Value) -> String {
-    let text = value.to_string();
-    text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::error::{self, Error};
 use crate::go_template::{self, text};
 use crate::table::{Layout, printable};
+use apimachinery::field::json_of_go;
 use apimachinery::go_json::json_number;
 use apimachinery::jsonpath::{JsonPath, Template};
 
@@ -248,7 +249,7 @@ fn indent(value: &Value, depth: usize, out: &mut String) {
             for (position, (key, value)) in map.iter().enumerate() {
                 out.push(if position == 0 { '{' } else { ',' });
                 line(depth + 1, out);
-                quote(key, out);
+                out.push_str(&json_of_go(&Value::from(key.as_str())));
                 out.push_str(": ");
                 indent(value, depth + 1, out);
             }
@@ -264,19 +265,9 @@ fn indent(value: &Value, depth: usize, out: &mut String) {
             line(depth, out);
             out.push(']');
         }
-        Value::String(text) => quote(text, out),
+        Value::String(_) => out.push_str(&json_of_go(value)),
         Value::Number(number) => out.push_str(&json_number(number)),
         other => out.push_str(&other.to_string()),
-    }
-}
-
-/// Go escapes what HTML and JavaScript would read.
-fn quote(text: &str, out: &mut String) {
-    for c in Value::from(text).to_string().chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            _ => out.push(c),
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use apimachinery::field::json_of_go;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -181,13 +182,6 @@ pub fn add_hash(resource: &mut Resource) {
     }
 }
 
-/// JSON as encoded by Go, which escapes HTML markup.
-fn escaped(content: &Value) -> String {
-    let escapes =
-        [("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"), ("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029")];
-    escapes.iter().fold(content.to_string(), |text, (from, to)| text.replace(from, to))
-}
-
 /// The hash of the content. The name is not part of it.
 fn hash(object: &Value) -> String {
     let is_secret = object["kind"] == "Secret";
@@ -205,7 +199,7 @@ fn hash(object: &Value) -> String {
 
 /// The hash of a content, in ten characters that form no words.
 pub fn content_hash(content: &Value) -> String {
-    let digest = hex::encode(Sha256::digest(escaped(content)));
+    let digest = hex::encode(Sha256::digest(json_of_go(content)));
     let sign = |c: char| match c {
         '0' => 'g',
         '1' => 'h',

@@ -1,5 +1,6 @@
 //! JSON documents as their authors wrote them: the order of keys and the spelling of numbers stay through a change.
 
+use apimachinery::field::escaped_as_by_go;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -79,13 +80,11 @@ impl Node {
         Self::parse(&value.to_string())
     }
 
-    /// Compact, as Go prints it: characters with a meaning in HTML or to JavaScript's lines are escaped.
+    /// Compact, as Go prints it.
     pub fn print(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
-        [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")]
-            .into_iter()
-            .fold(out, |out, (plain, escaped)| if out.contains(plain) { out.replace(plain, escaped) } else { out })
+        escaped_as_by_go(out)
     }
 
     fn write(&self, out: &mut String) {
