@@ -56,6 +56,7 @@ pub use remote::{ClientIdentity, Dial, Egress, Endpoint, Stream, Switch, authori
 pub use together::Write;
 use tower::ServiceExt;
 use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};
+pub use verbs::path_of;
 
 /// The lines of a watch; an error ends it.
 pub type EventLines = futures::stream::BoxStream<'static, std::result::Result<bytes::Bytes, apimachinery::Status>>;

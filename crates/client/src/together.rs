@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use transport::{AcceptPayload, Payload, Request, Together, WithStatus};
 
-use crate::verbs::{tree, with_subresource};
+use crate::verbs::{path_of, tree};
 use crate::{Answer, Client, Error, MAX_OBJECT_BYTES, Patch, PatchOptions, Result, codec};
 
 /// One of the writes of [`Client::write_together`].
@@ -104,11 +104,11 @@ impl Client {
             }
             Write::Update { resource, object } => {
                 let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-                let path = resource.object_path(&ObjectKey::namespaced(text("namespace"), text("name")));
+                let path = path_of(resource, &ObjectKey::namespaced(text("namespace"), text("name")), None)?;
                 ("update", resource, self.writing(Method::PUT, &path, Cow::Owned(object), "application/json")?)
             }
             Write::Patch { resource, key, patch, options } => {
-                let path = with_subresource(resource.object_path(key), options.subresource);
+                let path = path_of(resource, key, options.subresource)?;
                 let (path, content_type) = (options.query(&patch).after(&path), patch.content_type());
                 let verb = if options.subresource == Some("status") { "patch_status" } else { "patch" };
                 let mut request = self.writing(Method::PATCH, &path, Cow::Owned(patch.into_value()), content_type)?;

@@ -25,7 +25,7 @@ impl Client {
     pub fn get<'a>(&'a self, resource: &'a ApiResource, key: &'a ObjectKey) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add("get", resource);
-            let path = path_of(resource, key)?;
+            let path = path_of(resource, key, None)?;
             let object = self.one(codec::request(Method::GET, &path, bytes::Bytes::new(), "")?, resource).await?;
             match object.name() == key.name() {
                 true => Ok(object),
@@ -190,7 +190,7 @@ impl Client {
             self.0.counts.add(if subresource == Some("status") { "update_status" } else { "update" }, resource);
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
             let key = ObjectKey::namespaced(text("namespace"), text("name"));
-            let path = with_subresource(resource.object_path(&key), subresource);
+            let path = path_of(resource, &key, subresource)?;
             self.one(self.writing(Method::PUT, &path, Cow::Owned(object), "application/json")?, resource).await
         })
     }
@@ -248,7 +248,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add(if subresource == Some("status") { "update_status" } else { "update" }, resource);
-            let path = options.query().after(&with_subresource(resource.object_path(&object.key()), subresource));
+            let path = options.query().after(&path_of(resource, &object.key(), subresource)?);
             self.one(codec::request(Method::PUT, &path, object.json(), "application/json")?, resource).await
         })
     }
@@ -263,7 +263,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add(if options.subresource == Some("status") { "patch_status" } else { "patch" }, resource);
-            let path = options.query(patch).after(&with_subresource(path_of(resource, key)?, options.subresource));
+            let path = options.query(patch).after(&path_of(resource, key, options.subresource)?);
             let mut request = self.writing(Method::PATCH, &path, Cow::Borrowed(patch.value()), patch.content_type())?;
             if options.with_status {
                 request.extensions_mut().insert(WithStatus);
@@ -283,7 +283,7 @@ impl Client {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             self.0.counts.add("delete", resource);
-            self.remove(&path_of(resource, key)?, options).await
+            self.remove(&path_of(resource, key, None)?, options).await
         })
     }
 
@@ -353,14 +353,14 @@ pub(crate) fn tree(verb: &str, object: &impl Serialize) -> Result<Value> {
     serde_json::to_value(object).map_err(|e| Error::encode(verb, e))
 }
 
-/// The path of one object, never that of its collection.
-fn path_of(resource: &ApiResource, key: &ObjectKey) -> Result<String> {
-    if key.name().is_empty() { Err(Error::Unnamed) } else { Ok(resource.object_path(key)) }
-}
-
-pub(crate) fn with_subresource(path: String, subresource: Option<&str>) -> String {
+/// The path of one object, with a subresource if there is one.
+///
+/// # Errors
+/// Without a name: the path would be that of the collection, all of whose objects a DELETE deletes.
+pub fn path_of(resource: &ApiResource, key: &ObjectKey, subresource: Option<&str>) -> Result<String> {
     match subresource {
-        Some(name) => format!("{path}/{name}"),
-        None => path,
+        _ if key.name().is_empty() => Err(Error::Unnamed),
+        Some(name) if !name.is_empty() => Ok(format!("{}/{name}", resource.object_path(key))),
+        _ => Ok(resource.object_path(key)),
     }
 }

@@ -204,7 +204,7 @@ async fn delete(
                 dry_run: if plan.dry_run == DryRun::Server { vec!["All"] } else { Vec::new() },
             };
             let body = serde_json::to_vec(&options).map_err(|error| Error::message(error.to_string()))?;
-            match requests::path(&item.resource, &item.key, None) {
+            match client::path_of(&item.resource, &item.key, None) {
                 Ok(path) => requests::send(context, client, Method::DELETE, &path, Some((requests::JSON, body))).await,
                 Err(error) => Err(error),
             }

@@ -39,18 +39,6 @@ impl WriteOptions {
     }
 }
 
-/// The object's path, with a subresource if there is one.
-///
-/// # Errors
-/// Without a name: the path would be that of the collection, all of whose objects a DELETE deletes.
-pub fn path(resource: &ApiResource, key: &ObjectKey, subresource: Option<&str>) -> Result<String, client::Error> {
-    match subresource {
-        _ if key.name().is_empty() => Err(client::Error::Unnamed),
-        Some(name) if !name.is_empty() => Ok(format!("{}/{name}", resource.object_path(key))),
-        _ => Ok(resource.object_path(key)),
-    }
-}
-
 /// A request and its answer, read whole. No time-out applies, as in kubectl.
 ///
 /// # Errors
@@ -170,7 +158,9 @@ pub fn get<'a>(
     key: &'a ObjectKey,
     subresource: Option<&'a str>,
 ) -> BoxFuture<'a, Result<Value, client::Error>> {
-    Box::pin(async move { send(context, client, Method::GET, &path(resource, key, subresource)?, None).await })
+    Box::pin(
+        async move { send(context, client, Method::GET, &client::path_of(resource, key, subresource)?, None).await },
+    )
 }
 
 /// Creates an object; its namespace is that of `key`.
@@ -213,7 +203,7 @@ pub fn patch<'a>(
 ) -> BoxFuture<'a, Result<Value, client::Error>> {
     Box::pin(async move {
         let query = options.query().with_some("force", patch.force.then_some("true"));
-        let path = query.after(&path(resource, key, patch.subresource)?);
+        let path = query.after(&client::path_of(resource, key, patch.subresource)?);
         let body = patch.value.to_string().into_bytes();
         send(context, client, Method::PATCH, &path, Some((patch.content_type, body))).await
     })

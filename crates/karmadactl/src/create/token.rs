@@ -87,7 +87,7 @@ pub fn run<'a>(context: &'a Context, args: &'a TokenArgs) -> BoxFuture<'a, Resul
         let namespace = args.namespace.clone().unwrap_or_else(|| context.namespace());
         let key = ObjectKey::namespaced(namespace, name);
         let client = context.control_plane().await?;
-        let path = requests::path(&resources::SERVICE_ACCOUNT, &key, Some("token")).map_err(Error::client("token"))?;
+        let path = client::path_of(&resources::SERVICE_ACCOUNT, &key, Some("token")).map_err(Error::client("token"))?;
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec});
         let body = Some((requests::JSON, request.to_string().into_bytes()));
         let answer = requests::send(context, &client, Method::POST, &path, body).await;

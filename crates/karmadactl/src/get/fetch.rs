@@ -124,7 +124,7 @@ async fn named(
             Some(namespace) => ObjectKey::namespaced(namespace, name.as_str()),
             None => ObjectKey::cluster(name.as_str()),
         };
-        let outcome = match crate::requests::path(&resource.resource, &key, None) {
+        let outcome = match client::path_of(&resource.resource, &key, None) {
             Ok(path) => document(&server.client, &with_object(path, options), &options.output).await,
             Err(error) => Err(error),
         };
