@@ -137,6 +137,9 @@ impl Route for Tokens {
         request: Request,
     ) -> BoxFuture<'a, Result<Response, Status>> {
         Box::pin(async move {
+            if !info.is_resource && request.method() != Method::GET {
+                return Err(method_not_allowed());
+            }
             match info.path.as_str() {
                 "/openid/v1/jwks" => {
                     let keys = self.verifier.key_set().map_err(Status::internal)?;

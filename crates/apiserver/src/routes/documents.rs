@@ -6,7 +6,7 @@ use apimachinery::resource::Resource;
 use apimachinery::{GroupVersion, Status};
 use arc_swap::ArcSwapOption;
 use futures::future::BoxFuture;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use transport::{Identity, Request, Response};
 use world::World;
@@ -90,8 +90,14 @@ impl Route for Documents {
         request: Request,
     ) -> BoxFuture<'a, Result<Response, Status>> {
         let answer = self.answer(server, &request).unwrap_or_else(respond::page_not_found);
+        let path = request.uri().path();
+        let is_read = match *request.method() {
+            Method::GET => true,
+            Method::HEAD => path == "/" || path.starts_with("/openapi/"),
+            _ => false,
+        };
         // Known paths are read only; paths that are not are unknown to every method.
-        let found = answer.status() != StatusCode::NOT_FOUND && request.method() != http::Method::GET;
+        let found = answer.status() != StatusCode::NOT_FOUND && !is_read;
         let response = if found { Err(crate::errors::method_not_allowed()) } else { Ok(answer) };
         Box::pin(async move { response })
     }

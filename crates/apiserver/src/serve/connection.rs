@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt as _};
+use http::header::{CONTENT_LENGTH, Entry};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -24,7 +25,7 @@ use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use transport::{ApiService, BoxError, Request};
+use transport::{ApiService, BoxError, Request, Response};
 
 use super::reads::Begun;
 use super::stalled::{Stall, Streams};
@@ -196,6 +197,7 @@ impl Requests {
     fn answer(&self, request: http::Request<Incoming>) -> BoxFuture<'static, Answer> {
         let wire = self.wire.clone();
         let http2 = request.version() == http::Version::HTTP_2;
+        let head = request.method() == http::Method::HEAD;
         let only = (!http2).then(|| Arc::clone(&self.only));
         self.is_http1.fetch_or(!http2, Relaxed);
         self.begun.count();
@@ -207,7 +209,7 @@ impl Requests {
             Ok(held) => held,
             Err(status) => {
                 let encoding = negotiate::error_encoding(request.headers());
-                let refusal = respond::failure_as(&status, encoding);
+                let refusal = without_body(head, respond::failure_as(&status, encoding));
                 let refusal = metered::response(refusal, only.unwrap_or_default(), &wire, http2);
                 return std::future::ready(Ok(refusal)).boxed();
             }
@@ -217,10 +219,24 @@ impl Requests {
             .map_ok(move |mut response| {
                 drop(held);
                 unread::close_after_refusal(left.as_deref(), &mut response);
+                let response = without_body(head, response);
                 metered::response(response, only.unwrap_or_else(stalled::stream), &wire, http2)
             })
             .boxed()
     }
+}
+
+/// The response, or to a HEAD request only its head, with the length that the body would have had. hyper omits such
+/// bodies over HTTP/1 only, and over HTTP/2 a body breaks the stream.
+fn without_body(head: bool, response: Response) -> Response {
+    if !head {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    if let (Some(length), Entry::Vacant(vacant)) = (body.size_hint().exact(), parts.headers.entry(CONTENT_LENGTH)) {
+        vacant.insert(length.into());
+    }
+    Response::from_parts(parts, transport::empty())
 }
 
 fn set_options(stream: &TcpStream) -> std::io::Result<()> {

@@ -371,7 +371,7 @@ async fn answer_to(
     if let Some(response) = server.health.answer(&info.path, parts.uri.query().unwrap_or_default()) {
         return Ok(response);
     }
-    if info.path == "/metrics" && parts.method == http::Method::GET {
+    if info.path == "/metrics" && matches!(parts.method, http::Method::GET | http::Method::HEAD) {
         server.budgets.report();
         return Ok(respond::text(server.metrics.text()));
     }

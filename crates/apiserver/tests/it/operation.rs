@@ -135,6 +135,28 @@ fn check_format(metrics: &str) {
     }
 }
 
+/// cli-utils, and with it kpt, probes `/livez/ping` with HEAD; a body would be a protocol error.
+#[tokio::test]
+async fn responses_to_head_have_no_body() {
+    let mut rig = Rig::new(None).await;
+    for (path, token, code) in [
+        ("/livez/ping", "t", 200),
+        ("/metrics", "t", 200),
+        ("/", "t", 200),
+        ("/openapi/v3", "t", 200),
+        ("/version", "t", 405),
+        ("/.well-known/openid-configuration", "t", 404),
+        (CM, "t", 405),
+        (CM, "u", 403),
+        (CM, "wrong", 401),
+    ] {
+        let (found, headers, body) = rig.call("HEAD", path, token, "").await;
+        assert_eq!((found, body.as_str()), (code, ""), "{path}");
+        let length = headers.get("content-length").expect("a length").to_str().expect("text");
+        assert!(length.parse::<u64>().expect("a number") > 0, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn requests_are_counted_with_kube_apiservers_names() {
     let mut rig = Rig::new(None).await;
