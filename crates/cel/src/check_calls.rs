@@ -1,14 +1,11 @@
 //! The type checker for calls and macros.
 
-use std::sync::Arc;
-
-use crate::ast::{Expr, Fold, FoldKind, Id, Literal};
+use crate::ast::{Expr, Fold, FoldKind, Id};
 use crate::check::Checker;
 use crate::declarations::{Declarations, Overload};
 use crate::eval::functions;
 use crate::eval::node::{CallNode, FoldNode, Node, NodeKind};
 use crate::operands::qualified_name;
-use crate::re2;
 use crate::types::Type;
 use crate::unify::{Solution, same};
 
@@ -41,7 +38,7 @@ impl Checker<'_> {
                 Err(_) => return self.failed(id),
             },
             _ => {
-                let regex = self.literal_pattern(id, &name, &nodes);
+                let regex = self.literals(id, &name, &nodes);
                 NodeKind::Call(Box::new(CallNode { name: name.into(), function, args: nodes.into(), regex }))
             }
         };
@@ -84,20 +81,6 @@ impl Checker<'_> {
             });
         }
         result
-    }
-
-    fn literal_pattern(&mut self, id: Id, name: &str, args: &[Node]) -> Option<Arc<re2::Pattern>> {
-        if !matches!(name, "matches" | "find" | "findAll") {
-            return None;
-        }
-        let NodeKind::Constant(Literal::String(pattern)) = &args.get(1)?.kind else { return None };
-        match re2::compile(pattern) {
-            Ok(regex) => Some(Arc::new(regex)),
-            Err(_) => {
-                self.report(args.get(1).map_or(id, |arg| arg.id), format!("invalid {name} argument"));
-                None
-            }
-        }
     }
 
     /// Types of the two variables of a fold.

@@ -21,6 +21,7 @@ pub mod authorization;
 pub mod budget;
 mod check;
 mod check_calls;
+mod check_literals;
 mod compare;
 mod declarations;
 mod document;

@@ -146,9 +146,11 @@ pub fn index_of<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Val
     let start = match from {
         None if last => text.len(),
         None => 0,
+        Some(from) if part.is_empty() => return Ok(Value::Int(from)),
         Some(from) => match byte_at(text, from) {
             Some(at) => at,
-            None => return out_of_range(from),
+            None if from < 0 => return out_of_range(from),
+            None => return Ok(Value::Int(-1)),
         },
     };
     let found = if last {
